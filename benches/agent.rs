@@ -16,7 +16,7 @@ use valvehouse::agent::summary::Summarization;
 use valvehouse::agent::{Begin, HistoryMatch, Runs, Setup};
 use valvehouse::chat::ChatRequest;
 use valvehouse::context::{Context, Events, Turn, TurnFacts};
-use valvehouse::fault::Fault;
+use valvehouse::error::Error;
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, RunOptions};
 use valvehouse::provider::{Answer, Provider, Request};
@@ -53,11 +53,11 @@ impl Provider for Talker {
         "talker"
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         self.bytes.fetch_add(request.body.to_string().len(), Relaxed);
         let call = self.calls.fetch_add(1, Relaxed);
         let text = format!("answer {call}: {}", "as many words as people like to read ".repeat(8));

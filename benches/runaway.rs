@@ -97,7 +97,7 @@ async fn again_and_again(client: &reqwest::Client, url: &str, ended: &mut usize)
 fn host(runaway: &str, breaks: usize) -> Server {
     let bad = "[[models]]\nname = \"bad\"\nprovider = \"demo\"\nmodel = \"demo\"\nfilters = [\"runaway\"]\n";
     let project = Project::new()
-        .with("valvehouse.toml", &format!("{DEMO}{bad}[breaker]\nbreaks = {breaks}\n"))
+        .with("valvehouse.toml", &format!("{DEMO}{bad}[breaker]\nfailure_threshold = {breaks}\n"))
         .with("filters/runaway.rhai", &format!("/*\nglobal: false\n*/\nfn inlet(body) {{ {runaway} }}"))
         .with("filters/pure.rhai", "fn inlet(body) { body.messages.append_system(\"Be kind.\"); }");
     Server::host(project)

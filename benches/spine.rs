@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse::chat::ChatRequest;
 use valvehouse::context::{Context, Events, Turn, TurnFacts};
-use valvehouse::fault::Fault;
+use valvehouse::error::Error;
 use valvehouse::filter::Verdict::Continue;
 use valvehouse::filter::{Chain, ChainOutcome, Filter, Hook};
 use valvehouse::json::Json;
@@ -305,7 +305,7 @@ fn events() {
     }
 }
 
-/// A turn as a door has it: with a trace, without contents.
+/// A turn as an endpoint has it: with a trace, without contents.
 fn traced(traces: &Arc<Traces>) -> Turn {
     let recording = traces.begin(RequestFacts::default(), false);
     let facts = TurnFacts { trace: Some(recording.trace().clone()), ..TurnFacts::default() };
@@ -331,11 +331,11 @@ impl Provider for Wire {
         "wire"
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    fn chat(&self, _: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, _: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         let bytes = self.0.clone();
         let pieces = stream::unfold((bytes, 0, Parser::default()), |(bytes, at, mut parser)| async move {
             let mut at = at;

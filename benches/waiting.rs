@@ -71,7 +71,7 @@ async fn measure() {
 async fn timeouts(service: &str) {
     const LIMIT: Duration = Duration::from_millis(50);
     let grants = format!(
-        "[breaker]\nbreaks = 0\n[grants.waits]\nhttp = [\"{service}\"]\n[grants.runs]\nshell = [\"sh\"]\n"
+        "[breaker]\nfailure_threshold = 0\n[grants.waits]\nhttp = [\"{service}\"]\n[grants.runs]\nshell = [\"sh\"]\n"
     );
     let mut project = Project::new().with("valvehouse.toml", &grants);
     for (id, head, body) in [

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use valvehouse::agent::Decision;
 use valvehouse::provider::{CannedProvider, Reply};
-use valvehouse::{Agent, BoxError, Fault, Json, Tool};
+use valvehouse::{Agent, BoxError, Error, Json, Tool};
 
 /// Pays a bill.
 #[derive(Deserialize, JsonSchema)]
@@ -41,7 +41,7 @@ async fn run() -> Result<(), BoxError> {
         .build()?;
     // The run pauses for a person, who approves a smaller amount.
     let waiting = agent.ask::<Receipt>("Pay Ann 2.50").await;
-    assert!(matches!(waiting, Err(Fault::Paused)));
+    assert!(matches!(waiting, Err(Error::Paused)));
     let arguments = Some(Json::parse(br#"{"to": "Ann", "amount": 200}"#)?);
     let receipt: Receipt = agent.resume(Decision::Approve { arguments }).await?.parse()?;
     assert_eq!(receipt, Receipt { to: "Ann".into(), amount: 200 });

@@ -11,7 +11,7 @@
 
 pub use valvehouse_agent::Agent;
 pub use valvehouse_core::{
-    BoxError, ChatRequest, Context, Fault, Filter, FilterContext, Kernel, Provider, Tool, Verdict,
+    BoxError, ChatRequest, Context, Error, Filter, FilterContext, Kernel, Provider, Tool, Verdict,
 };
 pub use valvehouse_host::Host;
 pub use valvehouse_json::Json;
@@ -19,7 +19,7 @@ pub use valvehouse_json::Json;
 pub use valvehouse_agent as agent;
 pub use valvehouse_config as config;
 pub use valvehouse_core::{
-    anthropic, breaker, callback, chat, context, fault, figures, filter, kernel, lanes, limits, provider,
+    anthropic, breaker, callback, chat, context, error, executor, filter, kernel, limits, metrics, provider,
     tool, trace, valve, words,
 };
 pub use valvehouse_host::{self as host, access, admin, app};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use valvehouse::cli::{self, Exit};
-use valvehouse::lanes::STACK;
+use valvehouse::executor::STACK;
 
 #[global_allocator]
 static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::sync::{LazyLock, Mutex, mpsc};
-use valvehouse::filter::OnBreak;
+use valvehouse::filter::FailurePolicy;
 use valvehouse::script::{Kind, Problem, Script, Settings, Severity, SourceFile, says_of_itself};
 
 fuzz_target!(|text: &str| {
@@ -40,7 +40,7 @@ fn try_text(text: &str) {
                 assert_eq!(manifest.frontmatter, said);
                 assert_eq!((manifest.security, manifest.global), of_itself);
                 let goes_on = says("on_error", "continue") && !manifest.security;
-                assert_eq!(manifest.on_break, if goes_on { OnBreak::Continue } else { OnBreak::Abort });
+                assert_eq!(manifest.failure_policy, if goes_on { FailurePolicy::FailOpen } else { FailurePolicy::FailClosed });
                 assert_eq!(manifest.hold, says("hold", "true"));
                 script.warnings.iter().for_each(|problem| check(problem, text, Severity::Warning));
                 assert!(script.priority().is_finite());

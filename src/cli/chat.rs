@@ -254,7 +254,7 @@ impl<'a> Conversation<'a> {
 
     fn asked(&self) -> RequestFacts {
         RequestFacts {
-            door: "cli",
+            endpoint: "cli",
             model: self.model.clone(),
             stream: self.stream,
             user: self.user.clone().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! `valvehouse confirm`, `confirm-removal` and `adopt`: what waits for the word of an operator.
+//! `valvehouse confirm` and `adopt`: changes that an operator has to accept.
 
 use super::args;
 use super::project::{self, Project};
@@ -17,8 +17,9 @@ pub(super) async fn run(asked: &args::Confirm, config: &Config, out: &Console) -
     }
     let Some(pending) = plugin.pending.clone() else {
         return Err(CommandError::data(format!(
-            "cannot confirm a change of `{}`: none is pending",
-            asked.id
+            "cannot confirm a change of `{}`: none is pending; to remove the guard, delete {} first",
+            asked.id,
+            report::near(&plugin.path).display()
         )));
     };
     for problem in plugin.state.problems() {
@@ -27,25 +28,6 @@ pub(super) async fn run(asked: &args::Confirm, config: &Config, out: &Console) -
     let generation = project.store.confirm(&asked.id, &pending, &project::author()).await?;
     let what = if pending == GuardChange::Off { "may be off" } else { "may change" };
     ended(project, &asked.id, what, generation, out).await
-}
-
-/// Confirms that a guard's file may be gone.
-pub(super) async fn removal(
-    asked: &args::Confirm,
-    config: &Config,
-    out: &Console,
-) -> Result<Exit, CommandError> {
-    let project = Project::look(config).await?;
-    let plugin = project.plugin(&asked.id)?;
-    if plugin.state != State::Missing {
-        let file = report::near(&plugin.path);
-        return Err(CommandError::data(format!(
-            "cannot accept the removal of `{}`: {} exists; delete that file first",
-            asked.id,
-            file.display()
-        )));
-    }
-    removed(project, &asked.id, out).await
 }
 
 async fn removed(project: Project, id: &str, out: &Console) -> Result<Exit, CommandError> {

@@ -5,7 +5,7 @@ use super::args;
 use super::project::Project;
 use super::providers;
 use valvehouse_config::Config;
-use valvehouse_core::figures::PromptCacheCount;
+use valvehouse_core::metrics::PromptCacheCount;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::GuardCoverageRow;
 use valvehouse_host::{FilterDecision, HostPart, Part, Plugin, Snapshot};
@@ -25,8 +25,9 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -
     project.snapshot.ready(model, &[])?;
     let standing = project.standing().await?;
     let user = asked.user.as_deref();
-    let rests = |plugin: &Plugin| standing.of(&plugin.id).and_then(|standing| standing.rests.clone());
-    let parts = project.snapshot.parts(model, &[], rests);
+    let open_breaker =
+        |plugin: &Plugin| standing.of(&plugin.id).and_then(|standing| standing.open_breaker.clone());
+    let parts = project.snapshot.parts(model, &[], open_breaker);
     let own = project.snapshot.host_parts(model, &[]);
     let cached = |part: &Part| {
         standing.of(&part.plugin.id).map_or_else(PromptCacheCount::default, |own| own.prompt_cache)
@@ -160,7 +161,7 @@ impl FilterReport {
                 FilterDecision::Refuses(_) => Mark::Refuses,
                 _ => Mark::None,
             },
-            word: part.word(),
+            word: part.decision_name(),
             priority: plugin.priority(),
             hooks: plugin.hooks(),
             reason: clean(&part.reason).replace('\n', " "),

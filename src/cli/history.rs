@@ -45,7 +45,7 @@ fn row(entry: &Entry, paint: Paint) -> Vec<String> {
         paint.bold(&version.number.to_string()),
         when(version.at),
         clean(&version.by).replace('\n', " "),
-        version.action.word().to_owned(),
+        version.action.as_str().to_owned(),
         text,
         clean(&entry.valves_changed.join(", ")).replace('\n', " "),
     ]
@@ -65,7 +65,7 @@ async fn show(
     }
     let of = &detail.entry.version;
     let (when, by) = (when(of.at), clean(&of.by).replace('\n', " "));
-    out.line(&format!("{} version {}: {} by {by}, {when}", asked.id, of.number, of.action.word()))?;
+    out.line(&format!("{} version {}: {} by {by}, {when}", asked.id, of.number, of.action.as_str()))?;
     Ok(out.line(&differences(&detail, out.results()))?)
 }
 

@@ -4,7 +4,7 @@ use super::args;
 use std::io::Read;
 use valvehouse_config::Config;
 use valvehouse_core::context::{Context, Turn, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::InvokeOutput;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -64,9 +64,9 @@ async fn invoke(
 }
 
 /// A tool that says why it has no answer is not a refusal of the request.
-fn failed(tool: &str, fault: Fault) -> CommandError {
+fn failed(tool: &str, fault: Error) -> CommandError {
     match fault {
-        Fault::Refused(refusal) if refusal.plugin == tool => {
+        Error::Refused(refusal) if refusal.plugin == tool => {
             CommandError::new(Exit::Findings, format!("{tool}: {}", refusal.message))
         }
         fault => fault.into(),

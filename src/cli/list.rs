@@ -49,8 +49,8 @@ pub(super) async fn run(asked: &args::List, config: &Config, out: &Console) -> R
                 out.say(&format!("note: {}", chats_only_in_words(&plugin.id, &hooks)));
             }
         }
-        for (plugin, open) in resting(snapshot, &standing) {
-            out.line(&format!("\n{}: {}", out.results().yellow(&plugin.id), rests_in_words(plugin, open)))?;
+        for (plugin, open) in open(snapshot, &standing) {
+            out.line(&format!("\n{}: {}", out.results().yellow(&plugin.id), breaker_in_words(plugin, open)))?;
         }
         providers::show(config, &standing, out)?;
     }
@@ -93,34 +93,34 @@ fn show_tools(snapshot: &Snapshot, out: &Console) -> Result<(), CommandError> {
 }
 
 /// The plugins that rest on some host.
-fn resting<'a>(
+fn open<'a>(
     snapshot: &'a Snapshot,
     standing: &'a SharedStatus,
 ) -> impl Iterator<Item = (&'a Plugin, &'a OpenState)> {
     let plugins = snapshot.plugins.values();
-    plugins.filter_map(|plugin| Some((&**plugin, standing.of(&plugin.id)?.rests.as_ref()?)))
+    plugins.filter_map(|plugin| Some((&**plugin, standing.of(&plugin.id)?.open_breaker.as_ref()?)))
 }
 
 /// The reason for the open circuit breaker of a plugin, and its last failure.
-fn rests_in_words(plugin: &Plugin, open: &OpenState) -> String {
-    format!("{}\n  last: {}", plugin.rests_in_words(open), clean(&open.cause).replace('\n', " "))
+fn breaker_in_words(plugin: &Plugin, open: &OpenState) -> String {
+    format!("{}\n  last: {}", plugin.breaker_in_words(open), clean(&open.cause).replace('\n', " "))
 }
 
 fn as_json(plugin: &Plugin, standing: &SharedStatus) -> Json {
     let standing = standing.of(&plugin.id).cloned().unwrap_or_default();
     let sums = standing.sums.into_iter().map(|(name, sum)| (name.into(), sum.into_json()));
-    let rests = standing.rests.map_or(Json::Null, |open| {
+    let open_breaker = standing.open_breaker.map_or(Json::Null, |open| {
         Json::from([
-            ("breaks", open.breaks.into()),
+            ("failures", open.failures.into()),
             ("next_try_seconds", open.next_try.as_secs_f64().into()),
             ("cause", open.cause.into()),
         ])
     });
     Json::from([
         ("id", (*plugin.id).into()),
-        ("kind", plugin.kind.word().into()),
+        ("kind", plugin.kind.as_str().into()),
         ("title", plugin.title().into()),
-        ("state", plugin.state.word().into()),
+        ("state", plugin.state.as_str().into()),
         ("enabled", plugin.enabled.into()),
         ("global", plugin.global.into()),
         ("security", plugin.security.into()),
@@ -130,7 +130,7 @@ fn as_json(plugin: &Plugin, standing: &SharedStatus) -> Json {
         ("tools", plugin.tool_names().into_iter().map(Json::from).collect::<Vec<_>>().into()),
         ("file", report::near(&plugin.path).display().to_string().into()),
         ("problems", report::all_as_json(plugin.problems())),
-        ("rests", rests),
+        ("breaker_open", open_breaker),
         ("stats", sums.collect::<Object>().into()),
     ])
 }
@@ -151,7 +151,7 @@ pub(super) fn as_table(snapshot: &Snapshot, standing: &SharedStatus, paint: Pain
         };
         rows.push(vec![
             paint.bold(&plugin.id),
-            plugin.kind.word().to_owned(),
+            plugin.kind.as_str().to_owned(),
             state(plugin, standing, paint),
             if plugin.enabled { "on".to_owned() } else { paint.yellow("off") },
             plugin.priority().map_or_else(|| "-".to_owned(), |priority| priority.to_string()),
@@ -161,7 +161,7 @@ pub(super) fn as_table(snapshot: &Snapshot, standing: &SharedStatus, paint: Pain
     }
     for name in native_tools(snapshot) {
         let none = || "-".to_owned();
-        let (kind, runs) = (Kind::Tool.word().to_owned(), "on".to_owned());
+        let (kind, runs) = (Kind::Tool.as_str().to_owned(), "on".to_owned());
         let title = "a tool of the host itself".to_owned();
         rows.push(vec![paint.bold(name), kind, paint.green("native"), runs, none(), name.to_owned(), title]);
     }
@@ -175,10 +175,10 @@ fn native_tools(snapshot: &Snapshot) -> Vec<&str> {
 }
 
 fn state(plugin: &Plugin, standing: &SharedStatus, paint: Paint) -> String {
-    if standing.of(&plugin.id).is_some_and(|standing| standing.rests.is_some()) {
-        return paint.red("resting");
+    if standing.of(&plugin.id).is_some_and(|standing| standing.open_breaker.is_some()) {
+        return paint.red("breaker open");
     }
-    let word = plugin.state.word();
+    let word = plugin.state.as_str();
     match plugin.state {
         State::Live => paint.green(word),
         State::Stale(_) => paint.yellow(word),

@@ -29,9 +29,9 @@ pub(super) fn show(config: &Config, standing: &SharedStatus, out: &Console) -> i
 /// The same for programs.
 pub(super) fn as_json(config: &Config, standing: &SharedStatus) -> Json {
     let providers = config.providers.iter().map(|provider| {
-        let rests = standing.provider(&provider.name).map_or(Json::Null, |open| {
+        let open_breaker = standing.provider(&provider.name).map_or(Json::Null, |open| {
             Json::from([
-                ("breaks", open.breaks.into()),
+                ("failures", open.failures.into()),
                 ("next_try_seconds", open.next_try.as_secs_f64().into()),
                 ("cause", open.cause.as_str().into()),
             ])
@@ -41,7 +41,7 @@ pub(super) fn as_json(config: &Config, standing: &SharedStatus) -> Json {
             ("kind", provider.kind.name.into()),
             ("base_url", provider.base_url.as_str().into()),
             ("models", models(&provider.models).into()),
-            ("rests", rests),
+            ("breaker_open", open_breaker),
         ])
     });
     providers.collect::<Vec<_>>().into()
@@ -57,11 +57,11 @@ pub(super) fn answering(config: &Config, model: &str) -> Option<String> {
 }
 
 fn row(provider: &ProviderSettings, standing: &SharedStatus, paint: Paint) -> Vec<String> {
-    let rests = standing.provider(&provider.name).is_some();
+    let open_breaker = standing.provider(&provider.name).is_some();
     vec![
         paint.bold(&provider.name),
         provider.kind.name.to_owned(),
-        if rests { paint.red("resting") } else { paint.green("used") },
+        if open_breaker { paint.red("breaker open") } else { paint.green("used") },
         models(&provider.models),
         provider.base_url.clone(),
     ]
@@ -76,7 +76,7 @@ fn models(offered: &ExposedModels) -> String {
 }
 
 fn open_breaker_text(open: &OpenState) -> String {
-    let (breaks, seconds) = (count(open.breaks, "time"), open.next_try.as_secs_f64().ceil());
+    let (breaks, seconds) = (count(open.failures, "time"), open.next_try.as_secs_f64().ceil());
     let cause = clean(&open.cause).replace('\n', " ");
     format!(
         "is not called: its circuit breaker opened after it failed {breaks} in a short time; requests use the fallbacks of \

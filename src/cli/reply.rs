@@ -3,7 +3,7 @@
 
 use valvehouse_agent::in_words;
 use valvehouse_core::chat::{message, response};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{TurnAnswer, TurnEvent, TurnStream};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -64,7 +64,7 @@ async fn write(
             return Ok(answer);
         }
     }
-    Err(Fault::Host("the turn ended without a response".into()).into())
+    Err(Error::Host("the turn ended without a response".into()).into())
 }
 
 /// Says how to go on with a run whose answer is one that waits.

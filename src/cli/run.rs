@@ -5,8 +5,8 @@ use super::args::{self, Command, Line};
 use super::mcp;
 use super::settings::Reading;
 use super::{
-    apply, chat, check, config, confirm, definitions, explain, explain_code, grant, health, history, invoke,
-    key, list, log, migrate, nodes, pull, release, resume, rollback, runs, serve, store, trace, valves,
+    apply, chat, check, config, confirm, definitions, explain, grant, health, history, invoke, key, list,
+    log, migrate, nodes, problem_codes, pull, release, resume, rollback, runs, serve, store, trace, valves,
 };
 #[cfg(feature = "workbench")]
 use super::{completions, port};
@@ -58,8 +58,10 @@ async fn obey(line: Line, out: &Console) -> Result<Exit, CommandError> {
         // It needs no project, nor one that is right.
         return key::run(asked, out);
     }
-    if let Command::ExplainCode(asked) = &line.command {
-        return explain_code::run(asked, out);
+    if let Command::Explain(args::Explain { code, codes, .. }) = &line.command
+        && (code.is_some() || *codes)
+    {
+        return problem_codes::run(code.as_deref(), out);
     }
     if let Command::Config(args::Config { reference: true, .. }) = &line.command {
         return config::reference(out);
@@ -132,7 +134,6 @@ async fn obey(line: Line, out: &Console) -> Result<Exit, CommandError> {
         Command::Diff(asked) => pull::diff(&asked, &config, out).await,
         Command::Rollback(asked) => rollback::run(&asked, &config, out).await,
         Command::Confirm(asked) => confirm::run(&asked, &config, out).await,
-        Command::ConfirmRemoval(asked) => confirm::removal(&asked, &config, out).await,
         Command::Adopt(asked) => confirm::adopt(&asked, &config, out).await,
         Command::Nodes(_) => nodes::run(&config, out).await,
         Command::Migrate(asked) => migrate::run(&asked, &config, out).await,
@@ -145,7 +146,6 @@ async fn obey(line: Line, out: &Console) -> Result<Exit, CommandError> {
         Command::Completions(asked) => completions::run(&asked, out),
         #[cfg(feature = "workbench")]
         Command::Manual => completions::manual(out),
-        Command::ExplainCode(asked) => explain_code::run(&asked, out),
         #[cfg(feature = "workbench")]
         Command::Lsp(_) => lsp::run(reading.overrides).await,
         Command::Definitions(asked) => definitions::run(&asked, &reading.project, out),

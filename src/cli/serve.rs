@@ -93,7 +93,7 @@ fn greet(app: &App, address: SocketAddr, out: &Console) {
         let plugins = snapshot
             .plugins
             .values()
-            .map(|plugin| Json::from([("id", (*plugin.id).into()), ("state", plugin.state.word().into())]));
+            .map(|plugin| Json::from([("id", (*plugin.id).into()), ("state", plugin.state.as_str().into())]));
         Json::from([
             ("event", "listening".into()),
             ("address", url.as_str().into()),
@@ -174,9 +174,7 @@ impl News {
             Change::Stale(_, problems) => bad("stale", ": its last good version keeps running", problems),
             Change::Broken(_, problems) => bad("broken", ": it does not load", problems),
             Change::Missing(id) => {
-                let mend = format!(
-                    ": requests are refused until it is restored or: valvehouse confirm-removal {id}"
-                );
+                let mend = format!(": requests are refused until it is restored or: valvehouse confirm {id}");
                 bad("missing", &mend, &[])
             }
             Change::Problem(problem) => bad("problem", "", std::slice::from_ref(problem)),

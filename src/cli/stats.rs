@@ -2,7 +2,7 @@
 
 use std::io;
 use std::time::Duration;
-use valvehouse_core::figures::Sum;
+use valvehouse_core::metrics::Sum;
 use valvehouse_host::{SharedStatus, Snapshot};
 use valvehouse_terminal::{Console, Paint, table};
 

@@ -41,13 +41,13 @@ async fn list(host: &Remote, asked: &Asked, out: &Console) -> Result<(), Command
         return Ok(());
     }
     let paint = out.results();
-    let head = ["begun", "request", "door", "model", "user", "status", "ms", "steps", ""];
+    let head = ["begun", "request", "endpoint", "model", "user", "status", "ms", "steps", ""];
     let mut rows = vec![head.map(|word| paint.dim(word)).to_vec()];
     rows.extend(all.iter().map(|summary| {
         vec![
             begun(summary),
             paint.bold(&word(summary, "id")),
-            word(summary, "door"),
+            word(summary, "endpoint"),
             word(summary, "model"),
             word(summary, "user"),
             standing(summary, paint),
@@ -110,7 +110,7 @@ fn tell(name: &str, told: &Json, asked: &Asked, out: &Console) -> Result<(), Com
             begun(told),
             paint.bold(&word(told, "id")),
             name.to_owned(),
-            word(told, "door"),
+            word(told, "endpoint"),
             word(told, "model"),
             word(told, "user"),
             if name == "ended" { standing(told, paint) } else { String::new() },

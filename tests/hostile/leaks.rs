@@ -91,7 +91,7 @@ fn values_that_hold_each_other_are_given_back() {
     let places =
         PLACES.iter().map(|(name, text)| (*name, format!("/*\nglobal: false\n*/\n{TEXT}\n{text}\n")));
     let files: Vec<(&str, String)> = inlets.chain(places).collect();
-    let mut config = "[breaker]\nbreaks = 0\n".to_owned();
+    let mut config = "[breaker]\nfailure_threshold = 0\n".to_owned();
     for at in 0..files.len() {
         let _ = write!(
             config,

@@ -153,7 +153,7 @@ fn of_all_shapes(wrong: fn(Kind, Shape) -> Option<String>) -> Vec<String> {
         found
     };
     // Scripts are compiled where there is as much stack as on the threads of a host.
-    std::thread::Builder::new().stack_size(valvehouse::lanes::STACK).spawn(check).unwrap().join().unwrap()
+    std::thread::Builder::new().stack_size(valvehouse::executor::STACK).spawn(check).unwrap().join().unwrap()
 }
 
 #[test]

@@ -15,7 +15,7 @@ const HELD: u64 = 256 << 20;
 fn settings(tools: &[(String, String)]) -> String {
     let names: Vec<&str> = tools.iter().map(|(name, _)| name.as_str()).collect();
     format!(
-        "[breaker]\nbreaks = 0\n\n[[models]]\nname = \"demo\"\nprovider = \"demo\"\nmodel = \"demo\"\ntools = {names:?}\n"
+        "[breaker]\nfailure_threshold = 0\n\n[[models]]\nname = \"demo\"\nprovider = \"demo\"\nmodel = \"demo\"\ntools = {names:?}\n"
     )
 }
 

@@ -70,7 +70,8 @@ async fn done_runs_with_the_whole_conversation_when_the_client_has_its_last_byte
     })
     .await;
     let traces = host.app().traces.past();
-    let trace = traces.iter().find(|trace| trace.asked.door == "done").expect("work has a trace of its own");
+    let trace =
+        traces.iter().find(|trace| trace.asked.endpoint == "done").expect("work has a trace of its own");
     assert_eq!(trace.records()[0].hook, "done");
     assert_eq!(trace.asked.model, MODEL);
 }
@@ -144,7 +145,7 @@ security: true
 fn inlet(body) { after(|| body.nothing.at.all); body }
 fn done(body) { throw "no"; }
 "#;
-    let config = "[breaker]\nbreaks = 2\nwindow_ms = 60000\nrest_ms = 60000\n";
+    let config = "[breaker]\nfailure_threshold = 2\nwindow_ms = 60000\ncool_down_ms = 60000\n";
     let host = TestHost::new().config(config).filter("guard", guard).start().await;
     host.upstream.script(|asked| Reply::fitting(asked, "fine"));
     for _ in 0..6 {

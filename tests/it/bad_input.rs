@@ -281,7 +281,7 @@ fn inlet(body) {
 }
 "#;
     // Each is told as what it is, also after the fifth.
-    let config = "[breaker]\nbreaks = 0\n";
+    let config = "[breaker]\nfailure_threshold = 0\n";
     let host = TestHost::new().config(config).filter("good", GOOD).filter("bad", bad).start().await;
     for text in ["number", "messages", "loop", "deep", "self"] {
         let answer = host.ask(text).await;

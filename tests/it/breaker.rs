@@ -11,7 +11,7 @@ use valvehouse::json::Json;
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
 
 /// Rests for longer than any test runs.
-const LONG: &str = "[breaker]\nbreaks = 3\nrest_ms = 3_600_000\n";
+const LONG: &str = "[breaker]\nfailure_threshold = 3\ncool_down_ms = 3_600_000\n";
 /// Breaks when it is told to.
 const MOODY: &str =
     r#"fn inlet(body) { if body.messages[-1].text == "break" { let x = 1 / 0; } body.touched = true; body }"#;
@@ -34,14 +34,14 @@ async fn a_filter_that_breaks_three_times_refuses_at_once_and_says_when_to_come_
     let answer = host.ask("hello").await;
     answer.refused(503, "cannot call the plugin `moody`: its circuit breaker is open");
     assert_eq!(answer.header("retry-after"), Some("3600"));
-    host.stands("moody", "resting").await;
+    host.stands("moody", "breaker_open").await;
 }
 
 #[tokio::test]
 async fn a_forgiven_filter_is_skipped_while_it_rests() {
     let host = broken_three_times(LONG, "moody", &forgiven(MOODY)).await;
     assert_eq!(host.ask("hello").await.status, 200);
-    host.stands("moody", "resting").await;
+    host.stands("moody", "breaker_open").await;
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn a_guard_that_rests_lets_nothing_by() {
 
 #[tokio::test]
 async fn one_call_tries_again_and_closes_the_breaker() {
-    let config = "[breaker]\nbreaks = 3\nrest_ms = 200\n";
+    let config = "[breaker]\nfailure_threshold = 3\ncool_down_ms = 200\n";
     let host = broken_three_times(config, "moody", MOODY).await;
     until("a call may try again", || async { host.ask("hello").await.status == 200 }).await;
     host.stands("moody", "live").await;
@@ -103,12 +103,12 @@ async fn a_tool_that_breaks_again_and_again_says_so_to_the_model() {
         "{}",
         answer.body()
     );
-    host.stands("look", "resting").await;
+    host.stands("look", "breaker_open").await;
 }
 
 #[tokio::test]
 async fn with_no_breaker_it_is_tried_every_time() {
-    let host = broken_three_times("[breaker]\nbreaks = 0\n", "moody", MOODY).await;
+    let host = broken_three_times("[breaker]\nfailure_threshold = 0\n", "moody", MOODY).await;
     for _ in 0..6 {
         assert_eq!(host.ask("break").await.status, 500);
     }
@@ -125,23 +125,23 @@ async fn told(host: &TestHost, id: &str, is_so: impl Fn(&PluginStanding) -> bool
 #[tokio::test]
 async fn a_host_tells_what_calls_cost_and_which_plugin_rests() {
     let host = broken_three_times(LONG, "moody", MOODY).await;
-    let told = told(&host, "moody", |told| told.rests.is_some()).await;
+    let told = told(&host, "moody", |told| told.open_breaker.is_some()).await;
     let sum = told.sums["inlet"];
     assert_eq!((sum.calls, sum.broken), (3, 3));
     assert!(sum.operations >= 9 && sum.most_operations >= 3 && sum.nanoseconds > 0, "{sum:?}");
-    let rests = told.rests.unwrap();
-    assert_eq!(rests.breaks, 3);
-    assert!(rests.cause.contains("division by zero"), "{}", rests.cause);
-    assert!(rests.next_try > Duration::from_secs(3_000));
+    let open_breaker = told.open_breaker.unwrap();
+    assert_eq!(open_breaker.failures, 3);
+    assert!(open_breaker.cause.contains("division by zero"), "{}", open_breaker.cause);
+    assert!(open_breaker.next_try > Duration::from_secs(3_000));
 }
 
 #[tokio::test]
 async fn a_hook_that_returns_too_many_events_counts_as_broken_and_opens_the_breaker() {
     let flood = "fn stream(event) { let all = [event]; while all.len() < 1001 { all = all + all; } all }";
     let host = broken_three_times(LONG, "flood", flood).await;
-    let told = told(&host, "flood", |told| told.rests.is_some()).await;
+    let told = told(&host, "flood", |told| told.open_breaker.is_some()).await;
     assert_eq!(told.sums["stream"].broken, 3);
-    assert!(told.rests.unwrap().cause.contains("returned 1024 events"));
+    assert!(told.open_breaker.unwrap().cause.contains("returned 1024 events"));
 }
 
 #[tokio::test]

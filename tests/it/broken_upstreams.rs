@@ -65,7 +65,7 @@ fn refused(status: u16, words: &str) -> Got {
 
 /// A host whose service is given up soon, with nobody who looks or with one.
 async fn host(looked: bool) -> TestHost {
-    let setup = TestHost::new().provider("timeouts = { answer_ms = 2000, idle_ms = 1000 }");
+    let setup = TestHost::new().provider("timeouts = { response_ms = 2000, idle_ms = 1000 }");
     if looked { setup.filter("looks", LOOKS).start().await } else { setup.start().await }
 }
 

@@ -47,7 +47,7 @@ async fn those_that_run_for_the_model_are_told_in_their_order() {
     assert_eq!(heard("both").as_deref(), Some("hook ab"), "it finds what its hooks have kept");
     assert_eq!([heard("special"), heard("off"), heard("deaf")], [None, None, None]);
     let snapshot = host.snapshot();
-    let sums = snapshot.plugins["first"].script.as_ref().unwrap().figures().sums();
+    let sums = snapshot.plugins["first"].script.as_ref().unwrap().metrics().sums();
     assert_eq!((sums[0].0.as_str(), sums[0].1.calls), ("on_custom_event", 2));
 }
 

@@ -67,7 +67,7 @@ fn every_command_explains_itself_with_examples() {
         "valves spec",
         "grant",
         "explain",
-        "confirm-removal",
+        "confirm",
         "nodes",
         "release",
         "config",
@@ -156,14 +156,14 @@ fn list_shows_how_every_plugin_stands() {
 fn list_tells_what_calls_cost_and_which_plugin_rests() {
     let project = Project::new()
         .filter("moody", "fn inlet(body) { if body.messages.len() > 1 { let x = 1 / 0; } body }")
-        .with("valvehouse.toml", "[breaker]\nbreaks = 2\nrest_ms = 3_600_000\n");
+        .with("valvehouse.toml", "[breaker]\nfailure_threshold = 2\ncool_down_ms = 3_600_000\n");
     project.run("list --stats").ends(0).says("no host is running on this project");
     let server = project.serve("");
     project.run("list --stats").ends(0).says("no plugin has been called");
     let statuses = [1, 2, 2, 1].map(|turns| server.chat(turns).0);
     assert_eq!(statuses, [200, 500, 500, 503]);
     let end = Instant::now() + PATIENCE;
-    while !project.run("list").ends(0).out.contains("resting") {
+    while !project.run("list").ends(0).out.contains("breaker open") {
         assert!(Instant::now() < end, "it never rests");
     }
     let listed = project.run("list").ends(0).prints("refused with 503").prints("division by zero");
@@ -173,7 +173,7 @@ fn list_tells_what_calls_cost_and_which_plugin_rests() {
     assert_eq!(row[..4], ["moody", "inlet", "3", "2"], "{}", stats.out);
     project.run("explain --model demo").ends(0).prints("its circuit breaker is open: it failed 2 times");
     let json = project.run("list --format json").ends(0).json();
-    assert_eq!(json.at_path("plugins.0.rests.breaks").as_i64(), Some(2));
+    assert_eq!(json.at_path("plugins.0.breaker_open.failures").as_i64(), Some(2));
     assert_eq!(json.at_path("plugins.0.stats.inlet.broken").as_i64(), Some(2));
     assert_eq!(json.get("hosts").and_then(|hosts| hosts.as_i64()), Some(1));
 }
@@ -245,12 +245,12 @@ fn check_tells_code_scanning_what_it_needs() {
 #[test]
 fn a_code_is_explained_with_an_example() {
     let project = Project::new();
-    project.run("explain-code v502").ends(0).prints("V502: an unknown function").prints("Right:");
-    project.run("explain-code").ends(0).prints("V101").prints("V611");
-    let page = project.run("explain-code V101 --format json").ends(0).json();
+    project.run("explain v502").ends(0).prints("V502: an unknown function").prints("Right:");
+    project.run("explain --codes").ends(0).prints("V101").prints("V611");
+    let page = project.run("explain V101 --format json").ends(0).json();
     assert_eq!(page.text("code").as_deref(), Some("V101"));
     assert!(page.text("page").unwrap().contains("```rhai"));
-    project.run("explain-code V50Z").ends(2).says("unknown code `V50Z`; did you mean `V50");
+    project.run("explain V50Z").ends(2).says("unknown code `V50Z`; did you mean `V50");
 }
 
 #[test]
@@ -661,17 +661,14 @@ fn nothing_is_written_while_a_question_is_open() {
 #[test]
 fn a_missing_guard_refuses_until_its_removal_is_confirmed() {
     let project = Project::new().filter("guard", GUARD);
-    project.run("confirm-removal guard").ends(65).says("cannot accept the removal");
-    project.run("confirm-removal gurad").ends(2).says("did you mean `guard`?");
+    project.run("confirm guard").ends(65).says("cannot confirm a change of `guard`: none is pending");
+    project.run("confirm gurad").ends(2).says("did you mean `guard`?");
     project.run("chat hello").ends(0);
     std::fs::remove_file(project.path("filters/guard.rhai")).unwrap();
-    project.run("list").ends(0).prints("missing").prints("valvehouse confirm-removal guard");
+    project.run("list").ends(0).prints("missing").prints("valvehouse confirm guard");
     project.run("explain --model demo").ends(0).prints("refuses every request");
     project.run("chat hello").ends(1).says("refused (503) by guard");
-    project
-        .run("confirm-removal guard")
-        .ends(0)
-        .prints("guard is no longer required: its removal is accepted");
+    project.run("confirm guard").ends(0).prints("guard is no longer required: its removal is accepted");
     project.run("chat hello").ends(0);
     project.run("list").ends(0).says("no plugins yet");
 }
@@ -731,7 +728,7 @@ fn a_confirmed_removal_reaches_a_running_host() {
     std::fs::remove_file(project.path("filters/guard.rhai")).unwrap();
     server.hears("guard missing: requests are refused");
     assert_eq!(server.chat(1).0, 503);
-    project.run("confirm-removal guard").ends(0).prints("live on 1 host");
+    project.run("confirm guard").ends(0).prints("live on 1 host");
     assert_eq!(server.chat(1).0, 200);
 }
 
@@ -853,6 +850,6 @@ fn list_and_explain_say_who_answers() {
     project.run("list").ends(0).prints("http://127.0.0.1:8000/v1").prints("groq").prints("used");
     let json = project.run("list --format json").ends(0).json();
     assert_eq!(json.at_path("providers.1.name").as_str(), Some("groq"));
-    assert!(json.at_path("providers.1.rests").is_null());
+    assert!(json.at_path("providers.1.breaker_open").is_null());
     project.run("explain --model assistant").ends(0).prints("answered by: mine/llama, then groq/llama-small");
 }

@@ -103,6 +103,6 @@ async fn a_tool_that_waits_for_a_service_leaves_it_at_once() {
             is_told_soon(&format!("{filter}: a tool"), &host, &service, &body, None).await;
         }
         // That nobody waits any more is not the tool's fault: it does not rest.
-        assert_eq!(host.snapshot().plugins["look"].word(), "live");
+        assert_eq!(host.snapshot().plugins["look"].state_name(), "live");
     }
 }

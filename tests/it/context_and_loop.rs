@@ -6,8 +6,8 @@ use serde_json::json as value;
 use valvehouse::ChatRequest;
 use valvehouse::chat::message;
 use valvehouse::context::{Context, Turn};
-use valvehouse::fault::{Breakage, Fault, RequestFault};
-use valvehouse::filter::{Filter, Verdict::Continue, Verdict::Error, Verdict::Skip};
+use valvehouse::error::{Error, PluginError, RequestErrorKind};
+use valvehouse::filter::{Filter, Verdict::Continue, Verdict::Reject, Verdict::Respond};
 use valvehouse::json::Json;
 use valvehouse::kernel::{ChatOptions, Kernel, ModelDefaults, RunOptions, TurnAnswer};
 use valvehouse::provider::Reply;
@@ -17,7 +17,7 @@ fn with_context(variables: &str) -> ChatOptions {
     ChatOptions { context: Context::new(json(variables)), ..ChatOptions::default() }
 }
 
-async fn chat_with(kernel: &Kernel, options: ChatOptions) -> Result<TurnAnswer, Fault> {
+async fn chat_with(kernel: &Kernel, options: ChatOptions) -> Result<TurnAnswer, Error> {
     kernel.chat_with_tools(vec![message::user("hi")], options).await
 }
 
@@ -113,7 +113,7 @@ async fn a_context_goes_on_into_the_next_turn() {
 async fn only_who_may_chat_may_chat() {
     let closure = Filter::pre_chat("auth", |ctx| {
         let may = ctx.context().get_or("permissions", Json::array()).items().contains(&"chat".into());
-        if may { Ok(Continue(ctx)) } else { Ok(Error("unauthorized".into())) }
+        if may { Ok(Continue(ctx)) } else { Ok(Reject("unauthorized".into())) }
     });
     let text = r#"fn pre_chat(ctx) {
         if "chat" in ctx.context.get("permissions", []) { ctx } else { error("unauthorized") }
@@ -181,9 +181,9 @@ async fn invoke_gives_value_and_context_or_says_what_is_wrong() {
     assert_eq!((invoked.value.as_i64(), invoked.context.get("counter")), (Some(1), Some(1_i64.into())));
     assert_eq!(invoked.context.trace().at(0).unwrap().text("name").unwrap(), "count");
     let unknown = kernel.invoke("coutn", Json::object(), &Context::default()).await;
-    let Err(Fault::Request { message, code, kind, .. }) = unknown else { panic!("{unknown:?}") };
+    let Err(Error::Request { message, code, kind, .. }) = unknown else { panic!("{unknown:?}") };
     assert_eq!(message, "unknown tool `coutn`; did you mean `count`?");
-    assert_eq!((code, kind), (Some("tool_not_found"), RequestFault::NotFound));
+    assert_eq!((code, kind), (Some("tool_not_found"), RequestErrorKind::NotFound));
 }
 
 #[tokio::test]
@@ -220,7 +220,7 @@ async fn a_loop_without_end_fails_after_exactly_as_many_model_calls_as_allowed()
         let settings = ModelDefaults { max_tool_iterations: set, ..ModelDefaults::default() };
         let kernel = builder.tool(echo()).settings(settings).build();
         let options = ChatOptions { max_tool_iterations: in_options, ..ChatOptions::default() };
-        let Err(Fault::ToolLoop { limit: told, transcript }) = chat_with(&kernel, options).await else {
+        let Err(Error::ToolLoop { limit: told, transcript }) = chat_with(&kernel, options).await else {
             panic!("it ended")
         };
         assert_eq!((told, model.requests().len()), (limit, limit));
@@ -254,7 +254,7 @@ async fn what_goes_wrong_with_a_call_is_told_to_the_model_and_the_loop_goes_on()
 
 #[tokio::test]
 async fn a_filters_refusal_of_a_call_is_told_to_the_model() {
-    let closure = Filter::pre_invocation("auth", |_| Ok(Error("not for you".into())));
+    let closure = Filter::pre_invocation("auth", |_| Ok(Reject("not for you".into())));
     for filter in both(closure, r#"fn pre_invocation(ctx) { deny("not for you", 403); }"#) {
         let (builder, model) = asking([calls("", &[("echo", "{}")]), "sorry".into()]);
         let chat = chat(&builder.tool(echo()).filter(filter).build(), "hi").await.unwrap();
@@ -284,7 +284,7 @@ async fn what_is_fatal_ends_the_turn() {
 async fn a_filter_that_breaks_in_a_call_ends_the_turn() {
     let filter = script("broken", "fn post_invocation(ctx) { ctx.result.a.b.c }");
     let (builder, _) = asking([calls("", &[("echo", "{}")])]);
-    let (plugin, hook, _) = breakage(chat(&builder.tool(echo()).filter(filter).build(), "hi").await);
+    let (plugin, hook, _) = failure(chat(&builder.tool(echo()).filter(filter).build(), "hi").await);
     assert_eq!((plugin.as_str(), hook.as_str()), ("broken", "post_invocation"));
 }
 
@@ -350,12 +350,12 @@ async fn calls_without_an_id_get_one() {
 
 #[tokio::test]
 async fn a_providers_failure_is_the_turns() {
-    let gone = Fault::Provider { message: "gone".into(), timeout: false };
+    let gone = Error::Provider { message: "gone".into(), timeout: false };
     let (builder, _) = asking([calls("", &[("echo", "{}")]), gone.into()]);
     let ended = chat(&builder.tool(echo()).build(), "hi").await;
-    assert!(matches!(ended, Err(Fault::Provider { timeout: false, .. })));
+    assert!(matches!(ended, Err(Error::Provider { timeout: false, .. })));
     let nobody = chat(&Kernel::builder().build(), "hi").await;
-    assert!(matches!(nobody, Err(Fault::Host(message)) if message.contains(".provider(")));
+    assert!(matches!(nobody, Err(Error::Host(message)) if message.contains(".provider(")));
 }
 
 #[tokio::test]
@@ -363,9 +363,9 @@ async fn a_trace_tells_of_every_call_how_it_ended() {
     let fail = Tool::from_json_fn("fail", |_| Err("no".into()));
     let long = Tool::from_json_fn("long", |_| Ok("x".repeat(5_000).into()));
     let guard = Filter::pre_invocation("guard", |ctx| match ctx.args().text("do").as_deref() {
-        Some("skip") => Ok(Skip("from the cache".into())),
-        Some("refuse") => Ok(Error("not allowed".into())),
-        Some("break") => Err(Breakage::new("a secret")),
+        Some("skip") => Ok(Respond("from the cache".into())),
+        Some("refuse") => Ok(Reject("not allowed".into())),
+        Some("break") => Err(PluginError::new("a secret")),
         _ => Ok(Continue(ctx)),
     });
     let (builder, _) = asking([

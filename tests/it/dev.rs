@@ -60,7 +60,7 @@ fn each_request_is_a_line_with_a_bar_and_what_the_filters_changed() {
     project.write("filters/polite.rhai", "fn inlet(body) {\n    let x = 1;\n    x.nothing();\n}");
     server.hears("reloaded polite");
     assert_eq!(server.says("hi").0, 500);
-    let broke = server.hears("polite inlet  broke");
+    let broke = server.hears("polite inlet  failed");
     assert!(broke.contains("filters/polite.rhai:3:7: function not found: nothing"), "{broke}");
     server.hears("3 |     x.nothing();");
     server.hears("|       ^");

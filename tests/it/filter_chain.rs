@@ -6,10 +6,10 @@ use crate::kernel::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use valvehouse::Fault;
+use valvehouse::Error;
 use valvehouse::chat::message;
 use valvehouse::context::Context;
-use valvehouse::filter::{Filter, Hook, Verdict, Verdict::Continue, Verdict::Error, Verdict::Skip};
+use valvehouse::filter::{Filter, Hook, Verdict, Verdict::Continue, Verdict::Reject, Verdict::Respond};
 use valvehouse::json::Json;
 use valvehouse::kernel::{ChatOptions, Kernel};
 use valvehouse::provider::Reply;
@@ -132,11 +132,11 @@ async fn any_error_of_a_closure_is_breakage_with_its_causes() {
     for (filter, cause) in [(sync, "invalid digit found in string"), (waiting, "the disk is full")] {
         let (builder, model) = asking(["never"]);
         let kernel = builder.filters([filter]).build();
-        let Fault::Broken(breakage) = chat(&kernel, "hi").await.unwrap_err() else {
+        let Error::Broken(failure) = chat(&kernel, "hi").await.unwrap_err() else {
             panic!("it did not break")
         };
-        assert_eq!((breakage.plugin.as_str(), breakage.hook.as_str()), ("counts", "pre_chat"));
-        assert_eq!(breakage.cause, cause);
+        assert_eq!((failure.plugin.as_str(), failure.hook.as_str()), ("counts", "pre_chat"));
+        assert_eq!(failure.cause, cause);
         assert!(model.requests().is_empty());
     }
 }
@@ -165,7 +165,7 @@ async fn an_async_filter_is_dropped_with_its_turn() {
 
 #[tokio::test]
 async fn skip_in_inlet_answers_and_nothing_else_runs() {
-    let closure = Filter::closure("shut", Hook::Inlet, |_| Ok(Skip("closed".into())));
+    let closure = Filter::closure("shut", Hook::Inlet, |_| Ok(Respond("closed".into())));
     for filter in both(closure, r#"fn inlet(body) { skip("closed") }"#) {
         let (builder, model) = asking(["never"]);
         let kernel = builder.filters([filter, recorder().priority(1.0)]).build();
@@ -181,7 +181,7 @@ async fn skip_in_inlet_answers_and_nothing_else_runs() {
 async fn skip_in_pre_chat_answers_in_the_models_place_and_the_turn_goes_on_to_its_outlet() {
     let closure = Filter::pre_chat("cached", |ctx| {
         ctx.context().set("hit", true);
-        Ok(Skip(json(r#"{"role":"assistant","content":"from the cache"}"#)))
+        Ok(Respond(json(r#"{"role":"assistant","content":"from the cache"}"#)))
     });
     let text = r#"fn pre_chat(ctx) {
         ctx.context.set("hit", true);
@@ -200,7 +200,7 @@ async fn skip_in_pre_chat_answers_in_the_models_place_and_the_turn_goes_on_to_it
 
 #[tokio::test]
 async fn skip_in_pre_invocation_is_the_result_and_neither_the_tool_nor_post_filters_run() {
-    let closure = Filter::pre_invocation("cached", |_| Ok(Skip(json(r#"{"cached":true}"#))));
+    let closure = Filter::pre_invocation("cached", |_| Ok(Respond(json(r#"{"cached":true}"#))));
     for filter in both(closure, "fn pre_invocation(ctx) { skip(#{ cached: true }) }") {
         let kernel = tooled(forbidden(), [filter, recorder().priority(1.0)]);
         let invoked = kernel.invoke("echo", Json::object(), &Context::default()).await.unwrap();
@@ -211,15 +211,15 @@ async fn skip_in_pre_invocation_is_the_result_and_neither_the_tool_nor_post_filt
 
 #[tokio::test]
 async fn skip_in_post_hooks_is_the_final_value() {
-    let closure = Filter::post_invocation("final", |_| Ok(Skip("final".into())));
+    let closure = Filter::post_invocation("final", |_| Ok(Respond("final".into())));
     for filter in both(closure, r#"fn post_invocation(ctx) { skip("final") }"#) {
         let later = Filter::post_invocation("later", |ctx| Ok(Continue(ctx.with_result("later"))));
         assert_eq!(invoke(&tooled(echo(), [filter, later]), "echo", "{}").await.unwrap(), "final".into());
     }
     for (hook, name) in [(Hook::PostChat, "post_chat(ctx)"), (Hook::Outlet, "outlet(body)")] {
-        let closure = Filter::closure("final", hook, |_| Ok(Skip("final".into())));
+        let closure = Filter::closure("final", hook, |_| Ok(Respond("final".into())));
         for filter in both(closure, &format!("fn {name} {{ skip(\"final\") }}")) {
-            let later = Filter::closure("later", hook, |_| Ok(Skip("later".into())));
+            let later = Filter::closure("later", hook, |_| Ok(Respond("later".into())));
             let chat = chat(&answering("hello", [filter, later]), "hi").await.unwrap();
             assert_eq!(chat.text(), "final");
         }
@@ -237,7 +237,7 @@ async fn an_error_of_a_chat_filter_fails_the_request_and_names_the_filter() {
         (Hook::Outlet, "outlet(body)"),
     ];
     for (hook, name) in hooks {
-        let closure = Filter::closure("limit", hook, |_| Ok(Error("too long".into())));
+        let closure = Filter::closure("limit", hook, |_| Ok(Reject("too long".into())));
         let [closure, returned] = both(closure, &format!("fn {name} {{ error(\"too long\") }}"));
         let thrown = script("limit", &format!("fn {name} {{ throw \"too long\"; }}"));
         for filter in [closure, returned, thrown] {
@@ -250,12 +250,12 @@ async fn an_error_of_a_chat_filter_fails_the_request_and_names_the_filter() {
 
 #[tokio::test]
 async fn an_error_of_an_invocation_filter_fails_the_call_and_names_the_filter() {
-    let closure = Filter::pre_invocation("limit", |_| Ok(Error("too often".into())));
+    let closure = Filter::pre_invocation("limit", |_| Ok(Reject("too often".into())));
     for filter in both(closure, r#"fn pre_invocation(ctx) { error("too often") }"#) {
         let called = invoke(&tooled(forbidden(), [filter]), "echo", "{}").await;
         assert_eq!(refusal(called), ("limit".into(), "too often".into(), 400));
     }
-    let closure = Filter::post_invocation("limit", |_| Ok(Error("too much".into())));
+    let closure = Filter::post_invocation("limit", |_| Ok(Reject("too much".into())));
     for filter in both(closure, r#"fn post_invocation(ctx) { throw "too much"; }"#) {
         let called = invoke(&tooled(echo(), [filter]), "echo", "{}").await;
         assert_eq!(refusal(called), ("limit".into(), "too much".into(), 400));
@@ -296,13 +296,13 @@ async fn post_hooks_run_in_the_same_ascending_order() {
 
 #[tokio::test]
 async fn a_filter_that_breaks_fails_the_request_and_is_named() {
-    let err = Filter::pre_chat("broken", |_| Err(valvehouse::fault::Breakage::new("no such key")));
+    let err = Filter::pre_chat("broken", |_| Err(valvehouse::error::PluginError::new("no such key")));
     let panic = Filter::pre_chat("broken", |_| panic!("no such key"));
     let script = script("broken", "fn pre_chat(ctx) { ctx.messages[9].content }");
     for (filter, why) in
         [(err, "no such key"), (panic, "panicked: no such key"), (script, "index 9 is out of range")]
     {
-        let (plugin, hook, cause) = breakage(chat(&answering("hello", [filter]), "hi").await);
+        let (plugin, hook, cause) = failure(chat(&answering("hello", [filter]), "hi").await);
         assert_eq!((plugin.as_str(), hook.as_str()), ("broken", "pre_chat"));
         assert!(cause.contains(why), "{cause}");
     }
@@ -312,7 +312,7 @@ async fn a_filter_that_breaks_fails_the_request_and_is_named() {
 async fn a_script_that_returns_nonsense_is_told_what_it_may_return() {
     for hook in ["inlet(body)", "pre_chat(ctx)", "stream(event)", "post_chat(ctx)", "outlet(body)"] {
         let filter = script("odd", &format!("fn {hook} {{ 42 }}"));
-        let (plugin, _, cause) = breakage(chat(&answering("hello", [filter]), "hi").await);
+        let (plugin, _, cause) = failure(chat(&answering("hello", [filter]), "hi").await);
         assert!(plugin == "odd" && cause.contains("returned a whole number; it returns `"), "{cause}");
     }
 }
@@ -321,7 +321,7 @@ async fn a_script_that_returns_nonsense_is_told_what_it_may_return() {
 async fn arguments_are_validated_before_the_tool_runs() {
     let closure = Filter::pre_invocation("validate", |ctx| match ctx.args().get("required_field") {
         Some(_) => Ok(Continue(ctx)),
-        None => Ok(Error("missing_required_field".into())),
+        None => Ok(Reject("missing_required_field".into())),
     });
     let text = r#"fn pre_invocation(ctx) {
         if "required_field" in ctx.args { ctx } else { error("missing_required_field") }
@@ -345,7 +345,7 @@ async fn a_result_is_cached_and_the_tool_runs_once() {
     };
     let closures = [
         Filter::pre_invocation("cache", move |ctx| match cache(&ctx).get(&ctx.args().to_string()) {
-            Some(kept) => Ok(Skip(kept)),
+            Some(kept) => Ok(Respond(kept)),
             None => Ok(Continue(ctx)),
         }),
         Filter::post_invocation("cache", move |ctx| {
@@ -380,7 +380,7 @@ async fn permissions_are_checked_before_filters_of_a_higher_number() {
         let allowed = ctx.context().get_or("permissions", Json::array());
         match allowed.items().contains(&Json::from(name.clone())) {
             true => Ok(Continue(ctx)),
-            false => Ok(Error(format!("unauthorized: {name}").into())),
+            false => Ok(Reject(format!("unauthorized: {name}").into())),
         }
     })
     .priority(10.0);
@@ -551,7 +551,7 @@ async fn on_error_continue_still_lets_a_filter_refuse_beforehand() {
 async fn a_thrown_map_chooses_its_status() {
     let thrown = |map: &str| answering("x", [script("limit", &format!("fn inlet(body) {{ throw {map}; }}"))]);
     let refused = chat(&thrown(r#"#{ status: 429, message: "slow down", retry_after: 3 }"#), "hi").await;
-    let Err(valvehouse::fault::Fault::Refused(refused)) = refused else { panic!("{refused:?}") };
+    let Err(valvehouse::error::Error::Refused(refused)) = refused else { panic!("{refused:?}") };
     assert_eq!(
         (refused.status, refused.message.as_str(), refused.retry_after),
         (429, "slow down", Some(3.0))

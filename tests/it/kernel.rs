@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use valvehouse::chat::{ChatRequest, ModelCall, message};
 use valvehouse::context::{Context, Turn};
-use valvehouse::fault::Fault;
+use valvehouse::error::Error;
 use valvehouse::filter::{Filter, FilterContext, Hook, HookRunner, Verdict};
 use valvehouse::json::Json;
 use valvehouse::kernel::{ChatOptions, Kernel, KernelBuilder, RunOptions, TurnAnswer, TurnEvent};
@@ -35,7 +35,7 @@ pub fn both(closure: Filter, text: &str) -> [Filter; 2] {
 pub fn recorder() -> Filter {
     struct Recorder;
     impl HookRunner for Recorder {
-        fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, valvehouse::fault::Breakage> {
+        fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, valvehouse::error::PluginError> {
             note(&ctx, hook.name());
             Ok(Verdict::Continue(ctx))
         }
@@ -110,12 +110,12 @@ pub fn asking<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (KernelBu
 }
 
 /// A whole turn in which the user says this.
-pub async fn chat(kernel: &Kernel, text: &str) -> Result<TurnAnswer, Fault> {
+pub async fn chat(kernel: &Kernel, text: &str) -> Result<TurnAnswer, Error> {
     kernel.chat_with_tools(vec![message::user(text)], ChatOptions::default()).await
 }
 
 /// One tool call.
-pub async fn invoke(kernel: &Kernel, tool: &str, args: &str) -> Result<Json, Fault> {
+pub async fn invoke(kernel: &Kernel, tool: &str, args: &str) -> Result<Json, Error> {
     kernel.invoke(tool, json(args), &Context::default()).await.map(|invoked| invoked.value)
 }
 
@@ -127,19 +127,19 @@ pub fn said(request: &Json, role: &str) -> Vec<String> {
 }
 
 /// Returns the plugin that refused, with its words and status.
-pub fn refusal<T>(result: Result<T, Fault>) -> (String, String, u16) {
+pub fn refusal<T>(result: Result<T, Error>) -> (String, String, u16) {
     match result {
-        Err(Fault::Refused(refusal)) => (refusal.plugin, refusal.message, refusal.status),
+        Err(Error::Refused(refusal)) => (refusal.plugin, refusal.message, refusal.status),
         Err(other) => panic!("no refusal but {other:?}"),
         Ok(_) => panic!("nobody refused"),
     }
 }
 
 /// Returns the plugin that broke, the hook, and the reason.
-pub fn breakage<T>(result: Result<T, Fault>) -> (String, String, String) {
+pub fn failure<T>(result: Result<T, Error>) -> (String, String, String) {
     match result {
-        Err(Fault::Broken(breakage)) => (breakage.plugin, breakage.hook, breakage.cause),
-        Err(other) => panic!("no breakage but {other:?}"),
+        Err(Error::Broken(failure)) => (failure.plugin, failure.hook, failure.cause),
+        Err(other) => panic!("no failure but {other:?}"),
         Ok(_) => panic!("nothing broke"),
     }
 }
@@ -147,7 +147,7 @@ pub fn breakage<T>(result: Result<T, Fault>) -> (String, String, String) {
 /// The events that a streaming client got, and the end of the turn.
 pub struct StreamedTurn {
     pub pieces: Vec<Piece>,
-    pub answer: Result<Json, Fault>,
+    pub answer: Result<Json, Error>,
     pub turn: Turn,
 }
 

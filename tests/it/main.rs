@@ -31,7 +31,7 @@ mod context_and_loop;
 mod conversations;
 mod cut_short;
 mod dev;
-mod door;
+mod openai_endpoint;
 mod even_ground;
 mod filter_chain;
 mod functions;

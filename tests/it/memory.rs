@@ -288,7 +288,7 @@ async fn a_stream_that_waits_ends_well_with_what_it_waits_for() {
 }
 
 #[tokio::test]
-async fn anthropics_door_remembers_too() {
+async fn anthropics_endpoint_remembers_too() {
     let host = host(TestHost::new()).await;
     for (text, expected) in [("one", "answer 1"), ("two", "answer 2")] {
         let body = json!({"model": "assistant", "max_tokens": 100,

@@ -5,7 +5,7 @@ use crate::host::{Answer, TestHost, saying, streaming};
 use crate::upstream::{MODEL, Reply};
 use serde_json::{Value, json};
 
-const AT_ONCE: &str = "retry = { first_ms = 1, longest_ms = 2_000 }";
+const AT_ONCE: &str = "retry = { initial_delay_ms = 1, max_delay_ms = 2_000 }";
 /// Makes the host look at what passes.
 const LOOKS: &str = "fn stream(event) { event }\nfn outlet(body) { body }";
 /// The endpoints that answer a chat.

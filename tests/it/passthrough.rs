@@ -35,7 +35,7 @@ async fn bytes_go_both_ways_untouched_and_the_key_is_the_operators() {
         assert_eq!(asked.headers["authorization"], "Bearer sk-upstream");
     }
     let metrics = host.get("/metrics").await;
-    let counted = "valvehouse_http_requests_total{door=\"embeddings\",status=\"2xx\"} 1";
+    let counted = "valvehouse_http_requests_total{endpoint=\"embeddings\",status=\"2xx\"} 1";
     assert!(metrics.body().contains(counted), "{}", metrics.body());
 }
 
@@ -251,7 +251,7 @@ async fn a_filter_runs_at_the_endpoints_that_it_lists_and_explain_says_so() {
     Answer::of(embed()).await.refused(403, "no embeddings");
     assert_eq!(host.ask("hi").await.status, 200);
     let parts = host.snapshot().parts(MODEL, &[], |_| None);
-    assert_eq!(parts[0].word(), "elsewhere");
+    assert_eq!(parts[0].decision_name(), "elsewhere");
     assert!(parts[0].reason.contains("covers embeddings only"), "{}", parts[0].reason);
     for (wrong, words) in [
         ("const endpoints = [\"embedings\"];\nfn inlet(body) { }", "did you mean \"embeddings\"?"),

@@ -175,7 +175,7 @@ async fn pieces_come_as_they_are_made_and_the_script_ends_with_its_reader() {
     // It would go on for ever; now it does not.
     until("the script has ended", async || {
         host.get("/readyz?verbose").await;
-        host.snapshot().plugins["p"].script.as_ref().unwrap().figures().of("pipe").sum().calls == 1
+        host.snapshot().plugins["p"].script.as_ref().unwrap().metrics().of("pipe").sum().calls == 1
     })
     .await;
 }

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use valvehouse::host::SharedStatus;
 
 /// Asks again at once, for tests that are not about waiting.
-const AT_ONCE: &str = "retry = { first_ms = 1, longest_ms = 2_000 }";
+const AT_ONCE: &str = "retry = { initial_delay_ms = 1, max_delay_ms = 2_000 }";
 
 /// Makes the host look at what passes.
 const LOOKS: &str = "fn stream(event) { event }\nfn outlet(body) { body }";
@@ -108,7 +108,7 @@ async fn a_service_that_does_not_get_better_is_asked_three_times_and_a_mistake_o
 #[tokio::test]
 async fn a_service_that_says_when_is_asked_then() {
     for (header, value, least) in [("retry-after", "1", 950), ("retry-after-ms", "300", 290)] {
-        let host = fails(1, busy(429).header(header, value), "retry = { longest_ms = 5_000 }", false).await;
+        let host = fails(1, busy(429).header(header, value), "retry = { max_delay_ms = 5_000 }", false).await;
         let begun = Instant::now();
         assert_eq!(host.ask("hi").await.text(), "here I am");
         let took = begun.elapsed().as_millis();
@@ -118,7 +118,7 @@ async fn a_service_that_says_when_is_asked_then() {
     let after = Duration::from_secs(3);
     let (date, earliest) = (httpdate(after), SystemTime::now() + after - Duration::from_secs(1));
     let failure = busy(429).header("retry-after", &date);
-    let host = fails(1, failure, "retry = { longest_ms = 5_000 }", false).await;
+    let host = fails(1, failure, "retry = { max_delay_ms = 5_000 }", false).await;
     assert_eq!(host.ask("hi").await.text(), "here I am");
     assert!(SystemTime::now() >= earliest, "{date}");
 }
@@ -160,7 +160,7 @@ async fn a_connection_that_is_lost_after_the_question_is_asked_again_only_where_
     assert_eq!((answer.error()["code"].as_str(), count.load(Relaxed)), (Some("upstream_unreachable"), 1));
 
     let (url, count) = raw(&[None, Some(WHOLE)]).await;
-    let host = host_of(&url, "retry = { first_ms = 1, lost = true }").await;
+    let host = host_of(&url, "retry = { initial_delay_ms = 1, after_send = true }").await;
     assert_eq!(host.chat(&saying("raw-1", "hi")).await.text(), "here");
     assert_eq!(count.load(Relaxed), 2);
 }
@@ -169,7 +169,8 @@ async fn a_connection_that_is_lost_after_the_question_is_asked_again_only_where_
 async fn a_service_that_is_down_is_tried_again_and_named() {
     let down = refusing();
     let address = down.local_addr().unwrap();
-    let host = host_of(&format!("http://{address}/v1"), "retry = { times = 20, first_ms = 30 }").await;
+    let host =
+        host_of(&format!("http://{address}/v1"), "retry = { max_retries = 20, initial_delay_ms = 30 }").await;
     // It comes up while it is tried.
     let asked = tokio::spawn(Answer::tried(host.posting(saying("raw-1", "hi").to_string())));
     tokio::time::sleep(Duration::from_millis(60)).await;
@@ -221,7 +222,7 @@ async fn crowded() -> (String, Vec<TcpStream>, TcpListener) {
 
 #[tokio::test]
 async fn each_time_limit_says_which_it_is_and_where_to_raise_it() {
-    let once = |timeouts: &str| format!("retry = {{ times = 0 }}\ntimeouts = {{ {timeouts} }}");
+    let once = |timeouts: &str| format!("retry = {{ max_retries = 0 }}\ntimeouts = {{ {timeouts} }}");
     let (url, _waiting, _listener) = crowded().await;
     let host = host_of(&url, &once("connect_ms = 80")).await;
     let answer = host.chat(&saying("raw-1", "hi")).await;
@@ -234,11 +235,11 @@ async fn each_time_limit_says_which_it_is_and_where_to_raise_it() {
     for answers in silent {
         // Headers are not an answer yet, streamed or not.
         let (url, _) = raw(answers).await;
-        let host = host_of(&url, &once("answer_ms = 80")).await;
+        let host = host_of(&url, &once("response_ms = 80")).await;
         for body in [saying("raw-1", "hi"), streaming("raw-1", "hi")] {
             let begun = Instant::now();
             let answer = host.chat(&body).await;
-            answer.refused(504, "sent no response within 0.08 s; raise timeouts.answer_ms of provider raw");
+            answer.refused(504, "sent no response within 0.08 s; raise timeouts.response_ms of provider raw");
             assert!(begun.elapsed() < Duration::from_secs(20));
         }
     }
@@ -288,7 +289,7 @@ async fn a_whole_answer_has_a_time_limit_where_one_is_set() {
 #[tokio::test]
 async fn a_service_that_fails_again_and_again_is_left_alone_and_tried_again() {
     for looks in [false, true] {
-        let rest = "retry = { times = 0 }\nbreaker = { breaks = 3, rest_ms = 3_000 }";
+        let rest = "retry = { max_retries = 0 }\nbreaker = { failure_threshold = 3, cool_down_ms = 3_000 }";
         let host = fails(3, busy(500), rest, looks).await;
         for prompt in ["one", "two", "three"] {
             assert_eq!(host.ask(prompt).await.status, 500);
@@ -299,7 +300,7 @@ async fn a_service_that_fails_again_and_again_is_left_alone_and_tried_again() {
                 "cannot call model mock-1 of provider mock: its circuit breaker is open after repeated failures; \
                  the next attempt is in ",
             );
-            assert_eq!(answer.error()["code"], "upstream_resting");
+            assert_eq!(answer.error()["code"], "upstream_breaker_open");
             let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
             assert!((1..=3).contains(&seconds), "{seconds}");
         }
@@ -312,7 +313,7 @@ async fn a_service_that_fails_again_and_again_is_left_alone_and_tried_again() {
 
 #[tokio::test]
 async fn callers_mistakes_and_too_many_requests_do_not_put_a_service_to_rest() {
-    let host = fails(99, busy(400), "breaker = { breaks = 2 }", false).await;
+    let host = fails(99, busy(400), "breaker = { failure_threshold = 2 }", false).await;
     for _ in 0..4 {
         assert_eq!(host.ask("hi").await.status, 400);
     }
@@ -327,7 +328,7 @@ async fn with_backup(backup: &Upstream, provider: &str, looks: bool) -> TestHost
     let config = format!(
         "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nfallbacks = [\"spare\"]\n\
          [[models]]\nname = \"spare\"\nprovider = \"backup\"\nmodel = \"small-1\"\nfallbacks = [\"demo/demo\"]\n\
-         [[providers]]\nname = \"backup\"\nkind = \"openai\"\nbase_url = \"{}\"\nretry = {{ times = 0 }}",
+         [[providers]]\nname = \"backup\"\nkind = \"openai\"\nbase_url = \"{}\"\nretry = {{ max_retries = 0 }}",
         backup.url(),
     );
     let setup = TestHost::new().provider(provider).config(&config);
@@ -342,7 +343,7 @@ async fn another_model_answers_where_one_cannot_and_the_answer_says_so() {
         (busy(429).header("retry-after", "60"), AT_ONCE),
         (busy(401), ""),
         (Reply::raw("text/html", "<h1>Sorry</h1>"), ""),
-        (Reply::text("late").behind(&gate), "timeouts = { answer_ms = 80 }"),
+        (Reply::text("late").behind(&gate), "timeouts = { response_ms = 80 }"),
     ] {
         for looks in [false, true] {
             let backup = Upstream::start().await;
@@ -404,7 +405,8 @@ async fn behind_the_second_model_stands_a_third_and_at_the_end_the_first_ones_re
 
 #[tokio::test]
 async fn a_prompt_that_always_fails_leaves_its_model_in_use_and_a_model_the_others() {
-    let host = TestHost::new().provider("breaker = { breaks = 2, rest_ms = 60_000 }").start().await;
+    let host =
+        TestHost::new().provider("breaker = { failure_threshold = 2, cool_down_ms = 60_000 }").start().await;
     host.upstream.script(|asked| match (asked.json()["model"] == "down", asked.said().as_str()) {
         (true, _) | (_, "poison") => busy(500),
         _ => Reply::fitting(asked, "here I am"),
@@ -422,7 +424,8 @@ async fn a_prompt_that_always_fails_leaves_its_model_in_use_and_a_model_the_othe
 #[tokio::test]
 async fn a_service_that_is_left_alone_is_not_waited_for() {
     let backup = Upstream::start().await;
-    let host = with_backup(&backup, "breaker = { breaks = 2, rest_ms = 60_000 }", false).await;
+    let host =
+        with_backup(&backup, "breaker = { failure_threshold = 2, cool_down_ms = 60_000 }", false).await;
     host.upstream.reply(busy(500));
     for prompt in ["one", "two", "three", "four", "five"] {
         assert_eq!(host.chat(&saying("assistant", prompt)).await.text(), "hello from upstream");
@@ -432,17 +435,18 @@ async fn a_service_that_is_left_alone_is_not_waited_for() {
 
 #[tokio::test]
 async fn a_host_tells_which_provider_it_leaves_alone() {
-    let host = fails(99, busy(500), "breaker = { breaks = 2, rest_ms = 60_000 }", false).await;
+    let host =
+        fails(99, busy(500), "breaker = { failure_threshold = 2, cool_down_ms = 60_000 }", false).await;
     assert_eq!(host.ready().await["providers"], json!({"demo": "used", "mock": "used"}));
     for prompt in ["one", "two"] {
         assert_eq!(host.ask(prompt).await.status, 500);
     }
-    assert_eq!(host.ready().await["providers"]["mock"], "resting");
+    assert_eq!(host.ready().await["providers"]["mock"], "breaker_open");
     let standing = || async { SharedStatus::told(&host.store().hosts().await.unwrap()) };
     until("the host tells", || async { standing().await.provider("mock").is_some() }).await;
     let standing = standing().await;
     let open = standing.provider("mock").unwrap();
-    assert_eq!((open.breaks, open.cause.as_str()), (2, "model mock-1: provider mock answered 500"));
+    assert_eq!((open.failures, open.cause.as_str()), (2, "model mock-1: provider mock answered 500"));
     assert!(open.next_try > Duration::from_secs(30) && standing.provider("demo").is_none());
 }
 
@@ -502,7 +506,7 @@ async fn no_log_no_error_and_no_answer_ever_holds_a_key() {
     let _logs = tracing::subscriber::set_default(subscriber);
     let backup = Upstream::start().await;
     backup.script(|asked| Reply::fitting(asked, "fine"));
-    let breaker = "breaker = { breaks = 3, rest_ms = 60_000 }";
+    let breaker = "breaker = { failure_threshold = 3, cool_down_ms = 60_000 }";
     for looks in [false, true] {
         let host = with_backup(&backup, &format!("{AT_ONCE}\n{breaker}"), looks).await;
         // A service that repeats what it was told, in every place there is.

@@ -194,15 +194,17 @@ async fn a_guard_whose_file_is_deleted_refuses_until_its_removal_is_confirmed() 
     host.delete("guard");
     host.stands("guard", "missing").await;
     let refused = host.ask("good").await;
-    refused
-        .refused(503, "the guard `guard` is missing; an operator has to restore its file, or run: valvehouse confirm-removal guard");
+    refused.refused(
+        503,
+        "the guard `guard` is missing; an operator has to restore its file, or run: valvehouse confirm guard",
+    );
     assert_eq!(refused.error()["code"], "guard");
-    host.stream("good").await.refused(503, "confirm-removal guard");
+    host.stream("good").await.refused(503, "confirm guard");
 
     // A restart does not forget it.
     host.restart().await;
     host.stands("guard", "missing").await;
-    host.ask("good").await.refused(503, "confirm-removal guard");
+    host.ask("good").await.refused(503, "confirm guard");
 
     // The guard is back, and guards again.
     host.save("guard", GUARD);

@@ -2,7 +2,7 @@
 
 use crate::kernel::{asking, calls, echo, stream_body};
 use std::sync::Arc;
-use valvehouse::fault::Fault;
+use valvehouse::error::Error;
 use valvehouse::kernel::Kernel;
 use valvehouse::llm::FormattedProvider;
 use valvehouse::provider::{CannedProvider, Reply};
@@ -41,7 +41,7 @@ async fn tools_are_called_on_the_way_to_the_answer() {
 async fn a_model_that_never_fits_fails_the_turn_before_anything_is_sent() {
     let (kernel, model) = kernel([Reply::text("three")]);
     let streamed = stream_body(&kernel, ASKS).await;
-    assert!(matches!(streamed.answer, Err(Fault::Misshapen { .. })), "{:?}", streamed.answer);
+    assert!(matches!(streamed.answer, Err(Error::Misshapen { .. })), "{:?}", streamed.answer);
     assert!(streamed.pieces.is_empty());
     assert_eq!(model.requests().len(), 3);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use valvehouse::chat::{event, message};
 use valvehouse::context::{Context, Events, Turn, TurnFacts};
-use valvehouse::fault::Fault;
+use valvehouse::error::Error;
 use valvehouse::filter::{Chain, ChainOutcome, Filter, Hook};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, RunOptions};
@@ -76,7 +76,7 @@ fn turn_of(user: &str) -> Turn {
     Turn::new(facts, Context::default(), Events::default())
 }
 
-async fn inlet(filter: &Filter, turn: &Turn, body: &Json) -> Result<Json, Fault> {
+async fn inlet(filter: &Filter, turn: &Turn, body: &Json) -> Result<Json, Error> {
     match Chain::new(vec![filter.clone()]).run(Hook::Inlet, body.clone(), turn).await? {
         ChainOutcome::Done(body) | ChainOutcome::Skipped(body) => Ok(body),
     }
@@ -210,7 +210,7 @@ async fn of_a_hundred_requests_at_once_each_user_gets_as_many_as_allowed() {
     for result in results {
         match result.unwrap() {
             (user, Ok(_)) => allowed[user] += 1,
-            (_, Err(Fault::Refused(refusal))) => {
+            (_, Err(Error::Refused(refusal))) => {
                 assert_eq!(refusal.status, 429);
                 assert!((3_590.0..=3_600.0).contains(&refusal.retry_after.unwrap()));
                 assert!(
@@ -235,7 +235,7 @@ async fn a_user_who_waits_as_told_is_let_in_again() {
     let nobody = turn_of("{}");
     assert!(inlet(&filter, &nobody, &saying("a")).await.is_ok());
     now.fetch_add(3_000, Ordering::SeqCst);
-    let Err(Fault::Refused(refusal)) = inlet(&filter, &nobody, &saying("b")).await else { panic!() };
+    let Err(Error::Refused(refusal)) = inlet(&filter, &nobody, &saying("b")).await else { panic!() };
     assert_eq!(refusal.retry_after, Some(7.0));
     // A newer version of the script goes on counting.
     let filter =
@@ -495,7 +495,7 @@ async fn every_kind_can_be_left_alone_and_patterns_added() {
     }
     // A guard whose pattern is none refuses rather than lets through.
     let broken = shipped("redact", r#"{"patterns":["("]}"#);
-    let (plugin, _, cause) = breakage(inlet(&broken, &turn_of("{}"), &saying("hi")).await);
+    let (plugin, _, cause) = failure(inlet(&broken, &turn_of("{}"), &saying("hi")).await);
     assert!(plugin == "redact" && cause.contains("unclosed group"), "{cause}");
 }
 

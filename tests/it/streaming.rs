@@ -6,8 +6,8 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use valvehouse::chat::{event, message};
-use valvehouse::fault::{Breakage, Fault};
-use valvehouse::filter::{Filter, Hook, OnBreak, Verdict::Continue, Verdict::Skip};
+use valvehouse::error::{Error, PluginError};
+use valvehouse::filter::{FailurePolicy, Filter, Hook, Verdict::Continue, Verdict::Respond};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelDefaults, RunOptions, TurnEnd, TurnEvent};
 use valvehouse::provider::{
@@ -65,11 +65,11 @@ impl Provider for Wire {
         "wire"
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    fn chat(&self, _: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, _: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         let (pieces, go_on) = (self.pieces.clone(), self.go_on.clone());
         let pieces = futures::stream::iter(pieces.into_iter().enumerate()).then(move |(place, text)| {
             let go_on = go_on.clone().filter(|_| place > 0);
@@ -87,7 +87,7 @@ impl Provider for Wire {
     fn forward<'a>(
         &'a self,
         request: ForwardRequest<'a>,
-    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Error>>> {
         let body = request.body;
         let body = PassthroughBody::Stream(futures::stream::iter([Ok(body)]).boxed());
         Some(Box::pin(async {
@@ -206,7 +206,7 @@ async fn what_one_filter_emits_the_next_one_sees() {
 #[tokio::test]
 async fn skip_in_the_stream_is_final_for_that_event() {
     let closure = Filter::closure("first", Hook::Stream, |ctx| match &*event::text(&ctx.value) {
-        "a" => Ok(Skip(json(r#"{"text":"A"}"#))),
+        "a" => Ok(Respond(json(r#"{"text":"A"}"#))),
         _ => Ok(Continue(ctx)),
     });
     for filter in both(closure, r##"fn stream(event) { if event.text == "a" { skip(#{ text: "A" }) } }"##) {
@@ -447,22 +447,22 @@ async fn a_refusal_beforehand_comes_before_any_piece() {
 async fn a_stream_that_fails_midway_keeps_what_was_sent_and_invents_no_end() {
     let at_b = |what: &str| format!("fn stream(event) {{ if event.text == \"b\" {{ {what} }} }}");
     let broken = Filter::closure("broken", Hook::Stream, |ctx| match &*event::text(&ctx.value) {
-        "b" => Err(Breakage::new("bug")),
+        "b" => Err(PluginError::new("bug")),
         _ => Ok(Continue(ctx)),
     });
     for filter in both(broken, &at_b("event.no.such.key")) {
         let streamed = stream(&streaming(&["a", "b", "c"], [filter])).await;
         assert_eq!((streamed.texts(), streamed.pieces.len()), (vec!["a".into()], 1));
-        assert_eq!(breakage(streamed.answer).0, "broken");
+        assert_eq!(failure(streamed.answer).0, "broken");
     }
     let streamed = stream(&streaming(&["a", "b", "c"], [script("deny", &at_b("deny(\"enough\");"))])).await;
     assert_eq!((streamed.texts(), streamed.pieces.len()), (vec!["a".into()], 1));
     assert_eq!(refusal(streamed.answer).1, "enough");
 
-    let cut = Fault::Provider { message: "gone".into(), timeout: false };
+    let cut = Error::Provider { message: "gone".into(), timeout: false };
     let streamed = stream(&asking([Reply::pieces_then_fault(["a"], cut)]).0.build()).await;
     assert_eq!((streamed.texts(), streamed.pieces.len()), (vec!["a".into()], 1));
-    assert!(matches!(streamed.answer, Err(Fault::Provider { .. })));
+    assert!(matches!(streamed.answer, Err(Error::Provider { .. })));
 }
 
 #[tokio::test]
@@ -492,16 +492,16 @@ async fn too_many_events_and_what_is_no_event_break_the_hook_that_returns_them()
                 let given = given.clone();
                 let filter = Filter::closure("odd", hook, move |mut ctx| {
                     if skips {
-                        return Ok(Skip(given.copy()));
+                        return Ok(Respond(given.copy()));
                     }
                     ctx.value = given.copy();
                     Ok(Continue(ctx))
                 });
                 let streamed = stream(&streaming(&["a"], [filter.clone()])).await;
-                let (plugin, told, cause) = breakage(streamed.answer);
+                let (plugin, told, cause) = failure(streamed.answer);
                 assert_eq!((plugin.as_str(), told.as_str()), ("odd", hook.name()));
                 assert!(cause.contains(wrong), "{cause}");
-                let forgiven = filter.on_break(OnBreak::Continue);
+                let forgiven = filter.failure_policy(FailurePolicy::FailOpen);
                 assert_eq!(stream(&streaming(&["a"], [forgiven])).await.text(), "a|stop");
             }
         }
@@ -513,7 +513,7 @@ async fn too_many_events_and_what_is_no_event_break_the_hook_that_returns_them()
     ] {
         for name in ["stream(event)", "stream_end(state)"] {
             let filter = script("odd", &format!("fn {name} {{ {text} }}"));
-            let (_, _, cause) = breakage(stream(&streaming(&["a"], [filter])).await.answer);
+            let (_, _, cause) = failure(stream(&streaming(&["a"], [filter])).await.answer);
             assert!(cause.contains(wrong) && cause.contains("filters/odd.rhai"), "{cause}");
         }
     }
@@ -573,5 +573,5 @@ async fn a_client_that_goes_away_ends_the_turn() {
     let kernel = Kernel::builder().provider(Arc::new(CannedProvider::new(["one two"]))).build();
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#);
     let ended = kernel.run(request(body), RunOptions::default().sending(sender)).end().await;
-    assert!(matches!(ended, Err(Fault::Host(_))));
+    assert!(matches!(ended, Err(Error::Host(_))));
 }

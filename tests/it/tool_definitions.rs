@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use valvehouse::context::{Context, Turn};
-use valvehouse::fault::{Fault, RequestFault};
+use valvehouse::error::{Error, RequestErrorKind};
 use valvehouse::filter::{Filter, Verdict::Continue};
 use valvehouse::json::Json;
 use valvehouse::kernel::Kernel;
@@ -317,7 +317,7 @@ async fn a_tool_that_takes_too_long_is_ended() {
 #[tokio::test]
 async fn an_unknown_tool_is_named_with_the_nearest() {
     match invoke(&kernel_of([weather()]), "get_wether", "{}").await {
-        Err(Fault::Request { message, kind: RequestFault::NotFound, .. }) => {
+        Err(Error::Request { message, kind: RequestErrorKind::NotFound, .. }) => {
             assert_eq!(message, "unknown tool `get_wether`; did you mean `get_weather`?");
         }
         other => panic!("{other:?}"),

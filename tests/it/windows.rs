@@ -123,7 +123,7 @@ async fn what_cannot_work_says_what_to_do() {
     for (call, words) in cases {
         let filter = script(&format!("fn stream(event, state) {{ {call}; }}"));
         let kernel = asking([Reply::pieces(["hello ", "you"])]).0.filter(filter).build();
-        let (plugin, _, cause) = breakage(stream(&kernel).await.answer);
+        let (plugin, _, cause) = failure(stream(&kernel).await.answer);
         assert!(plugin == "key" && cause.contains(words), "{call}: {cause}");
     }
 }

@@ -4,7 +4,7 @@ use super::memory;
 use super::pending::conflict;
 use super::saved::RunSnapshot;
 use crate::runs::Runs;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_json::Json;
 use valvehouse_store::{Checkpoint, Conversation, StoreError, Trouble};
 
@@ -45,7 +45,7 @@ impl Runs {
     ///
     /// # Errors
     /// Returns a fault if it does not exist or the store fails.
-    pub async fn conversation(&self, id: &str) -> Result<Conversation, Fault> {
+    pub async fn conversation(&self, id: &str) -> Result<Conversation, Error> {
         let conversation = self.store().conversation(id).await?;
         conversation.ok_or_else(|| {
             missing(format!("unknown conversation `{id}`"), "chat_id", "conversation_not_found")
@@ -56,7 +56,7 @@ impl Runs {
     ///
     /// # Errors
     /// Returns a fault if it does not exist or the store fails.
-    pub async fn checkpoint(&self, id: &str) -> Result<Checkpoint, Fault> {
+    pub async fn checkpoint(&self, id: &str) -> Result<Checkpoint, Error> {
         let checkpoint = self.store().checkpoint(id).await?;
         checkpoint.ok_or_else(|| {
             let message = format!(
@@ -70,9 +70,9 @@ impl Runs {
     ///
     /// # Errors
     /// Returns a fault if the id is empty or in use, if the checkpoint does not exist, or if the store fails.
-    pub async fn fork(&self, checkpoint: &str, id: &str) -> Result<Conversation, Fault> {
+    pub async fn fork(&self, checkpoint: &str, id: &str) -> Result<Conversation, Error> {
         if id.is_empty() {
-            return Err(Fault::invalid("missing `chat_id`; name the new conversation", Some("chat_id")));
+            return Err(Error::invalid("missing `chat_id`; name the new conversation", Some("chat_id")));
         }
         let checkpoint = self.checkpoint(checkpoint).await?;
         let saved = RunSnapshot::from_json(&checkpoint.state)?;
@@ -90,7 +90,7 @@ impl Runs {
     ///
     /// # Errors
     /// Returns a fault if it does not exist or the store fails.
-    pub async fn export(&self, id: &str) -> Result<Json, Fault> {
+    pub async fn export(&self, id: &str) -> Result<Json, Error> {
         let exported = self.store().export(id).await?;
         match exported {
             Some(exported) => Ok(exported),
@@ -103,7 +103,7 @@ impl Runs {
     ///
     /// # Errors
     /// Returns a fault if the export is invalid, if the id is in use, or if the store fails.
-    pub async fn import(&self, exported: &Json, id: Option<&str>) -> Result<Conversation, Fault> {
+    pub async fn import(&self, exported: &Json, id: Option<&str>) -> Result<Conversation, Error> {
         let own = exported.text_or_empty("id");
         let id = id.unwrap_or(&own);
         if !self.store().import(exported, Some(id)).await.map_err(refused)? {
@@ -116,7 +116,7 @@ impl Runs {
     ///
     /// # Errors
     /// Returns a fault if it does not exist or the store fails.
-    pub async fn forget(&self, id: &str) -> Result<(), Fault> {
+    pub async fn forget(&self, id: &str) -> Result<(), Error> {
         if self.store().forget_conversation(id).await? {
             return Ok(());
         }
@@ -134,24 +134,24 @@ fn kept_then(original: &Conversation, saved: &RunSnapshot, spoken: &[Json]) -> J
     memory::leaving(&memory::remembering(&before, spoken), saved)
 }
 
-fn missing(message: String, param: &'static str, code: &'static str) -> Fault {
-    Fault::Request { message, param: Some(param), code: Some(code), kind: RequestFault::NotFound }
+fn missing(message: String, param: &'static str, code: &'static str) -> Error {
+    Error::Request { message, param: Some(param), code: Some(code), kind: RequestErrorKind::NotFound }
 }
 
-fn taken(id: &str) -> Fault {
+fn taken(id: &str) -> Error {
     conflict(format!(
         "cannot create the conversation `{id}`: it already exists; choose another chat_id or delete it first"
     ))
 }
 
 /// Converts an error of the store that the caller's input caused.
-fn refused(error: StoreError) -> Fault {
+fn refused(error: StoreError) -> Error {
     match error.trouble {
-        Trouble::Refused => Fault::Request {
+        Trouble::Refused => Error::Request {
             message: format!("cannot {}: {}", error.doing, error.cause),
             param: None,
             code: None,
-            kind: RequestFault::Unusable,
+            kind: RequestErrorKind::Unusable,
         },
         _ => error.into(),
     }

@@ -5,7 +5,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use valvehouse_core::chat::{ModelCall, message, response};
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{Journal, Next, Progress};
 use valvehouse_json::Json;
 use valvehouse_store::RunStatus;
@@ -29,7 +29,7 @@ pub(super) struct JournalEntry<'a> {
 /// A store for the journal of a run.
 pub(super) trait Keeper: Send + Sync {
     /// Stores an entry.
-    fn keep<'a>(&'a self, kept: JournalEntry<'a>) -> BoxFuture<'a, Result<(), Fault>>;
+    fn keep<'a>(&'a self, kept: JournalEntry<'a>) -> BoxFuture<'a, Result<(), Error>>;
 
     /// Returns the id with which the run can be resumed.
     fn run(&self) -> &str;
@@ -72,7 +72,7 @@ impl<'a> RunJournal<'a> {
     }
 
     /// Stores the message added by a decision before the run resumes: the result of an unfinished tool.
-    pub(super) async fn decided(&self) -> Result<(), Fault> {
+    pub(super) async fn decided(&self) -> Result<(), Error> {
         let (before, kept_before) = {
             let stand = self.stand.lock();
             (stand.saved.clone(), stand.said)
@@ -92,7 +92,7 @@ impl<'a> RunJournal<'a> {
     }
 
     /// Records a failure; the run can be retried from its last step.
-    pub(super) async fn fail(&self, fault: &Fault) -> Result<(), Fault> {
+    pub(super) async fn fail(&self, fault: &Error) -> Result<(), Error> {
         let (error, status, pending) = (fault.to_string(), RunStatus::Failed, Json::Null);
         let kept = JournalEntry {
             name: "failed",
@@ -105,7 +105,7 @@ impl<'a> RunJournal<'a> {
         self.keeper.keep(kept).await
     }
 
-    async fn step(&self, progress: &Progress, turn: &Turn) -> Result<(), Fault> {
+    async fn step(&self, progress: &Progress, turn: &Turn) -> Result<(), Error> {
         let is_end = progress.next == Next::End;
         let (before, kept_before) = {
             let stand = self.stand.lock();
@@ -135,17 +135,17 @@ impl<'a> RunJournal<'a> {
 }
 
 impl Journal for RunJournal<'_> {
-    fn keep<'a>(&'a self, progress: &'a Progress, turn: &'a Turn) -> BoxFuture<'a, Result<(), Fault>> {
+    fn keep<'a>(&'a self, progress: &'a Progress, turn: &'a Turn) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(self.step(progress, turn))
     }
 
-    fn pause<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<Json, Fault>> {
+    fn pause<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<Json, Error>> {
         Box::pin(async move {
             let asked = turn
                 .pauses()
                 .and_then(|pauses| Some((pauses.pending()?, pauses.answers(), pauses.host_calls())));
             let (asked, answers, host_calls) =
-                asked.ok_or_else(|| Fault::Host("a turn paused without a pending action".into()))?;
+                asked.ok_or_else(|| Error::Host("a turn paused without a pending action".into()))?;
             let pending = super::pending::of_question(&asked);
             let host_calls = self.keeper.seal(host_calls);
             let saved = RunSnapshot { answers, host_calls, pending: pending.copy(), ..self.saved() };
@@ -172,7 +172,7 @@ impl Journal for RunJournal<'_> {
         arguments: &'a Json,
         _: &'a Progress,
         _: &'a Turn,
-    ) -> BoxFuture<'a, Result<(), Fault>> {
+    ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let in_flight = Json::from([
                 ("id", call.id.as_str().into()),

@@ -21,8 +21,8 @@
 //! let response = agent.resume(Decision::Approve { arguments: None }).await?;
 //! assert_eq!(response.text(), "It is warm.");
 //! assert_eq!(agent.state().messages.len(), 4);
-//! # Ok::<(), valvehouse_core::fault::Fault>(()) });
-//! # fn tokio_test(test: impl Future<Output = Result<(), valvehouse_core::fault::Fault>>) {
+//! # Ok::<(), valvehouse_core::error::Error>(()) });
+//! # fn tokio_test(test: impl Future<Output = Result<(), valvehouse_core::error::Error>>) {
 //! #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test).unwrap();
 //! # }
 //! ```

@@ -10,7 +10,7 @@ use super::summary::NAME as SUMMARIZATION;
 use sha2::{Digest, Sha256};
 use valvehouse_core::chat::history::{is_role, keep_last};
 use valvehouse_core::chat::{ModelCall, message};
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::words::hex;
 use valvehouse_json::Json;
 use valvehouse_store::{Conversation, Store, StoreError};
@@ -40,16 +40,16 @@ pub(super) async fn recall(
     id: &str,
     user: &Json,
     said: Vec<Json>,
-) -> Result<LoadedConversation, Fault> {
+) -> Result<LoadedConversation, Error> {
     let lines = lines(store, id).await?;
     let user = user.field("id");
     let own: Vec<&Conversation> = lines.iter().filter(|line| is_of(&line.kept, &user)).collect();
     if own.is_empty() && !lines.is_empty() {
-        return Err(Fault::Request {
+        return Err(Error::Request {
             message: "this conversation belongs to another user; use another chat_id".into(),
             param: Some("chat_id"),
             code: Some("not_your_conversation"),
-            kind: RequestFault::Forbidden,
+            kind: RequestErrorKind::Forbidden,
         });
     }
     let repeats = own.iter().rev().find_map(|line| Some((*line, Watermark::of(&line.kept).rest_of(&said)?)));
@@ -65,7 +65,7 @@ pub(super) async fn recall(
     };
     match line {
         None => Ok(begin(id.to_owned(), &user, rest)),
-        Some(line) => go_on(store, line, rest, systems).await.map_err(Fault::from),
+        Some(line) => go_on(store, line, rest, systems).await.map_err(Error::from),
     }
 }
 
@@ -80,7 +80,7 @@ pub(super) async fn goes_on(
     store: &dyn Store,
     id: &str,
     said: Vec<Json>,
-) -> Result<LoadedConversation, Fault> {
+) -> Result<LoadedConversation, Error> {
     match store.conversation(id).await? {
         None => Ok(begin(id.to_owned(), &Json::Null, said)),
         Some(line) => {

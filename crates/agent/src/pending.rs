@@ -4,7 +4,7 @@ use super::saved::RunSnapshot;
 use valvehouse_core::chat::response::Head;
 use valvehouse_core::chat::{ModelCall, message};
 use valvehouse_core::context::{PendingQuestion, Turn};
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::kernel::{Kernel, open_calls};
 use valvehouse_json::{Json, Object};
 
@@ -38,7 +38,7 @@ impl Decision {
     ///
     /// # Errors
     /// Returns a request fault for an unknown decision.
-    pub fn from_json(json: &Json) -> Result<Self, Fault> {
+    pub fn from_json(json: &Json) -> Result<Self, Error> {
         let word = json.text_or_empty("decision");
         match word.as_str() {
             "approve" | "confirm" | "approved" => {
@@ -49,7 +49,7 @@ impl Decision {
             "answer" | "reply" => Ok(Self::Answer(json.field("answer"))),
             "retry" => Ok(Self::Retry),
             "" | "continue" => Ok(Self::GoOn),
-            other => Err(Fault::invalid(
+            other => Err(Error::invalid(
                 format!("unknown decision `{other}`: expected approve, reject, answer, retry or continue"),
                 Some("decision"),
             )),
@@ -137,7 +137,7 @@ pub fn in_words(pending: &Json) -> String {
 }
 
 /// Applies a decision to a paused run.
-pub(super) fn decide(saved: &mut RunSnapshot, decision: &Decision) -> Result<(), Fault> {
+pub(super) fn decide(saved: &mut RunSnapshot, decision: &Decision) -> Result<(), Error> {
     let pending = std::mem::take(&mut saved.pending);
     if *decision == Decision::Retry {
         // The step runs again without recorded host calls.
@@ -180,7 +180,7 @@ pub(super) fn decide(saved: &mut RunSnapshot, decision: &Decision) -> Result<(),
         (_, Decision::Answer(answer)) => answer.copy(),
     };
     let hash = pending.text_or_empty("hash");
-    saved.answers.set(&hash, answer).map_err(|error| Fault::Host(error.to_string()))
+    saved.answers.set(&hash, answer).map_err(|error| Error::Host(error.to_string()))
 }
 
 fn refusal(word: &'static str, reason: &Option<String>) -> Json {
@@ -188,9 +188,9 @@ fn refusal(word: &'static str, reason: &Option<String>) -> Json {
 }
 
 /// Replaces the arguments of the call, and binds the answer to the new arguments.
-fn changed(saved: &mut RunSnapshot, pending: &Json, arguments: &Json) -> Result<(), Fault> {
+fn changed(saved: &mut RunSnapshot, pending: &Json, arguments: &Json) -> Result<(), Error> {
     if arguments.as_object().is_none() {
-        return Err(Fault::invalid(
+        return Err(Error::invalid(
             "invalid `arguments`: expected an object with the parameters of the tool",
             Some("arguments"),
         ));
@@ -200,7 +200,7 @@ fn changed(saved: &mut RunSnapshot, pending: &Json, arguments: &Json) -> Result<
         conflict("cannot change the arguments: this approval is not for a tool call by the model")
     })?;
     let fits = |result: Result<(), valvehouse_json::MisplacedValue>| {
-        result.map_err(|error| Fault::Host(format!("cannot change the arguments: {error}")))
+        result.map_err(|error| Error::Host(format!("cannot change the arguments: {error}")))
     };
     fits(question.at_path("data").set("arguments", arguments.copy()))?;
 
@@ -221,7 +221,7 @@ pub(super) fn look_at_unfinished(
     run: &str,
     saved: &mut RunSnapshot,
     decision: &Decision,
-) -> Result<(), Fault> {
+) -> Result<(), Error> {
     if saved.in_flight.is_null() || !saved.pending.is_null() {
         return Ok(());
     }
@@ -239,7 +239,7 @@ pub(super) fn look_at_unfinished(
 }
 
 /// Applies a decision to a tool for which it is unknown whether it ran.
-fn unfinished(saved: &mut RunSnapshot, pending: &Json, decision: &Decision) -> Result<(), Fault> {
+fn unfinished(saved: &mut RunSnapshot, pending: &Json, decision: &Decision) -> Result<(), Error> {
     let call = pending.field("call");
     let id = call.text_or_empty("id");
     let result = match decision {
@@ -281,11 +281,11 @@ pub(super) fn cancelled(messages: &[Json]) -> Vec<Json> {
 }
 
 /// Creates a fault for an action that conflicts with the current state.
-pub(super) fn conflict(message: impl Into<String>) -> Fault {
-    Fault::Request {
+pub(super) fn conflict(message: impl Into<String>) -> Error {
+    Error::Request {
         message: message.into(),
         param: None,
         code: Some("conflict"),
-        kind: RequestFault::Conflict,
+        kind: RequestErrorKind::Conflict,
     }
 }

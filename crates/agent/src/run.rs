@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 use valvehouse_core::callback::Listener;
 use valvehouse_core::context::{Exchange, Turn, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{Kernel, RunOptions, TurnAnswer};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
@@ -47,7 +47,7 @@ pub(super) struct RunEnd {
 }
 
 /// Executes a run until it ends or pauses.
-pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<RunEnd, Fault> {
+pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<RunEnd, Error> {
     let Drive { setup, saved, said, turn, stream, opening, teller } = drive;
     let turn = match &teller {
         Some(teller) => teller.watch(turn),

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use valvehouse_core::chat::history::is_role;
 use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::{Context, Events, TurnFacts};
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::kernel::{Progress, RunOptions, TurnAnswer, TurnEnd};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
@@ -127,7 +127,7 @@ impl Runs {
         setup: &Setup,
         begin: Begin,
         begun: impl FnOnce(&Run),
-    ) -> Result<RunOutcome, Fault> {
+    ) -> Result<RunOutcome, Error> {
         let turn = self.turn_of(&begin.conversation);
         let _turn = turn.lock().await;
         let (run, recalled, saved) = self.begin_run(setup, &begin).await?;
@@ -150,7 +150,7 @@ impl Runs {
         setup: &Setup,
         request: ChatRequest,
         options: RunOptions<'_>,
-    ) -> Result<TurnEnd, Fault> {
+    ) -> Result<TurnEnd, Error> {
         let run = uuid::Uuid::now_v7().to_string();
         let Some(teller) = teller(setup, &run, options.turn()) else {
             return setup.kernel.run(request, options).end().await;
@@ -175,7 +175,7 @@ impl Runs {
         &'a self,
         setup: &'a Setup,
         begin: &'a Begin,
-    ) -> BoxFuture<'a, Result<(Run, LoadedConversation, RunSnapshot), Fault>> {
+    ) -> BoxFuture<'a, Result<(Run, LoadedConversation, RunSnapshot), Error>> {
         Box::pin(self.store_run(setup, begin))
     }
 
@@ -183,7 +183,7 @@ impl Runs {
         &self,
         setup: &Setup,
         begin: &Begin,
-    ) -> Result<(Run, LoadedConversation, RunSnapshot), Fault> {
+    ) -> Result<(Run, LoadedConversation, RunSnapshot), Error> {
         let id = &begin.conversation;
         let said: Vec<Json> = begin.request.messages().items();
         let run = uuid::Uuid::now_v7().to_string();
@@ -234,10 +234,10 @@ impl Runs {
         id: &str,
         decision: &Decision,
         hash: Option<&str>,
-        setup: impl FnOnce(&RunSnapshot) -> Result<Setup, Fault>,
+        setup: impl FnOnce(&RunSnapshot) -> Result<Setup, Error>,
         events: Events,
         stream: Option<Sender<Piece>>,
-    ) -> Result<RunOutcome, Fault> {
+    ) -> Result<RunOutcome, Error> {
         let run = self.run(id).await?;
         let turn = self.turn_of(&run.conversation);
         let _turn = turn.lock().await;
@@ -277,11 +277,11 @@ impl Runs {
         &'a self,
         drive: Drive<'a>,
         keeper: &'a StoreKeeper<'a>,
-    ) -> BoxFuture<'a, Result<RunOutcome, Fault>> {
+    ) -> BoxFuture<'a, Result<RunOutcome, Error>> {
         Box::pin(self.drive_to_end(drive, keeper))
     }
 
-    async fn drive_to_end(&self, drive: Drive<'_>, keeper: &StoreKeeper<'_>) -> Result<RunOutcome, Fault> {
+    async fn drive_to_end(&self, drive: Drive<'_>, keeper: &StoreKeeper<'_>) -> Result<RunOutcome, Error> {
         let before = match &drive.opening {
             RunInput::Begins(new) => drive.saved.length - new.items().len() as u64,
             RunInput::GoesOn { .. } => drive.saved.length,
@@ -338,13 +338,13 @@ impl Runs {
     ///
     /// # Errors
     /// Returns a fault if it does not exist or the store fails.
-    pub async fn run(&self, id: &str) -> Result<Run, Fault> {
+    pub async fn run(&self, id: &str) -> Result<Run, Error> {
         let run = self.store.run(id).await?;
-        run.ok_or_else(|| Fault::Request {
+        run.ok_or_else(|| Error::Request {
             message: format!("unknown run `{id}`; `valvehouse runs` lists them"),
             param: None,
             code: Some("run_not_found"),
-            kind: RequestFault::NotFound,
+            kind: RequestErrorKind::NotFound,
         })
     }
 
@@ -352,7 +352,7 @@ impl Runs {
     ///
     /// # Errors
     /// Returns a fault if the run has no stored step or the store fails.
-    pub async fn saved(&self, run: &Run) -> Result<RunSnapshot, Fault> {
+    pub async fn saved(&self, run: &Run) -> Result<RunSnapshot, Error> {
         self.last_saved(run).await?.ok_or_else(|| {
             conflict(format!(
                 "cannot resume run {}: it ended before its first step was stored; send the message again",

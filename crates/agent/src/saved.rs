@@ -1,7 +1,7 @@
 //! The stored state of a run between two steps.
 
 use valvehouse_core::context::{Context, Events, Pauses, Turn, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::Progress;
 use valvehouse_json::Json;
 
@@ -123,9 +123,9 @@ impl RunSnapshot {
     ///
     /// # Errors
     /// Returns a fault if a part is missing or damaged.
-    pub fn from_json(json: &Json) -> Result<Self, Fault> {
+    pub fn from_json(json: &Json) -> Result<Self, Error> {
         let broken = |part: &str| {
-            Fault::Host(format!(
+            Error::Host(format!(
                 "cannot read a checkpoint: its `{part}` is missing or damaged; restore an earlier one"
             ))
         };

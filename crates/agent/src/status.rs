@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use valvehouse_core::callback::Callback;
 use valvehouse_core::chat::history::is_role;
 use valvehouse_core::chat::{message, response};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::Progress;
 use valvehouse_core::tool::SchemaDialect;
 use valvehouse_json::{Json, Object};
@@ -70,7 +70,7 @@ impl Runs {
     ///
     /// # Errors
     /// Returns a fault for an unknown status or if the store fails.
-    pub async fn list(&self, wanted: &RunQuery) -> Result<Vec<(Run, String)>, Fault> {
+    pub async fn list(&self, wanted: &RunQuery) -> Result<Vec<(Run, String)>, Error> {
         let status = wanted.status.as_deref().map(status_of).transpose()?;
         let looks_through = wanted.agent.is_some() || status == Some(RunStatus::Running);
         let most = if looks_through { LOOKED_THROUGH } else { wanted.limit };
@@ -104,7 +104,7 @@ impl Runs {
     ///
     /// # Errors
     /// Returns a fault for an unknown status or if the store fails.
-    pub async fn list_by_need(&self, wanted: &RunQuery) -> Result<Vec<(Run, String)>, Fault> {
+    pub async fn list_by_need(&self, wanted: &RunQuery) -> Result<Vec<(Run, String)>, Error> {
         let mut found = Vec::new();
         let mut known = HashSet::new();
         for word in [Some("paused"), Some(INTERRUPTED), None] {
@@ -120,7 +120,7 @@ impl Runs {
     ///
     /// # Errors
     /// Returns a fault if the state is damaged or the store fails.
-    pub async fn last_saved(&self, run: &Run) -> Result<Option<RunSnapshot>, Fault> {
+    pub async fn last_saved(&self, run: &Run) -> Result<Option<RunSnapshot>, Error> {
         let checkpoint = self.store().latest_checkpoint(&run.id).await?;
         checkpoint.map(|checkpoint| RunSnapshot::from_json(&checkpoint.state)).transpose()
     }
@@ -143,10 +143,10 @@ impl Runs {
     ///
     /// # Errors
     /// Returns a fault if the conversation is missing or the store fails.
-    pub async fn state(&self, run: &Run, setup: Option<&Setup>) -> Result<Json, Fault> {
+    pub async fn state(&self, run: &Run, setup: Option<&Setup>) -> Result<Json, Error> {
         let conversation = self.store().conversation(&run.conversation).await?;
         let conversation = conversation
-            .ok_or_else(|| Fault::Host(format!("the conversation of run {} does not exist", run.id)))?;
+            .ok_or_else(|| Error::Host(format!("the conversation of run {} does not exist", run.id)))?;
         let full = self.store().messages(&conversation.id, 0, conversation.length).await?;
         let saved = self.last_saved(run).await?;
         let state = run_to_json(run, &conversation.agent);
@@ -192,14 +192,14 @@ fn meta(run: &Run, conversation: &Conversation, setup: Option<&Setup>) -> Json {
 }
 
 /// Returns the stored status for a status name.
-fn status_of(word: &str) -> Result<RunStatus, Fault> {
+fn status_of(word: &str) -> Result<RunStatus, Error> {
     if word == INTERRUPTED {
         return Ok(RunStatus::Running);
     }
-    RunStatus::named(word).ok_or_else(|| {
+    RunStatus::from_name(word).ok_or_else(|| {
         let words: Vec<&str> = RunStatus::ALL.iter().map(|status| status.name()).collect();
         let message = format!("unknown status `{word}`: expected {} or {INTERRUPTED}", words.join(", "));
-        Fault::invalid(message, Some("status"))
+        Error::invalid(message, Some("status"))
     })
 }
 

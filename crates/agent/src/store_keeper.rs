@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::broadcast;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 use valvehouse_store::{Run, RunStatus, RunStep, Store};
 
@@ -50,7 +50,7 @@ impl<'a> StoreKeeper<'a> {
         let _ = self.moved.send(self.run.id.as_str().into());
     }
 
-    async fn write(&self, kept: JournalEntry<'_>) -> Result<(), Fault> {
+    async fn write(&self, kept: JournalEntry<'_>) -> Result<(), Error> {
         let (expected, mut lasting) = {
             let at = self.at.lock();
             (at.step, at.kept.clone())
@@ -89,7 +89,7 @@ impl<'a> StoreKeeper<'a> {
 }
 
 impl Keeper for StoreKeeper<'_> {
-    fn keep<'a>(&'a self, kept: JournalEntry<'a>) -> BoxFuture<'a, Result<(), Fault>> {
+    fn keep<'a>(&'a self, kept: JournalEntry<'a>) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(self.write(kept))
     }
 
@@ -116,7 +116,7 @@ fn host_calls_of(run: &str) -> String {
 /// # Errors
 ///
 /// Returns an error if they were sealed for another run or by another store.
-pub(super) fn opened_host_calls(store: &dyn Store, run: &str, saved: &RunSnapshot) -> Result<Json, Fault> {
+pub(super) fn opened_host_calls(store: &dyn Store, run: &str, saved: &RunSnapshot) -> Result<Json, Error> {
     let Json::Text(sealed) = &saved.host_calls else { return Ok(saved.host_calls.copy()) };
     let opened = store.unseal(sealed, &host_calls_of(run));
     opened.and_then(|calls| Json::parse(calls.as_bytes()).ok()).ok_or_else(|| {

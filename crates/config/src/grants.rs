@@ -151,7 +151,7 @@ impl Capability {
     }
 
     /// The capability of that name, or a similar name.
-    pub fn named(word: &str) -> Result<Self, String> {
+    pub fn from_name(word: &str) -> Result<Self, String> {
         let names = || Self::ALL.map(Self::name);
         Self::ALL.into_iter().find(|capability| capability.name() == word).ok_or_else(|| {
             let hint = match nearest(word, names()) {
@@ -221,7 +221,7 @@ impl Grants {
         };
         let (mut grants, mut wrong) = (Self::default(), Vec::new());
         for (key, value) in object.entries() {
-            let one = Capability::named(&key).and_then(|capability| {
+            let one = Capability::from_name(&key).and_then(|capability| {
                 let word = GrantWord::from_json(capability, &value);
                 word.map_err(|why| format!("{key} {why}"))?
                     .map_or(Ok(Self::default()), |word| word.grants(project))
@@ -285,7 +285,7 @@ impl GrantWord {
             None => (word, Vec::new()),
             Some((name, names)) => (name, names.split(',').map(|name| name.trim().to_owned()).collect()),
         };
-        let capability = Capability::named(name.trim())?;
+        let capability = Capability::from_name(name.trim())?;
         let word = Self { capability, names };
         word.check().map(|()| word).map_err(|why| format!("{} {why}", capability.name()))
     }

@@ -85,7 +85,7 @@ pub const ROUTES: [&str; 9] =
 
 impl ProviderKind {
     /// The kind of this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         KINDS.into_iter().find(|kind| kind.name == name)
     }
 }
@@ -205,18 +205,23 @@ impl Default for Timeouts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetrySettings {
     /// The most retries of one request.
-    pub times: u32,
+    pub max_retries: u32,
     /// The longest wait before the first of them; it doubles each time, and chance shortens it.
-    pub first: Duration,
+    pub initial_delay: Duration,
     /// No wait is longer. A service that asks for a longer one is not asked again.
-    pub longest: Duration,
+    pub max_delay: Duration,
     /// Also when the connection was lost after the request was sent: the work may be done, and paid for, twice.
-    pub lost: bool,
+    pub after_send: bool,
 }
 
 impl Default for RetrySettings {
     /// Twice, after half a second and one second at most.
     fn default() -> Self {
-        Self { times: 2, first: Duration::from_millis(500), longest: Duration::from_secs(10), lost: false }
+        Self {
+            max_retries: 2,
+            initial_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(10),
+            after_send: false,
+        }
     }
 }

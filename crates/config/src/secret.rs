@@ -107,7 +107,7 @@ impl SecretSource {
         }
     }
 
-    /// Returns `true` if it can only ever give nothing: an empty key would open every door.
+    /// Returns `true` if it can only ever give nothing: an empty key would open every endpoint.
     pub(super) fn is_blank(&self) -> bool {
         match self {
             Self::Literal(secret) => secret.is_empty(),

@@ -127,7 +127,7 @@ pub struct Server {
     /// Other names than the listen address and this machine's own under which clients find us; with none, any
     /// name where there are keys.
     pub hosts: Vec<String>,
-    /// The sites whose pages may use the inference doors: `https://chat.example.com`.
+    /// The sites whose pages may use the inference endpoints: `https://chat.example.com`.
     pub origins: Vec<String>,
     /// The tools that clients of MCP see at `/mcp`: names, scripts, `tag:x`, and `*` for all but the guarded tools of
     /// the host. With none there is no such endpoint.
@@ -171,7 +171,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// A key that opens the inference doors.
+/// A key that opens the inference endpoints.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InferenceKey {
     /// The key.

@@ -230,8 +230,11 @@ fn every_bad_input_is_told_with_its_place_and_its_cure() {
         ),
         ("[server]\nkeys = [{ kez = 'k' }]", "unknown setting server.keys[0].kez; did you mean `key`?"),
         ("[server]\npipelines = 'yes'", "server.pipelines must be true or false, not text"),
-        ("[breaker]\nbreaks = -1", "breaker.breaks must be a whole number from 0 to 1000"),
-        ("[breaker]\nrest_m = 5", "did you mean `rest_ms`?"),
+        (
+            "[breaker]\nfailure_threshold = -1",
+            "breaker.failure_threshold must be a whole number from 0 to 1000",
+        ),
+        ("[breaker]\ncool_down_m = 5", "did you mean `cool_down_ms`?"),
         ("[server]\nkeep_alive_ms = -1", "must be a whole number from 0 to 3600000"),
         ("[server]\nmax_body_mb = 0", "server.max_body_mb must be a whole number from 1 to 4096"),
         ("server = 1", "server must be a table, not a whole number"),
@@ -393,7 +396,7 @@ fn a_secret_is_read_from_where_it_is_kept() {
         unset,
         "the environment variable A_KEY is not set; set it before the host starts, or change `env:A_KEY`"
     );
-    assert!(source.read_with(|_| Some(" ".into())).is_err(), "an empty key opens every door");
+    assert!(source.read_with(|_| Some(" ".into())).is_err(), "an empty key opens every endpoint");
 }
 
 #[test]
@@ -470,35 +473,47 @@ fn patience_with_a_provider_is_set_by_file_and_environment() {
         r#"
         [[providers]]
         name = "openai"
-        timeouts = { connect_ms = 1, answer_ms = 2, idle_ms = 3, total_ms = 4 }
-        retry = { times = 5, first_ms = 6, longest_ms = 7, lost = true }
-        breaker = { breaks = 8, window_ms = 9, rest_ms = 10 }
+        timeouts = { connect_ms = 1, response_ms = 2, idle_ms = 3, total_ms = 4 }
+        retry = { max_retries = 5, initial_delay_ms = 6, max_delay_ms = 7, after_send = true }
+        breaker = { failure_threshold = 8, window_ms = 9, cool_down_ms = 10 }
         "#,
     );
     let ms = std::time::Duration::from_millis;
     let provider = &project.load(&[], &[]).unwrap().providers[0];
     let Timeouts { connect, answer, idle, total } = provider.timeouts;
     assert_eq!((connect, answer, idle, total), (ms(1), ms(2), ms(3), Some(ms(4))));
-    assert_eq!(provider.retry, RetrySettings { times: 5, first: ms(6), longest: ms(7), lost: true });
-    assert_eq!((provider.breaker.breaks, provider.breaker.window, provider.breaker.rest), (8, ms(9), ms(10)));
+    assert_eq!(
+        provider.retry,
+        RetrySettings { max_retries: 5, initial_delay: ms(6), max_delay: ms(7), after_send: true }
+    );
+    assert_eq!(
+        (provider.breaker.failure_threshold, provider.breaker.window, provider.breaker.cool_down),
+        (8, ms(9), ms(10))
+    );
 
     let env = [
-        ("VALVEHOUSE__PROVIDERS__OPENAI__RETRY__TIMES", "0"),
-        ("VALVEHOUSE__PROVIDERS__OPENAI__RETRY__LOST", "no"),
+        ("VALVEHOUSE__PROVIDERS__OPENAI__RETRY__MAX_RETRIES", "0"),
+        ("VALVEHOUSE__PROVIDERS__OPENAI__RETRY__AFTER_SEND", "no"),
         ("VALVEHOUSE__PROVIDERS__OPENAI__TIMEOUTS__TOTAL_MS", "44"),
-        ("VALVEHOUSE__PROVIDERS__OPENAI__BREAKER__BREAKS", "0"),
+        ("VALVEHOUSE__PROVIDERS__OPENAI__BREAKER__FAILURE_THRESHOLD", "0"),
     ];
     let provider = &project.load(&env, &[]).unwrap().providers[0];
-    assert_eq!((provider.retry.times, provider.retry.lost, provider.retry.first), (0, false, ms(6)));
-    assert_eq!((provider.timeouts.total, provider.breaker.breaks), (Some(ms(44)), 0));
+    assert_eq!(
+        (provider.retry.max_retries, provider.retry.after_send, provider.retry.initial_delay),
+        (0, false, ms(6))
+    );
+    assert_eq!((provider.timeouts.total, provider.breaker.failure_threshold), (Some(ms(44)), 0));
 
     let usual = &good("[[providers]]\nname = 'openai'").providers[0];
     assert_eq!((usual.retry, usual.timeouts), (RetrySettings::default(), Timeouts::default()));
     for (text, expected) in [
-        ("retry = { time = 1 }", "unknown setting providers.openai.retry.time; did you mean `times`?"),
-        ("retry = { times = 21 }", "retry.times must be a whole number from 0 to 20"),
-        ("timeouts = { total = 1 }", "settings of this table: connect_ms, answer_ms, idle_ms, total_ms"),
-        ("breaker = { breaks = -1 }", "breaker.breaks must be a whole number"),
+        (
+            "retry = { max_retry = 1 }",
+            "unknown setting providers.openai.retry.max_retry; did you mean `max_retries`?",
+        ),
+        ("retry = { max_retries = 21 }", "retry.max_retries must be a whole number from 0 to 20"),
+        ("timeouts = { total = 1 }", "settings of this table: connect_ms, response_ms, idle_ms, total_ms"),
+        ("breaker = { failure_threshold = -1 }", "breaker.failure_threshold must be a whole number"),
     ] {
         let told = bad(&format!("[[providers]]\nname = 'openai'\n{text}"));
         assert!(told.contains(expected), "{told}");

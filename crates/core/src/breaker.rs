@@ -1,6 +1,6 @@
 //! A circuit breaker: after repeated failures, calls are skipped until a cool-down ends.
 
-use crate::fault::{Explanation, Refusal};
+use crate::error::{Explanation, Rejection};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -12,35 +12,35 @@ use std::time::{Duration, Instant};
 pub struct BreakerSettings {
     /// The number of failures within the window that opens the breaker, provided that at least half of the
     /// calls since the first of them failed. 0 disables the breaker.
-    pub breaks: usize,
+    pub failure_threshold: usize,
     /// The time for which a failure counts.
     pub window: Duration,
     /// The cool-down: the time from opening to the next probe.
-    pub rest: Duration,
+    pub cool_down: Duration,
 }
 
 impl Default for BreakerSettings {
     fn default() -> Self {
-        Self { breaks: 5, window: Duration::from_secs(60), rest: Duration::from_secs(10) }
+        Self { failure_threshold: 5, window: Duration::from_secs(60), cool_down: Duration::from_secs(10) }
     }
 }
 
 /// The breaker's decision on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
+pub enum BreakerState {
     /// The call is allowed: the breaker is closed.
-    Usual,
+    Closed,
     /// The call is allowed as a probe: its result closes the breaker or keeps it open.
-    Probe,
+    HalfOpen,
     /// The call is not allowed; the next probe is possible after this time.
-    Rests(Duration),
+    Open(Duration),
 }
 
 /// The state of an open breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenState {
     /// The number of failures that opened the breaker.
-    pub breaks: usize,
+    pub failures: usize,
     /// The time since the breaker opened.
     pub since: Duration,
     /// The time until the next probe.
@@ -61,7 +61,7 @@ pub struct Breaker {
     /// The time of the next probe in milliseconds of [`now`]; 0 while the breaker is closed.
     retry_at: AtomicU64,
     /// Set after the first failure; calls are not counted before it.
-    broke: AtomicBool,
+    has_failed: AtomicBool,
     calls: AtomicU64,
     record: Mutex<Record>,
 }
@@ -77,7 +77,7 @@ enum Kind {
 #[derive(Debug, Default)]
 struct Record {
     /// The last failures: time, number of calls so far, and a digest of the request if known.
-    breaks: VecDeque<(Instant, u64, Option<u64>)>,
+    failures: VecDeque<(Instant, u64, Option<u64>)>,
     cause: String,
     opened: Option<Instant>,
 }
@@ -98,25 +98,25 @@ impl Breaker {
     }
 
     /// Decides on one call. If a probe never reports its result, the breaker stays open until the next probe.
-    pub fn admit(&self) -> Admission {
-        if self.broke.load(Relaxed) {
+    pub fn admit(&self) -> BreakerState {
+        if self.has_failed.load(Relaxed) {
             self.calls.fetch_add(1, Relaxed);
         }
         let retry_at = self.retry_at.load(Relaxed);
         if retry_at == 0 {
-            return Admission::Usual;
+            return BreakerState::Closed;
         }
         let now = now();
-        let next = now + millis(self.settings.rest).max(1);
+        let next = now + millis(self.settings.cool_down).max(1);
         if now >= retry_at && self.retry_at.compare_exchange(retry_at, next, Relaxed, Relaxed).is_ok() {
-            return Admission::Probe;
+            return BreakerState::HalfOpen;
         }
-        Admission::Rests(Duration::from_millis(self.retry_at.load(Relaxed).saturating_sub(now)))
+        BreakerState::Open(Duration::from_millis(self.retry_at.load(Relaxed).saturating_sub(now)))
     }
 
     /// Records a success. A successful probe closes the breaker.
-    pub fn went_well(&self, admission: Admission) {
-        if admission == Admission::Probe {
+    pub fn record_success(&self, admission: BreakerState) {
+        if admission == BreakerState::HalfOpen {
             *self.record.lock() = Record::default();
             self.retry_at.store(0, Relaxed);
             match self.kind {
@@ -135,15 +135,15 @@ impl Breaker {
     }
 
     /// Records a failure.
-    pub fn broke(&self, cause: &str) {
-        self.broke_at(cause, None);
+    pub fn record_failure(&self, cause: &str) {
+        self.record_failure_of(cause, None);
     }
 
     /// Records a failure of a request, identified by a digest of it. Repeated failures of one request count
     /// once, because the request may be the cause.
-    pub fn broke_at(&self, cause: &str, request: Option<u64>) {
+    pub fn record_failure_of(&self, cause: &str, request: Option<u64>) {
         if self.opens(cause, request) {
-            let (breaks, rest) = (self.settings.breaks, self.settings.rest.as_secs_f64());
+            let (breaks, rest) = (self.settings.failure_threshold, self.settings.cool_down.as_secs_f64());
             match self.kind {
                 Kind::Plugin => tracing::warn!(
                     plugin = self.name,
@@ -173,9 +173,9 @@ impl Breaker {
 
     /// Returns the refusal for a call that is not allowed, with status 503; `rest` is the time until the next
     /// probe.
-    pub fn refusal(&self, rest: Duration) -> Refusal {
+    pub fn rejection(&self, rest: Duration) -> Rejection {
         let retry_after = Some(seconds(rest));
-        Refusal { retry_after, ..Refusal::new(self.says(rest)).with_status(503) }
+        Rejection { retry_after, ..Rejection::new(self.says(rest)).with_status(503) }
     }
 
     /// Returns the explanation for a call that is not allowed. The text for clients omits the last failure.
@@ -207,10 +207,10 @@ impl Breaker {
 
     /// Records a failure and returns `true` if it opens the breaker.
     fn opens(&self, cause: &str, request: Option<u64>) -> bool {
-        if self.settings.breaks == 0 {
+        if self.settings.failure_threshold == 0 {
             return false;
         }
-        self.broke.store(true, Relaxed);
+        self.has_failed.store(true, Relaxed);
         let mut record = self.record.lock();
         record.cause = cause.to_owned();
         if record.opened.is_some() {
@@ -218,24 +218,24 @@ impl Breaker {
         }
         let (now, calls) = (Instant::now(), self.calls.load(Relaxed));
         let window = self.settings.window;
-        let kept = self.settings.breaks;
-        record.breaks.retain(|(at, ..)| now.duration_since(*at) <= window);
-        if request.is_some() && record.breaks.iter().any(|(.., known)| *known == request) {
+        let kept = self.settings.failure_threshold;
+        record.failures.retain(|(at, ..)| now.duration_since(*at) <= window);
+        if request.is_some() && record.failures.iter().any(|(.., known)| *known == request) {
             // The call is not counted: it is neither a further failure nor a success.
             let _ = self.calls.fetch_update(Relaxed, Relaxed, |calls| calls.checked_sub(1));
             return false;
         }
-        record.breaks.push_back((now, calls, request));
-        while record.breaks.len() > kept {
-            record.breaks.pop_front();
+        record.failures.push_back((now, calls, request));
+        while record.failures.len() > kept {
+            record.failures.pop_front();
         }
-        let first = record.breaks.front().map_or(calls, |(_, calls, _)| *calls);
+        let first = record.failures.front().map_or(calls, |(_, calls, _)| *calls);
         let calls_since = calls.saturating_sub(first) + 1;
-        if record.breaks.len() < kept || calls_since > 2 * kept as u64 {
+        if record.failures.len() < kept || calls_since > 2 * kept as u64 {
             return false;
         }
         record.opened = Some(now);
-        self.retry_at.store(self::now() + millis(self.settings.rest).max(1), Relaxed);
+        self.retry_at.store(self::now() + millis(self.settings.cool_down).max(1), Relaxed);
         true
     }
 
@@ -244,7 +244,7 @@ impl Breaker {
         let retry_at = self.retry_at.load(Relaxed);
         let record = self.record.lock();
         Some(OpenState {
-            breaks: record.breaks.len(),
+            failures: record.failures.len(),
             since: record.opened?.elapsed(),
             next_try: Duration::from_millis(retry_at.saturating_sub(now())),
             cause: record.cause.clone(),
@@ -275,13 +275,16 @@ mod tests {
     use super::*;
 
     fn breaker(breaks: usize, rest: Duration) -> Breaker {
-        Breaker::new("x", BreakerSettings { breaks, rest, ..BreakerSettings::default() })
+        Breaker::new(
+            "x",
+            BreakerSettings { failure_threshold: breaks, cool_down: rest, ..BreakerSettings::default() },
+        )
     }
 
     const LONG: Duration = Duration::from_secs(3_600);
 
     fn break_once(breaker: &Breaker) -> bool {
-        assert_eq!(breaker.admit(), Admission::Usual);
+        assert_eq!(breaker.admit(), BreakerState::Closed);
         breaker.opens("a bug", None)
     }
 
@@ -291,20 +294,20 @@ mod tests {
         assert!(!break_once(&breaker) && !break_once(&breaker));
         assert_eq!(breaker.open(), None);
         assert!(break_once(&breaker));
-        assert!(matches!(breaker.admit(), Admission::Rests(rest) if rest > Duration::from_secs(3_500)));
+        assert!(matches!(breaker.admit(), BreakerState::Open(rest) if rest > Duration::from_secs(3_500)));
         let open = breaker.open().unwrap();
-        assert_eq!((open.breaks, open.cause.as_str()), (3, "a bug"));
+        assert_eq!((open.failures, open.cause.as_str()), (3, "a bug"));
     }
 
     #[test]
     fn one_request_that_always_fails_counts_once() {
         let breaker = breaker(3, LONG);
         for _ in 0..10 {
-            assert_eq!(breaker.admit(), Admission::Usual);
+            assert_eq!(breaker.admit(), BreakerState::Closed);
             assert!(!breaker.opens("its prompt", Some(1)));
         }
         for request in [2, 2, 3] {
-            assert_eq!(breaker.admit(), Admission::Usual);
+            assert_eq!(breaker.admit(), BreakerState::Closed);
             assert_eq!(breaker.opens("the service", Some(request)), request == 3);
         }
     }
@@ -315,14 +318,15 @@ mod tests {
         for _ in 0..100 {
             assert!(!break_once(&breaker));
             for _ in 0..3 {
-                assert_eq!(breaker.admit(), Admission::Usual);
+                assert_eq!(breaker.admit(), BreakerState::Closed);
             }
         }
     }
 
     #[test]
     fn old_breakages_do_not_count() {
-        let settings = BreakerSettings { breaks: 2, window: Duration::from_millis(1), rest: LONG };
+        let settings =
+            BreakerSettings { failure_threshold: 2, window: Duration::from_millis(1), cool_down: LONG };
         let breaker = Breaker::new("x", settings);
         for _ in 0..5 {
             assert!(!break_once(&breaker));
@@ -334,17 +338,17 @@ mod tests {
     fn one_call_at_a_time_tries_again_and_closes_it() {
         let breaker = breaker(1, Duration::from_millis(20));
         assert!(break_once(&breaker));
-        assert!(matches!(breaker.admit(), Admission::Rests(_)));
+        assert!(matches!(breaker.admit(), BreakerState::Open(_)));
         std::thread::sleep(Duration::from_millis(30));
         let probe = breaker.admit();
-        assert_eq!(probe, Admission::Probe);
-        assert!(matches!(breaker.admit(), Admission::Rests(_)), "only one tries");
+        assert_eq!(probe, BreakerState::HalfOpen);
+        assert!(matches!(breaker.admit(), BreakerState::Open(_)), "only one tries");
         assert!(!breaker.opens("still", None), "it was open already");
         assert_eq!(breaker.open().unwrap().cause, "still");
         std::thread::sleep(Duration::from_millis(30));
         let probe = breaker.admit();
-        breaker.went_well(probe);
-        assert_eq!((breaker.open(), breaker.admit()), (None, Admission::Usual));
+        breaker.record_success(probe);
+        assert_eq!((breaker.open(), breaker.admit()), (None, BreakerState::Closed));
     }
 
     #[test]

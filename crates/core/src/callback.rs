@@ -126,7 +126,7 @@ impl Callback {
     }
 
     /// Returns the callback of a name, `None` for an unknown name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|callback| callback.name() == name)
     }
 }

@@ -5,17 +5,17 @@
 //! database, command line or scripting language.
 
 pub mod words;
-pub mod fault;
+pub mod error;
 pub mod chat;
 pub mod anthropic;
 pub mod limits;
 pub mod valve;
 pub mod breaker;
-pub mod figures;
+pub mod metrics;
 pub mod trace;
 pub mod context;
 pub mod callback;
-pub mod lanes;
+pub mod executor;
 pub mod filter;
 pub mod provider;
 pub mod tool;
@@ -23,7 +23,7 @@ pub mod kernel;
 
 pub use chat::ChatRequest;
 pub use context::Context;
-pub use fault::{BoxError, Fault};
+pub use error::{BoxError, Error};
 pub use filter::{Filter, FilterContext, Verdict};
 pub use kernel::Kernel;
 pub use provider::Provider;

@@ -126,7 +126,7 @@ impl AfterAnswers {
         let running = self.running.clone().acquire_owned().await;
         let recording = self.traces.get().map(|traces| {
             let [model, user, chat_id] = work.origin.clone();
-            let asked = RequestFacts { door: what, model, user, chat_id, ..RequestFacts::default() };
+            let asked = RequestFacts { endpoint: what, model, user, chat_id, ..RequestFacts::default() };
             traces.begin(asked, false)
         });
         let trace = recording.as_ref().map(|recording| recording.trace().clone());

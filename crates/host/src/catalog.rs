@@ -213,8 +213,8 @@ impl Shelf {
             if !is_known {
                 let near = did_you_mean(id, of_kind(*kind));
                 unknown.push((
-                    format!("{}s.{id}", kind.word()),
-                    format!("unknown {} `{id}`{near}", kind.word()),
+                    format!("{}s.{id}", kind.as_str()),
+                    format!("unknown {} `{id}`{near}", kind.as_str()),
                 ));
             }
         }

@@ -27,7 +27,7 @@ pub enum FilterDecision {
 
 impl FilterDecision {
     /// Returns its name for programs.
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Runs => "runs",
             Self::Refuses(_) => "refuses",

@@ -2,7 +2,7 @@
 
 use crate::decision::FilterDecision;
 use crate::plugin::{Plugin, State};
-use crate::refusal::absence;
+use crate::rejection::absence;
 use crate::snapshot::Snapshot;
 use std::sync::Arc;
 use valvehouse_core::breaker::OpenState;
@@ -19,15 +19,15 @@ pub struct Part {
     /// The decision on it.
     pub decision: FilterDecision,
     /// The time since which its circuit breaker is open.
-    pub rests: Option<OpenState>,
+    pub open_breaker: Option<OpenState>,
     /// The reason for which it runs, or does not.
     pub reason: String,
 }
 
 impl Part {
     /// The name of the decision for programs.
-    pub fn word(&self) -> &'static str {
-        if self.rests.is_some() { "rests" } else { self.decision.word() }
+    pub fn decision_name(&self) -> &'static str {
+        if self.open_breaker.is_some() { "breaker_open" } else { self.decision.as_str() }
     }
 
     /// Returns `true` if requests go through it.
@@ -118,16 +118,16 @@ impl Snapshot {
         &self,
         model: &str,
         asked: &[String],
-        rests: impl Fn(&Plugin) -> Option<OpenState>,
+        open_breaker: impl Fn(&Plugin) -> Option<OpenState>,
     ) -> Vec<Part> {
         let explained = self.explain(model, asked).into_iter();
         let parts = explained.map(|(plugin, decision)| {
-            let rests = rests(&plugin).filter(|_| decision == FilterDecision::Runs);
-            let reason = match &rests {
-                Some(open) => format!("{}; last: {}", plugin.rests_in_words(open), open.cause),
+            let open_breaker = open_breaker(&plugin).filter(|_| decision == FilterDecision::Runs);
+            let reason = match &open_breaker {
+                Some(open) => format!("{}; last: {}", plugin.breaker_in_words(open), open.cause),
                 None => self.reason(&plugin, &decision, model),
             };
-            Part { plugin, decision, rests, reason }
+            Part { plugin, decision, open_breaker, reason }
         });
         parts.collect()
     }

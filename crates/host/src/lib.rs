@@ -19,7 +19,7 @@ pub mod otlp;
 mod plan;
 mod plugin;
 mod questions;
-mod refusal;
+mod rejection;
 mod rehearsal;
 mod reload;
 mod report;

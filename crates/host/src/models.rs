@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::{Turn, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{Kernel, RunOptions, TurnEvent};
 use valvehouse_core::tool::{Tool, ToolSpec};
 use valvehouse_json::Json;
@@ -35,7 +35,7 @@ impl fmt::Debug for ScriptModels {
 }
 
 impl Models for ScriptModels {
-    fn chat(&self, plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Fault>> {
+    fn chat(&self, plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Error>> {
         let snapshot = self.0.get().and_then(|in_force| in_force());
         Box::pin(async move {
             let snapshot = snapshot.ok_or_else(no_host)?;
@@ -43,7 +43,7 @@ impl Models for ScriptModels {
         })
     }
 
-    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Fault>> {
+    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Error>> {
         let snapshot = self.0.get().and_then(|in_force| in_force());
         match events(snapshot, plugin, request, &turn) {
             Ok(events) => events,
@@ -66,11 +66,11 @@ fn question(
     plugin: String,
     request: &Json,
     turn: &Turn,
-) -> Result<(Kernel, Turn), Fault> {
+) -> Result<(Kernel, Turn), Error> {
     let own_model = || turn.facts().model.text("id");
     let model = request.text("model").or_else(own_model).map(String::from);
     let missing =
-        || Fault::invalid("missing model: none is configured, and the request names none", Some("model"));
+        || Error::invalid("missing model: none is configured, and the request names none", Some("model"));
     let model = model.or_else(|| snapshot.model_names().into_iter().next()).ok_or_else(missing)?;
     // New values in an object that nobody else holds: they fit.
     request.edit("model", model.as_str());
@@ -98,7 +98,7 @@ fn events(
     plugin: String,
     request: Json,
     turn: &Turn,
-) -> Result<BoxStream<'static, Result<Json, Fault>>, Fault> {
+) -> Result<BoxStream<'static, Result<Json, Error>>, Error> {
     let snapshot = snapshot.ok_or_else(no_host)?;
     let (kernel, own) = question(&snapshot, plugin, &request, turn)?;
     let answer = kernel.run(ChatRequest::new(request)?, RunOptions::new(own).streamed(true));
@@ -113,11 +113,11 @@ fn events(
     Ok(events.boxed())
 }
 
-fn no_host() -> Fault {
-    Fault::Host("cannot call a model: no host is running".into())
+fn no_host() -> Error {
+    Error::Host("cannot call a model: no host is running".into())
 }
 
-async fn ask(snapshot: &Snapshot, plugin: String, request: &Json, turn: &Turn) -> Result<Json, Fault> {
+async fn ask(snapshot: &Snapshot, plugin: String, request: &Json, turn: &Turn) -> Result<Json, Error> {
     let (kernel, own) = question(snapshot, plugin, request, turn)?;
     let chat = ChatRequest::new(request.clone())?;
     let answer = kernel.run(chat, RunOptions::new(own)).answer().await?.reply;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use valvehouse_agent::middleware::Middleware;
 use valvehouse_config::{Grants, ScriptSource};
 use valvehouse_core::breaker::BreakerSettings;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::ModelDefaults;
 use valvehouse_core::provider::Provider;
 use valvehouse_core::tool::Tool;
@@ -180,7 +180,7 @@ impl Plan {
 
     /// A plugin's file with this text, as histories keep it.
     pub fn source(&self, plugin: &Plugin, text: Arc<str>) -> Source {
-        Source::new(plugin.kind.word(), self.place(plugin.kind, &plugin.path), text)
+        Source::new(plugin.kind.as_str(), self.place(plugin.kind, &plugin.path), text)
     }
 
     /// A path within the folder of its kind.
@@ -207,13 +207,13 @@ impl Plan {
     }
 
     /// The provider of a configured name.
-    pub(super) fn provider(&self, name: &str) -> Result<&Arc<dyn Provider>, Fault> {
+    pub(super) fn provider(&self, name: &str) -> Result<&Arc<dyn Provider>, Error> {
         let found = self.providers.iter().map(|plan| &plan.provider).find(|provider| provider.name() == name);
-        found.ok_or_else(|| Fault::Host(format!("unknown provider `{name}`")))
+        found.ok_or_else(|| Error::Host(format!("unknown provider `{name}`")))
     }
 
     /// The provider that answers for a configured model.
-    pub(super) fn serves<'a>(&'a self, model: &'a ModelPlan) -> Result<&'a Arc<dyn Provider>, Fault> {
+    pub(super) fn serves<'a>(&'a self, model: &'a ModelPlan) -> Result<&'a Arc<dyn Provider>, Error> {
         match &model.fallback {
             Some(fallback) => Ok(fallback),
             None => self.provider(&model.provider),

@@ -1,6 +1,6 @@
 //! One plugin as the host holds it: a script, and how it stands with its file.
 
-use crate::refusal::refuser;
+use crate::rejection::refuser;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -30,7 +30,7 @@ pub enum State {
 
 impl State {
     /// One word for lists.
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Live => "live",
             Self::Stale(_) => "stale",
@@ -156,7 +156,7 @@ impl Plugin {
         }
         match (&self.state, &self.script) {
             (State::Missing, _) => Some(format!(
-                "the guard `{0}` is missing; an operator has to restore its file, or run: valvehouse confirm-removal {0}",
+                "the guard `{0}` is missing; an operator has to restore its file, or run: valvehouse confirm {0}",
                 self.id
             )),
             (_, None) if self.pending.is_some() => Some(format!(

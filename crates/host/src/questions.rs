@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use valvehouse_core::context::{HeldQuestion, NewQuestion, QuestionChange, Questions};
-use valvehouse_core::fault::{Explanation, Fault};
+use valvehouse_core::error::{Error, Explanation};
 use valvehouse_json::Json;
 use valvehouse_store::{AnswerState, SentAnswer, Store, StoreError, StoredQuestion, now};
 
@@ -83,7 +83,7 @@ impl SharedQuestions {
     ///
     /// # Errors
     /// Returns a fault if the store fails, or the host that asked does not say in time whether it took the answer.
-    pub async fn answer(&self, by: Option<&str>, question: &str, answer: Json) -> Result<bool, Fault> {
+    pub async fn answer(&self, by: Option<&str>, question: &str, answer: Json) -> Result<bool, Error> {
         let store = self.host.store();
         let id = uuid::Uuid::new_v4().to_string();
         let sent = SentAnswer { id, question: question.to_owned(), by: by.map(str::to_owned), answer };
@@ -114,7 +114,7 @@ impl SharedQuestions {
                      look whether the question still waits, and answer it again if it does",
                     CONFIRMATION_DEADLINE.as_secs()
                 );
-                Err(Fault::Unstored { message: Explanation::from(message), code: "answer_not_confirmed" })
+                Err(Error::Unstored { message: Explanation::from(message), code: "answer_not_confirmed" })
             }
         }
     }

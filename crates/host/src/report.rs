@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use valvehouse_core::figures::{Spread, SpreadSnapshot};
+use valvehouse_core::metrics::{Histogram, HistogramSnapshot};
 use valvehouse_script::Problem;
 
 /// The news of a generation.
@@ -43,7 +43,7 @@ pub enum Change {
 
 impl Change {
     /// The change in one word.
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Loaded(_) => "loaded",
             Self::Updated(_) => "updated",
@@ -78,7 +78,7 @@ pub struct Looks {
     last: Mutex<Instant>,
     clean: AtomicU64,
     faulty: AtomicU64,
-    times: Spread,
+    times: Histogram,
 }
 
 impl Default for Looks {
@@ -87,7 +87,7 @@ impl Default for Looks {
             last: Mutex::new(Instant::now()),
             clean: AtomicU64::new(0),
             faulty: AtomicU64::new(0),
-            times: Spread::of_work(),
+            times: Histogram::of_work(),
         }
     }
 }
@@ -116,7 +116,7 @@ impl Looks {
     }
 
     /// From a look to the swap.
-    pub fn times(&self) -> SpreadSnapshot {
+    pub fn times(&self) -> HistogramSnapshot {
         self.times.read()
     }
 }

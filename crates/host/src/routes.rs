@@ -3,7 +3,7 @@
 use crate::plan::{self, Plan};
 use std::sync::Arc;
 use valvehouse_config::PIPES;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{ModelDefaults, Route, Routes};
 use valvehouse_core::provider::Provider;
 use valvehouse_json::Json;
@@ -28,7 +28,7 @@ impl ProviderRoutes {
     }
 
     /// The provider of a configured model.
-    pub(super) fn serves<'a>(&'a self, model: &'a plan::ModelPlan) -> Result<&'a Arc<dyn Provider>, Fault> {
+    pub(super) fn serves<'a>(&'a self, model: &'a plan::ModelPlan) -> Result<&'a Arc<dyn Provider>, Error> {
         if model.provider == PIPES { Ok(&self.pipes_as_provider) } else { self.plan.serves(model) }
     }
 

@@ -244,7 +244,7 @@ impl Schedule {
         self.running.fetch_add(1, SeqCst);
         let _running = Running(&self.running);
         let asked = RequestFacts {
-            door: what.as_str(),
+            endpoint: what.as_str(),
             generation: self.host.snapshot().generation,
             ..RequestFacts::default()
         };

@@ -4,13 +4,13 @@ use crate::decision::FilterDecision;
 use crate::offers::Offers;
 use crate::plan::{ModelPlan, Passes, Plan};
 use crate::plugin::{Plugin, Plugins};
-use crate::refusal::absent;
+use crate::rejection::absent;
 use crate::routes::ProviderRoutes;
 use std::collections::HashMap;
 use std::sync::Arc;
 use valvehouse_agent::callbacks::{Callbacks, Listener};
 use valvehouse_agent::middleware::Middleware;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::filter::{Chain, Filter};
 use valvehouse_core::kernel::{Kernel, ModelDefaults, find_tools};
 use valvehouse_core::provider::Provider;
@@ -334,18 +334,18 @@ impl Snapshot {
     ///
     /// # Errors
     /// Returns a request fault that names the first unknown id and the nearest known one.
-    pub fn check_filter_ids(&self, asked: &[String]) -> Result<(), Fault> {
+    pub fn check_filter_ids(&self, asked: &[String]) -> Result<(), Error> {
         let Some(unknown) = self.absent(asked).next() else { return Ok(()) };
         let near = did_you_mean(unknown, self.filters().map(|plugin| &*plugin.id));
         let shown: String = unknown.chars().take(100).collect();
-        Err(Fault::Request {
+        Err(Error::Request {
             message: format!(
                 "unknown filter `{}` in `filter_ids`{near}; leave it out, or ask the operator to add it",
                 shown.escape_debug()
             ),
             param: Some("filter_ids"),
             code: Some("filter_not_found"),
-            kind: RequestFault::Invalid,
+            kind: RequestErrorKind::Invalid,
         })
     }
 
@@ -353,13 +353,13 @@ impl Snapshot {
     ///
     /// # Errors
     /// Returns the fault of [`Snapshot::check_filter_ids`] or [`Snapshot::ready`].
-    pub fn ready_for(&self, name: &str, asked: &[String]) -> Result<Ready, Fault> {
+    pub fn ready_for(&self, name: &str, asked: &[String]) -> Result<Ready, Error> {
         self.check_filter_ids(asked)?;
         self.ready(name, asked)
     }
 
     /// The model of a request, with its selected filters.
-    pub fn ready(&self, name: &str, asked: &[String]) -> Result<Ready, Fault> {
+    pub fn ready(&self, name: &str, asked: &[String]) -> Result<Ready, Error> {
         if let Some(model) = self.plan().models.iter().find(|model| model.name == name) {
             let provider = self.served.serves(model)?;
             let selected = self.models.get(name);
@@ -408,17 +408,17 @@ impl Snapshot {
         Ready { kernel, facts, models: self.listed.clone(), memory, callbacks }
     }
 
-    fn unknown(&self, name: &str) -> Fault {
+    fn unknown(&self, name: &str) -> Error {
         let known = self.model_names();
         let hint = match nearest(name, known.iter().map(String::as_str)) {
             Some(near) => format!("; did you mean `{near}`?"),
             None => format!("; the models are {}", known.join(", ")),
         };
-        Fault::Request {
+        Error::Request {
             message: format!("the model `{name}` does not exist{hint}"),
             param: Some("model"),
             code: Some("model_not_found"),
-            kind: RequestFault::NotFound,
+            kind: RequestErrorKind::NotFound,
         }
     }
 

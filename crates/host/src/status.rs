@@ -6,8 +6,8 @@ use crate::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use valvehouse_core::breaker::OpenState;
-use valvehouse_core::figures::{PromptCacheCount, Sum};
-use valvehouse_core::filter::OnBreak;
+use valvehouse_core::filter::FailurePolicy;
+use valvehouse_core::metrics::{PromptCacheCount, Sum};
 use valvehouse_core::trace::{GuardCoverage, GuardCoverageRow};
 use valvehouse_core::words::count;
 use valvehouse_json::{Json, Object};
@@ -26,7 +26,7 @@ const MAX_COVERAGE: usize = 200;
 impl Plugin {
     /// The cost of the calls of all its hooks and tools on this host.
     pub fn sum(&self) -> Sum {
-        let sums = self.script.iter().flat_map(|script| script.figures().sums());
+        let sums = self.script.iter().flat_map(|script| script.metrics().sums());
         sums.fold(Sum::default(), |all, (_, sum)| all.and(sum))
     }
 
@@ -36,10 +36,10 @@ impl Plugin {
     }
 
     /// The state in one word: that of its file, or of its open circuit breaker.
-    pub fn word(&self) -> &'static str {
+    pub fn state_name(&self) -> &'static str {
         match &self.script {
-            Some(script) if script.breaker.open().is_some() => "resting",
-            _ => self.state.word(),
+            Some(script) if script.breaker.open().is_some() => "breaker_open",
+            _ => self.state.as_str(),
         }
     }
 
@@ -64,30 +64,30 @@ impl Plugin {
         let mut problems: Vec<Problem> = self.state.problems().iter().filter(waits).cloned().collect();
         if self.state == State::Missing {
             let what = format!("the guard `{}` is missing: requests are refused", self.id);
-            let help = format!(
-                "restore its file, or to accept its removal, run: valvehouse confirm-removal {}",
-                self.id
-            );
+            let help =
+                format!("restore its file, or to accept its removal, run: valvehouse confirm {}", self.id);
             problems.push(Problem::new(Code::GuardGone, &self.id, &self.path, what).help(help));
         }
         problems
     }
 
     /// The time since which its circuit breaker is open on this host.
-    pub fn rests(&self) -> Option<OpenState> {
+    pub fn open_breaker(&self) -> Option<OpenState> {
         self.script.as_ref().and_then(|script| script.breaker.open())
     }
 
     /// The reason for the open circuit breaker, the consequence for requests, and the next attempt.
-    pub fn rests_in_words(&self, open: &OpenState) -> String {
-        let forgiven =
-            self.script.as_ref().is_some_and(|script| script.manifest.on_break == OnBreak::Continue);
+    pub fn breaker_in_words(&self, open: &OpenState) -> String {
+        let forgiven = self
+            .script
+            .as_ref()
+            .is_some_and(|script| script.manifest.failure_policy == FailurePolicy::FailOpen);
         let meanwhile = match self.kind {
             Kind::Filter if forgiven => "skipped",
             Kind::Filter => "its requests are refused with 503",
             Kind::Tool => "models that call it get an error",
         };
-        let (breaks, seconds) = (count(open.breaks, "time"), open.next_try.as_secs_f64().ceil());
+        let (breaks, seconds) = (count(open.failures, "time"), open.next_try.as_secs_f64().ceil());
         format!(
             "its circuit breaker is open: it failed {breaks} in a short time; {meanwhile}, and the next call is tried within {seconds} s"
         )
@@ -152,7 +152,7 @@ pub struct PluginStanding {
     /// The cost of its calls, by hook or tool.
     pub sums: BTreeMap<String, Sum>,
     /// The rest on some host, since it broke again and again.
-    pub rests: Option<OpenState>,
+    pub open_breaker: Option<OpenState>,
     /// The requests in which it kept the prompt cache of the service.
     pub prompt_cache: PromptCacheCount,
     /// The problems of what some host calls from time to time.
@@ -168,15 +168,15 @@ impl SharedStatus {
     ) -> Json {
         let plugins = snapshot.plugins.values().filter_map(|plugin| {
             let script = plugin.script.as_ref()?;
-            let sums = script.figures().sums();
-            let rests = script.breaker.open();
-            if sums.is_empty() && rests.is_none() {
+            let sums = script.metrics().sums();
+            let open_breaker = script.breaker.open();
+            if sums.is_empty() && open_breaker.is_none() {
                 return None;
             }
             let sums: Object = sums.into_iter().map(|(name, sum)| (name.into(), sum.into_json())).collect();
             let told = Json::from([
                 ("sums", sums.into()),
-                ("rests", rests.map_or(Json::Null, |open| written(&open))),
+                ("rests", open_breaker.map_or(Json::Null, |open| written(&open))),
                 ("prompt_cache", script.prompt_cache.count().to_json()),
                 ("failing", snapshot.failing(&plugin.id).map(Json::from).collect::<Vec<_>>().into()),
             ]);
@@ -184,7 +184,7 @@ impl SharedStatus {
         });
         let providers = snapshot.plan().providers.iter().filter_map(|plan| {
             let name = format!("{PROVIDER}{}", plan.provider.name());
-            Some((name.into(), Json::from([("rests", written(&plan.provider.rests()?))])))
+            Some((name.into(), Json::from([("rests", written(&plan.provider.open_breaker()?))])))
         });
         let rows = coverage.map(GuardCoverage::rows).filter(|rows| !rows.is_empty());
         let rows = rows.map(|rows| {
@@ -202,8 +202,8 @@ impl SharedStatus {
             let Json::Object(plugins) = &host.tells else { continue };
             for (id, told) in plugins.entries() {
                 if let Some(name) = id.strip_prefix(PROVIDER) {
-                    let rests = read(&told.field("rests"));
-                    standing.providers.insert(name.to_owned(), rests);
+                    let open_breaker = read(&told.field("rests"));
+                    standing.providers.insert(name.to_owned(), open_breaker);
                     continue;
                 }
                 if id == NODE {
@@ -255,8 +255,8 @@ impl PluginStanding {
                 *own = own.and(Sum::from_json(&sum));
             }
         }
-        if let Some(rests @ Json::Object(_)) = told.get("rests") {
-            self.rests = Some(read(&rests));
+        if let Some(open_breaker @ Json::Object(_)) = told.get("rests") {
+            self.open_breaker = Some(read(&open_breaker));
         }
         self.prompt_cache = self.prompt_cache.and(PromptCacheCount::from_json(&told.field("prompt_cache")));
         self.failing.extend(told.list("failing").iter().filter_map(Json::as_str).map(str::to_owned));
@@ -266,7 +266,7 @@ impl PluginStanding {
 fn written(open: &OpenState) -> Json {
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     Json::from([
-        ("breaks", open.breaks.into()),
+        ("breaks", open.failures.into()),
         ("since_ms", ms(open.since).into()),
         ("next_try_ms", ms(open.next_try).into()),
         ("cause", open.cause.as_str().into()),
@@ -276,7 +276,7 @@ fn written(open: &OpenState) -> Json {
 fn read(json: &Json) -> OpenState {
     let number = |name: &str| json.get(name).and_then(|value| value.as_i64()).unwrap_or(0).unsigned_abs();
     OpenState {
-        breaks: usize::try_from(number("breaks")).unwrap_or(0),
+        failures: usize::try_from(number("breaks")).unwrap_or(0),
         since: Duration::from_millis(number("since_ms")),
         next_try: Duration::from_millis(number("next_try_ms")),
         cause: json.text_or_empty("cause").to_string(),

@@ -8,7 +8,7 @@
 //! let before = Json::parse(br#"{"messages":["hi"],"model":"a"}"#).unwrap();
 //! let after = Json::parse(br#"{"messages":["be kind","hi"],"model":"b"}"#).unwrap();
 //! let operations = diff(&before, &after);
-//! let operations: Vec<String> = operations.iter().map(|it| format!("{} {}", it.op.word(), it.path)).collect();
+//! let operations: Vec<String> = operations.iter().map(|it| format!("{} {}", it.op.as_str(), it.path)).collect();
 //! assert_eq!(operations, ["add /messages/0", "replace /model"]);
 //! ```
 
@@ -35,7 +35,7 @@ pub enum Op {
 
 impl Op {
     /// Returns the name of the operation in RFC 6902.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Add => "add",
             Self::Remove => "remove",
@@ -62,7 +62,7 @@ impl DiffOperation {
     pub fn to_json(&self) -> Json {
         let sides = [("before", &self.before, Op::Add), ("after", &self.after, Op::Remove)];
         let sides = sides.into_iter().filter(|(_, _, without)| self.op != *without);
-        let told = [("op", self.op.word().into()), ("path", self.path.as_str().into())];
+        let told = [("op", self.op.as_str().into()), ("path", self.path.as_str().into())];
         let sides = sides.map(|(name, value, _)| (name, value.clone()));
         Json::Object(told.into_iter().chain(sides).map(|(name, value)| (name.into(), value)).collect())
     }
@@ -204,7 +204,10 @@ mod tests {
 
     fn told(before: &str, after: &str) -> Vec<String> {
         let changes = diff(&json(before), &json(after));
-        changes.iter().map(|it| format!("{} {} {}>{}", it.op.word(), it.path, it.before, it.after)).collect()
+        changes
+            .iter()
+            .map(|it| format!("{} {} {}>{}", it.op.as_str(), it.path, it.before, it.after))
+            .collect()
     }
 
     /// Applies operations.

@@ -25,7 +25,7 @@ impl Algorithm {
     }
 
     /// The algorithm of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == name)
     }
 

@@ -14,4 +14,4 @@ mod template;
 
 pub use mount::{ApprovalError, Approvals, Mounts, ServerOffer, ServerScan, Status, login, logout, look};
 pub use pins::{Difference, LOCK, PartKind, PinStatus, Pins, PinsError, ToolParts, path};
-pub use server::{Bearer, Caller, Endpoint, HeldToken, TokenChecker, TokenRefusal};
+pub use server::{Bearer, Caller, Endpoint, HeldToken, TokenChecker, TokenRejection};

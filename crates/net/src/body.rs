@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 use valvehouse_config::Timeouts;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 
 /// Until when something must have come.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ impl Limits {
         patience: Duration,
         peer: &Peer,
         sending: impl Future<Output = Result<T, FailedCall>>,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, Error> {
         match timeout_at(self.first(self.answer_by), sending).await {
             Ok(sent) => sent.map_err(|failed| peer.unreachable(&failed)),
             Err(_) if self.is_over() => Err(peer.too_long()),
@@ -85,14 +85,14 @@ impl<S> ResponseBytes<S> {
         false
     }
 
-    fn end(&mut self, fault: Fault) -> Poll<Option<Result<Bytes, Fault>>> {
+    fn end(&mut self, fault: Error) -> Poll<Option<Result<Bytes, Error>>> {
         self.body = None;
         Poll::Ready(Some(Err(fault)))
     }
 }
 
 impl<S: Stream<Item = Result<Bytes, FailedCall>> + Unpin> Stream for ResponseBytes<S> {
-    type Item = Result<Bytes, Fault>;
+    type Item = Result<Bytes, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
@@ -134,14 +134,14 @@ pub struct Response {
     headers: HeaderMap,
     /// The part of the body that has come already.
     begun: Option<Bytes>,
-    body: BoxStream<'static, Result<Bytes, Fault>>,
+    body: BoxStream<'static, Result<Bytes, Error>>,
 }
 
 impl Response {
     pub(super) fn new(
         status: u16,
         headers: HeaderMap,
-        body: BoxStream<'static, Result<Bytes, Fault>>,
+        body: BoxStream<'static, Result<Bytes, Error>>,
     ) -> Self {
         Self { status, headers, begun: None, body }
     }
@@ -163,7 +163,7 @@ impl Response {
     }
 
     /// The body as it comes, unpacked.
-    pub fn into_stream(self) -> BoxStream<'static, Result<Bytes, Fault>> {
+    pub fn into_stream(self) -> BoxStream<'static, Result<Bytes, Error>> {
         match self.begun {
             Some(begun) => stream::iter([Ok(begun)]).chain(self.body).boxed(),
             None => self.body,
@@ -171,7 +171,7 @@ impl Response {
     }
 
     /// The first bytes that come, left in place; for services that do not say what they send.
-    pub async fn peek(&mut self) -> Result<Bytes, Fault> {
+    pub async fn peek(&mut self) -> Result<Bytes, Error> {
         while self.begun.is_none()
             && let Some(bytes) = self.body.next().await
         {
@@ -181,17 +181,17 @@ impl Response {
     }
 
     /// The whole body, [`MAX_BODY`] at most.
-    pub async fn whole(self) -> Result<Bytes, Fault> {
+    pub async fn whole(self) -> Result<Bytes, Error> {
         let (body, rest) = self.start(MAX_BODY).await?;
         if rest {
             let message = format!("a response exceeded its limit of {} MiB", MAX_BODY >> 20);
-            return Err(Fault::Provider { message: message.into(), timeout: false });
+            return Err(Error::Provider { message: message.into(), timeout: false });
         }
         Ok(body)
     }
 
     /// The first bytes of the body and whether there are more; for error pages.
-    pub async fn start(mut self, limit: usize) -> Result<(Bytes, bool), Fault> {
+    pub async fn start(mut self, limit: usize) -> Result<(Bytes, bool), Error> {
         let first = self.peek().await?;
         self.begun = None;
         let Some(second) = self.body.next().await else {

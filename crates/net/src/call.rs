@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 use valvehouse_config::Secret;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 
 /// The address of calls: read once, however often it is called.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ impl From<Url> for Address {
 pub(super) enum Payload {
     Whole(Bytes),
     /// As it comes; it can be sent once.
-    Stream(BoxStream<'static, Result<Bytes, Fault>>),
+    Stream(BoxStream<'static, Result<Bytes, Error>>),
 }
 
 impl fmt::Debug for Payload {
@@ -93,7 +93,7 @@ impl HttpCall {
 
     /// Sets a body that is sent as it comes.
     #[must_use]
-    pub fn streaming(mut self, body: BoxStream<'static, Result<Bytes, Fault>>) -> Self {
+    pub fn streaming(mut self, body: BoxStream<'static, Result<Bytes, Error>>) -> Self {
         self.body = Payload::Stream(body);
         self
     }

@@ -18,7 +18,7 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use url::{Host, Url};
 use valvehouse_config::Timeouts;
-use valvehouse_core::fault::{Explanation, Fault};
+use valvehouse_core::error::{Error, Explanation};
 
 /// The variables of the environment that name proxies.
 const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
@@ -42,12 +42,12 @@ type Trusting = Arc<OnceCell<reqwest::Client>>;
 
 impl Client {
     /// A client with the usual timeouts.
-    pub fn new() -> Result<Self, Fault> {
+    pub fn new() -> Result<Self, Error> {
         Self::with_timeouts(Timeouts::default())
     }
 
     /// A client with timeouts of one's own.
-    pub fn with_timeouts(timeouts: Timeouts) -> Result<Self, Fault> {
+    pub fn with_timeouts(timeouts: Timeouts) -> Result<Self, Error> {
         install_crypto();
         let is_proxied = PROXIES.iter().any(|name| std::env::var_os(name).is_some_and(|it| !it.is_empty()));
         let (local, outward) = (Trusting::default(), Trusting::default());
@@ -79,7 +79,7 @@ impl Client {
     }
 
     /// The client for every other address.
-    async fn trusting(&self, to: &Address) -> Result<&reqwest::Client, Fault> {
+    async fn trusting(&self, to: &Address) -> Result<&reqwest::Client, Error> {
         let timeouts = self.timeouts;
         match is_loopback(&to.url) {
             true => self.local.get_or_try_init(|| aside(move || settings(timeouts).no_proxy())).await,
@@ -90,18 +90,18 @@ impl Client {
     /// Makes a call. Any status is an answer; only having none is an error.
     ///
     /// Boxed, so that the whole of HTTP is compiled here and not once more in every package that makes calls.
-    pub fn send(&self, call: HttpCall) -> BoxFuture<'_, Result<Response, Fault>> {
+    pub fn send(&self, call: HttpCall) -> BoxFuture<'_, Result<Response, Error>> {
         Box::pin(self.send_unboxed(call))
     }
 
-    async fn send_unboxed(&self, call: HttpCall) -> Result<Response, Fault> {
+    async fn send_unboxed(&self, call: HttpCall) -> Result<Response, Error> {
         let Timeouts { connect, answer, .. } = self.timeouts;
         let HttpCall { method, to, headers, body, provider, total, problem } = call;
         let peer = Peer { provider, address: to.shown.clone(), connect: Some(connect), total };
         if let Some(problem) = problem {
             let message = format!("cannot send a request to {}: {problem}", peer.name());
             let message = Explanation::new("cannot send a request to the service", message);
-            return Err(Fault::Provider { message, timeout: false });
+            return Err(Error::Provider { message, timeout: false });
         }
         let now = Instant::now();
         let limits = Limits { answer_by: now + answer, end_by: total.map(|total| now + total) };
@@ -159,7 +159,7 @@ pub(super) fn settings(timeouts: Timeouts) -> reqwest::ClientBuilder {
 }
 
 /// Builds a client, on a machine without CA certificates too: `http://` needs none of them.
-pub(super) fn build(settings: impl Fn() -> reqwest::ClientBuilder) -> Result<reqwest::Client, Fault> {
+pub(super) fn build(settings: impl Fn() -> reqwest::ClientBuilder) -> Result<reqwest::Client, Error> {
     settings()
         .build()
         .or_else(|error| {
@@ -177,7 +177,7 @@ pub(super) fn build(settings: impl Fn() -> reqwest::ClientBuilder) -> Result<req
 ///
 /// # Errors
 /// Returns an error if it cannot be set up.
-pub async fn following_nobody(url: &Url) -> Result<reqwest::Client, Fault> {
+pub async fn following_nobody(url: &Url) -> Result<reqwest::Client, Error> {
     install_crypto();
     let is_local = is_loopback(url);
     aside(move || {
@@ -190,7 +190,7 @@ pub async fn following_nobody(url: &Url) -> Result<reqwest::Client, Fault> {
 /// The same on a thread that may be held up.
 pub(super) async fn aside(
     settings: impl Fn() -> reqwest::ClientBuilder + Send + 'static,
-) -> Result<reqwest::Client, Fault> {
+) -> Result<reqwest::Client, Error> {
     let built = tokio::task::spawn_blocking(move || build(settings)).await;
     built.map_err(|error| not_set_up(&error))?
 }
@@ -203,8 +203,8 @@ fn trust_nobody(settings: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
     settings.tls_backend_preconfigured(nobody)
 }
 
-fn not_set_up(error: &dyn std::error::Error) -> Fault {
-    Fault::Host(format!("cannot set up the HTTP client: {error}"))
+fn not_set_up(error: &dyn std::error::Error) -> Error {
+    Error::Host(format!("cannot set up the HTTP client: {error}"))
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -223,9 +223,9 @@ mod tests {
     use tokio::net::TcpListener;
     use valvehouse_config::Secret;
 
-    fn failure(result: Result<Response, Fault>) -> (String, bool) {
+    fn failure(result: Result<Response, Error>) -> (String, bool) {
         match result {
-            Err(Fault::Provider { message, timeout } | Fault::Unanswered { message, timeout, .. }) => {
+            Err(Error::Provider { message, timeout } | Error::Unanswered { message, timeout, .. }) => {
                 (message.to_string(), timeout)
             }
             Err(other) => panic!("{other}"),

@@ -1,10 +1,10 @@
 //! Describes why a call failed: the attempt, the address, the cause, and what to check.
 
-use std::error::Error;
+use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
-use valvehouse_core::fault::{Explanation, Fault};
+use valvehouse_core::error::{Error, Explanation};
 use valvehouse_core::words::optional;
 
 /// The reason for which there is no answer, or no more of one, of either client.
@@ -17,7 +17,7 @@ pub(super) struct FailedCall {
     pub(super) timeout: bool,
     /// The error behind it.
     #[source]
-    pub(super) cause: Box<dyn Error + Send + Sync>,
+    pub(super) cause: Box<dyn StdError + Send + Sync>,
 }
 
 impl From<reqwest::Error> for FailedCall {
@@ -41,7 +41,7 @@ pub(super) struct Peer {
 
 impl Peer {
     /// Errors of a call that has no answer yet.
-    pub(super) fn unreachable(&self, failed: &FailedCall) -> Fault {
+    pub(super) fn unreachable(&self, failed: &FailedCall) -> Error {
         let who = self.name();
         if failed.connecting {
             let timeout = failed.timeout;
@@ -59,47 +59,47 @@ impl Peer {
                 false => format!("cannot reach {}", self.public()),
             };
             let message = Explanation::new(public, format!("cannot reach {who}: {why}"));
-            return Fault::Unanswered { message, sent: false, timeout };
+            return Error::Unanswered { message, sent: false, timeout };
         }
         if failed.timeout {
             return self.too_long();
         }
         let full = format!("{who} did not answer: {}", root_cause(&*failed.cause));
         let message = Explanation::new(format!("{} did not answer", self.public()), full);
-        Fault::Unanswered { message, sent: true, timeout: false }
+        Error::Unanswered { message, sent: true, timeout: false }
     }
 
     /// Errors in the middle of an answer.
-    pub(super) fn broke_off(&self, failed: &FailedCall) -> Fault {
+    pub(super) fn broke_off(&self, failed: &FailedCall) -> Error {
         if failed.timeout {
             return self.too_long();
         }
         let full = format!("the response of {} ended early: {}", self.name(), root_cause(&*failed.cause));
         let message = Explanation::new(format!("the response of {} ended early", self.public()), full);
-        Fault::Provider { message, timeout: false }
+        Error::Provider { message, timeout: false }
     }
 
     /// No answer began for so long.
-    pub(super) fn silent(&self, patience: Duration) -> Fault {
+    pub(super) fn silent(&self, patience: Duration) -> Error {
         let message = self.both(|who| {
-            format!("{who} sent no response within {} s{}", patience.as_secs_f64(), self.raise("answer_ms"))
+            format!("{who} sent no response within {} s{}", patience.as_secs_f64(), self.raise("response_ms"))
         });
-        Fault::Provider { message, timeout: true }
+        Error::Provider { message, timeout: true }
     }
 
     /// An answer that had begun did not go on for so long.
-    pub(super) fn stopped(&self, patience: Duration) -> Fault {
+    pub(super) fn stopped(&self, patience: Duration) -> Error {
         let (seconds, raise) = (patience.as_secs_f64(), self.raise("idle_ms"));
         let message =
             self.both(|who| format!("{who} sent no further part of its response within {seconds} s{raise}"));
-        Fault::Provider { message, timeout: true }
+        Error::Provider { message, timeout: true }
     }
 
     /// It did not come to its end in time.
-    pub(super) fn too_long(&self) -> Fault {
+    pub(super) fn too_long(&self) -> Error {
         let within = optional(self.total, |total| format!(" within {} s", total.as_secs_f64()));
         let message = self.both(|who| format!("{who} did not complete its response{within}"));
-        Fault::Provider { message, timeout: true }
+        Error::Provider { message, timeout: true }
     }
 
     /// `provider openai at https://…`, or the address alone.
@@ -167,8 +167,8 @@ pub(super) fn place(url: &Url) -> String {
 }
 
 /// The innermost error: the outer ones only say that sending failed.
-fn root_cause(error: &(dyn Error + Send + Sync + 'static)) -> String {
-    let mut cause: &(dyn Error + 'static) = error;
+fn root_cause(error: &(dyn StdError + Send + Sync + 'static)) -> String {
+    let mut cause: &(dyn StdError + 'static) = error;
     while let Some(source) = cause.source() {
         cause = source;
     }

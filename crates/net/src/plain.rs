@@ -15,7 +15,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use reqwest::header::{HeaderMap, HeaderValue, USER_AGENT as NAME};
 use reqwest::{Method, header};
-use std::error::Error;
+use std::error::Error as StdError;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tower::util::MapResponse;
 use valvehouse_config::Timeouts;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 
 /// The name of this client in requests.
 pub(super) const USER_AGENT: &str = concat!("valvehouse/", env!("CARGO_PKG_VERSION"));
@@ -37,7 +37,7 @@ pub(super) type Plain =
     Client<MapResponse<HttpConnector, fn(Connection) -> YieldingStream<Connection>>, Outgoing>;
 
 /// The body of a request: all at once, or as it comes.
-type Outgoing = Either<Full<Bytes>, StreamBody<BoxStream<'static, Result<Frame<Bytes>, Fault>>>>;
+type Outgoing = Either<Full<Bytes>, StreamBody<BoxStream<'static, Result<Frame<Bytes>, Error>>>>;
 
 type Connection = TokioIo<TcpStream>;
 
@@ -122,11 +122,11 @@ impl Stream for Bytewise {
     }
 }
 
-fn failed(connecting: bool, error: impl Error + Send + Sync + 'static) -> FailedCall {
+fn failed(connecting: bool, error: impl StdError + Send + Sync + 'static) -> FailedCall {
     FailedCall { connecting, timeout: is_timeout(&error), cause: Box::new(error) }
 }
 
-fn is_timeout(error: &(dyn Error + 'static)) -> bool {
+fn is_timeout(error: &(dyn StdError + 'static)) -> bool {
     std::iter::successors(Some(error), |error| (*error).source()).any(|error| {
         let error = error.downcast_ref::<io::Error>();
         error.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)

@@ -13,8 +13,8 @@ use valvehouse_core::breaker::OpenState;
 use valvehouse_core::chat::delta::{call_name, continues_call, is_last};
 use valvehouse_core::chat::event;
 use valvehouse_core::chat::window::is_hollow;
-use valvehouse_core::fault::Fault;
-use valvehouse_core::figures::Service;
+use valvehouse_core::error::Error;
+use valvehouse_core::metrics::Service;
 use valvehouse_core::provider::{
     Answer, ForwardRequest, PassthroughAnswer, Piece, Provider, RelayRequest, RelayResponse, Request,
 };
@@ -32,7 +32,7 @@ impl CustomTools {
         Self(inner)
     }
 
-    async fn ask(&self, request: Request, custom: HashSet<String>) -> Result<Answer, Fault> {
+    async fn ask(&self, request: Request, custom: HashSet<String>) -> Result<Answer, Error> {
         let request = Request { body: with_functions(&request.body), ..request };
         Ok(match self.0.chat(request).await? {
             Answer::Whole(answer) => {
@@ -49,11 +49,11 @@ impl Provider for CustomTools {
         self.0.name()
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         self.0.models()
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         let custom = names(&request.body);
         match custom.is_empty() && !has_custom_calls(&request.body) {
             true => self.0.chat(request),
@@ -64,7 +64,7 @@ impl Provider for CustomTools {
     fn forward<'a>(
         &'a self,
         request: ForwardRequest<'a>,
-    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Error>>> {
         self.0.forward(request)
     }
 
@@ -72,7 +72,7 @@ impl Provider for CustomTools {
         self.0.has_route(path)
     }
 
-    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Fault>> {
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Error>> {
         self.0.relay(request)
     }
 
@@ -80,12 +80,12 @@ impl Provider for CustomTools {
         self.0.takes_response_format(format)
     }
 
-    fn rests(&self) -> Option<OpenState> {
-        self.0.rests()
+    fn open_breaker(&self) -> Option<OpenState> {
+        self.0.open_breaker()
     }
 
-    fn figures(&self) -> Option<&Service> {
-        self.0.figures()
+    fn metrics(&self) -> Option<&Service> {
+        self.0.metrics()
     }
 }
 
@@ -230,9 +230,9 @@ struct OpenCall {
 /// The events of an answer with calls of custom tools in place of those of their functions. The text of a call is known
 /// only with the last of its arguments, and is sent before the next call under its index or the end of the choice.
 fn restored(
-    pieces: BoxStream<'static, Result<Piece, Fault>>,
+    pieces: BoxStream<'static, Result<Piece, Error>>,
     custom: HashSet<String>,
-) -> BoxStream<'static, Result<Piece, Fault>> {
+) -> BoxStream<'static, Result<Piece, Error>> {
     let state = (pieces, custom, Vec::new(), false);
     stream::unfold(state, |(mut pieces, custom, mut calls, is_over)| async move {
         if is_over {

@@ -9,7 +9,7 @@ use futures::{StreamExt, stream};
 use std::sync::Arc;
 use valvehouse_core::breaker::OpenState;
 use valvehouse_core::context::{Exchange, Turn};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
     Answer, ForwardRequest, PassthroughAnswer, PassthroughBody, Piece, Provider, Request, fit,
 };
@@ -37,7 +37,7 @@ impl Fallback {
         Self { first, others }
     }
 
-    async fn ask(&self, request: Request) -> Result<Answer, Fault> {
+    async fn ask(&self, request: Request) -> Result<Answer, Error> {
         let exchange = request.turn.as_ref().map(Turn::exchange);
         let first = &*self.first.provider;
         let fault = match first.chat(fit(first, request.clone())?).await {
@@ -65,9 +65,9 @@ impl Fallback {
 
     async fn pass_on(
         &self,
-        first: BoxFuture<'_, Result<PassthroughAnswer, Fault>>,
+        first: BoxFuture<'_, Result<PassthroughAnswer, Error>>,
         request: ForwardRequest<'_>,
-    ) -> Result<PassthroughAnswer, Fault> {
+    ) -> Result<PassthroughAnswer, Error> {
         let ForwardRequest { body, stream, exchange, .. } = request;
         let fault = match first.await {
             Err(fault) if is_unable(&fault) => fault,
@@ -92,13 +92,13 @@ impl Fallback {
 
     /// Another one has answered in the first one's place.
     fn replaced(&self) {
-        if let Some(figures) = self.first.provider.figures() {
-            figures.replaced();
+        if let Some(metrics) = self.first.provider.metrics() {
+            metrics.replaced();
         }
     }
 
     /// The others, each named in the log as it is asked.
-    fn instead_of(&self, fault: &Fault) -> impl Iterator<Item = &Choice> {
+    fn instead_of(&self, fault: &Error) -> impl Iterator<Item = &Choice> {
         tracing::warn!(provider = self.name(), model = self.first.model, "cannot answer: {fault}");
         self.others.iter().inspect(|other| {
             tracing::warn!(
@@ -112,7 +112,7 @@ impl Fallback {
 
 impl Choice {
     /// Returns the answer of this one. A failure is only logged, since the first one's failure is the client's.
-    fn took_over<T>(&self, outcome: Result<T, Fault>, exchange: Option<&Exchange>) -> Option<T> {
+    fn took_over<T>(&self, outcome: Result<T, Error>, exchange: Option<&Exchange>) -> Option<T> {
         match outcome {
             Ok(answer) => {
                 note(exchange, self.provider.name(), &self.model);
@@ -132,8 +132,8 @@ impl Choice {
         body: Json,
         stream: bool,
         exchange: &Exchange,
-    ) -> Result<PassthroughAnswer, Fault> {
-        let bytes = body.encode().map_err(|error| Fault::invalid(error.to_string(), None))?;
+    ) -> Result<PassthroughAnswer, Error> {
+        let bytes = body.encode().map_err(|error| Error::invalid(error.to_string(), None))?;
         let request = ForwardRequest { body: bytes.into(), stream, model: &self.model, exchange };
         if let Some(forwarded) = self.provider.forward(request) {
             return forwarded.await;
@@ -141,7 +141,7 @@ impl Choice {
         let answer = self.provider.chat(Request::new(body, stream)).await?;
         let (kind, body) = match answer {
             Answer::Whole(whole) => {
-                let bytes = whole.encode().map_err(|error| Fault::Host(error.to_string()))?;
+                let bytes = whole.encode().map_err(|error| Error::Host(error.to_string()))?;
                 ("application/json", PassthroughBody::Whole(bytes.into()))
             }
             Answer::Stream(pieces) => {
@@ -185,12 +185,12 @@ fn with_model(body: &Json, model: &str) -> Json {
 
 /// Returns `true` if another service might do better: this one is down, busy, broken, or does not want our key or our
 /// money any more. A caller's mistake stays one elsewhere.
-fn is_unable(fault: &Fault) -> bool {
+fn is_unable(fault: &Error) -> bool {
     match fault {
-        Fault::Answered { status, .. } => {
+        Error::Answered { status, .. } => {
             matches!(status, 401 | 402 | 408 | 409 | 425 | 429) || *status >= 500
         }
-        Fault::Unanswered { .. } | Fault::Resting { .. } | Fault::Provider { .. } => true,
+        Error::Unanswered { .. } | Error::BreakerOpen { .. } | Error::Provider { .. } => true,
         _ => false,
     }
 }
@@ -200,18 +200,18 @@ impl Provider for Fallback {
         self.first.provider.name()
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         self.first.provider.models()
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(self.ask(request))
     }
 
     fn forward<'a>(
         &'a self,
         request: ForwardRequest<'a>,
-    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Error>>> {
         let first = self.first.provider.forward(request.clone())?;
         Some(Box::pin(self.pass_on(first, request)))
     }
@@ -226,8 +226,8 @@ impl Provider for Fallback {
         all.all(|choice| choice.provider.takes_response_format(format))
     }
 
-    fn rests(&self) -> Option<OpenState> {
-        self.first.provider.rests()
+    fn open_breaker(&self) -> Option<OpenState> {
+        self.first.provider.open_breaker()
     }
 }
 
@@ -237,8 +237,8 @@ mod tests {
     use valvehouse_core::chat::{message, response};
     use valvehouse_core::provider::{CannedProvider, Reply};
 
-    fn answered(status: u16) -> Fault {
-        Fault::Answered { provider: "a".into(), status, body: Json::Null, retry_after: None }
+    fn answered(status: u16) -> Error {
+        Error::Answered { provider: "a".into(), status, body: Json::Null, retry_after: None }
     }
 
     fn fallback(replies: [Reply; 3]) -> ([CannedProvider; 3], Fallback) {
@@ -252,7 +252,7 @@ mod tests {
         (canned.clone(), Fallback::new(choice(&canned[0]), others))
     }
 
-    async fn ask(fallback: &Fallback) -> (Result<String, Fault>, Option<String>) {
+    async fn ask(fallback: &Fallback) -> (Result<String, Error>, Option<String>) {
         let body = Json::parse(br#"{"model":"model-a","seed":1,"messages":[]}"#).unwrap();
         let turn = Turn::default();
         let request = Request { turn: Some(turn.clone()), ..Request::new(body, false) };
@@ -283,16 +283,16 @@ mod tests {
     async fn a_callers_mistake_is_asked_of_nobody_else() {
         for status in [400, 403, 404, 413, 422] {
             let (canned, all) = fallback([answered(status).into(), "two".into(), "three".into()]);
-            assert!(matches!(ask(&all).await.0, Err(Fault::Answered { .. })));
+            assert!(matches!(ask(&all).await.0, Err(Error::Answered { .. })));
             assert!(canned[1].requests().is_empty(), "{status}");
         }
     }
 
     #[tokio::test]
     async fn when_nobody_can_answer_the_first_ones_reason_counts() {
-        let down = Fault::Unanswered { message: "down".into(), sent: false, timeout: false };
+        let down = Error::Unanswered { message: "down".into(), sent: false, timeout: false };
         let (canned, all) = fallback([answered(429).into(), down.into(), answered(500).into()]);
-        assert!(matches!(ask(&all).await.0, Err(Fault::Answered { status: 429, .. })));
+        assert!(matches!(ask(&all).await.0, Err(Error::Answered { status: 429, .. })));
         assert_eq!(canned.map(|canned| canned.requests().len()), [1, 1, 1]);
     }
 

@@ -4,13 +4,13 @@ use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream, StreamExt};
 use memchr::memmem::Finder;
 use valvehouse_config::Secret;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 
 /// The least length of a key: a shorter one is a word that services without keys are given, and that answers may hold.
 const SHORTEST: usize = 16;
 const MASK: &[u8] = b"***";
 
-type Body = BoxStream<'static, Result<Bytes, Fault>>;
+type Body = BoxStream<'static, Result<Bytes, Error>>;
 
 /// The same body; where the key was, there is a mask.
 pub(super) fn hidden(body: Body, key: Option<&Secret>) -> Body {
@@ -52,7 +52,7 @@ struct Hiding {
 }
 
 impl Hiding {
-    async fn next(mut self) -> Option<(Result<Bytes, Fault>, Option<Self>)> {
+    async fn next(mut self) -> Option<(Result<Bytes, Error>, Option<Self>)> {
         loop {
             match self.body.next().await {
                 Some(Ok(bytes)) => {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use valvehouse_config::Secret;
-use valvehouse_core::fault::{Explanation, Fault};
+use valvehouse_core::error::{Error, Explanation};
 use valvehouse_json::Json;
 use valvehouse_net::Response;
 
@@ -45,15 +45,15 @@ pub(super) struct Origin {
 
 impl Origin {
     /// The service did something no client can use.
-    pub(super) fn fault(&self, what: &str) -> Fault {
+    pub(super) fn fault(&self, what: &str) -> Error {
         let public = format!("provider {} {what}", self.provider);
         let message =
             Explanation::new(public, format!("provider {} at {} {what}", self.provider, self.address));
-        Fault::Provider { message, timeout: false }
+        Error::Provider { message, timeout: false }
     }
 
     /// Reads one part of a stream, `an event` or `a line`; one that is damaged at the end of the stream was cut off.
-    pub(super) fn parse_part(&self, part: &str, bytes: &[u8], is_ended: bool) -> Result<Json, Fault> {
+    pub(super) fn parse_part(&self, part: &str, bytes: &[u8], is_ended: bool) -> Result<Json, Error> {
         Json::parse(bytes).map_err(|error| match is_ended {
             true => self.cut(&format!("it ends inside {part}")),
             false => {
@@ -64,13 +64,13 @@ impl Origin {
     }
 
     /// An answer that came without its end.
-    pub(super) fn cut(&self, why: &str) -> Fault {
+    pub(super) fn cut(&self, why: &str) -> Error {
         let message = format!("the response of provider {} ended early: {why}", self.provider);
-        Fault::Provider { message: message.into(), timeout: false }
+        Error::Provider { message: message.into(), timeout: false }
     }
 
     /// An answer whose status is not a success.
-    pub(super) async fn refused(&self, response: Response) -> Fault {
+    pub(super) async fn refused(&self, response: Response) -> Error {
         let status = response.status;
         if (300..400).contains(&status) {
             let target = self.scrub(response.header("location").unwrap_or("nowhere").as_bytes());
@@ -82,7 +82,7 @@ impl Origin {
                 "provider {} at {} redirects to {target}, to which the key is not sent; correct the base_url of the provider",
                 self.provider, self.address
             );
-            return Fault::Provider { message: Explanation::new(public, full), timeout: false };
+            return Error::Provider { message: Explanation::new(public, full), timeout: false };
         }
         if !(400..600).contains(&status) {
             return self.fault(&format!("returned the unexpected status {status}"));
@@ -90,7 +90,7 @@ impl Origin {
         let retry_after = retry_after(&response);
         // A body that breaks off takes nothing from what the status says.
         let (body, _) = response.start(ERROR_BODY).await.unwrap_or_default();
-        Fault::Answered {
+        Error::Answered {
             provider: self.provider.to_string(),
             status,
             body: self.error_body(&body),
@@ -99,7 +99,7 @@ impl Origin {
     }
 
     /// An error inside an answer that began as a success.
-    pub(super) fn in_band(&self, event: &Json) -> Fault {
+    pub(super) fn in_band(&self, event: &Json) -> Error {
         let error = event.field("error");
         let status = [error.get("status_code"), error.get("status"), error.get("code"), event.get("code")]
             .into_iter()
@@ -107,7 +107,7 @@ impl Origin {
             .find_map(|value| error_status(&value));
         let status =
             status.or_else(|| ["code", "type"].into_iter().find_map(|key| status_of(&error.text(key)?)));
-        Fault::Answered {
+        Error::Answered {
             provider: self.provider.to_string(),
             status: status.unwrap_or(502),
             body: self.error_body(event.to_string().as_bytes()),
@@ -188,7 +188,7 @@ pub(super) fn guess(start: &Bytes) -> Shape {
 }
 
 /// The shape of an answer's body: the one that the service names, else the one that its beginning shows.
-pub(super) async fn shape_of(response: &mut Response) -> Result<Shape, Fault> {
+pub(super) async fn shape_of(response: &mut Response) -> Result<Shape, Error> {
     Ok(match &*response.media_type() {
         "text/event-stream" => Shape::Events,
         kind if kind == "application/json" || kind.ends_with("+json") => Shape::Json,
@@ -244,7 +244,7 @@ mod tests {
             (r#"{"error":{"message":"bad key sk-1"}}"#, 502),
         ] {
             match origin.in_band(&json(text)) {
-                Fault::Answered { status, body, .. } => {
+                Error::Answered { status, body, .. } => {
                     assert_eq!(status, expected, "{text}");
                     assert!(!body.to_string().contains("sk-1"));
                 }

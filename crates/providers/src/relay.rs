@@ -4,7 +4,7 @@ use super::mask::hidden;
 use super::service::Service;
 use url::Url;
 use valvehouse_config::ROUTES;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{PassthroughBody, RelayRequest, RelayResponse};
 use valvehouse_net::{HttpCall, Response};
 
@@ -41,7 +41,7 @@ pub(super) fn call(to: Url, request: RelayRequest<'_>) -> HttpCall {
 }
 
 /// A success on its way back; where the service repeats our key there is a mask.
-pub(super) fn relayed(response: Response, service: &Service) -> Result<RelayResponse, Fault> {
+pub(super) fn relayed(response: Response, service: &Service) -> Result<RelayResponse, Error> {
     let origin = &service.origin;
     let status = response.status;
     let headers =

@@ -9,7 +9,7 @@ use std::time::Duration;
 use url::Url;
 use valvehouse_config::Secret;
 use valvehouse_core::context::Exchange;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 use valvehouse_net::{Client, HttpCall, Response, shown};
@@ -37,9 +37,9 @@ pub(super) struct Service {
 
 impl Service {
     /// Under its configured name, at an address that looks like the example.
-    pub(super) fn new(name: &str, base_url: &str, example: &str, client: Client) -> Result<Self, Fault> {
+    pub(super) fn new(name: &str, base_url: &str, example: &str, client: Client) -> Result<Self, Error> {
         let wrong = |why: &str| {
-            Fault::Host(format!(
+            Error::Host(format!(
                 "invalid base_url of provider {name}: {why}; expected a URL such as {example}"
             ))
         };
@@ -102,7 +102,7 @@ impl Service {
         call: HttpCall,
         exchange: Option<&Exchange>,
         with_key: impl FnOnce(HttpCall, &Secret) -> HttpCall,
-    ) -> Result<Response, Fault> {
+    ) -> Result<Response, Error> {
         let call = call.provider(self.origin.provider.clone());
         let sent = exchange.into_iter().flat_map(Exchange::sent);
         let sent = sent.filter(|(name, _)| !name.starts_with(self.foreign) && *name != BETA);
@@ -131,7 +131,7 @@ impl Service {
     }
 
     /// A body that is to be JSON.
-    pub(super) fn parse(&self, body: &Bytes) -> Result<Json, Fault> {
+    pub(super) fn parse(&self, body: &Bytes) -> Result<Json, Error> {
         Json::parse_shared(body).map_err(|error| {
             let start = self.origin.excerpt(body);
             self.origin
@@ -140,13 +140,13 @@ impl Service {
     }
 
     /// An answer without what makes it one.
-    pub(super) fn lacks(&self, answer: &Json, key: &str) -> Fault {
+    pub(super) fn lacks(&self, answer: &Json, key: &str) -> Error {
         let start = self.origin.excerpt(answer.to_string().as_bytes());
         self.origin.fault(&format!("returned a response without `{key}`; it begins: {start}"))
     }
 
     /// An answer of an unexpected kind.
-    pub(super) async fn unexpected(&self, response: Response, instead_of: &str) -> Fault {
+    pub(super) async fn unexpected(&self, response: Response, instead_of: &str) -> Error {
         let kind = match response.media_type() {
             kind if kind.is_empty() => "a response without a content-type".to_owned(),
             kind => kind,
@@ -165,14 +165,14 @@ impl fmt::Display for Service {
 }
 
 /// A request's body as it goes out.
-pub(super) fn encoded(body: &Json) -> Result<Bytes, Fault> {
+pub(super) fn encoded(body: &Json) -> Result<Bytes, Error> {
     body.encode_as_spelt()
         .map(Bytes::from)
-        .map_err(|error| Fault::invalid(format!("the request is {error}"), None))
+        .map_err(|error| Error::invalid(format!("the request is {error}"), None))
 }
 
 /// Reads what may still come after the last word of an answer.
-pub(super) async fn drain(body: &mut BoxStream<'static, Result<Bytes, Fault>>) {
+pub(super) async fn drain(body: &mut BoxStream<'static, Result<Bytes, Error>>) {
     let rest = async { while let Some(Ok(_)) = body.next().await {} };
     // Too slow is not harmful: the connection is closed instead.
     let _ = tokio::time::timeout(AFTER_LAST, rest).await;
@@ -181,11 +181,11 @@ pub(super) async fn drain(body: &mut BoxStream<'static, Result<Bytes, Fault>>) {
 /// Reads an answer as it comes.
 pub(super) trait Reads: Send + 'static {
     /// The next piece; none after the last.
-    fn next(&mut self) -> impl Future<Output = Option<Result<Piece, Fault>>> + Send;
+    fn next(&mut self) -> impl Future<Output = Option<Result<Piece, Error>>> + Send;
 }
 
 /// All that is read, in order. An error is the last item.
-pub(super) fn read<R: Reads>(reader: R) -> BoxStream<'static, Result<Piece, Fault>> {
+pub(super) fn read<R: Reads>(reader: R) -> BoxStream<'static, Result<Piece, Error>> {
     stream::unfold(Some(reader), |reader| async {
         let mut reader = reader?;
         match reader.next().await? {

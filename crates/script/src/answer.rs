@@ -7,7 +7,7 @@ use crate::thrown::{MAX_MESSAGE, ThrownError, readable};
 use rhai::{
     Dynamic, Engine, EvalAltResult, FnNamespace, FuncRegistration, Module, NativeCallContext, Position,
 };
-use valvehouse_core::fault::Refusal;
+use valvehouse_core::error::Rejection;
 use valvehouse_json::Json;
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
@@ -16,7 +16,7 @@ type Answer<T> = Result<T, Box<EvalAltResult>>;
 #[derive(Debug, Clone)]
 pub(crate) enum HookAnswer {
     Skip(Json),
-    Error(Refusal),
+    Error(Rejection),
     /// A value, and the context to go on with where one was given.
     Ok(Json, Option<Json>),
 }
@@ -37,7 +37,7 @@ impl ThrownError {
             },
             other => other.to_string(),
         };
-        let mut refusal = Refusal::new(readable(&message));
+        let mut refusal = Rejection::new(readable(&message));
         if let Some(status) = json.get("status").filter(|status| !status.is_null()) {
             refusal = refusal.with_status(status.as_i64().unwrap_or(0));
         }

@@ -5,8 +5,8 @@ use super::script::Script;
 use super::settings::Settings;
 use super::source::{Kind, SourceFile};
 use std::sync::{Arc, Once};
+use valvehouse_core::executor::STACK;
 use valvehouse_core::filter::Filter;
-use valvehouse_core::lanes::STACK;
 
 /// A script that does not load, with everything that is wrong with it.
 #[derive(Debug, thiserror::Error)]

@@ -75,7 +75,7 @@ impl<'a> Code<'a> {
 
     /// Returns the byte range between the braces of each hook.
     fn bodies(&self) -> Vec<(usize, usize)> {
-        let hooks = definitions(self.text).filter(|(name, _)| Hook::named(name).is_some());
+        let hooks = definitions(self.text).filter(|(name, _)| Hook::from_name(name).is_some());
         let body = |(_, behind): (&str, usize)| {
             let open = self.behind_blanks(behind);
             let parameters = self.text[open..].starts_with('(').then(|| self.partner(open)).flatten()?;

@@ -80,7 +80,7 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
     let mut found: Vec<HookFunction> = Vec::new();
     let mut problems = Vec::new();
     for function in ast.iter_functions() {
-        let Some(hook) = Hook::named(function.name) else {
+        let Some(hook) = Hook::from_name(function.name) else {
             if let Some(near) = almost(function.name) {
                 problems.push(
                     Problem::new(
@@ -207,7 +207,7 @@ fn almost(name: &str) -> Option<&'static str> {
     }
     let folded = name.to_lowercase().replace('_', "");
     // As in `onStream`: the hooks have no such word in front.
-    let folded = folded.strip_prefix("on").filter(|_| Callback::named(name).is_none()).unwrap_or(&folded);
+    let folded = folded.strip_prefix("on").filter(|_| Callback::from_name(name).is_none()).unwrap_or(&folded);
     Hook::ALL.into_iter().map(Hook::name).find(|hook| {
         let hook = hook.replace('_', "");
         hook == folded || (strsim::damerau_levenshtein(&hook, folded) == 1 && folded.len() > 4)

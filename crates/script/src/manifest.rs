@@ -10,7 +10,7 @@ use super::source::SourceFile;
 use std::path::Path;
 use std::time::Duration;
 use valvehouse_config::Capability;
-use valvehouse_core::filter::{Hook, OnBreak};
+use valvehouse_core::filter::{FailurePolicy, Hook};
 use valvehouse_core::valve::ValveSchema;
 use valvehouse_core::words::{nearest, optional, suggested};
 use valvehouse_json::Json;
@@ -47,7 +47,7 @@ pub struct Manifest {
     /// Only runs for requests that ask for it.
     pub toggle: bool,
     /// The effect of a failure on the request.
-    pub on_break: OnBreak,
+    pub failure_policy: FailurePolicy,
     /// A guard: it can never drop out silently.
     pub security: bool,
     /// Makes streamed answers wait for its last word.
@@ -138,12 +138,12 @@ pub(crate) fn read(
             ("global", value) => manifest.global = value != "false",
             ("security", value) => manifest.security = value == "true",
             ("hold", value) => manifest.hold = value == "true",
-            ("on_error", "continue") => manifest.on_break = OnBreak::Continue,
+            ("on_error", "continue") => manifest.failure_policy = FailurePolicy::FailOpen,
             _ => {}
         }
     }
     if manifest.security {
-        manifest.on_break = OnBreak::Abort;
+        manifest.failure_policy = FailurePolicy::FailClosed;
     }
     // No capability has a blank in its name, so that one does for a comma.
     let requirements = manifest.get("requirements").unwrap_or("").replace(' ', ",");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use valvehouse_config::Grant;
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::tool::{Tool, ToolSpec};
 use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
@@ -65,10 +65,10 @@ impl Clock {
 pub trait Models: Send + Sync + std::fmt::Debug {
     /// One chat through the filters of its model, without those of the plugin that asks. The answer
     /// is `content tool_calls finish_reason usage model id`.
-    fn chat(&self, plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Fault>>;
+    fn chat(&self, plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Error>>;
 
     /// The same, read as it comes: the events of the stream.
-    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Fault>>;
+    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Error>>;
 }
 
 /// The tools of this host.
@@ -135,7 +135,7 @@ pub(crate) enum Tools {
 #[derive(Debug, Default)]
 pub(crate) struct OfModel {
     /// The refusal that ends the turn, although the script may have caught it.
-    pub(crate) fatal: Mutex<Option<Refusal>>,
+    pub(crate) fatal: Mutex<Option<Rejection>>,
 }
 
 /// The resources of one plugin. Each refuses uses that were not granted.

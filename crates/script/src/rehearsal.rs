@@ -11,7 +11,7 @@ use std::sync::Arc;
 use valvehouse_config::Capability;
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::error::{Error, Rejection};
 use valvehouse_json::Json;
 use valvehouse_store::Kv;
 
@@ -48,21 +48,21 @@ pub struct Other<'a> {
 
 impl Script {
     /// The same script, or another text in its place, with its valves: on a copy of its own maps, and without
-    /// other hosts, models, files and programs. Its figures and its breaker are its own.
+    /// other hosts, models, files and programs. Its metrics and its breaker are its own.
     pub fn rehearsal(&self, text: Option<&str>) -> Result<Self, Vec<Problem>> {
         let script = self.with(Other { text, ..Other::default() })?;
         Ok(script.rehearsed(Rehearsal::Alone))
     }
 
-    /// The same script in which something is another one. Its figures and its breaker are its own.
+    /// The same script in which something is another one. Its metrics and its breaker are its own.
     pub fn with(&self, other: Other<'_>) -> Result<Self, Vec<Problem>> {
         let file = match other.text {
             Some(text) => SourceFile { text: text.into(), ..self.file.clone() },
             None => self.file.clone(),
         };
         let settings = Settings {
-            figures: Arc::default(),
-            breaker: BreakerSettings { breaks: 0, ..self.settings.breaker },
+            metrics: Arc::default(),
+            breaker: BreakerSettings { failure_threshold: 0, ..self.settings.breaker },
             stored: other.valves.unwrap_or_else(|| self.settings.stored.clone()),
             kv: other.kv.unwrap_or_else(|| self.settings.kv.clone()),
             ..self.settings.clone()
@@ -102,12 +102,12 @@ impl Script {
 struct Nobody;
 
 impl Models for Nobody {
-    fn chat(&self, plugin: String, _: Json, _: Turn) -> BoxFuture<'static, Result<Json, Fault>> {
-        let refusal = Refusal::new("cannot call a model in a dry run");
-        future::ready(Err(Fault::Refused(Refusal { plugin, ..refusal }))).boxed()
+    fn chat(&self, plugin: String, _: Json, _: Turn) -> BoxFuture<'static, Result<Json, Error>> {
+        let refusal = Rejection::new("cannot call a model in a dry run");
+        future::ready(Err(Error::Refused(Rejection { plugin, ..refusal }))).boxed()
     }
 
-    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Fault>> {
+    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Error>> {
         stream::once(self.chat(plugin, request, turn)).boxed()
     }
 }

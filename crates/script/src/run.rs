@@ -13,13 +13,13 @@ use rhai::{Dynamic, EvalAltResult};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_core::breaker::Admission;
+use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::callback::Callback;
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::{Breakage, Fault, Refusal};
-use valvehouse_core::figures::{CallCost, CallOutcome};
+use valvehouse_core::error::{Error, PluginError, Rejection};
+use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::filter::Hook;
-use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
+use valvehouse_core::metrics::{CallCost, CallOutcome};
 use valvehouse_core::trace::What;
 use valvehouse_json::Json;
 
@@ -31,10 +31,10 @@ pub(super) type CallResult = (Result<Dynamic, CallEnd>, CallCost);
 
 /// The end of a call without a value.
 pub(super) enum CallEnd {
-    Refused(Refusal),
-    /// The breakage is for the log; the summary names no place and may be shown to anybody.
+    Refused(Rejection),
+    /// The plugin error is for the log; the summary names no place and may be shown to anybody.
     Broken {
-        breakage: Breakage,
+        failure: PluginError,
         summary: String,
         /// A text was longer than scripts may read.
         is_too_long: bool,
@@ -111,11 +111,11 @@ impl Script {
         name: &str,
         args: Vec<Dynamic>,
         turn: &Turn,
-    ) -> Result<Dynamic, Fault> {
+    ) -> Result<Dynamic, Error> {
         let (result, _) = self.run(name, args.into(), turn, self.settings.tool);
         result.map_err(|ended| match ended {
-            CallEnd::Refused(refusal) => Fault::Refused(refusal),
-            CallEnd::Broken { breakage, .. } => Fault::Broken(breakage),
+            CallEnd::Refused(refusal) => Error::Refused(refusal),
+            CallEnd::Broken { failure, .. } => Error::Broken(failure),
         })
     }
 
@@ -123,7 +123,7 @@ impl Script {
     pub(super) fn list(&self, function: &str) -> Result<Dynamic, Box<EvalAltResult>> {
         let budget = self.settings.hook;
         let _guard = Guard::enter(budget);
-        let listed = lanes::run_apart(|| self.evaluate(function, Args::new()));
+        let listed = executor::run_apart(|| self.evaluate(function, Args::new()));
         listed.unwrap_or_else(|_| Err(budget::abandoned(budget)))
     }
 
@@ -171,7 +171,7 @@ impl Script {
     ) -> (Result<T, CallEnd>, CallCost) {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
         let _running = RunningCall::enter(caller, turn, self.reach.clone());
-        let result = lanes::run_apart(work).unwrap_or_else(|_| Err(budget::abandoned(budget)));
+        let result = executor::run_apart(work).unwrap_or_else(|_| Err(budget::abandoned(budget)));
         let result = result.and_then(|value| budget::check_end().map(|()| value).map_err(budget::ended));
         self.settled(result, function, turn, budget, guard)
     }
@@ -201,7 +201,7 @@ impl Script {
     fn too_heavy(&self, function: &str, limit: usize) -> CallEnd {
         let summary = format!("exceeded its limit of {} MB in `state` and `__metadata__`", limit >> 20);
         let cause = format!("{}: {summary}, in {function}", self.file.path.display());
-        CallEnd::Broken { breakage: Breakage::new(cause), summary, is_too_long: false }
+        CallEnd::Broken { failure: PluginError::new(cause), summary, is_too_long: false }
     }
 
     fn ended(&self, function: &str, error: &EvalAltResult) -> CallEnd {
@@ -219,7 +219,7 @@ impl Script {
             error.unwrap_inner(),
             EvalAltResult::ErrorDataTooLarge(what, _) if what.to_lowercase().contains("string")
         );
-        CallEnd::Broken { breakage: Breakage::new(cause), summary, is_too_long }
+        CallEnd::Broken { failure: PluginError::new(cause), summary, is_too_long }
     }
 }
 
@@ -240,24 +240,24 @@ impl Script {
         turn: Turn,
         job: impl FnOnce(&Self, &Turn) -> Result<T, Box<EvalAltResult>> + Send + 'static,
     ) -> Result<T, String> {
-        let tally = self.figures().of(name);
+        let call_metrics = self.metrics().of(name);
         let breaker = self.behind.breaker.clone();
         let admission = breaker.admit();
-        if let Admission::Rests(rest) = admission {
-            tally.rests();
-            return Err(breaker.refusal(rest).message);
+        if let BreakerState::Open(rest) = admission {
+            call_metrics.record_skipped();
+            return Err(breaker.rejection(rest).message);
         }
-        let pace = if tally.is_slow() { Pace::Slow } else { Pace::Waits };
+        let workload = if call_metrics.is_slow() { Workload::CpuBound } else { Workload::Blocking };
         let owner = self.caller.plugin.clone();
         let (this, own) = (self.clone(), turn.clone());
-        let worked = lanes::run_for(&owner, pace, move || this.do_job(name, budget, &own, job)).await;
-        if let Err(LaneError::Stuck) = &worked {
+        let worked = executor::run_for(&owner, workload, move || this.do_job(name, budget, &own, job)).await;
+        if let Err(ExecutorError::Stuck) = &worked {
             breaker.trip(STUCK);
         }
         let worked = worked.unwrap_or_else(|error| Err(error.to_string()));
         match &worked {
-            Ok(_) => breaker.went_well(admission),
-            Err(cause) => breaker.broke(cause),
+            Ok(_) => breaker.record_success(admission),
+            Err(cause) => breaker.record_failure(cause),
         }
         // What it stored with `durable` is on disk before it counts as done.
         let flushed = turn.flush().await.map_err(|fault| fault.to_string());
@@ -271,22 +271,26 @@ impl Script {
         turn: &Turn,
         job: impl FnOnce(&Self, &Turn) -> Result<T, Box<EvalAltResult>>,
     ) -> Result<T, String> {
-        let tally = self.figures().of(name);
+        let call_metrics = self.metrics().of(name);
         let step = turn.trace().map(|trace| trace.begin(What::Hook(&self.caller.plugin, name), &Json::Null));
-        let timing = tally.begin();
+        let timing = call_metrics.begin();
         let (result, spent) = self.call_behind(name, turn, budget, || job(self, turn));
         if let Some(trace) = turn.trace() {
             trace.spend(name, self.id(), spent);
         }
         let result = result.map_err(|ended| match ended {
             CallEnd::Refused(refusal) => refusal.message,
-            CallEnd::Broken { breakage, .. } => breakage.cause,
+            CallEnd::Broken { failure, .. } => failure.cause,
         });
-        tally.end(&timing, spent, if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Broken });
+        call_metrics.end(
+            &timing,
+            spent,
+            if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Failed },
+        );
         if let Some(step) = step {
             let (word, cause) = match &result {
                 Ok(_) => ("continue", None),
-                Err(cause) => ("broke", Some(cause.as_str())),
+                Err(cause) => ("failed", Some(cause.as_str())),
             };
             step.end(word, cause, None);
         }
@@ -300,7 +304,7 @@ mod tests {
     use crate::{Kind, Settings, SourceFile};
     use std::sync::atomic::AtomicBool;
     use std::sync::atomic::Ordering::Relaxed;
-    use valvehouse_core::breaker::Admission;
+    use valvehouse_core::breaker::BreakerState;
     use valvehouse_core::filter::Chain;
 
     fn script() -> Script {
@@ -328,10 +332,10 @@ mod tests {
     fn a_call_that_takes_far_more_than_its_memory_within_one_native_is_abandoned() {
         let script = script();
         assert_eq!(takes_too_much(&script).as_deref(), Some("exceeded its memory limit of 64 MB"));
-        assert!(matches!(script.breaker.admit(), Admission::Rests(_)), "the plugin is used again");
+        assert!(matches!(script.breaker.admit(), BreakerState::Open(_)), "the plugin is used again");
         let other = self::script();
         let (result, _) = other.within(other.settings.hook, "inlet", &Turn::default(), || Ok(Dynamic::ONE));
-        assert!(result.is_ok() && other.breaker.admit() == Admission::Usual);
+        assert!(result.is_ok() && other.breaker.admit() == BreakerState::Closed);
     }
 
     /// A file whose list of tools calls a native without a declared cost.
@@ -364,15 +368,15 @@ mod tests {
 
     #[tokio::test]
     async fn so_is_one_on_a_lane_which_goes_on_with_others() {
-        let ended = lanes::run(lanes::Pace::Waits, || takes_too_much(&script())).await;
-        assert!(matches!(ended, Err(lanes::LaneError::Abandoned)), "{ended:?}");
-        assert_eq!(lanes::run(lanes::Pace::Waits, || 5).await.unwrap(), 5);
+        let ended = executor::run(executor::Workload::Blocking, || takes_too_much(&script())).await;
+        assert!(matches!(ended, Err(executor::ExecutorError::Abandoned)), "{ended:?}");
+        assert_eq!(executor::run(executor::Workload::Blocking, || 5).await.unwrap(), 5);
     }
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_hook_that_is_stuck_in_one_native_is_left_behind_and_not_called_again() {
-        valvehouse_core::lanes::set_max_stuck(std::time::Duration::from_secs(3));
+        valvehouse_core::executor::set_max_stuck(std::time::Duration::from_secs(3));
         let ends = Arc::new(AtomicBool::new(false));
         let filter = |id: &str, text: &str| {
             let file = SourceFile::new(Kind::Filter, id, "filters/x.rhai", text);
@@ -395,7 +399,7 @@ mod tests {
         let stuck = filter("stuck", "fn inlet(body) { spins(); body }");
         let fault = run(&stuck).await.err().unwrap();
         assert!(format!("{fault:?}").contains("within one operation"), "{fault:?}");
-        assert!(matches!(stuck.breaker.admit(), Admission::Rests(_)), "the plugin is used again");
+        assert!(matches!(stuck.breaker.admit(), BreakerState::Open(_)), "the plugin is used again");
         let other = filter("other", "fn inlet(body) { for i in 0..1 { body.seen = i; } body }");
         assert!(run(&other).await.is_ok());
         ends.store(true, Relaxed);

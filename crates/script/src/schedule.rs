@@ -30,7 +30,7 @@ impl ScheduledCall {
     }
 
     /// The function of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == name)
     }
 }
@@ -75,7 +75,7 @@ pub(super) struct FunctionRef {
 
 impl FunctionRef {
     /// A function without bound arguments.
-    pub(super) fn named(name: &str) -> Self {
+    pub(super) fn from_name(name: &str) -> Self {
         Self { name: name.to_owned(), bound: Vec::new() }
     }
 }

@@ -15,8 +15,8 @@ use super::tool::{ServedFunction, ToolFunction};
 use rhai::{AST, Engine};
 use std::sync::Arc;
 use valvehouse_core::breaker::Breaker;
-use valvehouse_core::figures::{Figures, PromptCacheTally};
 use valvehouse_core::filter::Hook;
+use valvehouse_core::metrics::{PluginMetrics, PromptCacheCounter};
 use valvehouse_json::Json;
 
 /// The last place in the chain that a script may have: behind it are the host's own filters, which ask for
@@ -40,7 +40,7 @@ pub struct Script {
     /// The circuit breaker of its calls.
     pub breaker: Arc<Breaker>,
     /// The requests in which its hooks kept the prompt cache of the service.
-    pub prompt_cache: Arc<PromptCacheTally>,
+    pub prompt_cache: Arc<PromptCacheCounter>,
     pub(super) hooks: Vec<HookFunction>,
     pub(super) callbacks: Vec<CallbackFunction>,
     /// The parameters of `fn done`, where there is one.
@@ -85,8 +85,8 @@ impl Script {
     }
 
     /// Returns the cost of its calls, regardless of the version that ran.
-    pub fn figures(&self) -> &Figures {
-        &self.settings.figures
+    pub fn metrics(&self) -> &PluginMetrics {
+        &self.settings.metrics
     }
 
     /// The moments it acts at.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::Grants;
 use valvehouse_core::breaker::BreakerSettings;
-use valvehouse_core::figures::Figures;
+use valvehouse_core::metrics::PluginMetrics;
 use valvehouse_core::valve::SecretGroup;
 use valvehouse_json::Json;
 use valvehouse_store::Kv;
@@ -28,7 +28,7 @@ pub struct Settings {
     /// The operator's grants.
     pub grants: Grants,
     /// The sum of the costs of its calls.
-    pub figures: Arc<Figures>,
+    pub metrics: Arc<PluginMetrics>,
     /// The settings of its circuit breaker.
     pub breaker: BreakerSettings,
     /// The scripts' own maps.
@@ -84,7 +84,7 @@ impl Default for Settings {
             hook: HOOK,
             tool: TOOL,
             grants: Grants::default(),
-            figures: Arc::default(),
+            metrics: Arc::default(),
             breaker: BreakerSettings::default(),
             kv: Arc::default(),
             secrets: SecretGroup::default(),

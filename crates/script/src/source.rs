@@ -33,7 +33,7 @@ impl Kind {
     }
 
     /// The position for people: line and column from 1.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Filter => "filter",
             Self::Tool => "tool",

@@ -2,7 +2,7 @@
 
 use crate::{call, redaction};
 use rhai::{Dynamic, EvalAltResult, Position};
-use valvehouse_core::fault::Refusal;
+use valvehouse_core::error::Rejection;
 use valvehouse_core::words::shortened;
 use valvehouse_json::Json;
 
@@ -12,7 +12,7 @@ pub(crate) const MAX_MESSAGE: usize = 16 * 1024;
 /// A thrown value, in the one form in which `catch` sees every error. Its text is the message.
 #[derive(Debug, Clone)]
 pub(crate) struct ThrownError {
-    pub(crate) refusal: Refusal,
+    pub(crate) refusal: Rejection,
     pub(crate) line: Option<usize>,
     /// The keys of a thrown map that are not words of ours.
     pub(crate) value: Json,
@@ -23,7 +23,8 @@ pub(crate) struct ThrownError {
 impl ThrownError {
     /// An unintended failure.
     pub(crate) fn bug(message: String, line: Option<usize>) -> Self {
-        let refusal = Refusal { plugin: call::plugin(), ..Refusal::new(readable(&message)) }.with_status(500);
+        let refusal =
+            Rejection { plugin: call::plugin(), ..Rejection::new(readable(&message)) }.with_status(500);
         Self { refusal, line, value: Json::Null, bug: true }
     }
 
@@ -32,7 +33,7 @@ impl ThrownError {
     }
 
     /// Turns an error that was returned into a thrown one.
-    pub(crate) fn refused(refusal: Refusal) -> Box<EvalAltResult> {
+    pub(crate) fn refused(refusal: Rejection) -> Box<EvalAltResult> {
         Self { refusal, line: None, value: Json::Null, bug: false }.into_error(Position::NONE)
     }
 }

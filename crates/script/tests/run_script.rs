@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use std::sync::Arc;
 use valvehouse_core::context::Context;
-use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::filter::{Filter, Verdict};
 use valvehouse_core::kernel::{Kernel, KernelBuilder, find_tools};
 use valvehouse_core::tool::{Tool, ToolError};
@@ -34,14 +34,14 @@ fn tools() -> KernelBuilder {
     ])
 }
 
-async fn run(kernel: &Kernel, code: &str) -> Result<Json, Fault> {
+async fn run(kernel: &Kernel, code: &str) -> Result<Json, Error> {
     let args = Json::from([("code", code.into())]);
     kernel.invoke("run_script", args, &Context::default()).await.map(|invoked| invoked.value)
 }
 
 async fn refused(kernel: &Kernel, code: &str) -> String {
     match run(kernel, code).await {
-        Err(Fault::Refused(Refusal { message, .. })) => message,
+        Err(Error::Refused(Rejection { message, .. })) => message,
         other => panic!("{code}: {other:?}"),
     }
 }
@@ -85,7 +85,7 @@ async fn filters_see_each_inner_call_and_may_refuse_it() {
         let name = ctx.value.at_path("tool.name").str_or_empty().to_owned();
         noted.lock().push(format!("{name} of {}", ctx.value.text_or_empty("caller")));
         if ctx.value.at_path("args.a").as_i64() == Some(2) {
-            return Ok(Verdict::Error(Refusal::new("two is not allowed")));
+            return Ok(Verdict::Reject(Rejection::new("two is not allowed")));
         }
         Ok(Verdict::Continue(ctx))
     });
@@ -209,14 +209,14 @@ async fn code_cannot_catch_what_ends_the_turn() {
     let kernel = tools().build();
     let code = "try { shop_ends() } catch { } try { shop_plus(#{}) } catch { } \"went on\"";
     match run(&kernel, code).await {
-        Err(Fault::Refused(refusal)) => {
+        Err(Error::Refused(refusal)) => {
             assert!(refusal.fatal && refusal.message.contains("has to end"), "{refusal:?}");
         }
         other => panic!("{other:?}"),
     }
     // Nor can it end the turn by itself.
     match run(&kernel, "throw #{ message: \"stop\", fatal: true }").await {
-        Err(Fault::Refused(refusal)) => assert!(!refusal.fatal, "{refusal:?}"),
+        Err(Error::Refused(refusal)) => assert!(!refusal.fatal, "{refusal:?}"),
         other => panic!("{other:?}"),
     }
 }

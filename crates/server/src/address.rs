@@ -5,7 +5,7 @@ use axum::http::header::{self, HeaderValue};
 use axum::http::request::Parts;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use valvehouse_config::is_loopback;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 
 /// The address that a request comes from, where that is not its socket's: a trusted proxy says so.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub(crate) fn peer(parts: &Parts) -> Option<IpAddr> {
 
 /// Neither from another machine, also through a proxy on this one, nor from another site's page in a
 /// browser on this one.
-pub(crate) fn at_this_machine(parts: &Parts) -> Result<(), Fault> {
+pub(crate) fn at_this_machine(parts: &Parts) -> Result<(), Error> {
     let headers = &parts.headers;
     let is_near = peer(parts).is_none_or(|client| client.is_loopback());
     let is_passed_on =
@@ -34,11 +34,11 @@ pub(crate) fn at_this_machine(parts: &Parts) -> Result<(), Fault> {
     if is_near && !is_passed_on && is_here && headers.get(header::ORIGIN).is_none_or(is_of) {
         return Ok(());
     }
-    Err(Fault::Request {
+    Err(Error::Request {
         message: "this route is for operators: send the request from this machine, or set [admin] key".into(),
         param: None,
         code: Some("admin_key_needed"),
-        kind: RequestFault::Forbidden,
+        kind: RequestErrorKind::Forbidden,
     })
 }
 

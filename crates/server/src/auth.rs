@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::access::{Digest, Holder};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -23,7 +23,7 @@ use valvehouse_json::Json;
 ///
 /// # Errors
 /// Returns a request fault for a missing or wrong key, which counts as an attempt of the client's address.
-pub(crate) fn user_of_key(app: &App, parts: &Parts) -> Result<Json, Fault> {
+pub(crate) fn user_of_key(app: &App, parts: &Parts) -> Result<Json, Error> {
     if app.config.server.keys.is_empty() {
         return Ok(Json::Null);
     }
@@ -62,7 +62,7 @@ pub(crate) async fn operators_only(State(app): State<Arc<App>>, request: Request
 pub(crate) struct Operator(pub(crate) String);
 
 /// The operator that a request comes from.
-pub(crate) fn operator(app: &App, parts: &Parts) -> Result<Operator, Fault> {
+pub(crate) fn operator(app: &App, parts: &Parts) -> Result<Operator, Error> {
     let headers = &parts.headers;
     if !app.access.keys.has_admin() {
         at_this_machine(parts)?;
@@ -88,7 +88,7 @@ pub(crate) fn may_operate(app: &App, parts: &Parts) -> bool {
 }
 
 /// The operator that a request comes from without showing a key of this host; `None` where it shows one, or may mean to.
-pub(crate) fn operator_without_key(app: &App, parts: &Parts) -> Option<Result<Operator, Fault>> {
+pub(crate) fn operator_without_key(app: &App, parts: &Parts) -> Option<Result<Operator, Error>> {
     let is_open = app.config.server.keys.is_empty() && !app.access.keys.has_admin();
     (is_open || given_key(&parts.headers).is_none()).then(|| operator(app, parts))
 }
@@ -100,7 +100,7 @@ pub(crate) fn may_operate_by_key(app: &App, parts: &Parts) -> bool {
 }
 
 /// Refuses a key that is not the operators'.
-pub(crate) fn with_key(app: &App, parts: &Parts, given: &str) -> Result<(), Fault> {
+pub(crate) fn with_key(app: &App, parts: &Parts, given: &str) -> Result<(), Error> {
     if app.access.keys.is_admin(given) {
         return Ok(());
     }
@@ -108,7 +108,7 @@ pub(crate) fn with_key(app: &App, parts: &Parts, given: &str) -> Result<(), Faul
     Err(wrong_key(app, address::client(parts), given, message))
 }
 
-fn signed_in(app: &App, parts: &Parts) -> Result<Operator, Fault> {
+fn signed_in(app: &App, parts: &Parts) -> Result<Operator, Error> {
     let session = cookie::session(app, parts).ok_or_else(|| {
         unauthenticated(
             "this route is for operators: send `Authorization: Bearer KEY` with the key of [admin], or sign in at the page",
@@ -121,19 +121,19 @@ fn signed_in(app: &App, parts: &Parts) -> Result<Operator, Fault> {
 }
 
 /// A page of another site may send a form here; the token of ours it cannot know.
-fn from_our_page(app: &App, parts: &Parts) -> Result<(), Fault> {
+fn from_our_page(app: &App, parts: &Parts) -> Result<(), Error> {
     let given = parts.headers.get(CSRF).and_then(|value| value.to_str().ok());
     let session = cookie::session(app, parts);
     if session.zip(given).is_some_and(|(session, given)| session.has_csrf(given)) {
         return Ok(());
     }
-    Err(Fault::Request {
+    Err(Error::Request {
         message:
             "missing header `x-valvehouse-csrf` with the token of GET /api/v1/session: load the page again"
                 .into(),
         param: None,
         code: Some("csrf_token_needed"),
-        kind: RequestFault::Forbidden,
+        kind: RequestErrorKind::Forbidden,
     })
 }
 
@@ -164,7 +164,7 @@ pub(crate) fn with_name(role: &str, name: &str) -> String {
 
 /// Refuses a wrong key and records the attempt: after many attempts an address has to wait. A valid key never
 /// waits, even from the same address. A key that is valid for another endpoint does not count as an attempt.
-pub(crate) fn wrong_key(app: &App, client: Option<IpAddr>, key: &str, message: &str) -> Fault {
+pub(crate) fn wrong_key(app: &App, client: Option<IpAddr>, key: &str, message: &str) -> Error {
     if app.access.keys.holder(key).is_some() {
         return unauthenticated(message);
     }
@@ -183,9 +183,9 @@ pub(crate) fn wrong_key(app: &App, client: Option<IpAddr>, key: &str, message: &
 }
 
 /// A request that comes too often.
-pub(crate) fn too_often(what: &str, code: &'static str, wait: Duration) -> Fault {
+pub(crate) fn too_often(what: &str, code: &'static str, wait: Duration) -> Error {
     let seconds = wait.as_secs_f64().ceil();
-    Fault::TooOften { message: format!("{what}; try again in {seconds} s"), code, wait }
+    Error::TooOften { message: format!("{what}; try again in {seconds} s"), code, wait }
 }
 
 /// Returns an identifier of the requester for comparisons only: the user's id, else the digest of a known key, else
@@ -219,11 +219,11 @@ fn id_of(app: &App, headers: &HeaderMap, of_key: &Json) -> Option<String> {
     facts::trusted_user(app, headers)?.text("id").filter(|id| !id.is_empty()).map(String::from)
 }
 
-fn unauthenticated(message: &str) -> Fault {
-    Fault::Request {
+fn unauthenticated(message: &str) -> Error {
+    Error::Request {
         message: message.into(),
         param: None,
         code: Some("invalid_api_key"),
-        kind: RequestFault::Unauthenticated,
+        kind: RequestErrorKind::Unauthenticated,
     }
 }

@@ -7,7 +7,7 @@ use futures::StreamExt;
 use ruzstd::decoding::StreamingDecoder;
 use std::io::Read as _;
 use std::time::Duration;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_json::Json;
 
 /// The part of an oversized body that is still read, in bytes.
@@ -16,7 +16,7 @@ const MAX_DRAIN: usize = 128 << 20;
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 
 /// Reads a body whole, without a byte order mark.
-pub(crate) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Fault> {
+pub(crate) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Error> {
     const BOM: &[u8] = b"\xef\xbb\xbf";
     let limit = usize::try_from(max_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
     let announced = usize::try_from(HttpBody::size_hint(&body).lower()).unwrap_or(limit).min(limit);
@@ -45,12 +45,12 @@ pub(crate) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Fault> {
     Ok(if bytes.starts_with(BOM) { bytes.slice(BOM.len()..) } else { bytes })
 }
 
-fn unreadable(error: &axum::Error, max_mb: u64) -> Fault {
+fn unreadable(error: &axum::Error, max_mb: u64) -> Error {
     let source = std::error::Error::source(error);
     if source.is_some_and(|source| source.to_string().contains("length limit")) {
         return too_large(max_mb);
     }
-    Fault::invalid(format!("cannot read the request body: {error}"), None)
+    Error::invalid(format!("cannot read the request body: {error}"), None)
 }
 
 /// Reads a body whole and, where it is packed with zstd, unpacks it: Codex packs the long ones.
@@ -58,20 +58,20 @@ fn unreadable(error: &axum::Error, max_mb: u64) -> Fault {
 /// # Errors
 /// Returns a request fault for any other packing, for what is not zstd, and for a body that is larger than `max_mb`, packed
 /// or unpacked.
-pub(crate) async fn read_plain(headers: &HeaderMap, body: Body, max_mb: u64) -> Result<Bytes, Fault> {
+pub(crate) async fn read_plain(headers: &HeaderMap, body: Body, max_mb: u64) -> Result<Bytes, Error> {
     if packing(headers).is_none_or(|packing| !packing.eq_ignore_ascii_case("zstd")) {
         unpacked(headers)?;
         return read(body, max_mb).await;
     }
     let bytes = read(body, max_mb).await?;
     let unpacked = tokio::task::spawn_blocking(move || unpack(&bytes, max_mb)).await;
-    unpacked.unwrap_or_else(|error| Err(Fault::Host(format!("cannot decompress a request body: {error}"))))
+    unpacked.unwrap_or_else(|error| Err(Error::Host(format!("cannot decompress a request body: {error}"))))
 }
 
 /// Unpacks zstd: one frame after the other.
-fn unpack(bytes: &[u8], max_mb: u64) -> Result<Bytes, Fault> {
+fn unpack(bytes: &[u8], max_mb: u64) -> Result<Bytes, Error> {
     let invalid = |error: &dyn std::fmt::Display| {
-        Fault::invalid(format!("cannot read the request body as zstd: {error}"), None)
+        Error::invalid(format!("cannot read the request body as zstd: {error}"), None)
     };
     let limit = max_mb.saturating_mul(1024 * 1024);
     let (mut rest, mut out) = (bytes, Vec::new());
@@ -92,10 +92,10 @@ fn packing(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Rejects a compressed body, which would not be parsed correctly.
-pub(crate) fn unpacked(headers: &HeaderMap) -> Result<(), Fault> {
+pub(crate) fn unpacked(headers: &HeaderMap) -> Result<(), Error> {
     match packing(headers) {
         None => Ok(()),
-        Some(packing) => Err(Fault::invalid(
+        Some(packing) => Err(Error::invalid(
             format!(
                 "cannot read the request body: content-encoding {packing} is not supported; send it without"
             ),
@@ -105,9 +105,9 @@ pub(crate) fn unpacked(headers: &HeaderMap) -> Result<(), Fault> {
 }
 
 /// A body that is JSON.
-pub(crate) fn parsed(bytes: &Bytes) -> Result<Json, Fault> {
+pub(crate) fn parsed(bytes: &Bytes) -> Result<Json, Error> {
     Json::parse_shared(bytes)
-        .map_err(|error| Fault::invalid(format!("the request body is not valid JSON: {error}"), None))
+        .map_err(|error| Error::invalid(format!("the request body is not valid JSON: {error}"), None))
 }
 
 /// Reads what a client still writes of a body that is too large: one that is cut off while it writes never reads
@@ -126,11 +126,11 @@ pub(crate) async fn drain(mut pieces: BodyDataStream) {
 }
 
 /// A body that is larger than `server.max_body_mb`.
-pub(crate) fn too_large(max_mb: u64) -> Fault {
-    Fault::Request {
+pub(crate) fn too_large(max_mb: u64) -> Error {
+    Error::Request {
         message: format!("the request body exceeded its limit of {max_mb} MB ([server] max_body_mb)"),
         param: None,
         code: Some("request_too_large"),
-        kind: RequestFault::TooLarge,
+        kind: RequestErrorKind::TooLarge,
     }
 }

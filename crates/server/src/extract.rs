@@ -7,7 +7,7 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use bytes::Bytes;
 use std::collections::HashMap;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -19,7 +19,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, OpenAiError> {
         let path = Path::<String>::from_request_parts(parts, state).await;
-        let id = path.map_err(|error| Fault::invalid(format!("invalid id in the path: {error}"), None));
+        let id = path.map_err(|error| Error::invalid(format!("invalid id in the path: {error}"), None));
         id.map(|Path(id)| Self(id)).map_err(OpenAiError)
     }
 }
@@ -51,62 +51,62 @@ impl Words {
     ///
     /// # Errors
     /// Returns a request fault for any other word than those, `false` and `0`.
-    pub(crate) fn is_true(&self, name: &'static str) -> Result<bool, Fault> {
+    pub(crate) fn is_true(&self, name: &'static str) -> Result<bool, Error> {
         match self.text(name).as_deref() {
             Some("true" | "1") => Ok(true),
             None | Some("false" | "0") => Ok(false),
-            Some(_) => Err(Fault::invalid(format!("`{name}` must be true or false"), Some(name))),
+            Some(_) => Err(Error::invalid(format!("`{name}` must be true or false"), Some(name))),
         }
     }
 
-    pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, Fault> {
+    pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, Error> {
         let number = |word: String| {
-            word.parse().map_err(|_| Fault::invalid(format!("`{name}` must be a whole number"), Some(name)))
+            word.parse().map_err(|_| Error::invalid(format!("`{name}` must be a whole number"), Some(name)))
         };
         self.text(name).map(number).transpose()
     }
 }
 
 /// A body that is JSON, of any kind.
-pub(crate) async fn json(app: &App, body: Body) -> Result<Json, Fault> {
+pub(crate) async fn json(app: &App, body: Body) -> Result<Json, Error> {
     parsed(&read(body, app.config.server.max_body_mb).await?)
 }
 
 /// A body that is an object; a missing one is empty.
-pub(crate) async fn object(app: &App, body: Body) -> Result<Json, Fault> {
+pub(crate) async fn object(app: &App, body: Body) -> Result<Json, Error> {
     object_of(&read(body, app.config.server.max_body_mb).await?)
 }
 
 /// Bytes that are an object; none are an empty one.
-pub(crate) fn object_of(bytes: &Bytes) -> Result<Json, Fault> {
+pub(crate) fn object_of(bytes: &Bytes) -> Result<Json, Error> {
     if bytes.is_empty() {
         return Ok(Json::object());
     }
     match parsed(bytes)? {
         object @ Json::Object(_) => Ok(object),
         other => {
-            Err(Fault::invalid(format!("the request body must be a JSON object, not {}", other.kind()), None))
+            Err(Error::invalid(format!("the request body must be a JSON object, not {}", other.kind()), None))
         }
     }
 }
 
 /// A whole number of a body, if present.
-pub(crate) fn number(body: &Json, name: &'static str) -> Result<Option<u64>, Fault> {
+pub(crate) fn number(body: &Json, name: &'static str) -> Result<Option<u64>, Error> {
     let Some(value) = body.get(name).filter(|value| !value.is_null()) else { return Ok(None) };
     match value.as_i64().and_then(|number| u64::try_from(number).ok()) {
         Some(number) => Ok(Some(number)),
-        None => Err(Fault::invalid(format!("`{name}` must be a whole number"), Some(name))),
+        None => Err(Error::invalid(format!("`{name}` must be a whole number"), Some(name))),
     }
 }
 
 /// A text of a body, if present.
-pub(crate) fn text(body: &Json, name: &'static str) -> Result<Option<String>, Fault> {
+pub(crate) fn text(body: &Json, name: &'static str) -> Result<Option<String>, Error> {
     match body.get(name) {
         None | Some(Json::Null) => Ok(None),
         Some(Json::Text(text)) => Ok(Some(text.to_string())),
         Some(other) => {
             let message = format!("`{name}` must be a string, not {}", other.kind());
-            Err(Fault::invalid(message, Some(name)))
+            Err(Error::invalid(message, Some(name)))
         }
     }
 }

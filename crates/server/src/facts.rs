@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use valvehouse_core::context::{Context, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::Ready;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
@@ -107,7 +107,7 @@ pub(crate) fn filter_ids(body: &Json) -> Vec<String> {
 ///
 /// # Errors
 /// Returns a request fault if they are not a list of texts: a name that is not read would not be missed.
-pub(crate) fn asked_filters(body: &Json) -> Result<Vec<String>, Fault> {
+pub(crate) fn asked_filters(body: &Json) -> Result<Vec<String>, Error> {
     let within = || body.get("metadata")?.get("filter_ids");
     let given = body.get("filter_ids").or_else(within).filter(|given| !given.is_null());
     let is_list = |given: &Json| match given {
@@ -116,7 +116,7 @@ pub(crate) fn asked_filters(body: &Json) -> Result<Vec<String>, Fault> {
     };
     match given {
         Some(given) if !is_list(&given) => {
-            Err(Fault::invalid("`filter_ids` must be a list of strings", Some("filter_ids")))
+            Err(Error::invalid("`filter_ids` must be a list of strings", Some("filter_ids")))
         }
         _ => Ok(filter_ids(body)),
     }

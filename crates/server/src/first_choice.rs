@@ -1,16 +1,16 @@
 //! The choice of a chat that an answer of one choice is made of, at the endpoints whose protocol has no others.
 
 use valvehouse_core::chat::response;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
 /// Checks that an answer has the first choice.
-pub(crate) fn check(answer: &Json) -> Result<(), Fault> {
+pub(crate) fn check(answer: &Json) -> Result<(), Error> {
     if response::first_choice(answer).is_some() {
         return Ok(());
     }
     if answer.get("choices").is_none_or(|choices| choices.is_empty()) {
-        return Err(Fault::Provider {
+        return Err(Error::Provider {
             message: "the response of the provider has no choices".into(),
             timeout: false,
         });
@@ -19,8 +19,8 @@ pub(crate) fn check(answer: &Json) -> Result<(), Fault> {
 }
 
 /// The error for an answer that has other choices only.
-pub(crate) fn missing() -> Fault {
+pub(crate) fn missing() -> Error {
     let message =
         "the response of the provider has no choice with index 0, the only one that this API returns";
-    Fault::Provider { message: message.into(), timeout: false }
+    Error::Provider { message: message.into(), timeout: false }
 }

@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use valvehouse_core::context::EmittedEvent;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::Snapshot;
 
 /// The generation that an answer comes from.
@@ -24,8 +24,8 @@ pub(crate) const CSRF: HeaderName = HeaderName::from_static("x-valvehouse-csrf")
 /// An answer with the name of the generation that it comes from.
 pub(crate) async fn named(
     snapshot: &Snapshot,
-    answer: impl Future<Output = Result<Response, Fault>>,
-    refused: impl FnOnce(Fault) -> Response,
+    answer: impl Future<Output = Result<Response, Error>>,
+    refused: impl FnOnce(Error) -> Response,
 ) -> Response {
     let mut response = answer.await.unwrap_or_else(refused);
     response.headers_mut().insert(GENERATION, HeaderValue::from(snapshot.generation));

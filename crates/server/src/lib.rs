@@ -1,4 +1,4 @@
-//! The doors. Each reads its own wire, runs the one turn, and writes its own wire back.
+//! The endpoints. Each reads its own wire, runs the one turn, and writes its own wire back.
 
 mod address;
 mod agents;

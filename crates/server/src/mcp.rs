@@ -13,10 +13,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::sync::Arc;
 use valvehouse_config::ResourceServer;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
-use valvehouse_mcp::{Caller, Endpoint, HeldToken, TokenChecker, TokenRefusal};
+use valvehouse_mcp::{Caller, Endpoint, HeldToken, TokenChecker, TokenRejection};
 
 /// The route; none where no tool is served.
 pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
@@ -53,8 +53,8 @@ fn described(metadata: Option<&Json>) -> Response {
         None => {
             let message =
                 "this host does not accept access tokens; send a key of [server] keys, or set [oauth]";
-            let (code, kind) = (Some("no_authorization_server"), RequestFault::NotFound);
-            OpenAiError(Fault::Request { message: message.into(), param: None, code, kind }).into_response()
+            let (code, kind) = (Some("no_authorization_server"), RequestErrorKind::NotFound);
+            OpenAiError(Error::Request { message: message.into(), param: None, code, kind }).into_response()
         }
     }
 }
@@ -103,7 +103,7 @@ async fn bearer(
     app: &App,
     tokens: &Arc<TokenChecker>,
     parts: &Parts,
-) -> Result<(Caller, HeldToken), Option<TokenRefusal>> {
+) -> Result<(Caller, HeldToken), Option<TokenRejection>> {
     let token = credentials::given_key(&parts.headers).ok_or(None)?;
     let bearer = tokens.check(token).await.map_err(Some)?;
     let held = HeldToken::new(tokens.clone(), token, &bearer);
@@ -117,35 +117,35 @@ async fn bearer(
 }
 
 /// A rejection that names the source of tokens (RFC 6750, RFC 9728).
-fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, refusal: Option<TokenRefusal>) -> Response {
-    let fault = |message: String, code, kind| Fault::Request { message, param: None, code: Some(code), kind };
+fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, refusal: Option<TokenRejection>) -> Response {
+    let fault = |message: String, code, kind| Error::Request { message, param: None, code: Some(code), kind };
     let does_not_count = |why: &str| format!("invalid access token: {why}; log in again");
     let (fault, error) = match refusal {
         None => {
             let message = "missing access token: log in at an authorization server from the header www-authenticate, or send a key of [server] keys";
-            (fault(message.into(), "invalid_api_key", RequestFault::Unauthenticated), None)
+            (fault(message.into(), "invalid_api_key", RequestErrorKind::Unauthenticated), None)
         }
-        Some(TokenRefusal::Foreign(why)) => {
+        Some(TokenRejection::Foreign(why)) => {
             // It may be a guess at a key.
             let given = credentials::given_key(&parts.headers).unwrap_or("");
             let fault = auth::wrong_key(app, address::client(parts), given, &does_not_count(&why));
             (fault, Some("invalid_token"))
         }
-        Some(TokenRefusal::Invalid(why)) => {
-            let fault = fault(does_not_count(&why), "invalid_token", RequestFault::Unauthenticated);
+        Some(TokenRejection::Invalid(why)) => {
+            let fault = fault(does_not_count(&why), "invalid_token", RequestErrorKind::Unauthenticated);
             (fault, Some("invalid_token"))
         }
-        Some(TokenRefusal::Scopes(missing)) => {
+        Some(TokenRejection::Scopes(missing)) => {
             let message =
                 format!("this access token lacks the scopes `{}`; log in with them", missing.join(" "));
             let code = "insufficient_scope";
-            (fault(message, code, RequestFault::Forbidden), Some(code))
+            (fault(message, code, RequestErrorKind::Forbidden), Some(code))
         }
-        Some(TokenRefusal::Unavailable(why)) => {
+        Some(TokenRejection::Unavailable(why)) => {
             tracing::warn!("cannot verify an access token: {why}");
             let message =
                 "cannot verify this access token: its authorization server does not answer; try again later";
-            let mut response = OpenAiError(Fault::Host(message.into())).into_response();
+            let mut response = OpenAiError(Error::Host(message.into())).into_response();
             *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
             return response;
         }
@@ -168,7 +168,7 @@ fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, refusal: Option<Tok
 }
 
 /// The sender of a request, by its key.
-fn caller(app: &App, parts: &Parts) -> Result<Caller, Fault> {
+fn caller(app: &App, parts: &Parts) -> Result<Caller, Error> {
     let key_user = auth::user_of_key(app, parts)?;
     let own = credentials::given_key(&parts.headers).and_then(|given| app.access.keys.mcp_tools(given));
     let tools = own.unwrap_or(&app.config.server.mcp_tools).to_vec();

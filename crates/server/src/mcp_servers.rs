@@ -11,7 +11,7 @@ use axum::{Extension, Router};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use valvehouse_config::{McpServer, McpTransport};
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::admin;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -72,10 +72,10 @@ async fn forget(
 }
 
 /// The tools of a request, with the hashes that the operator was shown.
-async fn shown(app: &App, body: Body) -> Result<BTreeMap<String, String>, Fault> {
+async fn shown(app: &App, body: Body) -> Result<BTreeMap<String, String>, Error> {
     let wrong = || {
         let message = "`tools` must be an object of at least one tool, with the listed hash of each";
-        Fault::invalid(message, Some("tools"))
+        Error::invalid(message, Some("tools"))
     };
     let body = object(app, body).await?;
     let Some(tools @ Json::Object(_)) = body.get("tools") else { return Err(wrong()) };
@@ -92,14 +92,14 @@ fn told(server: &str, changed: &[String]) -> Json {
     Json::from([("server", server.into()), ("changed", changed.into())])
 }
 
-fn refused(error: ApprovalError) -> Fault {
+fn refused(error: ApprovalError) -> Error {
     let (kind, code) = match error {
-        ApprovalError::Unknown(_) => (RequestFault::NotFound, "not_found"),
-        ApprovalError::Changed(_) => (RequestFault::Conflict, "changed_since_shown"),
-        ApprovalError::Away(_) => (RequestFault::Conflict, "mcp_server_away"),
-        ApprovalError::File(_) => (RequestFault::Conflict, "approvals_not_writable"),
+        ApprovalError::Unknown(_) => (RequestErrorKind::NotFound, "not_found"),
+        ApprovalError::Changed(_) => (RequestErrorKind::Conflict, "changed_since_shown"),
+        ApprovalError::Away(_) => (RequestErrorKind::Conflict, "mcp_server_away"),
+        ApprovalError::File(_) => (RequestErrorKind::Conflict, "approvals_not_writable"),
     };
-    Fault::Request { message: error.to_string(), param: None, code: Some(code), kind }
+    Error::Request { message: error.to_string(), param: None, code: Some(code), kind }
 }
 
 fn of_server(server: &McpServer, status: &Status) -> Json {

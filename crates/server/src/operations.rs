@@ -7,7 +7,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::HostQuestion;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
@@ -48,7 +48,7 @@ pub(crate) async fn answer(
     }
 }
 
-async fn answered(app: &App, id: &str, request: Request) -> Result<Json, Fault> {
+async fn answered(app: &App, id: &str, request: Request) -> Result<Json, Error> {
     let (parts, body) = request.into_parts();
     let asker = match auth::user_of_key(app, &parts) {
         Ok(_) if auth::may_operate_by_key(app, &parts) => None,
@@ -61,7 +61,7 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<Json, Fault> 
     };
     let bytes = read(body, app.config.server.max_body_mb).await?;
     let answer = Json::parse(&bytes)
-        .map_err(|error| Fault::invalid(format!("the answer is not valid JSON: {error}"), None))?;
+        .map_err(|error| Error::invalid(format!("the answer is not valid JSON: {error}"), None))?;
     let is_here = app.questions.is_open(id);
     let answered = match asker {
         Some(asker) if is_here => {
@@ -74,11 +74,11 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<Json, Fault> 
     if answered {
         return Ok(Json::from([("answered", true.into())]));
     }
-    Err(Fault::Request {
+    Err(Error::Request {
         message: "unknown question: it was answered, has expired, or does not exist".into(),
         param: None,
         code: Some("question_not_found"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     })
 }
 
@@ -87,9 +87,9 @@ async fn answered_elsewhere(
     app: &App,
     id: &str,
     asker: Option<String>,
-    operator: impl Fn() -> Result<bool, Fault>,
+    operator: impl Fn() -> Result<bool, Error>,
     answer: Json,
-) -> Result<bool, Fault> {
+) -> Result<bool, Error> {
     let Some(owner) = app.shared_questions.owner(id).await? else { return Ok(false) };
     let by = match asker {
         Some(asker) if asker == owner => Some(asker),

@@ -14,14 +14,14 @@ pub(super) fn all(app: &App, snapshot: &Snapshot) -> Vec<Json> {
         _ => told(app, problem, None, "file"),
     });
     let of_providers = snapshot.plan().providers.iter().filter_map(|plan| {
-        let open = plan.provider.rests()?;
+        let open = plan.provider.open_breaker()?;
         let seconds = open.next_try.as_secs_f64().ceil();
         let message = format!(
             "the circuit breaker of the provider `{}` is open after repeated failures; its models use their fallbacks or return 503, and the next call is tried within {seconds} s; last failure: {}",
             plan.provider.name(),
             open.cause
         );
-        Some(said("error", None, "resting", message, None))
+        Some(said("error", None, "breaker_open", message, None))
     });
     let mut all: Vec<Json> = of_plugins.chain(of_providers).chain(of_files).collect();
     all.sort_by_key(|problem| problem.text("severity").is_some_and(|word| word == "warning"));
@@ -40,7 +40,7 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<Json> {
     if plugin.state == State::Missing
         && let Some(message) = plugin.refusal()
     {
-        let command = format!("valvehouse confirm-removal {id}");
+        let command = format!("valvehouse confirm {id}");
         all.push(said(
             "error",
             Some(id),
@@ -64,9 +64,9 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<Json> {
             one.put("command", format!("valvehouse release {id}"));
         }
     }
-    if let Some(open) = plugin.rests() {
-        let message = format!("{}; last failure: {}", plugin.rests_in_words(&open), open.cause);
-        all.push(said("error", Some(id), "resting", message, None));
+    if let Some(open) = plugin.open_breaker() {
+        let message = format!("{}; last failure: {}", plugin.breaker_in_words(&open), open.cause);
+        all.push(said("error", Some(id), "breaker_open", message, None));
     }
     all
 }

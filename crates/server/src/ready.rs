@@ -184,21 +184,21 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
             false => Check::needed("scripts", false, says),
         });
     }
-    let resting: Vec<&str> = snapshot
+    let open: Vec<&str> = snapshot
         .plan()
         .providers
         .iter()
-        .filter(|plan| plan.provider.rests().is_some())
+        .filter(|plan| plan.provider.open_breaker().is_some())
         .map(|plan| plan.provider.name())
         .collect();
-    checks.push(Check::told("providers", resting.is_empty(), listed("circuit breaker open", &resting)));
+    checks.push(Check::told("providers", open.is_empty(), listed("circuit breaker open", &open)));
     let refusals: Vec<String> = snapshot.filters().filter_map(|plugin| plugin.refusal()).collect();
     let refusals: Vec<&str> = refusals.iter().map(String::as_str).collect();
     checks.push(Check::told("guards", refusals.is_empty(), listed("requests are refused", &refusals)));
     let unwell: Vec<&str> = snapshot
         .plugins
         .values()
-        .filter(|plugin| plugin.word() != "live")
+        .filter(|plugin| plugin.state_name() != "live")
         .map(|plugin| &*plugin.id)
         .collect();
     checks.push(Check::told("plugins", unwell.is_empty(), listed("not in order", &unwell)));
@@ -212,14 +212,14 @@ fn listed(what: &str, names: &[&str]) -> String {
 fn plugins(snapshot: &Snapshot) -> Object {
     let plugins = snapshot.plugins.values().map(|plugin| {
         let id: &str = &plugin.id;
-        (id.into(), Json::from(plugin.word()))
+        (id.into(), Json::from(plugin.state_name()))
     });
     plugins.collect()
 }
 
 fn providers(snapshot: &Snapshot) -> Object {
     let providers = snapshot.plan().providers.iter().map(|plan| {
-        let word = if plan.provider.rests().is_some() { "resting" } else { "used" };
+        let word = if plan.provider.open_breaker().is_some() { "breaker_open" } else { "used" };
         (plan.provider.name().into(), Json::from(word))
     });
     providers.collect()

@@ -11,20 +11,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use valvehouse_core::context::{Afterwards, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::trace::{RequestFacts, TraceGuard};
 use valvehouse_host::app::App;
 
-/// A request begins at a door.
+/// A request begins at an endpoint.
 pub(super) fn begin(
     app: &Arc<App>,
-    door: &'static str,
+    endpoint: &'static str,
     stream: bool,
     generation: u64,
     headers: &HeaderMap,
     facts: &mut TurnFacts,
 ) -> TraceGuard {
-    let recording = recorded(app, door, stream, generation, wants_contents(headers), facts);
+    let recording = recorded(app, endpoint, stream, generation, wants_contents(headers), facts);
     if let Some(parent) = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()) {
         recording.trace().belongs_to(parent);
     }
@@ -34,7 +34,7 @@ pub(super) fn begin(
 /// The same where it does not depend on the request whether values are kept.
 pub(super) fn recorded(
     app: &Arc<App>,
-    door: &'static str,
+    endpoint: &'static str,
     stream: bool,
     generation: u64,
     everything: bool,
@@ -42,7 +42,7 @@ pub(super) fn recorded(
 ) -> TraceGuard {
     let text = |json: &valvehouse_json::Json| json.string("id");
     let asked = RequestFacts {
-        door,
+        endpoint,
         model: text(&facts.model),
         stream,
         user: text(&facts.user),
@@ -62,8 +62,8 @@ fn wants_contents(headers: &HeaderMap) -> bool {
 /// The answer to a request, or its refusal.
 pub(super) fn ended(
     recording: TraceGuard,
-    answered: Result<Response, Fault>,
-    refused: impl FnOnce(Fault) -> Response,
+    answered: Result<Response, Error>,
+    refused: impl FnOnce(Error) -> Response,
 ) -> Response {
     let response = answered.unwrap_or_else(|fault| refused(recording.failed(fault)));
     until_end(recording, response)

@@ -3,11 +3,11 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_json::Json;
 
 /// A fault as OpenAI's clients read it: `{"error": {message, type, param, code}}`.
-pub(crate) struct OpenAiError(pub(crate) Fault);
+pub(crate) struct OpenAiError(pub(crate) Error);
 
 impl IntoResponse for OpenAiError {
     fn into_response(self) -> Response {
@@ -16,7 +16,7 @@ impl IntoResponse for OpenAiError {
 }
 
 /// A fault as Open WebUI and pipelines servers tell it: `{"detail": text}`.
-pub(crate) struct Detail(pub(crate) Fault);
+pub(crate) struct Detail(pub(crate) Error);
 
 impl IntoResponse for Detail {
     fn into_response(self) -> Response {
@@ -26,7 +26,7 @@ impl IntoResponse for Detail {
 }
 
 /// An answer with the status of a fault, in the words of an endpoint, and with the time after which to try again.
-pub(crate) fn refusal(fault: &Fault, body: &Json) -> Response {
+pub(crate) fn refusal(fault: &Error, body: &Json) -> Response {
     let status = StatusCode::from_u16(status(fault)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json_response(status, body);
     if let Some(after) = retry_after(fault) {
@@ -48,33 +48,33 @@ pub(crate) fn json_response(status: StatusCode, value: &Json) -> Response {
 }
 
 /// The HTTP status that stands for an error.
-pub fn status(fault: &Fault) -> u16 {
+pub fn status(fault: &Error) -> u16 {
     match fault {
-        Fault::Request { kind, .. } => match kind {
-            RequestFault::Invalid => 400,
-            RequestFault::Unauthenticated => 401,
-            RequestFault::Forbidden => 403,
-            RequestFault::NotFound => 404,
-            RequestFault::Method => 405,
-            RequestFault::TooLarge => 413,
-            RequestFault::Conflict => 409,
-            RequestFault::Unusable => 422,
+        Error::Request { kind, .. } => match kind {
+            RequestErrorKind::Invalid => 400,
+            RequestErrorKind::Unauthenticated => 401,
+            RequestErrorKind::Forbidden => 403,
+            RequestErrorKind::NotFound => 404,
+            RequestErrorKind::Method => 405,
+            RequestErrorKind::TooLarge => 413,
+            RequestErrorKind::Conflict => 409,
+            RequestErrorKind::Unusable => 422,
         },
-        Fault::TooOften { .. } => 429,
-        Fault::Refused(refusal) => refusal.status,
-        Fault::Unguarded { .. } => 503,
-        Fault::Answered { status, .. } => *status,
-        Fault::Resting { .. } | Fault::Unstored { .. } => 503,
-        Fault::Provider { timeout: true, .. } | Fault::Unanswered { timeout: true, .. } => 504,
-        Fault::Provider { .. } | Fault::Unanswered { .. } | Fault::Misshapen { .. } => 502,
-        Fault::Broken(_) | Fault::ToolLoop { .. } | Fault::Paused | Fault::Host(_) => 500,
+        Error::TooOften { .. } => 429,
+        Error::Refused(refusal) => refusal.status,
+        Error::Unguarded { .. } => 503,
+        Error::Answered { status, .. } => *status,
+        Error::BreakerOpen { .. } | Error::Unstored { .. } => 503,
+        Error::Provider { timeout: true, .. } | Error::Unanswered { timeout: true, .. } => 504,
+        Error::Provider { .. } | Error::Unanswered { .. } | Error::Misshapen { .. } => 502,
+        Error::Broken(_) | Error::ToolLoop { .. } | Error::Paused | Error::Host(_) => 500,
     }
 }
 
 /// Logs a fault: clients do not receive the address of a provider or the store, so operators read it here.
-pub(crate) fn log(fault: &Fault) {
+pub(crate) fn log(fault: &Error) {
     match fault {
-        Fault::Provider { .. } | Fault::Unanswered { .. } | Fault::Unstored { .. } => {
+        Error::Provider { .. } | Error::Unanswered { .. } | Error::Unstored { .. } => {
             tracing::warn!("a request failed: {fault}");
         }
         _ => tracing::debug!("refused: {fault}"),
@@ -82,7 +82,7 @@ pub(crate) fn log(fault: &Fault) {
 }
 
 /// The body of the answer to a fault. Details that concern only operators stay in the log.
-pub(crate) fn body(fault: &Fault) -> Json {
+pub(crate) fn body(fault: &Error) -> Json {
     let error = |message: String, kind: &str, param: Json, code: Json| {
         let error = Json::from([
             ("message", message.into()),
@@ -93,53 +93,53 @@ pub(crate) fn body(fault: &Fault) -> Json {
         Json::from([("error", error)])
     };
     match fault {
-        Fault::Request { message, param, code, kind } => {
+        Error::Request { message, param, code, kind } => {
             let (word, usual) = match kind {
-                RequestFault::Unauthenticated => ("authentication_error", Some("invalid_api_key")),
-                RequestFault::Forbidden => ("permission_error", None),
+                RequestErrorKind::Unauthenticated => ("authentication_error", Some("invalid_api_key")),
+                RequestErrorKind::Forbidden => ("permission_error", None),
                 _ => ("invalid_request_error", None),
             };
             let param = param.map_or(Json::Null, Json::from);
             error(message.clone(), word, param, code.or(usual).map_or(Json::Null, Json::from))
         }
-        Fault::TooOften { message, code, .. } => {
+        Error::TooOften { message, code, .. } => {
             error(message.clone(), "rate_limit_error", Json::Null, Json::from(*code))
         }
-        Fault::Refused(refusal) => {
+        Error::Refused(refusal) => {
             let kind = if refusal.status == 429 { "rate_limit_error" } else { "policy_violation" };
             error(refusal.message.clone(), kind, Json::Null, refusal.plugin.as_str().into())
         }
-        Fault::Broken(breakage) => error(
+        Error::Broken(failure) => error(
             format!(
                 "the plugin `{}` failed in its {}; its operator finds the reason in the log",
-                breakage.plugin, breakage.hook
+                failure.plugin, failure.hook
             ),
             "server_error",
             Json::Null,
             "plugin_failed".into(),
         ),
-        Fault::Unguarded { plugin, message } => {
+        Error::Unguarded { plugin, message } => {
             error(message.clone(), "policy_violation", Json::Null, plugin.as_str().into())
         }
-        Fault::Answered { provider, status, body, .. } => passed_on(provider, *status, body),
-        Fault::Resting { message, .. } => {
-            error(message.public().into(), "upstream_error", Json::Null, "upstream_resting".into())
+        Error::Answered { provider, status, body, .. } => passed_on(provider, *status, body),
+        Error::BreakerOpen { message, .. } => {
+            error(message.public().into(), "upstream_error", Json::Null, "upstream_breaker_open".into())
         }
-        Fault::Provider { message, timeout } | Fault::Unanswered { message, timeout, .. } => {
+        Error::Provider { message, timeout } | Error::Unanswered { message, timeout, .. } => {
             let code = if *timeout { "upstream_timeout" } else { "upstream_unreachable" };
             error(message.public().into(), "upstream_error", Json::Null, code.into())
         }
-        Fault::Misshapen { message } => {
+        Error::Misshapen { message } => {
             error(message.clone(), "upstream_error", Json::Null, "response_format".into())
         }
-        Fault::ToolLoop { .. } => {
+        Error::ToolLoop { .. } => {
             error(fault.to_string(), "server_error", Json::Null, "max_tool_iterations".into())
         }
-        Fault::Paused => error(fault.to_string(), "server_error", Json::Null, Json::from("paused")),
-        Fault::Unstored { message, code } => {
+        Error::Paused => error(fault.to_string(), "server_error", Json::Null, Json::from("paused")),
+        Error::Unstored { message, code } => {
             error(message.public().into(), "server_error", Json::Null, Json::from(*code))
         }
-        Fault::Host(message) => error(message.clone(), "server_error", Json::Null, Json::Null),
+        Error::Host(message) => error(message.clone(), "server_error", Json::Null, Json::Null),
     }
 }
 
@@ -166,12 +166,12 @@ fn passed_on(provider: &str, status: u16, body: &Json) -> Json {
     Json::from([("error", error)])
 }
 
-pub(crate) fn retry_after(fault: &Fault) -> Option<HeaderValue> {
+pub(crate) fn retry_after(fault: &Error) -> Option<HeaderValue> {
     match fault {
-        Fault::Refused(refusal) => whole_seconds(refusal.retry_after?),
-        Fault::TooOften { wait, .. } => whole_seconds(wait.as_secs_f64().max(1.0)),
-        Fault::Resting { rest, .. } => whole_seconds(rest.as_secs_f64().max(1.0)),
-        Fault::Answered { retry_after, .. } => {
+        Error::Refused(refusal) => whole_seconds(refusal.retry_after?),
+        Error::TooOften { wait, .. } => whole_seconds(wait.as_secs_f64().max(1.0)),
+        Error::BreakerOpen { cool_down, .. } => whole_seconds(cool_down.as_secs_f64().max(1.0)),
+        Error::Answered { retry_after, .. } => {
             let given = retry_after.as_deref()?;
             // Parts of a second are some services' own; the header knows whole ones and dates.
             match given.trim().parse().ok().filter(|seconds: &f64| seconds.is_finite()) {
@@ -203,7 +203,7 @@ pub(crate) fn stopping() -> Response {
 }
 
 /// The answer, or the fault.
-pub(crate) fn answer(result: Result<Json, Fault>) -> Response {
+pub(crate) fn answer(result: Result<Json, Error>) -> Response {
     match result {
         Ok(value) => json_response(StatusCode::OK, &value),
         Err(fault) => refused(fault),
@@ -211,7 +211,7 @@ pub(crate) fn answer(result: Result<Json, Fault>) -> Response {
 }
 
 /// Logs a fault and returns it as OpenAI's clients read it.
-pub(crate) fn refused(fault: Fault) -> Response {
+pub(crate) fn refused(fault: Error) -> Response {
     log(&fault);
     OpenAiError(fault).into_response()
 }

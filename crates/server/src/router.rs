@@ -5,8 +5,8 @@
 
 use crate::headers::GENERATION;
 use crate::messages::models::speaks_anthropic;
-use crate::messages::refusal::AnthropicError;
-use crate::metrics::doors::{OPERATIONS, door_of};
+use crate::messages::rejection::AnthropicError;
+use crate::metrics::endpoints::{OPERATIONS, endpoint_of};
 use crate::recording::followed;
 use crate::reply::{self, OpenAiError};
 use crate::{
@@ -24,7 +24,7 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tower::ServiceExt as _;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 
 /// The path of chats.
@@ -148,19 +148,19 @@ async fn answer(app: Arc<App>, router: Router, request: Request) -> Response {
 
 /// On the way to a route of the router.
 async fn enter(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let door = door_of(request.extensions().get::<MatchedPath>());
-    pass(&app, door, request, |request| next.run(request)).await
+    let endpoint = endpoint_of(request.extensions().get::<MatchedPath>());
+    pass(&app, endpoint, request, |request| next.run(request)).await
 }
 
 /// Passes a request to the handler of its endpoint. While the host stops, new requests are rejected.
 async fn pass<F: Future<Output = Response>>(
     app: &Arc<App>,
-    door: &'static str,
+    endpoint: &'static str,
     request: Request,
     work: impl FnOnce(Request) -> F,
 ) -> Response {
-    let mut answering = app.doors.of(door).begin();
-    let mut response = match app.is_stopping() && door != OPERATIONS {
+    let mut answering = app.endpoints.of(endpoint).begin();
+    let mut response = match app.is_stopping() && endpoint != OPERATIONS {
         true => reply::stopping(),
         false => gate::checks::gate(app, request, work).await,
     };
@@ -178,29 +178,29 @@ async fn pass<F: Future<Output = Response>>(
 pub(crate) async fn not_found(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path();
     let hint = if path.starts_with("/v1/") { "; /openapi.json lists the routes" } else { "" };
-    let fault = Fault::Request {
+    let fault = Error::Request {
         message: format!("unknown route {method} {path}{hint}"),
         param: None,
         code: Some("not_found"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     };
     in_protocol(&uri, &headers, fault)
 }
 
 /// A route that takes another method.
 pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -> Response {
-    let fault = Fault::Request {
+    let fault = Error::Request {
         message: format!("{} does not support {method}", uri.path()),
         param: None,
         code: Some("method_not_allowed"),
-        kind: RequestFault::Method,
+        kind: RequestErrorKind::Method,
     };
     in_protocol(&uri, &headers, fault)
 }
 
 /// A fault in the words of the protocol that its caller speaks: Anthropic's clients name its version, and ask
 /// below its route.
-fn in_protocol(uri: &Uri, headers: &HeaderMap, fault: Fault) -> Response {
+fn in_protocol(uri: &Uri, headers: &HeaderMap, fault: Error) -> Response {
     match uri.path().starts_with("/v1/messages") || speaks_anthropic(headers) {
         true => AnthropicError(fault).into_response(),
         false => OpenAiError(fault).into_response(),

@@ -316,7 +316,7 @@ impl RunStatus {
     }
 
     /// Returns the value of a word.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == name)
     }
 }

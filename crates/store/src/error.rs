@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use valvehouse_core::fault::{Explanation, Fault};
+use valvehouse_core::error::{Error, Explanation};
 
 /// The kind of a store's error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +54,8 @@ const TROUBLES: [Trouble; 12] = [
 ];
 
 impl Trouble {
-    /// One word for figures.
-    pub fn word(self) -> &'static str {
+    /// One word for metrics.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::ReadOnly => "read_only",
             Self::NotADatabase => "not_a_database",
@@ -148,7 +148,7 @@ pub struct StoreError {
 }
 
 /// Clients read what is wrong with the store, not where it lies.
-impl From<StoreError> for Fault {
+impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         let full = format!("cannot {error}");
         let (public, code) = match error.trouble {

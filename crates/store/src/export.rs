@@ -119,7 +119,7 @@ struct Part {
 
 impl Part {
     fn as_run(&self, conversation: &Conversation) -> Result<(Run, Vec<Checkpoint>), String> {
-        let status = RunStatus::named(&self.text("status")?);
+        let status = RunStatus::from_name(&self.text("status")?);
         let run = Run {
             id: self.text("id")?,
             conversation: conversation.id.clone(),

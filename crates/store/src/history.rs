@@ -49,7 +49,7 @@ impl Action {
     ];
 
     /// In one word.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
             Self::Update => "update",
@@ -64,7 +64,7 @@ impl Action {
 
     /// Returns the value of a word.
     pub fn of_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|action| action.word() == word)
+        Self::ALL.into_iter().find(|action| action.as_str() == word)
     }
 }
 

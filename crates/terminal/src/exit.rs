@@ -3,7 +3,7 @@
 use std::io;
 use std::process::{ExitCode, Termination};
 use valvehouse_config::ConfigError;
-use valvehouse_core::fault::{Blame, Fault, RequestFault};
+use valvehouse_core::error::{Blame, Error, RequestErrorKind};
 use valvehouse_host::app::OpenError;
 use valvehouse_store::StoreError;
 
@@ -88,22 +88,22 @@ impl From<StoreError> for CommandError {
     }
 }
 
-impl From<Fault> for CommandError {
-    fn from(fault: Fault) -> Self {
+impl From<Error> for CommandError {
+    fn from(fault: Error) -> Self {
         let exit = match (&fault, fault.blame()) {
-            (Fault::Refused(_) | Fault::Unguarded { .. }, _) => Exit::Findings,
-            (Fault::Request { kind: RequestFault::Unusable, .. }, _) => Exit::Data,
+            (Error::Refused(_) | Error::Unguarded { .. }, _) => Exit::Findings,
+            (Error::Request { kind: RequestErrorKind::Unusable, .. }, _) => Exit::Data,
             (_, Blame::Caller) => Exit::Usage,
             (_, Blame::Plugin) => Exit::Data,
             (_, Blame::Provider) => Exit::Unavailable,
             (_, Blame::Host) => Exit::Internal,
         };
         let message = match &fault {
-            Fault::Refused(refusal) => {
+            Error::Refused(refusal) => {
                 format!("refused ({}) by {}: {}", refusal.status, refusal.plugin, refusal.message)
             }
-            Fault::Unguarded { plugin, message } => format!("refused (503) by {plugin}: {message}"),
-            Fault::Answered { body, .. } => format!("{fault}: {}", said(body)),
+            Error::Unguarded { plugin, message } => format!("refused (503) by {plugin}: {message}"),
+            Error::Answered { body, .. } => format!("{fault}: {}", said(body)),
             _ => fault.to_string(),
         };
         Self::new(exit, message)

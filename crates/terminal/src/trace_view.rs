@@ -50,7 +50,7 @@ fn heading(trace: &Json, paint: Paint) -> String {
     let user = word(trace, "user");
     let parts = [
         paint.bold(&word(trace, "id")),
-        word(trace, "door"),
+        word(trace, "endpoint"),
         word(trace, "model"),
         if user.is_empty() { user } else { format!("for {user}") },
         standing(trace, paint),
@@ -81,7 +81,7 @@ fn row(step: &Json, paint: Paint) -> Vec<String> {
     let outcome = word(step, "outcome");
     let outcome = match outcome.as_str() {
         "continue" | "ended" => paint.green(&outcome),
-        "skip" | "running" | "forgiven" | "rests" | "paused" => paint.yellow(&outcome),
+        "skip" | "running" | "ignored" | "breaker_open" | "paused" => paint.yellow(&outcome),
         _ => paint.red(&outcome),
     };
     let calls = if count("calls") > 1 { format!(" ×{}", count("calls")) } else { String::new() };

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use valvehouse_agent::Decision;
 use valvehouse_config::Config;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{RunOptions, TurnAnswer};
 use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
@@ -95,7 +95,7 @@ impl Setup {
         let upstream = Upstream::start().await;
         // Failures come at once and each by itself, unless a test is about that.
         let mut provider = self.provider;
-        for (key, off) in [("retry", "{ times = 0 }"), ("breaker", "{ breaks = 0 }")] {
+        for (key, off) in [("retry", "{ max_retries = 0 }"), ("breaker", "{ failure_threshold = 0 }")] {
             if !provider.contains(key) {
                 provider.push_str(&format!("{key} = {off}\n"));
             }
@@ -256,7 +256,7 @@ impl TestHost {
     }
 
     /// Goes on with a run, and waits for its end.
-    pub async fn resume_run(&self, run: &str, decision: Decision) -> Result<TurnAnswer, Fault> {
+    pub async fn resume_run(&self, run: &str, decision: Decision) -> Result<TurnAnswer, Error> {
         self.app().resume(run.to_owned(), decision, None, RunOptions::default()).answer().await
     }
 

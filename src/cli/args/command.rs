@@ -8,9 +8,9 @@ use super::pair::pair;
 #[cfg(feature = "workbench")]
 use super::port::Port;
 use super::runs::{Resume, Runs};
+use super::tooling::Definitions;
 #[cfg(feature = "workbench")]
 use super::tooling::{Completions, Lsp, Repl, Test};
-use super::tooling::{Definitions, ExplainCode};
 use super::trace::Trace;
 #[cfg(feature = "workbench")]
 use super::trial::Run;
@@ -142,10 +142,8 @@ pub(in crate::cli) enum Command {
     Grant(Grant),
     /// Show the effective settings and their sources
     Config(Config),
-    /// Show the filters that run for a model, their order, and why others do not run
+    /// Show the filters that run for a model, their order, and why others do not run; or explain a problem code
     Explain(Explain),
-    /// Explain a problem code with a corrected example
-    ExplainCode(ExplainCode),
     /// Check that a running host responds
     Health(Health),
     /// List the versions of a plugin, their authors and differences
@@ -163,10 +161,6 @@ pub(in crate::cli) enum Command {
   valvehouse list                             pending changes, and how they would weaken the guard
   valvehouse confirm pii_guard")]
     Confirm(Confirm),
-    /// Accept the removal of a guard and unblock requests
-    #[command(after_help = "Examples:
-  valvehouse confirm-removal pii_guard")]
-    ConfirmRemoval(Confirm),
     /// Give a plugin the data stored for a removed plugin with its id
     #[command(after_help = "Examples:
   valvehouse adopt weather                    its valves, grants and kv entries
@@ -314,7 +308,7 @@ pub(in crate::cli) struct Invoke {
   valvehouse check turn_limit --strict        by id; warnings count too
   valvehouse check --format json | jq .problems
   valvehouse check --format sarif > check.sarif   for code scanning
-  valvehouse explain-code V502                explain a code in brackets")]
+  valvehouse explain V502                     explain a code in brackets")]
 pub(in crate::cli) struct Check {
     /// Check these files, folders or ids of plugins [default: all]
     #[arg(value_name = "PATH")]
@@ -497,8 +491,18 @@ The tokens are encrypted in the store, where running hosts read and refresh them
 #[command(after_help = "Examples:
   valvehouse explain --model demo
   valvehouse explain --model demo --user ann  with the valves of this user
-  valvehouse explain --coverage               guards that ran in the last hour, and requests without one")]
+  valvehouse explain --coverage               guards that ran in the last hour, and requests without one
+  valvehouse explain V502                     a problem code, with a wrong and a corrected example
+  valvehouse explain --codes                  all problem codes
+
+valvehouse check prints the codes in brackets. Explaining a code needs no project.")]
 pub(in crate::cli) struct Explain {
+    /// Explain this problem code instead of the filters of a model
+    #[arg(value_name = "CODE", conflicts_with_all = ["model", "user", "coverage", "codes"])]
+    pub(in crate::cli) code: Option<String>,
+    /// List all problem codes
+    #[arg(long, conflicts_with_all = ["model", "user", "coverage"])]
+    pub(in crate::cli) codes: bool,
     /// Use this model [default: the first one]
     #[arg(long, short, value_name = "MODEL")]
     pub(in crate::cli) model: Option<String>,
@@ -565,7 +569,7 @@ pub(in crate::cli) struct Confirm {
   valvehouse release pii_guard
 
 A version that crashed a host is quarantined. Saving a different text releases the plugin too. See
-valvehouse explain-code V010.")]
+valvehouse explain V010.")]
 pub(in crate::cli) struct Release {
     /// Release this plugin
     pub(in crate::cli) id: String,

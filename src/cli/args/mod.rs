@@ -27,5 +27,5 @@ pub(super) use port::Port;
 pub(super) use runs::{Resume, Runs, RunsDo};
 #[cfg(feature = "workbench")]
 pub(super) use tooling::Completions;
-pub(super) use tooling::{Definitions, ExplainCode};
+pub(super) use tooling::Definitions;
 pub(super) use trace::Trace;

@@ -39,19 +39,6 @@ pub(in crate::cli) struct Definitions {
     pub(in crate::cli) reference: bool,
 }
 
-/// `valvehouse explain-code`
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  valvehouse explain-code                     all codes
-  valvehouse explain-code V502                its meaning, with a wrong and a corrected example
-  valvehouse explain-code V502 --format json | jq -r .page
-
-valvehouse check prints the codes in brackets. Needs no project.")]
-pub(in crate::cli) struct ExplainCode {
-    /// Explain this code [default: list all]
-    pub(in crate::cli) code: Option<String>,
-}
-
 /// `valvehouse lsp`
 #[cfg(feature = "workbench")]
 #[derive(Debug, Args)]

@@ -256,7 +256,7 @@ fn shown(case: &Case) -> String {
 
 /// The breaker is off: each file is called for itself. A model of its own for each.
 fn config(cases: &[Case]) -> String {
-    let mut config = "[breaker]\nbreaks = 0\n".to_owned();
+    let mut config = "[breaker]\nfailure_threshold = 0\n".to_owned();
     for (at, case) in cases.iter().enumerate() {
         let (id, folder) = (id(at), case.position.folder());
         let _ = write!(

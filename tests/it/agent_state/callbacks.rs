@@ -6,7 +6,7 @@ use crate::kernel::calls;
 use parking_lot::Mutex;
 use valvehouse::agent::Decision;
 use valvehouse::agent::callbacks::{Callback, CallbackEvent, Callbacks};
-use valvehouse::fault::Fault;
+use valvehouse::error::Error;
 
 type Log = Arc<Mutex<Vec<CallbackEvent>>>;
 
@@ -25,7 +25,7 @@ fn looks() -> Vec<Reply> {
 }
 
 fn down() -> Reply {
-    Reply::fault(Fault::Unanswered { message: "it is down".into(), sent: false, timeout: false })
+    Reply::fault(Error::Unanswered { message: "it is down".into(), sent: false, timeout: false })
 }
 
 /// Returns the events of one run with these answers.

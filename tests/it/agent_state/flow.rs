@@ -122,7 +122,7 @@ async fn going_back_begins_a_branch_and_who_stays_on_the_first_line_stays_there(
 #[tokio::test]
 async fn who_says_the_same_twice_has_said_it_twice() {
     let (_folder, store) = store().await;
-    let failing = || valvehouse::fault::Fault::Provider { message: "gone".into(), timeout: false };
+    let failing = || valvehouse::error::Error::Provider { message: "gone".into(), timeout: false };
     for storage in [None, Some(store)] {
         let (mut builder, model) = agent([Reply::fault(failing()), "yes".into()]);
         if let Some(store) = storage {

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use valvehouse::agent::Decision;
 use valvehouse::agent::callbacks::Callbacks;
 use valvehouse::agent::summary::Summarization;
-use valvehouse::fault::Fault;
+use valvehouse::error::Error;
 use valvehouse::filter::{Filter, Verdict::Continue};
 
 const SCHEMA: &str = r#"{"type":"json_schema","json_schema":{"name":"price","schema":
@@ -122,7 +122,7 @@ async fn state_max_iterations_is_how_often_one_run_may_ask_the_model() {
     let (builder, model) = agent([calls("", &[("weather", r#"{"city":"Oslo"}"#)])]);
     let mut agent = builder.tool(weather()).max_iterations(3).build().unwrap();
     let fault = agent.run("for ever").await.unwrap_err();
-    assert!(matches!(fault, Fault::ToolLoop { limit: 3, .. }), "{fault:?}");
+    assert!(matches!(fault, Error::ToolLoop { limit: 3, .. }), "{fault:?}");
     assert_eq!((model.requests().len(), agent.state().max_iterations), (3, 3));
 }
 

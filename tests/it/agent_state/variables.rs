@@ -46,7 +46,7 @@ async fn a_filter_refuses_a_chat_by_what_the_variables_say() {
     let auth = || {
         Filter::pre_chat("auth", |ctx| {
             let may = ctx.context().get_or("permissions", Json::array()).items().contains(&"chat".into());
-            Ok(if may { Verdict::Continue(ctx) } else { Verdict::Error("unauthorized".into()) })
+            Ok(if may { Verdict::Continue(ctx) } else { Verdict::Reject("unauthorized".into()) })
         })
     };
     let (builder, model) = agent(["hi"]);

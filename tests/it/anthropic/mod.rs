@@ -1,4 +1,4 @@
-//! Anthropic's words at both ends: its models behind any door, and its clients before any model.
+//! Anthropic's words at both ends: its models behind any endpoint, and its clients before any model.
 
 mod choices;
 mod claude;

@@ -10,7 +10,7 @@ use crate::kernel::{asking, json, script, stream, stream_body};
 use events::{Call, Speech, cut_everywhere, events_of, speeches};
 use proptest::prelude::*;
 use valvehouse::chat::{Fold, message};
-use valvehouse::fault::Fault;
+use valvehouse::error::Error;
 use valvehouse::filter::Filter;
 use valvehouse::json::Json;
 use valvehouse::kernel::{ModelDefaults, RunOptions};
@@ -220,7 +220,7 @@ async fn recorded_streams_keep_all_they_say() {
 
 #[tokio::test]
 async fn what_a_broken_stream_withheld_comes_before_its_error() {
-    let fault = || Fault::Provider { message: "it broke off".into(), timeout: false };
+    let fault = || Error::Provider { message: "it broke off".into(), timeout: false };
     let events = events_of(&[Speech::Text("one secret-42 two".into())], 3, false);
     let kernel =
         asking([Reply::pieces_then_fault(events, fault())]).0.filters(Shape::Redact.filters()).build();

@@ -233,7 +233,7 @@ async fn a_call_of_an_interceptor_has_the_filters_budget_grants_time_and_trace()
     result(&invoke(&host, "upper", "tools/call", "request", payload).await);
     let traces = host.get("/api/v1/traces").await.json();
     let past = traces["past"].as_array().unwrap_or_else(|| panic!("{traces}"));
-    let ours = past.iter().filter(|trace| trace["door"] == "mcp").count();
+    let ours = past.iter().filter(|trace| trace["endpoint"] == "mcp").count();
     assert_eq!(ours, 4, "{traces}");
 }
 
@@ -244,7 +244,7 @@ async fn a_payload_that_an_endpoint_would_refuse_reaches_no_filter_and_one_that_
         body\n}\nfn outlet(body) { body.messages[-1].content.len(); body }\nfn pre_invocation(ctx) { ctx.args.x = 1; ctx }";
     let host = TestHost::new()
         .filter("guard", guard)
-        .config("[interceptors.guard]\n[breaker]\nbreaks = 3\nrest_ms = 600000")
+        .config("[interceptors.guard]\n[breaker]\nfailure_threshold = 3\ncool_down_ms = 600000")
         .start()
         .await;
     for (event, phase, payload, why) in [

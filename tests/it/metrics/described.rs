@@ -36,7 +36,7 @@ async fn the_description_is_valid() {
 #[test]
 fn every_figure_is_explained_and_no_other() {
     let guide =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/figures.md")).unwrap();
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md")).unwrap();
     let rows = guide.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" |"));
     let told: BTreeSet<String> = rows.flat_map(|(names, _)| words_of(names)).collect();
     let mut files = Vec::new();

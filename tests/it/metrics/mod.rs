@@ -40,8 +40,8 @@ async fn scraped(host: &TestHost) -> Scrape {
 async fn what_was_done_moves_the_figures_and_nothing_else_does() {
     let host = TestHost::new()
         .filter("ways", ALL_WAYS)
-        .filter("forgiven", FORGIVEN)
-        .provider("retry = { times = 1, first_ms = 1 }")
+        .filter("ignored", FORGIVEN)
+        .provider("retry = { max_retries = 1, initial_delay_ms = 1 }")
         .start()
         .await;
     let before = scraped(&host).await;
@@ -55,15 +55,15 @@ async fn what_was_done_moves_the_figures_and_nothing_else_does() {
     let after = scraped(&host).await;
     let moved = |name: &str, labels: &str| after.of(name, labels) - before.of(name, labels);
 
-    for (outcome, count) in [("continue", 4), ("refused", 1), ("broke", 1), ("skip", 1), ("forgiven", 0)] {
+    for (outcome, count) in [("continue", 4), ("refused", 1), ("failed", 1), ("skip", 1), ("ignored", 0)] {
         let labels = format!("plugin=ways,hook=inlet,outcome={outcome}");
         assert_eq!(moved("valvehouse_plugin_calls_total", &labels), f64::from(count), "{outcome}");
     }
-    assert_eq!(moved("valvehouse_plugin_calls_total", "plugin=forgiven,hook=inlet,outcome=forgiven"), 1.0);
+    assert_eq!(moved("valvehouse_plugin_calls_total", "plugin=ignored,hook=inlet,outcome=ignored"), 1.0);
     assert!(moved("valvehouse_plugin_operations_total", "plugin=ways,hook=inlet") > 7.0);
     assert_eq!(moved("valvehouse_plugin_call_duration_seconds_count", "plugin=ways,hook=inlet"), 7.0);
 
-    for (outcome, count) in [("answered", 3), ("busy", 1), ("left", 0)] {
+    for (outcome, count) in [("answered", 3), ("rate_limited", 1), ("canceled", 0)] {
         let labels = format!("provider=mock,outcome={outcome}");
         assert_eq!(moved("valvehouse_model_calls_total", &labels), f64::from(count), "{outcome}");
     }
@@ -74,11 +74,11 @@ async fn what_was_done_moves_the_figures_and_nothing_else_does() {
     assert_eq!(moved("valvehouse_model_tokens_total", "provider=mock,direction=input"), 2.0);
 
     for (status, count) in [("2xx", 4), ("4xx", 2), ("5xx", 1), ("gone", 0)] {
-        let labels = format!("door=chat,status={status}");
+        let labels = format!("endpoint=chat,status={status}");
         assert_eq!(moved("valvehouse_http_requests_total", &labels), f64::from(count), "{status}");
     }
-    assert_eq!(moved("valvehouse_http_request_duration_seconds_count", "door=chat"), 7.0);
-    assert_eq!(after.of("valvehouse_http_requests_running", "door=chat"), 0.0);
+    assert_eq!(moved("valvehouse_http_request_duration_seconds_count", "endpoint=chat"), 7.0);
+    assert_eq!(after.of("valvehouse_http_requests_running", "endpoint=chat"), 0.0);
     assert_eq!(after.of("valvehouse_plugins", "kind=filter,state=live"), 2.0);
     assert_eq!(after.of("valvehouse_store_up", ""), 1.0);
     assert_eq!(moved("valvehouse_generation", ""), 0.0);
@@ -112,15 +112,15 @@ async fn a_stream_is_open_until_it_ends_or_its_reader_goes_away() {
         let mut begun = host.begin("hi").await;
         begun.chunk().await.unwrap().expect("the first words");
         let during = scraped(&host).await;
-        assert_eq!(during.of("valvehouse_http_streams_open", "door=chat"), 1.0);
+        assert_eq!(during.of("valvehouse_http_streams_open", "endpoint=chat"), 1.0);
         assert_eq!(during.of("valvehouse_model_calls_running", "provider=mock"), 1.0);
         assert_eq!(during.of("valvehouse_turns_running", ""), 1.0);
-        assert_eq!(during.of("valvehouse_http_time_to_first_byte_seconds_count", "door=chat"), 1.0);
+        assert_eq!(during.of("valvehouse_http_time_to_first_byte_seconds_count", "endpoint=chat"), 1.0);
         drop(begun);
         until("nobody reads any more", || async {
             let after = scraped(&host).await;
-            after.of("valvehouse_http_streams_open", "door=chat") == 0.0
-                && after.of("valvehouse_http_answers_left_total", "door=chat") == 1.0
+            after.of("valvehouse_http_streams_open", "endpoint=chat") == 0.0
+                && after.of("valvehouse_http_responses_aborted_total", "endpoint=chat") == 1.0
                 && after.of("valvehouse_model_calls_total", "provider=mock,outcome=left") == 1.0
         })
         .await;
@@ -181,7 +181,7 @@ async fn figures_are_for_operators() {
 #[tokio::test]
 async fn prometheus_own_tool_finds_nothing_to_complain_about() {
     let named = std::env::var_os("VALVEHOUSE_PROMTOOL").unwrap_or_else(|| "promtool".into());
-    let host = TestHost::new().filter("ways", ALL_WAYS).filter("forgiven", FORGIVEN).start().await;
+    let host = TestHost::new().filter("ways", ALL_WAYS).filter("ignored", FORGIVEN).start().await;
     host.ask("hi").await.text();
     host.stream("break").await;
     host.chat(&saying("demo", "hi")).await.text();

@@ -91,7 +91,7 @@ async fn refusals_and_breakage_have_a_status_and_a_detail() {
     assert_eq!(later.header("retry-after"), Some("3"));
     let events: Value = serde_json::from_str(later.header("x-valvehouse-events").unwrap()).unwrap();
     assert_eq!(events, json!([{"type": "status", "data": {"done": true}}]), "what was emitted is delivered");
-    detail(&inlet("breaks").await, 500, "the plugin `breaks` failed in its inlet");
+    detail(&inlet("breaks").await, 500, "the plugin `failure_threshold` failed in its inlet");
     assert_eq!(outlet("kind").await.json(), said("hi")["body"], "forgiven");
     detail(&inlet("answers").await, 400, "Forty-two");
     assert_eq!(outlet("answers").await.json()["messages"][0]["content"], "Final");
@@ -170,7 +170,7 @@ async fn each_hook_is_written_down() {
     let host = TestHost::new().filter("marks", MARKS).start().await;
     let answer = post(&host, "/marks/filter/inlet", &said("hi")).await;
     let trace = host.app().traces.find(answer.header("x-valvehouse-trace").unwrap()).unwrap();
-    assert_eq!((trace.asked.door, trace.asked.user.as_str()), ("inlet", "ann"));
+    assert_eq!((trace.asked.endpoint, trace.asked.user.as_str()), ("inlet", "ann"));
     let steps: Vec<String> = trace.records().iter().map(|step| step.name.to_string()).collect();
     assert_eq!(steps, ["marks"]);
 }

@@ -1,4 +1,4 @@
-//! The doors of a pipelines server, as Open WebUI knocks at them.
+//! The endpoints of a pipelines server, as Open WebUI knocks at them.
 
 mod files;
 mod hooks;

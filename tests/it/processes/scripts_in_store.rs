@@ -276,11 +276,11 @@ async fn a_guard_goes_with_a_generation_only_when_that_is_confirmed() {
     std::fs::remove_file(ours.folder().join("policies/filters/guard.rhai")).unwrap();
     word(&ours, "two");
     let (code, told) = ran(&ours, &["apply", "policies", "--wait"]);
-    assert!(code == 69 && told.contains("valvehouse confirm-removal guard"), "{told}");
+    assert!(code == 69 && told.contains("valvehouse confirm guard"), "{told}");
     assert!(is_guarded(&server).await, "the guard runs");
     assert_eq!(text(&server).await, "said one 0", "requests are answered as before");
     assert!(server.is_ready().await, "no guard is missing");
-    done(&ours, &["confirm-removal", "guard"]);
+    done(&ours, &["confirm", "guard"]);
     until("the generation is taken", async || text(&server).await == "said two 0").await;
     assert_eq!(asked(&server, "a secret").await.0, 200);
 

@@ -94,7 +94,7 @@ fn project(url: &str) -> Project {
     let provider = |name: &str, key: &str| {
         format!(
             "[[providers]]\nname = \"{name}\"\nkind = \"openai\"\nbase_url = \"{url}\"\napi_key = \"{key}\"\n\
-             models = \"*\"\nretry = {{ times = 0 }}\nbreaker = {{ breaks = 0 }}\n"
+             models = \"*\"\nretry = {{ max_retries = 0 }}\nbreaker = {{ failure_threshold = 0 }}\n"
         )
     };
     let toml = format!(
@@ -104,7 +104,7 @@ fn project(url: &str) -> Project {
          [[providers]]\nname = \"demo\"\nkind = \"demo\"\n[[models]]\nname = \"demo\"\nprovider = \"demo\"\n\
          [filters.watcher]\nvalves = {{ configured = \"{VALVE_IN_TOML}\" }}\n\
          [grants.watcher]\nenv = [\"CANARY_GRANTED\"]\n[trace]\ncontents = [\"watcher\"]\n\
-         [breaker]\nbreaks = 0\n",
+         [breaker]\nfailure_threshold = 0\n",
         provider("written", PROVIDER),
         provider("filed", "file:provider.key"),
         provider("named", "env:CANARY_PROVIDER"),

@@ -56,7 +56,7 @@ async fn no_page_of_another_site_has_a_chat_on_this_machine() {
 }
 
 #[tokio::test]
-async fn every_door_turns_other_sites_away_in_its_own_words() {
+async fn every_endpoint_turns_other_sites_away_in_its_own_words() {
     let host =
         TestHost::new().config("[server]\nkeys = [\"sk-chat\"]\n[admin]\nkey = \"sk-op\"").start().await;
     for (method, path) in [

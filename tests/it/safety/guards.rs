@@ -46,9 +46,9 @@ async fn a_guard_that_never_loaded_is_missed_when_it_is_deleted() {
         host.stands("guard", "missing").await;
         host.save("other", "fn inlet(body) { body }");
         host.stands("other", "live").await;
-        host.ask("good").await.refused(503, "confirm-removal guard");
+        host.ask("good").await.refused(503, "confirm guard");
         host.restart().await;
-        host.ask("good").await.refused(503, "confirm-removal guard");
+        host.ask("good").await.refused(503, "confirm guard");
         host.store().confirm_removal("guard", "test").await.unwrap();
         host.stands("guard", "gone").await;
         assert_eq!(host.ask("good").await.text(), "hello from upstream");

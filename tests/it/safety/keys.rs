@@ -1,4 +1,4 @@
-//! Keys: which doors they open, how they are written down, and those who guess them.
+//! Keys: which endpoints they open, how they are written down, and those who guess them.
 
 use super::{chat, chat_with, with};
 use crate::cli::Project;

@@ -589,7 +589,7 @@ fn settings() -> Vec<Mutation> {
         "[filters.gaurd]\nenabled = false",
         "[tools.guard]\nenabled = false",
         "[grants.guard]\nhttp = [\"example.com\"]",
-        "[breaker]\nbreaks = 1",
+        "[breaker]\nfailure_threshold = 1",
         "[folders]\nfilters = \"other\"",
         "[folders]\nfilters = \"tools\"\ntools = \"filters\"",
     ];

@@ -67,7 +67,7 @@ async fn an_operator_signs_in_with_the_key_once_and_out_again() {
 }
 
 #[tokio::test]
-async fn a_session_opens_no_inference_door_and_lasts_no_longer_than_its_key() {
+async fn a_session_opens_no_inference_endpoint_and_lasts_no_longer_than_its_key() {
     let host = TestHost::new().config("[server]\nkeys = [\"sk-chat\"]\n[admin]\nkey = \"file:admin.key\"");
     let host = {
         let started = host.start().await;

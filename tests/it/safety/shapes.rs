@@ -122,7 +122,7 @@ async fn secret_valves_of_every_type_and_shape_are_found_nowhere() {
     let toml = format!(
         "[server]\nkeys = [{{ key = \"{CHAT}\", user = {{ id = \"ann\" }} }}]\n[admin]\nkey = \"{ADMIN}\"\n\
          [[providers]]\nname = \"mock\"\nkind = \"openai\"\nbase_url = \"{url}\"\napi_key = \"sk-up\"\nmodels = \"*\"\n\
-         [trace]\ncontents = [\"teller\"]\n[breaker]\nbreaks = 0\n[otlp]\nendpoint = \"{}\"\n",
+         [trace]\ncontents = [\"teller\"]\n[breaker]\nfailure_threshold = 0\n[otlp]\nendpoint = \"{}\"\n",
         url.trim_end_matches("/v1")
     );
     let project = Project::new()

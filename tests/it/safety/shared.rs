@@ -79,7 +79,7 @@ async fn secrets_that_a_plugin_passes_on_are_shown_by_no_other_one() {
     let toml = format!(
         "[server]\nkeys = [{{ key = \"{CHAT}\", user = {{ id = \"ann\" }} }}, {{ key = \"{OTHER}\", user = {{ id = \"bob\" }} }}]\n[admin]\nkey = \"{ADMIN}\"\n\
          [[providers]]\nname = \"mock\"\nkind = \"openai\"\nbase_url = \"{}\"\napi_key = \"sk-up\"\nmodels = \"*\"\n\
-         [breaker]\nbreaks = 0\n",
+         [breaker]\nfailure_threshold = 0\n",
         upstream.url()
     );
     let project = Project::new()

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use valvehouse::breaker::BreakerSettings;
 use valvehouse::chat::event;
-use valvehouse::fault::Breakage;
+use valvehouse::error::PluginError;
 use valvehouse::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
 use valvehouse::json::Json;
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
@@ -177,7 +177,7 @@ fn compiled(name: &str, text: &str) -> Filter {
     known.unwrap_or_else(|| {
         let file = SourceFile::new(Kind::Filter, name, format!("filters/{name}.rhai"), text);
         // Budgets and breakers are the business of other tests, and look at the clock.
-        let breaker = BreakerSettings { breaks: 0, ..BreakerSettings::default() };
+        let breaker = BreakerSettings { failure_threshold: 0, ..BreakerSettings::default() };
         let settings = Settings { guarded: false, breaker, ..Settings::default() };
         let script = Script::compile(&file, &settings).unwrap_or_else(|problems| {
             panic!("{text}\n{}", problems.iter().map(ToString::to_string).collect::<String>())
@@ -215,7 +215,7 @@ struct NamedNative {
 }
 
 impl HookRunner for NamedNative {
-    fn run(&self, hook: Hook, mut ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn run(&self, hook: Hook, mut ctx: FilterContext) -> Result<Verdict, PluginError> {
         let text = event::text(&ctx.value);
         let state = ctx.turn.state(&self.name);
         let count = state.get("count").and_then(|count| count.as_i64()).unwrap_or(0);

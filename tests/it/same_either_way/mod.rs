@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use valvehouse::context::Turn;
-use valvehouse::fault::Fault;
+use valvehouse::error::Error;
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelDefaults};
 use valvehouse::provider::{Answer, Piece, Provider, Request};
@@ -158,11 +158,11 @@ impl Provider for DrawnModel {
         "drawn"
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         let messages = request.body.get("messages").unwrap_or_default().items();
         let asked =
             messages.iter().filter(|message| message.text("role").is_some_and(|role| role == "assistant"));

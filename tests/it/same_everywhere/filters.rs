@@ -6,7 +6,7 @@ use fastrand::Rng;
 use std::sync::Arc;
 use valvehouse::chat::{event, message};
 use valvehouse::context::Turn;
-use valvehouse::fault::{Breakage, Refusal};
+use valvehouse::error::{PluginError, Rejection};
 use valvehouse::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
 use valvehouse::json::Json;
 
@@ -203,7 +203,7 @@ impl Act {
 }
 
 impl HookRunner for RandomFilter {
-    fn run(&self, hook: Hook, mut ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn run(&self, hook: Hook, mut ctx: FilterContext) -> Result<Verdict, PluginError> {
         let mut out = Vec::new();
         let turn = ctx.turn.clone();
         let state = turn.state(&self.id);
@@ -222,19 +222,21 @@ impl HookRunner for RandomFilter {
                     let length = message::text_of(&last()).chars().count();
                     turn.metadata().set("length", i64::try_from(length).unwrap()).unwrap();
                 }
-                Act::AnswersItself => return Ok(Verdict::Skip("out of the cache".into())),
+                Act::AnswersItself => return Ok(Verdict::Respond("out of the cache".into())),
                 Act::Emits => emit(&turn, &self.id),
                 Act::Counts => drop(turn.context().set("asked", asked(&turn) + 1)),
-                Act::AnswersTheSecondCall if asked(&turn) == 2 => return Ok(Verdict::Skip("enough".into())),
-                Act::Refuses => return refuse(Refusal::new("not this")),
+                Act::AnswersTheSecondCall if asked(&turn) == 2 => {
+                    return Ok(Verdict::Respond("enough".into()));
+                }
+                Act::Refuses => return refuse(Rejection::new("not this")),
                 Act::RefusesForNow => {
-                    let refusal = Refusal { retry_after: Some(3.0), ..Refusal::new("not now") };
+                    let refusal = Rejection { retry_after: Some(3.0), ..Rejection::new("not now") };
                     return refuse(refusal.with_status(429));
                 }
                 Act::RefusesDrei if message::text_of(&last()).contains("drei") => {
-                    return refuse(Refusal::new("no drei").with_status(403));
+                    return refuse(Rejection::new("no drei").with_status(403));
                 }
-                Act::Breaks => return Err(Breakage::new("broken on purpose")),
+                Act::Breaks => return Err(PluginError::new("broken on purpose")),
                 Act::Shouts => event::set_text(&ctx.value, &event::text(&ctx.value).to_uppercase()),
                 Act::DropsSpaces => {
                     event::set_text(&ctx.value, &event::text(&ctx.value).replace(' ', ""));
@@ -245,7 +247,7 @@ impl HookRunner for RandomFilter {
                     state.set("count", count() + i64::try_from(letters).unwrap()).unwrap();
                 }
                 Act::StopsAtJapanese if event::text(&ctx.value).contains('日') => {
-                    return refuse(Refusal::new("no Japanese"));
+                    return refuse(Rejection::new("no Japanese"));
                 }
                 Act::Ends => out.push(Json::from([("text", " the end".into())])),
                 Act::EndsWithCount => out.push(Json::from([("text", format!("[{}]", count()).into())])),
@@ -254,8 +256,8 @@ impl HookRunner for RandomFilter {
                     message::set_text(&result, &format!("{} (read)", message::text_of(&result)));
                 }
                 Act::SetsSeven => ctx.args().set("n", 7_i64).unwrap(),
-                Act::NeedsNoTool => return Ok(Verdict::Skip("not needed".into())),
-                Act::ForbidsTheTool => return refuse(Refusal::new("forbidden")),
+                Act::NeedsNoTool => return Ok(Verdict::Respond("not needed".into())),
+                Act::ForbidsTheTool => return refuse(Rejection::new("forbidden")),
                 Act::Frames => {
                     let framed = format!("<{}>", ctx.result().as_str().unwrap_or_default());
                     ctx = ctx.with_result(framed);
@@ -275,8 +277,8 @@ impl HookRunner for RandomFilter {
     }
 }
 
-fn refuse(refusal: Refusal) -> Result<Verdict, Breakage> {
-    Ok(Verdict::Error(refusal))
+fn refuse(refusal: Rejection) -> Result<Verdict, PluginError> {
+    Ok(Verdict::Reject(refusal))
 }
 
 fn asked(turn: &Turn) -> i64 {

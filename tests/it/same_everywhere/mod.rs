@@ -90,7 +90,7 @@ impl Group {
         for service in SERVICES {
             setup = setup.config(&service.config(&others.url()));
         }
-        let host = setup.config("[breaker]\nbreaks = 0").start().await;
+        let host = setup.config("[breaker]\nfailure_threshold = 0").start().await;
         let (cases, asked) = (Arc::new(cases), Arc::new(Mutex::new(Vec::new())));
         let (known, keeps) = (cases.clone(), asked.clone());
         let answer = Arc::new(move |asked: &UpstreamRequest| {

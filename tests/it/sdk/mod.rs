@@ -98,7 +98,7 @@ async fn host(cases: Arc<Vec<(Case, ExpectedView)>>) -> TestHost {
         .filter("signs", with("", 2, SIGNS))
         .filter("holds", with("hold: true", 3, HOLDS))
         .tool(LOOK, LOOKS)
-        .config("[breaker]\nbreaks = 0");
+        .config("[breaker]\nfailure_threshold = 0");
     for id in ["acts", "forgives"] {
         // Small, since they are used up often; much time, since this machine may be busy.
         setup = setup.config(&format!(

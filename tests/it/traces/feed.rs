@@ -56,7 +56,7 @@ async fn whoever_listens_hears_of_requests_events_generations_and_figures() {
     let first = id(&host.chat(&streaming(MODEL, CANARY)).await);
     let begun = feed.next("begun").await;
     assert_eq!(
-        (&begun["id"], &begun["running"], &begun["door"]),
+        (&begun["id"], &begun["running"], &begun["endpoint"]),
         (&json!(first), &json!(true), &json!("chat"))
     );
     let emitted = feed.next("emitted").await;
@@ -67,7 +67,7 @@ async fn whoever_listens_hears_of_requests_events_generations_and_figures() {
         (&json!(first), &json!(false), &json!(200))
     );
     // Figures may have been sent while the request ran, before the call was counted.
-    while feed.next("figures").await["plugins"]["emits"]["calls"] != 1 {}
+    while feed.next("metrics").await["plugins"]["emits"]["calls"] != 1 {}
     host.save("new", "fn inlet(body) { body }");
     let snapshot = feed.next("snapshot").await;
     assert_eq!(snapshot["changes"], json!([{"what": "loaded", "id": "new"}]));

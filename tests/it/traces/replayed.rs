@@ -94,7 +94,7 @@ fn inlet(body) { if body.messages[-1].content == "ask" { llm::chat(#{ model: "mo
     );
     let replayed = replay(&host, &id, json!({"plugin": "asks", "source": fetches})).await;
     let replayed = replayed.json();
-    assert_eq!(replayed["steps"][0]["replayed"]["outcome"], "broke", "{replayed:#}");
+    assert_eq!(replayed["steps"][0]["replayed"]["outcome"], "failed", "{replayed:#}");
     assert!(!replayed["note"].as_str().unwrap().is_empty());
 }
 
@@ -134,5 +134,5 @@ async fn what_cannot_be_replayed_is_refused_with_a_reason() {
     replay(&host, &id, wrong).await.refused(422, "counts.rhai");
     let endless = json!({"plugin": "counts", "source": "fn inlet(body) { loop { } }"});
     let replayed = replay(&host, &id, endless).await.json();
-    assert_eq!(replayed["steps"][0]["replayed"]["outcome"], "broke");
+    assert_eq!(replayed["steps"][0]["replayed"]["outcome"], "failed");
 }

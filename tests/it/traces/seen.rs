@@ -33,7 +33,7 @@ async fn a_request_is_shown_with_its_steps_in_order_and_what_they_cost() {
         ]
     );
     for (key, value) in [
-        ("door", json!("chat")),
+        ("endpoint", json!("chat")),
         ("model", json!(MODEL)),
         ("stream", json!(true)),
         ("user", json!("ann")),
@@ -139,8 +139,8 @@ async fn each_way_in_which_a_filter_fails_has_its_word_and_its_reason() {
             r#"fn inlet(body) { if body.messages[-1].content == "skip" { skip("done") } else { body } }"#,
         )
         .filter("breaks", r#"fn inlet(body) { if body.messages[-1].content == "break" { nothing() } }"#)
-        .filter("forgiven", "/*\non_error: continue\n*/\nfn outlet(body) { nothing() }")
-        .config("[breaker]\nbreaks = 3")
+        .filter("ignored", "/*\non_error: continue\n*/\nfn outlet(body) { nothing() }")
+        .config("[breaker]\nfailure_threshold = 3")
         .start()
         .await;
     let asked = async |text: &str| trace_of(&host, &host.ask(text).await).await;
@@ -157,12 +157,12 @@ async fn each_way_in_which_a_filter_fails_has_its_word_and_its_reason() {
     assert!(cause.contains("breaks.rhai") && cause.contains("nothing"), "{cause}");
     assert_eq!(
         (steps(&trace).last().unwrap().as_str(), &trace["status"]),
-        ("breaks inlet broke", &json!(500))
+        ("breaks inlet failed", &json!(500))
     );
-    for word in ["forgiven", "forgiven", "forgiven", "rests"] {
+    for word in ["ignored", "ignored", "ignored", "breaker_open"] {
         let trace = asked("hi").await;
-        assert_eq!(step(&trace, "forgiven", "outlet")["outcome"], word);
-        assert!(!step(&trace, "forgiven", "outlet")["cause"].is_null() && trace["error"].is_null());
+        assert_eq!(step(&trace, "ignored", "outlet")["outcome"], word);
+        assert!(!step(&trace, "ignored", "outlet")["cause"].is_null() && trace["error"].is_null());
     }
 }
 
@@ -273,7 +273,7 @@ async fn agents_are_shown_like_any_other_request() {
     let request =
         host.request("POST", "/api/v1/agents/assistant/runs").body(r#"{"input": "hi", "chat_id": "c"}"#);
     let trace = trace_of(&host, &Answer::of(request).await).await;
-    assert_eq!((&trace["door"], &trace["chat_id"]), (&json!("agents"), &json!("c")));
+    assert_eq!((&trace["endpoint"], &trace["chat_id"]), (&json!("agents"), &json!("c")));
     assert_eq!(steps(&trace), ["looks inlet continue", "mock/mock-1 model ended"]);
 }
 

@@ -22,7 +22,7 @@ async fn a_try_shows_the_answer_and_what_every_hook_made_of_it() {
         assert_eq!(said, "HELLO FROM UPSTREAM for Ann");
         let trace = &tried["trace"];
         assert_eq!(
-            (&trace["door"], &trace["user"], &trace["running"]),
+            (&trace["endpoint"], &trace["user"], &trace["running"]),
             (&json!("try"), &json!("ann"), &json!(false))
         );
         let added =
@@ -102,7 +102,7 @@ async fn a_try_ends_when_whoever_asked_leaves() {
     host.upstream.was_deserted(1).await;
     until("the try is over", || async {
         let past = host.get("/api/v1/traces").await.json()["past"].clone();
-        past[0]["whole"] == false && past[0]["door"] == "try"
+        past[0]["whole"] == false && past[0]["endpoint"] == "try"
     })
     .await;
 }

@@ -205,7 +205,7 @@ fn there_is_a_method_for_each_callback_by_its_name() {
     assert_eq!(Callbacks::METHODS.len(), Callback::ALL.len());
     for callback in Callback::ALL {
         assert!(Callbacks::METHODS.contains(&(callback.name(), callback)), "{callback}");
-        assert_eq!(Callback::named(callback.name()), Some(callback));
+        assert_eq!(Callback::from_name(callback.name()), Some(callback));
     }
 }
 

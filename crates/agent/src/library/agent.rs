@@ -12,7 +12,7 @@ use crate::{memory, status};
 use std::sync::Arc;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::TurnFacts;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::filter::Filter;
 use valvehouse_core::kernel::{Kernel, ModelDefaults, Next, Progress};
 use valvehouse_core::provider::Provider;
@@ -24,7 +24,7 @@ use valvehouse_store::Store;
 /// An agent and its conversation.
 ///
 /// ```no_run
-/// # async fn example(provider: std::sync::Arc<dyn valvehouse_core::provider::Provider>) -> Result<(), valvehouse_core::fault::Fault> {
+/// # async fn example(provider: std::sync::Arc<dyn valvehouse_core::provider::Provider>) -> Result<(), valvehouse_core::error::Error> {
 /// use valvehouse_agent::{Agent, Decision};
 /// let mut agent = Agent::builder("helper").provider(provider).system_prompt("Be brief.").build()?;
 /// let mut response = agent.run("delete the old files").await?;
@@ -103,7 +103,7 @@ impl Agent {
     ///
     /// # Errors
     /// Returns a fault if the kernel cannot be rebuilt.
-    pub fn add_tool(&mut self, tool: Tool) -> Result<(), Fault> {
+    pub fn add_tool(&mut self, tool: Tool) -> Result<(), Error> {
         self.state.tool_handlers.insert(tool.name().to_owned(), tool);
         self.assemble()
     }
@@ -112,7 +112,7 @@ impl Agent {
     ///
     /// # Errors
     /// Returns a fault if the kernel cannot be rebuilt.
-    pub fn remove_tool(&mut self, name: &str) -> Result<bool, Fault> {
+    pub fn remove_tool(&mut self, name: &str) -> Result<bool, Error> {
         let was_there = self.state.tool_handlers.shift_remove(name).is_some();
         self.assemble().map(|()| was_there)
     }
@@ -121,7 +121,7 @@ impl Agent {
     ///
     /// # Errors
     /// Returns a fault if the kernel cannot be rebuilt.
-    pub fn set_system_prompt(&mut self, text: &str) -> Result<(), Fault> {
+    pub fn set_system_prompt(&mut self, text: &str) -> Result<(), Error> {
         text.clone_into(&mut self.state.system_prompt);
         self.assemble()
     }
@@ -137,7 +137,7 @@ impl Agent {
     }
 
     /// Builds the kernel from the state.
-    pub(super) fn assemble(&mut self) -> Result<(), Fault> {
+    pub(super) fn assemble(&mut self) -> Result<(), Error> {
         let state = &mut self.state;
         let mut provider = self.provider.clone();
         let own = state.llm_config.text("model").unwrap_or_else(|| state.id.as_str().into());
@@ -148,7 +148,7 @@ impl Agent {
         };
         let made = state.middlewares.iter().map(|(name, options)| Middleware::of(name, options, &parts));
         let middleware: Vec<Middleware> =
-            made.collect::<Result<_, _>>().map_err(|wrong| Fault::invalid(wrong, None))?;
+            made.collect::<Result<_, _>>().map_err(|wrong| Error::invalid(wrong, None))?;
         provider = Middleware::provider_of(&middleware, provider);
         let mut filters = self.filters.clone();
         filters.extend(Middleware::filters_of(&middleware));
@@ -212,7 +212,7 @@ impl Agent {
         body
     }
 
-    pub(super) fn storage(&self) -> Result<&Arc<dyn Store>, Fault> {
+    pub(super) fn storage(&self) -> Result<&Arc<dyn Store>, Error> {
         self.state.storage.as_ref().ok_or_else(no_storage)
     }
 
@@ -237,6 +237,6 @@ impl Agent {
     }
 }
 
-pub(super) fn no_storage() -> Fault {
+pub(super) fn no_storage() -> Error {
     conflict("this agent has no storage; set one with `.storage(…)`")
 }

@@ -6,7 +6,7 @@ use crate::middleware::{Middleware, NeedsApproval};
 use crate::state::{AgentState, graph};
 use crate::summary::Summarization;
 use std::sync::Arc;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::filter::Filter;
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::provider::Provider;
@@ -116,8 +116,8 @@ impl AgentBuilder {
     ///
     /// # Errors
     /// Returns a fault for an unknown preset.
-    pub fn preset(self, name: &str) -> Result<Self, Fault> {
-        let none = || Fault::invalid(format!("unknown preset {name:?}"), None);
+    pub fn preset(self, name: &str) -> Result<Self, Error> {
+        let none = || Error::invalid(format!("unknown preset {name:?}"), None);
         let preset = Middleware::preset(name).ok_or_else(none)?;
         let preset = preset.into_iter().map(|(name, options)| (name.to_owned(), options));
         Ok(self.change(|state| state.middlewares.extend(preset)))
@@ -191,9 +191,9 @@ impl AgentBuilder {
     ///
     /// # Errors
     /// Returns a fault if the provider is missing, or if a setting is invalid or has no effect.
-    pub fn build(self) -> Result<Agent, Fault> {
+    pub fn build(self) -> Result<Agent, Error> {
         let Self { state, provider, others, needs_approval, filters, conversation, variables } = self;
-        let missing = || Fault::invalid("missing provider; set one with `.provider(…)`", None);
+        let missing = || Error::invalid("missing provider; set one with `.provider(…)`", None);
         check(&state)?;
         let mut agent = Agent {
             provider: provider.ok_or_else(missing)?,
@@ -214,8 +214,8 @@ impl AgentBuilder {
 }
 
 /// Returns an error for settings that have no effect.
-fn check(state: &AgentState) -> Result<(), Fault> {
-    let refused = |message: &str| Err(Fault::invalid(message, None));
+fn check(state: &AgentState) -> Result<(), Error> {
+    let refused = |message: &str| Err(Error::invalid(message, None));
     if state.max_iterations == 0 {
         return refused("invalid `.max_iterations(0)`: expected at least one model call");
     }

@@ -6,7 +6,7 @@ use crate::pending::conflict;
 use crate::saved::RunSnapshot;
 use crate::state::AgentState;
 use crate::summary::Summarization;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 use valvehouse_store::{Checkpoint, NewRun, Run, RunStart, RunStatus, RunStep, Store};
 
@@ -16,7 +16,7 @@ impl Agent {
     ///
     /// # Errors
     /// Returns a fault if there is no storage or no run, or if the store fails.
-    pub async fn save_checkpoint(&mut self) -> Result<String, Fault> {
+    pub async fn save_checkpoint(&mut self) -> Result<String, Error> {
         let store = self.storage()?.clone();
         if self.runs.is_none() {
             self.save_to(&*store).await?;
@@ -27,7 +27,7 @@ impl Agent {
     }
 
     /// Stores the state as a named run of its own.
-    pub(super) async fn save_to(&self, store: &dyn Store) -> Result<String, Fault> {
+    pub(super) async fn save_to(&self, store: &dyn Store) -> Result<String, Error> {
         let stored = store.conversation(&self.conversation).await?;
         let expected = stored.map_or(0, |stored| stored.length);
         let known = usize::try_from(expected).unwrap_or(usize::MAX);
@@ -78,15 +78,15 @@ impl Agent {
     ///
     /// # Errors
     /// Returns a fault if there is no storage or the store fails.
-    pub async fn list_checkpoints(&self) -> Result<Vec<Checkpoint>, Fault> {
-        self.storage()?.checkpoints(&self.conversation, u64::from(u32::MAX)).await.map_err(Fault::from)
+    pub async fn list_checkpoints(&self) -> Result<Vec<Checkpoint>, Error> {
+        self.storage()?.checkpoints(&self.conversation, u64::from(u32::MAX)).await.map_err(Error::from)
     }
 
     /// Restores the latest checkpoint of the conversation.
     ///
     /// # Errors
     /// Returns a fault if there is no storage or no checkpoint, or if the store fails.
-    pub async fn load_latest(&mut self) -> Result<(), Fault> {
+    pub async fn load_latest(&mut self) -> Result<(), Error> {
         let latest = self.storage()?.checkpoints(&self.conversation, 1).await?;
         let none = || conflict(format!("the conversation `{}` has no checkpoint", self.conversation));
         let id = latest.into_iter().next().ok_or_else(none)?.id;
@@ -98,7 +98,7 @@ impl Agent {
     ///
     /// # Errors
     /// Returns a fault if there is no storage or the checkpoint does not exist, or if the store fails.
-    pub async fn load_checkpoint(&mut self, id: &str) -> Result<(), Fault> {
+    pub async fn load_checkpoint(&mut self, id: &str) -> Result<(), Error> {
         let store = self.storage()?.clone();
         let checkpoint = store.checkpoint(id).await?;
         let checkpoint = checkpoint.ok_or_else(|| conflict(format!("unknown checkpoint `{id}`")))?;
@@ -144,7 +144,7 @@ impl Agent {
     ///
     /// Returns a request fault and does not change this agent if the export is damaged or names a tool, a
     /// callback or a storage that this agent lacks.
-    pub fn import_state(&mut self, exported: &Json) -> Result<(), Fault> {
+    pub fn import_state(&mut self, exported: &Json) -> Result<(), Error> {
         if exported.get("version").and_then(|version| version.as_i64()) != Some(1) {
             return Err(damaged("version"));
         }
@@ -171,7 +171,7 @@ impl Agent {
     }
 
     /// Returns the imported state with the handlers of this agent.
-    fn imported(&self, state: &Json) -> Result<AgentState, Fault> {
+    fn imported(&self, state: &Json) -> Result<AgentState, Error> {
         let text = |name: &str| state.text(name).map(String::from).ok_or_else(|| damaged(name));
         let list = |name: &str| match state.get(name) {
             Some(Json::Array(items)) => Ok(items.items().iter().map(Json::copy).collect::<Vec<_>>()),
@@ -188,7 +188,7 @@ impl Agent {
             let message = format!(
                 "cannot import the agent: it has {what} `{name}`, which this agent lacks; build this agent with it"
             );
-            Err(Fault::invalid(message, None))
+            Err(Error::invalid(message, None))
         };
         if let Some(name) =
             names("tool_handlers")?.iter().find(|name| !self.state.tool_handlers.contains_key(*name))
@@ -235,8 +235,8 @@ impl Agent {
     }
 }
 
-fn damaged(what: &str) -> Fault {
-    Fault::invalid(
+fn damaged(what: &str) -> Error {
+    Error::invalid(
         format!("cannot import the agent: its `{what}` is missing or damaged; export it again"),
         None,
     )
@@ -248,12 +248,12 @@ fn is_open(run: &Run) -> bool {
 }
 
 /// Creates a branch of a conversation at a checkpoint.
-async fn branch(store: &dyn Store, checkpoint: &Checkpoint, kept: &Json) -> Result<String, Fault> {
+async fn branch(store: &dyn Store, checkpoint: &Checkpoint, kept: &Json) -> Result<String, Error> {
     for number in 1.. {
         let id = format!("{}~{number}", checkpoint.conversation);
         if store.fork(&checkpoint.conversation, checkpoint.length, &id, kept).await? {
             return Ok(id);
         }
     }
-    Err(Fault::Host("cannot create a branch: all branch numbers are in use".into()))
+    Err(Error::Host("cannot create a branch: all branch numbers are in use".into()))
 }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc::Sender;
 use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::context::{Context, Events, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::Progress;
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
@@ -25,7 +25,7 @@ impl Agent {
     ///
     /// # Errors
     /// Returns the fault of the turn or the store.
-    pub async fn run(&mut self, text: &str) -> Result<AgentResponse, Fault> {
+    pub async fn run(&mut self, text: &str) -> Result<AgentResponse, Error> {
         self.run_messages(vec![message::user(text)], None).await
     }
 
@@ -33,7 +33,7 @@ impl Agent {
     ///
     /// # Errors
     /// Returns the fault of the turn or the store.
-    pub async fn stream(&mut self, text: &str, pieces: Sender<Piece>) -> Result<AgentResponse, Fault> {
+    pub async fn stream(&mut self, text: &str, pieces: Sender<Piece>) -> Result<AgentResponse, Error> {
         self.run_messages(vec![message::user(text)], Some(pieces)).await
     }
 
@@ -46,7 +46,7 @@ impl Agent {
         &mut self,
         messages: Vec<Json>,
         pieces: Option<Sender<Piece>>,
-    ) -> Result<AgentResponse, Fault> {
+    ) -> Result<AgentResponse, Error> {
         let setup = self.setup();
         let facts = TurnFacts {
             model: setup.model.copy(),
@@ -80,7 +80,7 @@ impl Agent {
     }
 
     /// Stores an imported conversation before it continues in the storage.
-    async fn bring_along(&mut self) -> Result<(), Fault> {
+    async fn bring_along(&mut self) -> Result<(), Error> {
         if self.runs.is_none() || self.state.messages.is_empty() {
             return Ok(());
         }
@@ -106,7 +106,7 @@ impl Agent {
         messages: Vec<Json>,
         facts: TurnFacts,
         stream: Option<Sender<Piece>>,
-    ) -> Result<AgentResponse, Fault> {
+    ) -> Result<AgentResponse, Error> {
         self.bring_along().await?;
         let Some(runs) = &self.runs else { return Err(no_storage()) };
         let begin = Begin {
@@ -130,7 +130,7 @@ impl Agent {
     /// # Errors
     /// Returns a fault if the run cannot be resumed or the decision does not match its pending action, and the
     /// fault of the turn or the store.
-    pub async fn resume(&mut self, decision: Decision) -> Result<AgentResponse, Fault> {
+    pub async fn resume(&mut self, decision: Decision) -> Result<AgentResponse, Error> {
         self.resume_stream(decision, None).await
     }
 
@@ -143,7 +143,7 @@ impl Agent {
         &mut self,
         decision: Decision,
         pieces: Option<Sender<Piece>>,
-    ) -> Result<AgentResponse, Fault> {
+    ) -> Result<AgentResponse, Error> {
         let setup = self.setup();
         self.bring_along().await?;
         let run =
@@ -172,7 +172,7 @@ impl Agent {
         said: usize,
         opening: RunInput,
         stream: Option<Sender<Piece>>,
-    ) -> Result<AgentResponse, Fault> {
+    ) -> Result<AgentResponse, Error> {
         let turn = saved.turn(setup.known(), &saved.host_calls, Events::default());
         let teller = run::teller(setup, &run, &turn);
         // A run can be resumed even before its first step.
@@ -197,7 +197,7 @@ impl Agent {
     }
 
     /// Adopts the state of a stored run.
-    async fn take_up(&mut self, ended: Result<RunOutcome, Fault>) -> Result<AgentResponse, Fault> {
+    async fn take_up(&mut self, ended: Result<RunOutcome, Error>) -> Result<AgentResponse, Error> {
         if let Ok(ended) = &ended {
             self.conversation.clone_from(&ended.conversation);
         }
@@ -209,7 +209,7 @@ impl Agent {
     }
 
     /// Reads the changes of the conversation in the storage.
-    async fn catch_up(&mut self) -> Result<(), Fault> {
+    async fn catch_up(&mut self) -> Result<(), Error> {
         let store = self.storage()?.clone();
         let known = self.state.messages.len() as u64;
         let news = store.messages(&self.conversation, known, u64::MAX).await?;
@@ -233,7 +233,7 @@ struct InMemory {
 }
 
 impl Keeper for InMemory {
-    fn keep<'a>(&'a self, kept: JournalEntry<'a>) -> BoxFuture<'a, Result<(), Fault>> {
+    fn keep<'a>(&'a self, kept: JournalEntry<'a>) -> BoxFuture<'a, Result<(), Error>> {
         let mut own = self.kept.lock();
         own.0.extend(kept.messages.iter().map(Json::copy));
         if let Some(saved) = kept.saved {

@@ -3,7 +3,7 @@
 use super::agent::{Agent, AgentResponse};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::tool::json_schema_of;
 use valvehouse_json::Json;
 
@@ -12,7 +12,7 @@ impl Agent {
     /// called again if its answer does not match.
     ///
     /// ```no_run
-    /// # async fn example(mut agent: valvehouse_agent::Agent) -> Result<(), valvehouse_core::fault::Fault> {
+    /// # async fn example(mut agent: valvehouse_agent::Agent) -> Result<(), valvehouse_core::error::Error> {
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Weather {
     ///     city: String,
@@ -24,10 +24,10 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`Agent::run`], [`Fault::Misshapen`] if no answer matches, and [`Fault::Paused`]
+    /// Returns the errors of [`Agent::run`], [`Error::Misshapen`] if no answer matches, and [`Error::Paused`]
     /// if the run pauses for a person. In that case, pass the response of [`Agent::resume`] to
     /// [`AgentResponse::parse`].
-    pub async fn ask<T: DeserializeOwned + JsonSchema>(&mut self, text: &str) -> Result<T, Fault> {
+    pub async fn ask<T: DeserializeOwned + JsonSchema>(&mut self, text: &str) -> Result<T, Error> {
         let schema =
             Json::from([("name", T::schema_name().as_ref().into()), ("schema", json_schema_of::<T>())]);
         let format = Json::from([("type", "json_schema".into()), ("json_schema", schema)]);
@@ -38,7 +38,7 @@ impl Agent {
         self.assemble()?;
         let said = said?;
         if !said.pending_action.is_null() {
-            return Err(Fault::Paused);
+            return Err(Error::Paused);
         }
         said.parse()
     }
@@ -49,9 +49,9 @@ impl AgentResponse {
     ///
     /// # Errors
     ///
-    /// Returns [`Fault::Misshapen`] if the text of the answer is not JSON of this type.
-    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Fault> {
-        serde_json::from_str(&self.text()).map_err(|error| Fault::Misshapen {
+    /// Returns [`Error::Misshapen`] if the text of the answer is not JSON of this type.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_str(&self.text()).map_err(|error| Error::Misshapen {
             message: format!("the answer does not have the requested form: {error}"),
         })
     }

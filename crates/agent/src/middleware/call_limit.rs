@@ -7,7 +7,7 @@ use super::definition::{Middleware, Parts};
 use super::options::Options;
 use std::sync::Arc;
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::{Breakage, Refusal};
+use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::filter::{Filter, FilterContext, Verdict};
 use valvehouse_json::Json;
 
@@ -48,7 +48,7 @@ pub(super) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String
 }
 
 impl Limits {
-    fn before_model(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn before_model(&self, ctx: FilterContext) -> Result<Verdict, PluginError> {
         let state = ctx.turn.state(NAME);
         // The tool calls of each answer are counted separately.
         keep(&state, "tool_calls_in_answer", 0);
@@ -58,7 +58,7 @@ impl Limits {
         Ok(verdict(ctx, kept))
     }
 
-    fn before_tool(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn before_tool(&self, ctx: FilterContext) -> Result<Verdict, PluginError> {
         let state = ctx.turn.state(NAME);
         if was_counted(&ctx.turn, &state) {
             return Ok(Verdict::Continue(ctx));
@@ -73,13 +73,13 @@ impl Limits {
     }
 
     /// Returns a refusal if the limit is exceeded.
-    fn check(&self, what: &str, option: &str, made: u64, limit: u64) -> Result<(), Refusal> {
+    fn check(&self, what: &str, option: &str, made: u64, limit: u64) -> Result<(), Rejection> {
         if made <= limit {
             return Ok(());
         }
         let told = format!("this turn exceeded its limit of {limit} {what}; raise it with {option}");
         match self.on_limit {
-            OnLimit::Halt => Err(Refusal { fatal: true, ..Refusal::new(told).with_status(429) }),
+            OnLimit::Halt => Err(Rejection { fatal: true, ..Rejection::new(told).with_status(429) }),
             OnLimit::Warn => {
                 if made == limit + 1 {
                     tracing::warn!(middleware = NAME, "{told}; the turn continues");
@@ -90,10 +90,10 @@ impl Limits {
     }
 }
 
-fn verdict(ctx: FilterContext, kept: Result<(), Refusal>) -> Verdict {
+fn verdict(ctx: FilterContext, kept: Result<(), Rejection>) -> Verdict {
     match kept {
         Ok(()) => Verdict::Continue(ctx),
-        Err(refusal) => Verdict::Error(refusal),
+        Err(refusal) => Verdict::Reject(refusal),
     }
 }
 

@@ -21,10 +21,10 @@ pub(super) fn retry(options: &Json, _: &Parts) -> Result<Middleware, String> {
     const DAY: u64 = 86_400_000;
     let mut options = Options::of(RETRY, options);
     let retry = RetrySettings {
-        times: options.number("max_retries", 3, 0..=100) as u32,
-        first: Duration::from_millis(options.number("initial_delay_ms", 1_000, 0..=DAY)),
-        longest: Duration::from_millis(options.number("max_delay_ms", 30_000, 0..=DAY)),
-        lost: options.flag("lost", false),
+        max_retries: options.number("max_retries", 3, 0..=100) as u32,
+        initial_delay: Duration::from_millis(options.number("initial_delay_ms", 1_000, 0..=DAY)),
+        max_delay: Duration::from_millis(options.number("max_delay_ms", 30_000, 0..=DAY)),
+        after_send: options.flag("after_send", false),
     };
     options.done()?;
     Ok(Middleware::of_provider(RETRY, move |provider: Arc<dyn Provider>| {

@@ -8,7 +8,7 @@ use valvehouse_core::chat::{ChatRequest, ModelCall, message};
 use valvehouse_core::context::{
     Context, EmittedEvent, Events, Notice, Observer, Pauses, Questions, Turn, TurnFacts,
 };
-use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::filter::{Filter, Verdict};
 use valvehouse_core::kernel::{ChatOptions, Kernel, RunOptions, TurnAnswer};
 use valvehouse_core::provider::{CannedProvider, Provider, Reply};
@@ -59,14 +59,14 @@ fn kernel(model: &CannedProvider, tool: Tool, all: &[Middleware]) -> Kernel {
     Kernel::builder().filters(filters).tool(tool).provider(provider).build()
 }
 
-async fn chat(kernel: &Kernel) -> Result<TurnAnswer, Fault> {
+async fn chat(kernel: &Kernel) -> Result<TurnAnswer, Error> {
     let options = ChatOptions { max_tool_iterations: Some(100), ..ChatOptions::default() };
     kernel.chat_with_tools(vec![message::user("go")], options).await
 }
 
-fn refusal<T: std::fmt::Debug>(result: Result<T, Fault>) -> Refusal {
+fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> Rejection {
     match result {
-        Err(Fault::Refused(refusal)) => refusal,
+        Err(Error::Refused(refusal)) => refusal,
         other => panic!("{other:?}"),
     }
 }
@@ -149,7 +149,7 @@ async fn a_call_that_runs_again_after_a_pause_is_counted_once() {
     let turn = Turn::default().pausing(Pauses::default());
     let pauses = turn.pauses().unwrap();
     pauses.begin(json(r#"{"id":"call_1"}"#));
-    assert!(matches!(kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await, Err(Fault::Paused)));
+    assert!(matches!(kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await, Err(Error::Paused)));
     let pending = pauses.pending().unwrap();
     assert_eq!(pending.by, "human_approval");
     assert_eq!(
@@ -176,12 +176,12 @@ async fn an_approval_is_good_for_no_other_arguments() {
     assert!(kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await.is_err());
     pauses.answer(pauses.pending().unwrap().hash(), true.into());
     pauses.begin(json(r#"{"id":"call_1"}"#));
-    assert!(matches!(kernel.invoke_in("pay", json(r#"{"sum":5000}"#), &turn).await, Err(Fault::Paused)));
+    assert!(matches!(kernel.invoke_in("pay", json(r#"{"sum":5000}"#), &turn).await, Err(Error::Paused)));
     assert_eq!(count.load(Relaxed), 0);
 }
 
 /// Runs a turn whose listener gives this answer to every question.
-async fn answering(kernel: &Kernel, answer: Json) -> (Vec<Json>, Result<String, Fault>) {
+async fn answering(kernel: &Kernel, answer: Json) -> (Vec<Json>, Result<String, Error>) {
     let (questions, asked) = (Questions::default(), Arc::new(Mutex::new(Vec::new())));
     let (board, seen) = (questions.clone(), asked.clone());
     let listen = move |event: &EmittedEvent| {
@@ -327,7 +327,7 @@ async fn arguments_that_change_after_a_resume_do_not_run() {
         let turn = Turn::default().pausing(Pauses::default());
         let pauses = turn.pauses().unwrap();
         pauses.begin(json(r#"{"id":"call_1"}"#));
-        assert!(matches!(kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await, Err(Fault::Paused)));
+        assert!(matches!(kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await, Err(Error::Paused)));
         pauses.answer(pauses.pending().unwrap().hash(), true.into());
         pauses.begin(json(r#"{"id":"call_1"}"#));
         let ran = kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await;
@@ -501,7 +501,7 @@ async fn each_try_has_the_tools_own_time() {
 
 #[tokio::test]
 async fn a_model_that_does_not_answer_is_asked_again_and_then_another_is() {
-    let down = || Fault::Answered { provider: "a".into(), status: 503, body: Json::Null, retry_after: None };
+    let down = || Error::Answered { provider: "a".into(), status: 503, body: Json::Null, retry_after: None };
     let model = CannedProvider::new([Reply::fault(down()), Reply::fault(down()), Reply::text("late")]);
     let again = of("model_retry", r#"{"max_retries":2,"initial_delay_ms":1}"#);
     let heard = Arc::new(Recorder::default());
@@ -523,7 +523,7 @@ async fn a_model_that_does_not_answer_is_asked_again_and_then_another_is() {
     assert_eq!(other.requests()[0].text("model").unwrap(), "b-1");
 }
 
-async fn said_to(options: &str, text: &str) -> Result<String, Fault> {
+async fn said_to(options: &str, text: &str) -> Result<String, Error> {
     let model = CannedProvider::new(["fine"]);
     let kernel = kernel(&model, pay().1, &[of("pii", options)]);
     kernel.chat_with_tools(vec![message::user(text)], ChatOptions::default()).await?;

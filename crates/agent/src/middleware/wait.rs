@@ -1,7 +1,7 @@
 //! Waiting within a filter that runs on a lane.
 
 use valvehouse_core::context::Turn;
-use valvehouse_core::lanes::{self, WaitEnd};
+use valvehouse_core::executor::{self, WaitEnd};
 
 /// The error of a wait whose turn ended.
 const OVER: &str = "the turn has ended";
@@ -15,7 +15,7 @@ pub(crate) fn wait<F: Future>(future: F, turn: &Turn) -> Result<F::Output, &'sta
             () = turn.over() => Err(OVER),
         }
     };
-    match lanes::wait(awaited, |put_aside| put_aside()) {
+    match executor::wait(awaited, |put_aside| put_aside()) {
         Ok(output) => output,
         Err(WaitEnd::Over) => Err(OVER),
         Err(WaitEnd::Elsewhere) => Err("cannot wait here: only a running call may wait"),

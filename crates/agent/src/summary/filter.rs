@@ -3,9 +3,9 @@
 use super::plan::{Look, Plan};
 use super::settings::{NAME, Summarization};
 use std::sync::Arc;
-use valvehouse_core::fault::Breakage;
+use valvehouse_core::error::PluginError;
+use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
-use valvehouse_core::lanes::Pace;
 
 /// The priority of the filter: before all filters that process the model's input, and after limits (-3000) and
 /// redaction (-2000), which also protect the model that writes summaries.
@@ -25,7 +25,7 @@ impl Summarization {
 struct Summarizer(Summarization);
 
 impl HookRunner for Summarizer {
-    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
         let mut look = Look::at(&self.0, &ctx);
         let from = match look.plan() {
             Plan::Leave => None,
@@ -40,11 +40,11 @@ impl HookRunner for Summarizer {
         }))
     }
 
-    fn pace(&self, _: Hook, ctx: &FilterContext) -> Option<Pace> {
+    fn workload(&self, _: Hook, ctx: &FilterContext) -> Option<Workload> {
         if ctx.messages().weight() > LONG_TO_COUNT {
-            return Some(Pace::Slow);
+            return Some(Workload::CpuBound);
         }
         self.0.writer()?;
-        matches!(Look::at(&self.0, ctx).plan(), Plan::Write { .. }).then_some(Pace::Waits)
+        matches!(Look::at(&self.0, ctx).plan(), Plan::Write { .. }).then_some(Workload::Blocking)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use valvehouse_core::chat::history::is_role;
 use valvehouse_core::chat::{ModelCall, message};
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_core::provider::{CannedProvider, Reply};
 use valvehouse_json::{Json, Object};
@@ -126,7 +126,7 @@ fn a_summary_of_more_than_was_said_is_of_another_conversation() {
 
 #[test]
 fn a_model_that_fails_leaves_the_window_and_is_asked_again_later() {
-    let down = Fault::Unanswered { message: "it is down".into(), sent: false, timeout: false };
+    let down = Error::Unanswered { message: "it is down".into(), sent: false, timeout: false };
     let (canned, settings) = written_by([Reply::fault(down), Reply::text("late")]);
     let turn = turn();
     let seen = texts(&seen_in(&settings, &talk(30), &turn));
@@ -141,7 +141,7 @@ fn a_model_that_fails_leaves_the_window_and_is_asked_again_later() {
 
 #[test]
 fn what_was_summed_up_before_a_failure_stays_summed_up() {
-    let down = Fault::Unanswered { message: "it is down".into(), sent: false, timeout: false };
+    let down = Error::Unanswered { message: "it is down".into(), sent: false, timeout: false };
     let (canned, settings) =
         written_by([Reply::text("the first part"), Reply::fault(down), Reply::text("all")]);
     let long = |number: usize| message::user(format!("{number} {}", "word ".repeat(700)));

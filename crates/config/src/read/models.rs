@@ -52,7 +52,7 @@ fn provider(place: String, entry: Setting, project: &Path, log: &mut Log) -> Opt
             }
         };
         ms("connect_ms", &mut timeouts.connect);
-        ms("answer_ms", &mut timeouts.answer);
+        ms("response_ms", &mut timeouts.answer);
         ms("idle_ms", &mut timeouts.idle);
         timeouts.total = it.whole("total_ms", 1..=86_400_000).map(Duration::from_millis);
     });
@@ -96,17 +96,17 @@ fn api(it: &mut Reader<'_>, kind: Option<ProviderKind>) -> Api {
 
 fn retry(it: &mut Reader<'_>) -> RetrySettings {
     let mut retry = RetrySettings::default();
-    if let Some(times) = it.whole("times", 0..=20).and_then(|times| u32::try_from(times).ok()) {
-        retry.times = times;
+    if let Some(times) = it.whole("max_retries", 0..=20).and_then(|times| u32::try_from(times).ok()) {
+        retry.max_retries = times;
     }
     let mut ms = |key, wait: &mut Duration| {
         if let Some(ms) = it.whole(key, 1..=3_600_000) {
             *wait = Duration::from_millis(ms);
         }
     };
-    ms("first_ms", &mut retry.first);
-    ms("longest_ms", &mut retry.longest);
-    retry.lost = it.truth("lost").unwrap_or(retry.lost);
+    ms("initial_delay_ms", &mut retry.initial_delay);
+    ms("max_delay_ms", &mut retry.max_delay);
+    retry.after_send = it.truth("after_send").unwrap_or(retry.after_send);
     retry
 }
 
@@ -128,7 +128,7 @@ fn kind(it: &mut Reader<'_>, name: Option<&str>) -> Option<ProviderKind> {
         return None;
     }
     let word = given.as_deref().or(name)?;
-    let kind = ProviderKind::named(word);
+    let kind = ProviderKind::from_name(word);
     if kind.is_none() {
         let known = KINDS.map(|kind| kind.name);
         let fault = match &given {

@@ -97,11 +97,11 @@ pub(super) fn breaker(it: &mut Reader<'_>) -> BreakerSettings {
     let usual = BreakerSettings::default();
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let mut time = |key, usual| it.whole(key, 1..=86_400_000).unwrap_or(ms(usual));
-    let (window, rest) = (time("window_ms", usual.window), time("rest_ms", usual.rest));
-    let breaks = it.whole("breaks", 0..=1_000).and_then(|breaks| usize::try_from(breaks).ok());
+    let (window, rest) = (time("window_ms", usual.window), time("cool_down_ms", usual.cool_down));
+    let threshold = it.whole("failure_threshold", 0..=1_000).and_then(|breaks| usize::try_from(breaks).ok());
     BreakerSettings {
-        breaks: breaks.unwrap_or(usual.breaks),
+        failure_threshold: threshold.unwrap_or(usual.failure_threshold),
         window: Duration::from_millis(window),
-        rest: Duration::from_millis(rest),
+        cool_down: Duration::from_millis(rest),
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn section<T>(
 pub(super) const NO_DIGEST: &str =
     "must have 64 hexadecimal digits after `sha256:`; create them with `valvehouse key`";
 
-/// A key that opens doors: itself, or its digest.
+/// A key that opens endpoints: itself, or its digest.
 pub(super) fn key(it: &mut Reader<'_>, project: &Path) -> Option<SecretSource> {
     let key = secret(it, "key", project)?;
     if key.is_no_digest() {

@@ -200,9 +200,9 @@ impl View<'_> {
     }
 
     fn breaker(&mut self, place: &str, breaker: &BreakerSettings) {
-        self.add(format!("{place}.breaks"), breaker.breaks.to_string());
+        self.add(format!("{place}.failure_threshold"), breaker.failure_threshold.to_string());
         self.add(format!("{place}.window_ms"), ms(breaker.window));
-        self.add(format!("{place}.rest_ms"), ms(breaker.rest));
+        self.add(format!("{place}.cool_down_ms"), ms(breaker.cool_down));
     }
 
     fn provider(&mut self, it: &ProviderSettings) {
@@ -225,13 +225,13 @@ impl View<'_> {
         self.add(format!("{place}.models"), models);
         self.add_given(format!("{place}.routes"), it.routes.as_deref().map(texts));
         self.add(format!("{place}.timeouts.connect_ms"), ms(it.timeouts.connect));
-        self.add(format!("{place}.timeouts.answer_ms"), ms(it.timeouts.answer));
+        self.add(format!("{place}.timeouts.response_ms"), ms(it.timeouts.answer));
         self.add(format!("{place}.timeouts.idle_ms"), ms(it.timeouts.idle));
         self.add_given(format!("{place}.timeouts.total_ms"), it.timeouts.total.map(ms));
-        self.add(format!("{place}.retry.times"), it.retry.times.to_string());
-        self.add(format!("{place}.retry.first_ms"), ms(it.retry.first));
-        self.add(format!("{place}.retry.longest_ms"), ms(it.retry.longest));
-        self.add(format!("{place}.retry.lost"), it.retry.lost.to_string());
+        self.add(format!("{place}.retry.max_retries"), it.retry.max_retries.to_string());
+        self.add(format!("{place}.retry.initial_delay_ms"), ms(it.retry.initial_delay));
+        self.add(format!("{place}.retry.max_delay_ms"), ms(it.retry.max_delay));
+        self.add(format!("{place}.retry.after_send"), it.retry.after_send.to_string());
         self.breaker(&format!("{place}.breaker"), &it.breaker);
     }
 

@@ -265,7 +265,7 @@ pub const SECTIONS: &[Section] = &[
                 "store.snapshot",
                 "path or `false`",
                 "\".valvehouse/snapshot\"",
-                "The encrypted file from which a host starts [while its Postgres database is unavailable](several-hosts.md#when-the-database-is-away). `false`: it does not start then. Not used with SQLite.",
+                "The encrypted file from which a host starts [while its Postgres database is unavailable](several-hosts.md#when-the-database-is-unavailable). `false`: it does not start then. Not used with SQLite.",
                 "\"/var/lib/valvehouse/snapshot\"",
             ),
             it(
@@ -283,7 +283,7 @@ pub const SECTIONS: &[Section] = &[
         waits: false,
         settings: &[
             it(
-                "breaker.breaks",
+                "breaker.failure_threshold",
                 "0 to 1000",
                 "5",
                 "The number of failures that opens the breaker; 0 disables it.",
@@ -297,7 +297,7 @@ pub const SECTIONS: &[Section] = &[
                 "10000",
             ),
             it(
-                "breaker.rest_ms",
+                "breaker.cool_down_ms",
                 "milliseconds",
                 "10000",
                 "The time until one call is tried again.",
@@ -416,7 +416,7 @@ pub const SECTIONS: &[Section] = &[
                 "3000",
             ),
             it(
-                "providers.NAME.timeouts.answer_ms",
+                "providers.NAME.timeouts.response_ms",
                 "milliseconds",
                 "300000",
                 "The timeout for the first byte of an answer.",
@@ -437,35 +437,35 @@ pub const SECTIONS: &[Section] = &[
                 "600000",
             ),
             it(
-                "providers.NAME.retry.times",
+                "providers.NAME.retry.max_retries",
                 "0 to 20",
                 "2",
                 "The maximum number of retries. A request is retried only until the first byte of its answer.",
                 "0",
             ),
             it(
-                "providers.NAME.retry.first_ms",
+                "providers.NAME.retry.initial_delay_ms",
                 "milliseconds",
                 "500",
                 "The maximum delay before the first retry; it doubles with each retry.",
                 "100",
             ),
             it(
-                "providers.NAME.retry.longest_ms",
+                "providers.NAME.retry.max_delay_ms",
                 "milliseconds",
                 "10000",
                 "The maximum delay; if a service demands a longer one, the request is not retried.",
                 "30000",
             ),
             it(
-                "providers.NAME.retry.lost",
+                "providers.NAME.retry.after_send",
                 "true or false",
                 "false",
                 "Retry even if the connection was lost after the request was sent: the work may be done, and charged, twice.",
                 "true",
             ),
             it(
-                "providers.NAME.breaker.breaks",
+                "providers.NAME.breaker.failure_threshold",
                 "0 to 1000",
                 "5",
                 "The number of failures that opens the breaker of a model; 0 disables it.",
@@ -479,7 +479,7 @@ pub const SECTIONS: &[Section] = &[
                 "30000",
             ),
             it(
-                "providers.NAME.breaker.rest_ms",
+                "providers.NAME.breaker.cool_down_ms",
                 "milliseconds",
                 "10000",
                 "The time until one call is tried again.",

@@ -116,11 +116,11 @@ enum SnapshotFile {
 #[schemars(deny_unknown_fields)]
 struct Breaker {
     #[schemars(range(min = 0, max = 1000))]
-    breaks: u64,
+    failure_threshold: u64,
     #[schemars(range(min = 1, max = 86_400_000))]
     window_ms: u64,
     #[schemars(range(min = 1, max = 86_400_000))]
-    rest_ms: u64,
+    cool_down_ms: u64,
 }
 
 #[derive(JsonSchema)]
@@ -254,7 +254,7 @@ struct Timeouts {
     #[schemars(range(min = 1, max = 86_400_000))]
     connect_ms: u64,
     #[schemars(range(min = 1, max = 86_400_000))]
-    answer_ms: u64,
+    response_ms: u64,
     #[schemars(range(min = 1, max = 86_400_000))]
     idle_ms: u64,
     #[schemars(range(min = 1, max = 86_400_000))]
@@ -265,12 +265,12 @@ struct Timeouts {
 #[schemars(deny_unknown_fields)]
 struct Retry {
     #[schemars(range(min = 0, max = 20))]
-    times: u32,
+    max_retries: u32,
     #[schemars(range(min = 1, max = 3_600_000))]
-    first_ms: u64,
+    initial_delay_ms: u64,
     #[schemars(range(min = 1, max = 3_600_000))]
-    longest_ms: u64,
-    lost: bool,
+    max_delay_ms: u64,
+    after_send: bool,
 }
 
 #[derive(JsonSchema)]

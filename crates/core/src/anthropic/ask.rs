@@ -6,7 +6,7 @@
 use super::part::{self, ONLY_ANTHROPIC, others};
 use super::{blocks, tools};
 use crate::chat::message;
-use crate::fault::Fault;
+use crate::error::Error;
 use compact_str::CompactString;
 use valvehouse_json::{Json, Object};
 
@@ -69,7 +69,7 @@ const KNOWN: [&str; 38] = [
 /// # Errors
 /// Returns a request fault that names the field if the request has a setting that Anthropic does not support
 /// and whose absence would change the response.
-pub fn ask(request: &Json, stream: bool) -> Result<AnthropicRequest, Fault> {
+pub fn ask(request: &Json, stream: bool) -> Result<AnthropicRequest, Error> {
     refuse_what_cannot_be(request)?;
     let body = Json::object();
     // The object is new, and its values are new or copied, so the write cannot fail.
@@ -121,10 +121,10 @@ pub fn ask(request: &Json, stream: bool) -> Result<AnthropicRequest, Fault> {
 }
 
 /// Rejects fields that would change the response and that Anthropic does not support.
-fn refuse_what_cannot_be(request: &Json) -> Result<(), Fault> {
+fn refuse_what_cannot_be(request: &Json) -> Result<(), Error> {
     let number = |key: &str| request.get(key).and_then(|value| value.as_f64());
     let cannot = |field: &'static str, why: &str| {
-        Err(Fault::invalid(format!("cannot send {field} to Anthropic's models: {why}"), Some(field)))
+        Err(Error::invalid(format!("cannot send {field} to Anthropic's models: {why}"), Some(field)))
     };
     if number("n").is_some_and(|n| n != 1.0) {
         return cannot("n", "they return one choice; send several requests");
@@ -177,7 +177,7 @@ fn metadata(request: &Json) -> Option<Json> {
     Some(Json::from([("user_id", user.into())]))
 }
 
-fn service_tier(request: &Json) -> Result<Option<Json>, Fault> {
+fn service_tier(request: &Json) -> Result<Option<Json>, Error> {
     let Some(tier) = request.given("service_tier") else { return Ok(None) };
     match tier.as_str() {
         Some("auto" | "standard_only") => Ok(Some(tier)),
@@ -186,14 +186,14 @@ fn service_tier(request: &Json) -> Result<Option<Json>, Fault> {
             let message = format!(
                 "invalid service_tier: expected auto or standard_only for Anthropic's models, got {tier}"
             );
-            Err(Fault::invalid(message, Some("service_tier")))
+            Err(Error::invalid(message, Some("service_tier")))
         }
     }
 }
 
 /// Returns Anthropic's `output_config`: the response format and effort of the chat request, over the
 /// Anthropic-only settings.
-fn output_config(request: &Json, only: &Json) -> Result<Option<Json>, Fault> {
+fn output_config(request: &Json, only: &Json) -> Result<Option<Json>, Error> {
     let own = request.given("output_config").or_else(|| only.given("output_config"));
     let config = own.as_ref().map_or_else(Json::object, Json::copy);
     match request.text("reasoning_effort").as_deref() {
@@ -208,7 +208,7 @@ fn output_config(request: &Json, only: &Json) -> Result<Option<Json>, Fault> {
             let schema = format.at_path("json_schema.schema");
             if schema.as_object().is_none() {
                 let message = "missing response_format.json_schema.schema; send a JSON schema";
-                return Err(Fault::invalid(message, Some("response_format")));
+                return Err(Error::invalid(message, Some("response_format")));
             }
             let format = [("type", "json_schema".into()), ("schema", schema.copy())];
             config.edit("format", Json::from(format));
@@ -217,7 +217,7 @@ fn output_config(request: &Json, only: &Json) -> Result<Option<Json>, Fault> {
             let message = format!(
                 "invalid response_format: expected json_schema for Anthropic's models, got {kind}; send a JSON schema"
             );
-            return Err(Fault::invalid(message, Some("response_format")));
+            return Err(Error::invalid(message, Some("response_format")));
         }
     }
     Ok(Some(config).filter(|config| !config.is_empty()))
@@ -250,7 +250,7 @@ struct Side {
 }
 
 impl Talk {
-    pub(super) fn read(messages: &[Json], keeps_places: bool) -> Result<Self, Fault> {
+    pub(super) fn read(messages: &[Json], keeps_places: bool) -> Result<Self, Error> {
         let mut talk = Self { keeps_places, ..Self::default() };
         for (at, message) in messages.iter().enumerate() {
             talk.add(message, at)?;
@@ -258,12 +258,12 @@ impl Talk {
         if talk.said.is_empty() {
             let message = "missing user message: messages is empty or has only instructions; add a message with \
                            the role user";
-            return Err(Fault::invalid(message, Some("messages")));
+            return Err(Error::invalid(message, Some("messages")));
         }
         Ok(talk)
     }
 
-    fn add(&mut self, said: &Json, at: usize) -> Result<(), Fault> {
+    fn add(&mut self, said: &Json, at: usize) -> Result<(), Error> {
         let content = said.field("content");
         let place = format!("messages[{at}].content");
         match &*message::role_of(said) {
@@ -279,7 +279,7 @@ impl Talk {
                     "invalid messages[{at}].role: expected system, developer, user, assistant or tool, got \
                      \"{role}\""
                 );
-                return Err(Fault::invalid(message, Some("messages")));
+                return Err(Error::invalid(message, Some("messages")));
             }
         }
         Ok(())
@@ -352,7 +352,7 @@ pub(super) fn has_forgotten_thoughts(messages: &[Json]) -> bool {
 
 /// Converts an assistant message to blocks. Thinking without a signature comes from another model or was
 /// changed; it is omitted, because Anthropic would reject it.
-fn assistant(said: &Json, place: &str) -> Result<Vec<Json>, Fault> {
+fn assistant(said: &Json, place: &str) -> Result<Vec<Json>, Error> {
     let content = said.field("content");
     let has_signature = |block: &Json| block.text("signature").is_some_and(|signature| !signature.is_empty());
     let is_thinking = |block: &Json| block.text("type").is_some_and(|kind| kind == "thinking");

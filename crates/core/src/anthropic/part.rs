@@ -1,13 +1,13 @@
 //! Parts of a message's content (texts, images, documents), and fields that are passed on without translation.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use compact_str::CompactString;
 use valvehouse_json::{Json, Object};
 
 /// Converts a chat content, a text or a list of parts, to blocks. `place` is its path in error messages.
-pub(super) fn blocks(content: &Json, place: &str) -> Result<Vec<Json>, Fault> {
+pub(super) fn blocks(content: &Json, place: &str) -> Result<Vec<Json>, Error> {
     match content {
         Json::Text(text) => Ok(text_block(text).into_iter().collect()),
         Json::Array(parts) => {
@@ -24,9 +24,9 @@ pub(super) fn text_block(text: &str) -> Option<Json> {
     (!text.is_empty()).then(|| Json::from([("type", "text".into()), ("text", text.into())]))
 }
 
-fn block(part: &Json, place: &str) -> Result<Option<Json>, Fault> {
+fn block(part: &Json, place: &str) -> Result<Option<Json>, Error> {
     let cannot = |what: &str| {
-        Fault::invalid(format!("cannot send {place} to Anthropic's models: {what}"), Some("messages"))
+        Error::invalid(format!("cannot send {place} to Anthropic's models: {what}"), Some("messages"))
     };
     if let Json::Text(text) = part {
         return Ok(text_block(text));
@@ -45,12 +45,12 @@ fn block(part: &Json, place: &str) -> Result<Option<Json>, Fault> {
     })
 }
 
-fn image(part: &Json, place: &str) -> Result<Json, Fault> {
+fn image(part: &Json, place: &str) -> Result<Json, Error> {
     let url = part.at_path("image_url.url");
     let Some(url) = url.as_str().or(part.get("image_url").as_ref().and_then(Json::as_str)).map(str::to_owned)
     else {
         let message = format!("missing {place}.image_url.url; send a data: URL or a web address");
-        return Err(Fault::invalid(message, Some("messages")));
+        return Err(Error::invalid(message, Some("messages")));
     };
     let source = match DataUrl::read(&url) {
         Some(data) => base64_source(&data.kind, data.base64(place)?.into()),
@@ -60,9 +60,9 @@ fn image(part: &Json, place: &str) -> Result<Json, Fault> {
     Ok(with_others(fields, others(part, &["type", "image_url"])))
 }
 
-fn document(part: &Json, place: &str) -> Result<Json, Fault> {
+fn document(part: &Json, place: &str) -> Result<Json, Error> {
     let file = part.field("file");
-    let wrong = |what: String| Fault::invalid(format!("invalid {place}.file: {what}"), Some("messages"));
+    let wrong = |what: String| Error::invalid(format!("invalid {place}.file: {what}"), Some("messages"));
     let source = match (file.text("file_data"), file.given("file_id")) {
         (Some(url), _) => {
             let data = DataUrl::read(&url);
@@ -146,21 +146,21 @@ impl<'a> DataUrl<'a> {
         Some(Self { kind, is_base64: words.any(|word| word.trim().eq_ignore_ascii_case("base64")), data })
     }
 
-    fn base64(&self, place: &str) -> Result<String, Fault> {
+    fn base64(&self, place: &str) -> Result<String, Error> {
         if self.is_base64 { Ok(self.data.to_owned()) } else { Ok(STANDARD.encode(self.bytes(place)?)) }
     }
 
-    fn text(&self, place: &str) -> Result<String, Fault> {
+    fn text(&self, place: &str) -> Result<String, Error> {
         String::from_utf8(self.bytes(place)?)
-            .map_err(|_| Fault::invalid(format!("invalid {place}: expected text in UTF-8"), Some("messages")))
+            .map_err(|_| Error::invalid(format!("invalid {place}: expected text in UTF-8"), Some("messages")))
     }
 
-    fn bytes(&self, place: &str) -> Result<Vec<u8>, Fault> {
+    fn bytes(&self, place: &str) -> Result<Vec<u8>, Error> {
         if !self.is_base64 {
             return Ok(percent_encoding::percent_decode_str(self.data).collect());
         }
         STANDARD.decode(self.data).map_err(|error| {
-            Fault::invalid(format!("invalid {place}: expected base64: {error}"), Some("messages"))
+            Error::invalid(format!("invalid {place}: expected base64: {error}"), Some("messages"))
         })
     }
 }

@@ -3,7 +3,7 @@
 use super::part::{ONLY_ANTHROPIC, others};
 use super::{answer, cite, part, tools};
 use crate::chat::response;
-use crate::fault::Fault;
+use crate::error::Error;
 use valvehouse_json::{Json, Object};
 
 /// Fields that are copied unchanged: they mean the same in both formats or belong to the host.
@@ -40,7 +40,7 @@ const TRANSLATED: [&str; 8] = [
 ///
 /// # Errors
 /// Returns a request fault that names the field if a required field is missing or has the wrong type.
-pub fn read(request: &Json, beta: Option<&str>) -> Result<Json, Fault> {
+pub fn read(request: &Json, beta: Option<&str>) -> Result<Json, Error> {
     check(request)?;
     let body = Json::object();
     // The object is new, and its values are new or copied, so the write cannot fail.
@@ -80,12 +80,12 @@ pub fn read(request: &Json, beta: Option<&str>) -> Result<Json, Fault> {
     Ok(body)
 }
 
-fn check(request: &Json) -> Result<(), Fault> {
+fn check(request: &Json) -> Result<(), Error> {
     let wrong = |field: &'static str, what: &str| {
-        Err(Fault::invalid(format!("invalid {field}: {what}"), Some(field)))
+        Err(Error::invalid(format!("invalid {field}: {what}"), Some(field)))
     };
     if request.as_object().is_none() {
-        return Err(Fault::invalid("invalid request body: expected a JSON object", None));
+        return Err(Error::invalid("invalid request body: expected a JSON object", None));
     }
     if request.text("model").is_none_or(|model| model.is_empty()) {
         return wrong("model", "expected the name of a model");
@@ -137,7 +137,7 @@ fn wishes(request: &Json, body: &Json, beta: Option<&str>) -> Json {
     rest
 }
 
-fn messages(request: &Json) -> Result<Vec<Json>, Fault> {
+fn messages(request: &Json) -> Result<Vec<Json>, Error> {
     let mut out = Vec::new();
     if let Some(system) = request.given("system").filter(|system| !system.is_empty()) {
         out.push(message("system", content(&system)));
@@ -146,7 +146,7 @@ fn messages(request: &Json) -> Result<Vec<Json>, Fault> {
         let given = said.field("content");
         if !matches!(given, Json::Text(_) | Json::Array(_)) {
             let what = format!("invalid messages[{at}].content: expected a text or a list of blocks");
-            return Err(Fault::invalid(what, Some("messages")));
+            return Err(Error::invalid(what, Some("messages")));
         }
         match said.text("role").as_deref() {
             Some("user") => out.extend(user(&given)),
@@ -154,7 +154,7 @@ fn messages(request: &Json) -> Result<Vec<Json>, Fault> {
             Some("system") => out.push(message("system", content(&given))),
             _ => {
                 let what = format!("invalid messages[{at}].role: expected user, assistant or system");
-                return Err(Fault::invalid(what, Some("messages")));
+                return Err(Error::invalid(what, Some("messages")));
             }
         }
     }

@@ -1,11 +1,11 @@
 //! Conversion of tools and `tool_choice` between the Anthropic and the OpenAI format.
 
 use super::part::{others, with_others};
-use crate::fault::Fault;
+use crate::error::Error;
 use valvehouse_json::Json;
 
 /// Converts a tool to Anthropic's format. Tools that Anthropic runs itself are copied.
-pub(super) fn tool(tool: &Json, at: usize) -> Result<Json, Fault> {
+pub(super) fn tool(tool: &Json, at: usize) -> Result<Json, Error> {
     let function = match &*tool.text_or_empty("type") {
         "function" => tool.get("function").filter(|function| function.as_object().is_some()),
         "custom" if tool.get("input_schema").is_none() => {
@@ -13,12 +13,12 @@ pub(super) fn tool(tool: &Json, at: usize) -> Result<Json, Fault> {
                 "cannot send tools[{at}] to Anthropic's models: it takes free-form text (type custom); make it a \
                  function with parameters"
             );
-            return Err(Fault::invalid(message, Some("tools")));
+            return Err(Error::invalid(message, Some("tools")));
         }
         _ => return Ok(tool.copy()),
     };
     let Some(function) = function else {
-        return Err(Fault::invalid(format!("missing tools[{at}].function; send an object"), Some("tools")));
+        return Err(Error::invalid(format!("missing tools[{at}].function; send an object"), Some("tools")));
     };
     let no_parameters = || Json::from([("type", "object".into()), ("properties", Json::object())]);
     let schema = function.given("parameters").filter(|schema| !schema.is_empty());
@@ -48,7 +48,7 @@ pub(super) fn function(tool: &Json) -> Json {
 }
 
 /// Converts `tool_choice` to Anthropic's format; `None` if it is missing or there are no tools.
-pub(super) fn choice(body: &Json) -> Result<Option<Json>, Fault> {
+pub(super) fn choice(body: &Json) -> Result<Option<Json>, Error> {
     if body.get("tools").is_none_or(|tools| tools.is_empty()) {
         return Ok(None);
     }
@@ -80,9 +80,9 @@ pub(super) fn choice(body: &Json) -> Result<Option<Json>, Fault> {
     Ok(choice)
 }
 
-fn no_choice(given: &str) -> Fault {
+fn no_choice(given: &str) -> Error {
     let message = format!("invalid tool_choice: expected auto, none, required or one function, got {given}");
-    Fault::invalid(message, Some("tool_choice"))
+    Error::invalid(message, Some("tool_choice"))
 }
 
 /// Converts `tool_choice` to OpenAI's format. The second value is `parallel_tool_calls`, if specified.

@@ -1,7 +1,7 @@
 //! Validation of chat requests, and access to the fields that the host reads.
 
 use super::message;
-use crate::fault::Fault;
+use crate::error::Error;
 use compact_str::CompactString;
 use valvehouse_json::Json;
 
@@ -18,7 +18,7 @@ impl ChatRequest {
     ///
     /// # Errors
     /// Returns a request fault that names the invalid field by its path, such as `messages[3].role`.
-    pub fn new(body: Json) -> Result<Self, Fault> {
+    pub fn new(body: Json) -> Result<Self, Error> {
         check(&body)?;
         Ok(Self(body))
     }
@@ -61,14 +61,14 @@ impl ChatRequest {
 /// Checks the fields that the host relies on; the provider validates the others.
 ///
 /// An error names the field by its path: `messages[3].role`.
-fn check(body: &Json) -> Result<(), Fault> {
+fn check(body: &Json) -> Result<(), Error> {
     check_all_but_messages(body)?;
     let messages = body.field("messages");
     let Json::Array(list) = &messages else {
         return Err(wrong("messages", "an array of messages", &messages, Some("messages")));
     };
     if list.is_empty() {
-        return Err(Fault::invalid(
+        return Err(Error::invalid(
             "invalid messages: expected at least one message, got an empty array",
             Some("messages"),
         ));
@@ -77,13 +77,13 @@ fn check(body: &Json) -> Result<(), Fault> {
 }
 
 /// Checks a changed body. The messages are skipped if they are unchanged since the last check.
-pub(crate) fn check_again(body: &Json, messages: &Json) -> Result<(), Fault> {
+pub(crate) fn check_again(body: &Json, messages: &Json) -> Result<(), Error> {
     let is_as_before =
         body.get("messages").is_some_and(|own| own.is_same(messages)) && !messages.is_changed();
     if is_as_before { check_all_but_messages(body) } else { check(body) }
 }
 
-fn check_all_but_messages(body: &Json) -> Result<(), Fault> {
+fn check_all_but_messages(body: &Json) -> Result<(), Error> {
     if body.as_object().is_none() {
         return Err(wrong("request body", "a JSON object", body, None));
     }
@@ -97,7 +97,7 @@ fn check_all_but_messages(body: &Json) -> Result<(), Fault> {
     }
 }
 
-fn check_message(index: usize, message: &Json) -> Result<(), Fault> {
+fn check_message(index: usize, message: &Json) -> Result<(), Error> {
     let Json::Object(fields) = message else {
         return Err(wrong(
             &format!("messages[{index}]"),
@@ -113,9 +113,9 @@ fn check_message(index: usize, message: &Json) -> Result<(), Fault> {
     Err(wrong(&format!("messages[{index}].role"), "a string such as \"user\"", &role, Some("messages")))
 }
 
-fn wrong(path: &str, expected: &str, found: &Json, param: Option<&'static str>) -> Fault {
+fn wrong(path: &str, expected: &str, found: &Json, param: Option<&'static str>) -> Error {
     let found = match found {
-        Json::Null => return Fault::invalid(format!("missing {path}: expected {expected}"), param),
+        Json::Null => return Error::invalid(format!("missing {path}: expected {expected}"), param),
         Json::Text(text) if text.is_empty() => "an empty string",
         Json::Text(_) => "a string",
         Json::Bool(_) => "a boolean",
@@ -123,7 +123,7 @@ fn wrong(path: &str, expected: &str, found: &Json, param: Option<&'static str>) 
         Json::Array(_) => "an array",
         Json::Object(_) => "an object",
     };
-    Fault::invalid(format!("invalid {path}: expected {expected}, got {found}"), param)
+    Error::invalid(format!("invalid {path}: expected {expected}, got {found}"), param)
 }
 
 /// Returns `true` if the client requests a streamed answer.

@@ -1,6 +1,6 @@
 //! Writes of a turn that must be on disk before its answer ends.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub trait Durable: Send + Sync {
     ///
     /// # Errors
     /// Returns an error if the writes fail; they are retried later.
-    fn flush(&self, up_to: u64) -> BoxFuture<'_, Result<(), Fault>>;
+    fn flush(&self, up_to: u64) -> BoxFuture<'_, Result<(), Error>>;
 }
 
 /// The last write that a turn has to wait for.
@@ -22,7 +22,7 @@ impl PendingFlush {
         *self.0.lock() = Some((target, write));
     }
 
-    pub(super) async fn flush(&self) -> Result<(), Fault> {
+    pub(super) async fn flush(&self) -> Result<(), Error> {
         // The lock is released before the wait.
         let waiting = self.0.lock().take();
         match waiting {

@@ -105,8 +105,8 @@ impl From<Unwritable> for UnsentEvent {
 
 type Listener = Box<dyn Fn(&EmittedEvent) + Send + Sync>;
 
-/// The events of one turn. Kept in order for a door that delivers them at the end, handed on at
-/// once to a listener for a door that streams.
+/// The events of one turn. Kept in order for an endpoint that delivers them at the end, handed on at
+/// once to a listener for an endpoint that streams.
 #[derive(Clone, Default)]
 pub struct Events(Arc<Inner>);
 
@@ -240,7 +240,7 @@ impl std::fmt::Debug for Events {
     }
 }
 
-/// Open questions of all turns, by id, so that a door can hand an answer in. A clone is the same board.
+/// Open questions of all turns, by id, so that an endpoint can hand an answer in. A clone is the same board.
 #[derive(Clone, Default)]
 pub struct Questions {
     board: Arc<Board>,

@@ -9,7 +9,7 @@ use super::nested::{NestedCall, Runner, TooManyCalls, Within, recorded_by};
 use super::observer::{Notice, Observer};
 use super::pause::Pauses;
 use super::variables::Context;
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::trace::Trace;
 use parking_lot::Mutex;
 use std::any::{Any, TypeId};
@@ -532,7 +532,7 @@ impl Turn {
     ///
     /// # Errors
     /// Returns an error if the writes fail.
-    pub async fn flush(&self) -> Result<(), Fault> {
+    pub async fn flush(&self) -> Result<(), Error> {
         self.0.shared.pending_flush.flush().await
     }
 
@@ -540,7 +540,7 @@ impl Turn {
     ///
     /// # Errors
     /// Returns the error of the turn or, without one, that of the writes.
-    pub async fn flushed<T>(&self, result: Result<T, Fault>) -> Result<T, Fault> {
+    pub async fn flushed<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         match (self.flush().await, result) {
             (Err(fault), Ok(_)) => Err(fault),
             (Err(fault), Err(first)) => {

@@ -1,12 +1,12 @@
 //! A chain of filters: each filter receives the value that the previous one returned.
 
-use super::definition::{Filter, OnBreak, Verdict};
+use super::definition::{FailurePolicy, Filter, Verdict};
 use super::hook::FilterContext;
 use super::hook::{Hook, Hooks};
-use crate::breaker::Admission;
+use crate::breaker::BreakerState;
 use crate::context::{FinishedChat, Turn};
-use crate::fault::{Breakage, Fault, Refusal};
-use crate::lanes::{self, LaneError, Pace, STUCK};
+use crate::error::{Error, PluginError, Rejection};
+use crate::executor::{self, ExecutorError, STUCK, Workload};
 use crate::trace::{End, PromptCacheWatch, What};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -104,12 +104,12 @@ impl Chain {
     ///
     /// # Errors
     /// Returns the fault of a filter that refused or failed.
-    pub async fn run(&self, hook: Hook, value: Json, turn: &Turn) -> Result<ChainOutcome, Fault> {
+    pub async fn run(&self, hook: Hook, value: Json, turn: &Turn) -> Result<ChainOutcome, Error> {
         self.run_those(hook, value, turn, |_| true).await
     }
 
     /// Runs `post_invocation` after a failed tool call, for the filters that handle failures.
-    pub(crate) async fn run_after_failure(&self, value: Json, turn: &Turn) -> Result<ChainOutcome, Fault> {
+    pub(crate) async fn run_after_failure(&self, value: Json, turn: &Turn) -> Result<ChainOutcome, Error> {
         self.run_those(Hook::PostInvocation, value, turn, |filter| filter.sees_failures).await
     }
 
@@ -129,7 +129,7 @@ impl Chain {
         value: Json,
         turn: &Turn,
         those: impl Fn(&Filter) -> bool,
-    ) -> Result<ChainOutcome, Fault> {
+    ) -> Result<ChainOutcome, Error> {
         if self.0.by_size.contains(hook) {
             note_size(hook, &value, turn);
         }
@@ -177,7 +177,7 @@ pub async fn step(
     value: Json,
     turn: &Turn,
     end: &mut Option<End>,
-) -> Result<ChainOutcome, Fault> {
+) -> Result<ChainOutcome, Error> {
     let Some(trace) = turn.trace() else { return decide(filter, hook, value, turn).await.outcome };
     let step = trace.begin_after(end.take(), What::Hook(&filter.name, hook.name()), &value);
     let TraceOutcome { word, cause, outcome } = told(filter, hook, value, turn).await;
@@ -196,7 +196,7 @@ pub struct TraceOutcome {
     /// The reason for a failure, if any.
     pub cause: Option<String>,
     /// The outcome, or the fault that ends the turn.
-    pub outcome: Result<ChainOutcome, Fault>,
+    pub outcome: Result<ChainOutcome, Error>,
 }
 
 /// Runs one filter and describes its outcome.
@@ -206,23 +206,23 @@ pub async fn told(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Trac
         (Some((word, cause)), _) => (word, Some(cause)),
         (None, Ok(ChainOutcome::Done(_))) => ("continue", None),
         (None, Ok(ChainOutcome::Skipped(_))) => ("skip", None),
-        (None, Err(Fault::Refused(refusal))) => ("refused", Some(refusal.message.clone())),
-        (None, Err(Fault::Broken(breakage))) => ("broke", Some(breakage.cause.clone())),
-        (None, Err(Fault::Paused)) => ("paused", None),
-        (None, Err(_)) => ("broke", None),
+        (None, Err(Error::Refused(refusal))) => ("refused", Some(refusal.message.clone())),
+        (None, Err(Error::Broken(failure))) => ("failed", Some(failure.cause.clone())),
+        (None, Err(Error::Paused)) => ("paused", None),
+        (None, Err(_)) => ("failed", None),
     };
     TraceOutcome { word, cause, outcome }
 }
 
 /// The outcome of one filter.
 struct Decision {
-    outcome: Result<ChainOutcome, Fault>,
+    outcome: Result<ChainOutcome, Error>,
     /// The name and the reason if the filter was skipped.
     passed_over: Option<(&'static str, String)>,
 }
 
-impl From<Result<ChainOutcome, Fault>> for Decision {
-    fn from(outcome: Result<ChainOutcome, Fault>) -> Self {
+impl From<Result<ChainOutcome, Error>> for Decision {
+    fn from(outcome: Result<ChainOutcome, Error>) -> Self {
         Self { outcome, passed_over: None }
     }
 }
@@ -230,81 +230,86 @@ impl From<Result<ChainOutcome, Fault>> for Decision {
 impl Decision {
     /// Creates the outcome of a failure that the policy ignores.
     fn forgiven(outcome: ChainOutcome, cause: String) -> Self {
-        Self { outcome: Ok(outcome), passed_over: Some(("forgiven", cause)) }
+        Self { outcome: Ok(outcome), passed_over: Some(("ignored", cause)) }
     }
 }
 
 /// Runs one filter and applies its failure policy.
 async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decision {
-    let admission = filter.breaker.as_ref().map_or(Admission::Usual, |breaker| breaker.admit());
-    if let (Some(breaker), Admission::Rests(rest)) = (&filter.breaker, admission) {
-        return resting(filter, hook, value, breaker.refusal(rest), turn);
+    let admission = filter.breaker.as_ref().map_or(BreakerState::Closed, |breaker| breaker.admit());
+    if let (Some(breaker), BreakerState::Open(rest)) = (&filter.breaker, admission) {
+        return skipped(filter, hook, value, breaker.rejection(rest), turn);
     }
     // A copy is needed only for a filter whose failures are ignored.
-    let before = (filter.on_break == OnBreak::Continue).then(|| Before::of(hook, &value));
+    let before = (filter.failure_policy == FailurePolicy::FailOpen).then(|| Before::of(hook, &value));
     let ctx = FilterContext { value, turn: turn.clone() };
-    let verdict = match filter.run.pace(hook, &ctx) {
+    let verdict = match filter.run.workload(hook, &ctx) {
         None => call(filter, hook, ctx),
         // The box keeps the future of all other calls small.
-        Some(pace) => Box::pin(apart(filter.clone(), hook, ctx, pace)).await,
+        Some(workload) => Box::pin(apart(filter.clone(), hook, ctx, workload)).await,
     };
     settled(filter, hook, verdict, before, admission, turn)
 }
 
 /// Runs a hook that may wait or compute for long on a separate stack.
-async fn apart(filter: Filter, hook: Hook, ctx: FilterContext, pace: Pace) -> Result<Verdict, Breakage> {
+async fn apart(
+    filter: Filter,
+    hook: Hook,
+    ctx: FilterContext,
+    workload: Workload,
+) -> Result<Verdict, PluginError> {
     let breaker = filter.breaker.clone();
     let owner = filter.name.clone();
-    let called = lanes::run_for(&owner, pace, move || call(&filter, hook, ctx)).await;
-    if let (Err(LaneError::Stuck), Some(breaker)) = (&called, breaker) {
+    let called = executor::run_for(&owner, workload, move || call(&filter, hook, ctx)).await;
+    if let (Err(ExecutorError::Stuck), Some(breaker)) = (&called, breaker) {
         breaker.trip(STUCK);
     }
-    called.unwrap_or_else(|error| Err(Breakage::new(error.to_string())))
+    called.unwrap_or_else(|error| Err(PluginError::new(error.to_string())))
 }
 
 /// Applies the failure policy to the result of a hook.
 fn settled(
     filter: &Filter,
     hook: Hook,
-    verdict: Result<Verdict, Breakage>,
+    verdict: Result<Verdict, PluginError>,
     before: Option<Before>,
-    admission: Admission,
+    admission: BreakerState,
     turn: &Turn,
 ) -> Decision {
     if turn.is_paused() {
         // The result is discarded: the step runs again once the question is answered.
-        return Err(Fault::Paused).into();
+        return Err(Error::Paused).into();
     }
     let verdict = verdict.and_then(|verdict| match wrong_events(hook, &verdict) {
-        Some(wrong) => Err(Breakage::new(wrong)),
+        Some(wrong) => Err(PluginError::new(wrong)),
         None => Ok(verdict),
     });
     if let Some(breaker) = &filter.breaker {
         match &verdict {
-            Ok(_) => breaker.went_well(admission),
+            Ok(_) => breaker.record_success(admission),
             // A call that was canceled with its turn is not a failure of the filter.
             Err(_) if turn.is_over() => {}
-            Err(breakage) => breaker.broke(&breakage.cause),
+            Err(failure) => breaker.record_failure(&failure.cause),
         }
     }
     match (verdict, before) {
         (Ok(Verdict::Continue(ctx)), _) => Ok(ChainOutcome::Done(ctx.value)).into(),
-        (Ok(Verdict::Skip(value)), _) => Ok(ChainOutcome::Skipped(value)).into(),
-        (Ok(Verdict::Error(refusal)), Some(before)) if !hook.is_before() => {
-            tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error forgiven");
+        (Ok(Verdict::Respond(value)), _) => Ok(ChainOutcome::Skipped(value)).into(),
+        (Ok(Verdict::Reject(refusal)), Some(before)) if !hook.is_before() => {
+            tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error ignored");
             Decision::forgiven(without(filter, hook, before.again(), turn), refusal.message)
         }
-        (Ok(Verdict::Error(refusal)), _) => {
-            Err(Fault::Refused(Refusal { plugin: filter.name().into(), ..refusal })).into()
+        (Ok(Verdict::Reject(refusal)), _) => {
+            Err(Error::Refused(Rejection { plugin: filter.name().into(), ..refusal })).into()
         }
-        (Err(breakage), before) => {
-            let breakage = Breakage { plugin: filter.name().into(), hook: hook.name().into(), ..breakage };
-            tracing::error!(plugin = breakage.plugin, %hook, "{}", breakage.cause);
+        (Err(failure), before) => {
+            let failure = PluginError { plugin: filter.name().into(), hook: hook.name().into(), ..failure };
+            tracing::error!(plugin = failure.plugin, %hook, "{}", failure.cause);
             match before {
                 Some(before) => {
-                    Decision::forgiven(without(filter, hook, before.again(), turn), breakage.cause)
+                    Decision::forgiven(without(filter, hook, before.again(), turn), failure.cause)
                 }
-                None => Err(Fault::Broken(breakage)).into(),
+                None => Err(Error::Broken(failure)).into(),
             }
         }
     }
@@ -314,8 +319,8 @@ fn settled(
 pub fn wrong_events(hook: Hook, verdict: &Verdict) -> Option<String> {
     let given = match verdict {
         Verdict::Continue(ctx) => &ctx.value,
-        Verdict::Skip(value) => value,
-        Verdict::Error(_) => return None,
+        Verdict::Respond(value) => value,
+        Verdict::Reject(_) => return None,
     };
     let is_event = |one: &Json| matches!(one, Json::Object(_) | Json::Text(_));
     match (hook, given) {
@@ -357,13 +362,13 @@ fn article(value: &Json) -> String {
 
 /// Returns the decision for a filter with an open circuit breaker: it is skipped if its failures are ignored;
 /// otherwise, the request is refused.
-fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Turn) -> Decision {
-    filter.run.rests(hook);
-    let passed_over = Some(("rests", instead.message.clone()));
-    let outcome = match filter.on_break {
-        OnBreak::Continue => Ok(without(filter, hook, value, turn)),
-        OnBreak::Abort => {
-            Err(Fault::Refused(Refusal { fatal: true, plugin: filter.name().into(), ..instead }))
+fn skipped(filter: &Filter, hook: Hook, value: Json, instead: Rejection, turn: &Turn) -> Decision {
+    filter.run.record_skipped(hook);
+    let passed_over = Some(("breaker_open", instead.message.clone()));
+    let outcome = match filter.failure_policy {
+        FailurePolicy::FailOpen => Ok(without(filter, hook, value, turn)),
+        FailurePolicy::FailClosed => {
+            Err(Error::Refused(Rejection { fatal: true, plugin: filter.name().into(), ..instead }))
         }
     };
     Decision { outcome, passed_over }
@@ -406,13 +411,13 @@ impl Before {
 }
 
 /// Calls a filter. A panic in a closure or host function ends only this call.
-fn call(filter: &Filter, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+fn call(filter: &Filter, hook: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
     std::panic::catch_unwind(AssertUnwindSafe(|| filter.run.run(hook, ctx))).unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<&str>()
             .map(|text| (*text).to_owned())
             .or_else(|| panic.downcast_ref::<String>().cloned())
             .unwrap_or_default();
-        Err(Breakage::new(format!("panicked: {text}")))
+        Err(PluginError::new(format!("panicked: {text}")))
     })
 }

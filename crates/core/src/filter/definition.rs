@@ -4,9 +4,9 @@ use super::hook::FilterContext;
 use super::hook::{Hook, Hooks};
 use crate::breaker::Breaker;
 use crate::context::{FinishedChat, Turn};
-use crate::fault::{BoxError, Breakage, Refusal, with_sources};
-use crate::figures::{PromptCacheCount, PromptCacheTally};
-use crate::lanes::{self, Pace, WaitEnd};
+use crate::error::{BoxError, PluginError, Rejection, with_sources};
+use crate::executor::{self, WaitEnd, Workload};
+use crate::metrics::{PromptCacheCount, PromptCacheCounter};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
@@ -16,19 +16,19 @@ pub enum Verdict {
     /// Passes this value to the next filter.
     Continue(FilterContext),
     /// Ends the chain with this value: as the answer, the tool result or the final value of the hook.
-    Skip(Json),
+    Respond(Json),
     /// Ends the chain with an error.
-    Error(Refusal),
+    Reject(Rejection),
 }
 
 /// The policy for failures of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnBreak {
+pub enum FailurePolicy {
     /// The request fails.
     #[default]
-    Abort,
+    FailClosed,
     /// The filter is skipped: the value stays as it was before the hook.
-    Continue,
+    FailOpen,
 }
 
 /// The implementation of a filter's hooks.
@@ -36,18 +36,18 @@ pub trait HookRunner: Send + Sync {
     /// Runs one hook.
     ///
     /// # Errors
-    /// Returns a breakage if the hook fails. A decision to reject is a [`Verdict`].
-    fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage>;
+    /// Returns a plugin error if the hook fails. A decision to reject is a [`Verdict`].
+    fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, PluginError>;
 
     /// Returns the executor of this hook: `Some` for a hook that may wait (for a person or the network) or
     /// compute for long, which runs on a separate stack.
-    fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
+    fn workload(&self, hook: Hook, ctx: &FilterContext) -> Option<Workload> {
         let _ = (hook, ctx);
         None
     }
 
     /// Records that the hook was skipped because its circuit breaker is open.
-    fn rests(&self, hook: Hook) {
+    fn record_skipped(&self, hook: Hook) {
         let _ = hook;
     }
 
@@ -98,12 +98,12 @@ pub struct Filter {
     pub(super) hooks: Hooks,
     /// The hooks whose executor depends on the size of the turn.
     pub(super) by_size: Hooks,
-    pub(super) on_break: OnBreak,
+    pub(super) failure_policy: FailurePolicy,
     pub(super) sees_failures: bool,
     /// Set if the filter schedules work for the time after the answer.
     pub(super) leaves: bool,
     pub(super) breaker: Option<Arc<Breaker>>,
-    pub(super) prompt_cache: Arc<PromptCacheTally>,
+    pub(super) prompt_cache: Arc<PromptCacheCounter>,
     pub(super) run: Arc<dyn HookRunner>,
 }
 
@@ -116,7 +116,7 @@ impl Filter {
             is_last: false,
             hooks,
             by_size: Hooks::default(),
-            on_break: OnBreak::Abort,
+            failure_policy: FailurePolicy::FailClosed,
             sees_failures: false,
             leaves: false,
             breaker: None,
@@ -196,8 +196,8 @@ impl Filter {
 
     /// Sets the policy for failures.
     #[must_use]
-    pub fn on_break(mut self, on_break: OnBreak) -> Self {
-        self.on_break = on_break;
+    pub fn failure_policy(mut self, failure_policy: FailurePolicy) -> Self {
+        self.failure_policy = failure_policy;
         self
     }
 
@@ -215,7 +215,7 @@ impl Filter {
         self
     }
 
-    /// Attaches a circuit breaker: after repeated failures the filter is skipped or, with [`OnBreak::Abort`],
+    /// Attaches a circuit breaker: after repeated failures the filter is skipped or, with [`FailurePolicy::FailClosed`],
     /// rejects at once until the cool-down ends.
     #[must_use]
     pub fn breaker(mut self, breaker: Arc<Breaker>) -> Self {
@@ -223,10 +223,10 @@ impl Filter {
         self
     }
 
-    /// Counts the requests in which the filter preserves the provider's prompt cache in this tally.
+    /// Counts the requests in which the filter preserves the provider's prompt cache in this call_metrics.
     #[must_use]
-    pub fn counting_prompt_cache(mut self, tally: Arc<PromptCacheTally>) -> Self {
-        self.prompt_cache = tally;
+    pub fn counting_prompt_cache(mut self, call_metrics: Arc<PromptCacheCounter>) -> Self {
+        self.prompt_cache = call_metrics;
         self
     }
 
@@ -275,13 +275,13 @@ impl std::fmt::Debug for Filter {
 }
 
 /// A closure that implements a hook.
-pub trait HookClosure: Fn(FilterContext) -> Result<Verdict, Breakage> + Send + Sync + 'static {}
-impl<F: Fn(FilterContext) -> Result<Verdict, Breakage> + Send + Sync + 'static> HookClosure for F {}
+pub trait HookClosure: Fn(FilterContext) -> Result<Verdict, PluginError> + Send + Sync + 'static {}
+impl<F: Fn(FilterContext) -> Result<Verdict, PluginError> + Send + Sync + 'static> HookClosure for F {}
 
 struct Closure<F>(F);
 
 impl<F: HookClosure> HookRunner for Closure<F> {
-    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
         (self.0)(ctx)
     }
 }
@@ -293,17 +293,17 @@ where
     F: Fn(FilterContext) -> A + Send + Sync,
     A: Future<Output = Result<Verdict, BoxError>> + Send + 'static,
 {
-    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
-        match lanes::wait((self.0)(ctx), |aside| aside()) {
-            Ok(verdict) => verdict.map_err(|error| Breakage::new(with_sources(&*error))),
-            Err(WaitEnd::Over) => Err(Breakage::new("the turn ended while the filter was waiting")),
+    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
+        match executor::wait((self.0)(ctx), |aside| aside()) {
+            Ok(verdict) => verdict.map_err(|error| PluginError::new(with_sources(&*error))),
+            Err(WaitEnd::Over) => Err(PluginError::new("the turn ended while the filter was waiting")),
             Err(WaitEnd::Elsewhere) => {
-                Err(Breakage::new("cannot run an async filter on a thread that must not wait"))
+                Err(PluginError::new("cannot run an async filter on a thread that must not wait"))
             }
         }
     }
 
-    fn pace(&self, _: Hook, _: &FilterContext) -> Option<Pace> {
-        Some(Pace::Waits)
+    fn workload(&self, _: Hook, _: &FilterContext) -> Option<Workload> {
+        Some(Workload::Blocking)
     }
 }

@@ -66,7 +66,7 @@ impl Hook {
     }
 
     /// Returns the hook of a name, `None` for an unknown name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|hook| hook.name() == name)
     }
 

@@ -5,10 +5,10 @@
 //! kernel does not distinguish them.
 //!
 //! ```
-//! use valvehouse_core::filter::{Filter, Verdict::{Continue, Error}};
+//! use valvehouse_core::filter::{Filter, Verdict::{Continue, Reject}};
 //! let auth = Filter::pre_invocation("auth", |ctx| match ctx.context().get("permissions") {
 //!     Some(_) => Ok(Continue(ctx)),
-//!     None => Ok(Error("unauthorized".into())),
+//!     None => Ok(Reject("unauthorized".into())),
 //! })
 //! .priority(10.0);
 //! ```
@@ -19,5 +19,5 @@ mod hook;
 
 pub use chain::{Chain, ChainOutcome, TraceOutcome, step, told, wrong_events};
 pub(crate) use definition::broken_stream;
-pub use definition::{Filter, HookClosure, HookRunner, OnBreak, Verdict, is_broken_stream};
+pub use definition::{FailurePolicy, Filter, HookClosure, HookRunner, Verdict, is_broken_stream};
 pub use hook::{FilterContext, FilterType, Hook, Hooks};

@@ -6,7 +6,7 @@ use super::options::RunOptions;
 use super::turn_stream::{TurnAnswer, TurnStream};
 use crate::chat::ChatRequest;
 use crate::context::{Context, Events, Turn, TurnFacts};
-use crate::fault::Fault;
+use crate::error::Error;
 use futures_util::future::BoxFuture;
 use valvehouse_json::Json;
 
@@ -37,7 +37,7 @@ impl Kernel {
     ///
     /// # Errors
     /// Returns a fault if the tool is unknown, fails, or is refused by a filter.
-    pub async fn invoke(&self, name: &str, args: Json, context: &Context) -> Result<InvokeOutput, Fault> {
+    pub async fn invoke(&self, name: &str, args: Json, context: &Context) -> Result<InvokeOutput, Error> {
         let turn = Turn::new(TurnFacts::default(), context.fork(), Events::default());
         self.invoke_in(name, args, &turn).await
     }
@@ -46,7 +46,7 @@ impl Kernel {
     ///
     /// # Errors
     /// Returns a fault if the tool is unknown, fails, or is refused by a filter.
-    pub async fn invoke_in(&self, name: &str, args: Json, turn: &Turn) -> Result<InvokeOutput, Fault> {
+    pub async fn invoke_in(&self, name: &str, args: Json, turn: &Turn) -> Result<InvokeOutput, Error> {
         self.invoke_boxed(name, args, turn).await
     }
 
@@ -56,7 +56,7 @@ impl Kernel {
         name: &'a str,
         args: Json,
         turn: &'a Turn,
-    ) -> BoxFuture<'a, Result<InvokeOutput, Fault>> {
+    ) -> BoxFuture<'a, Result<InvokeOutput, Error>> {
         Box::pin(async move {
             self.runs(turn);
             let work = async {
@@ -75,7 +75,7 @@ impl Kernel {
     ///
     /// # Errors
     /// Returns the fault of the turn.
-    pub async fn invoke_chat(&self, messages: Vec<Json>, options: ChatOptions) -> Result<TurnAnswer, Fault> {
+    pub async fn invoke_chat(&self, messages: Vec<Json>, options: ChatOptions) -> Result<TurnAnswer, Error> {
         self.chat(messages, options, RunOptions::leaving_tool_calls)?.answer().await
     }
 
@@ -87,7 +87,7 @@ impl Kernel {
         &self,
         messages: Vec<Json>,
         options: ChatOptions,
-    ) -> Result<TurnAnswer, Fault> {
+    ) -> Result<TurnAnswer, Error> {
         self.chat(messages, options, |options| options)?.answer().await
     }
 
@@ -99,7 +99,7 @@ impl Kernel {
         &self,
         messages: Vec<Json>,
         options: ChatOptions,
-    ) -> Result<TurnStream<'static>, Fault> {
+    ) -> Result<TurnStream<'static>, Error> {
         self.chat(messages, options, |options| options.streamed(true))
     }
 
@@ -108,7 +108,7 @@ impl Kernel {
         messages: Vec<Json>,
         options: ChatOptions,
         how: impl FnOnce(RunOptions<'static>) -> RunOptions<'static>,
-    ) -> Result<TurnStream<'static>, Fault> {
+    ) -> Result<TurnStream<'static>, Error> {
         let model = options.model.as_deref().or(self.settings().model.as_deref()).unwrap_or("default");
         let messages: Vec<Json> = messages.iter().map(Json::copy).collect();
         let own = options.request.iter().flat_map(Json::entries);

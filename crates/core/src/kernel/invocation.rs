@@ -5,7 +5,7 @@ use super::assembly::Kernel;
 use super::progress::{Journal, Progress};
 use crate::chat::ModelCall;
 use crate::context::{HostCall, HostResult, Notice, ToolCalled, Turn};
-use crate::fault::{Fault, Refusal, RequestFault};
+use crate::error::{Error, Rejection, RequestErrorKind};
 use crate::filter::{Chain, ChainOutcome, Hook};
 use crate::tool::{Tool, ToolError, ToolResult};
 use crate::trace::What;
@@ -13,7 +13,7 @@ use crate::words::shortened;
 use valvehouse_json::Json;
 
 /// Returns the kernel's tool of a name, or a fault that lists the tools.
-pub(super) fn find<'a>(kernel: &'a Kernel, name: &str) -> Result<&'a Tool, Fault> {
+pub(super) fn find<'a>(kernel: &'a Kernel, name: &str) -> Result<&'a Tool, Error> {
     kernel.find_tool(name).ok_or_else(|| {
         let known: Vec<&str> = kernel.toolbox().iter().map(Tool::name).collect();
         let of_module = kernel.toolbox().iter().filter(|tool| tool.spec.module.as_deref() == Some(name));
@@ -27,11 +27,11 @@ pub(super) fn find<'a>(kernel: &'a Kernel, name: &str) -> Result<&'a Tool, Fault
             None if known.is_empty() => "; there are no tools".into(),
             None => format!("; the tools are {}", known.join(", ")),
         };
-        Fault::Request {
+        Error::Request {
             message: format!("unknown tool `{name}`{hint}"),
             param: None,
             code: Some("tool_not_found"),
-            kind: RequestFault::NotFound,
+            kind: RequestErrorKind::NotFound,
         }
     })
 }
@@ -43,7 +43,7 @@ pub(super) async fn invoke(
     args: Json,
     turn: &Turn,
     starting: Option<StoredCall<'_>>,
-) -> Result<Json, Fault> {
+) -> Result<Json, Error> {
     // Filters must see the value that the tool receives: a list sent as a JSON string is converted first. A
     // filter may still correct invalid arguments.
     let args = tool.check(&args).unwrap_or(args);
@@ -60,8 +60,8 @@ pub(super) async fn invoke(
         }
         Err(fault) => {
             let reason = match &fault {
-                Fault::Paused => None,
-                Fault::Broken(breakage) => Some(format!("the plugin `{}` failed", breakage.plugin)),
+                Error::Paused => None,
+                Error::Broken(failure) => Some(format!("the plugin `{}` failed", failure.plugin)),
                 fault => Some(fault.to_string()),
             };
             if let Some(reason) = reason {
@@ -81,7 +81,7 @@ pub(super) async fn invoke(
         Err(error) => (args, Err(error)),
     };
     if turn.is_paused() {
-        return Err(Fault::Paused);
+        return Err(Error::Paused);
     }
     let end = match &result {
         Ok(result) => CallEnd::Ran(&result.value),
@@ -194,9 +194,9 @@ async fn run(tool: &Tool, args: Json, turn: &Turn) -> Result<ToolResult, ToolErr
 }
 
 /// Converts a tool's error to a refusal.
-fn refusal(tool: &Tool, error: ToolError) -> Refusal {
+fn refusal(tool: &Tool, error: ToolError) -> Rejection {
     let ToolError { message, fatal, status, .. } = error;
-    Refusal { fatal, plugin: tool.name().into(), ..Refusal::new(message).with_status(status.into()) }
+    Rejection { fatal, plugin: tool.name().into(), ..Rejection::new(message).with_status(status.into()) }
 }
 
 /// Runs the filters that handle failures; they may replace the error with a result.
@@ -204,18 +204,18 @@ async fn failed(
     chain: &Chain,
     about: Json,
     args: Json,
-    refusal: Refusal,
+    refusal: Rejection,
     turn: &Turn,
-) -> Result<Json, Fault> {
+) -> Result<Json, Error> {
     if !chain.sees_failures() {
-        return Err(Fault::Refused(refusal));
+        return Err(Error::Refused(refusal));
     }
     let error = refusal.message.as_str().into();
     let parts = [("tool", about), ("args", args), ("result", Json::Null), ("error", error)];
     match chain.run_after_failure(ctx_of(turn, parts), turn).await? {
         ChainOutcome::Skipped(value) => Ok(value),
         ChainOutcome::Done(ctx) => {
-            ctx.get("result").filter(|result| !result.is_null()).ok_or(Fault::Refused(refusal))
+            ctx.get("result").filter(|result| !result.is_null()).ok_or(Error::Refused(refusal))
         }
     }
 }
@@ -246,7 +246,7 @@ pub(super) async fn answer_call(
     progress: &Progress,
     turn: &Turn,
     journal: Option<&dyn Journal>,
-) -> Result<String, Fault> {
+) -> Result<String, Error> {
     let changed = progress.arguments.get(&call.id);
     let args = changed.clone().map_or_else(|| call.parse(), Ok);
     let called = || ToolCalled {
@@ -264,13 +264,13 @@ pub(super) async fn answer_call(
                 Err(unknown) => Err(unknown),
             }
         }
-        Err(error) => Err(Fault::Refused(Refusal::new(error.to_string()))),
+        Err(error) => Err(Error::Refused(Rejection::new(error.to_string()))),
     };
     let told = match result {
         Ok(value) => Ok(with_note(value, changed.as_ref())),
-        Err(Fault::Refused(refusal)) if !refusal.fatal => Err(refusal.message),
-        Err(Fault::Request { message, .. }) => Err(message),
-        Err(Fault::Paused) => return Err(Fault::Paused),
+        Err(Error::Refused(refusal)) if !refusal.fatal => Err(refusal.message),
+        Err(Error::Request { message, .. }) => Err(message),
+        Err(Error::Paused) => return Err(Error::Paused),
         Err(fault) => {
             turn.tell(|| Notice::ToolError { call: called(), message: fault.to_string() });
             return Err(fault);
@@ -325,10 +325,10 @@ impl Kernel {
     /// # Errors
     /// Returns a refusal if calls are nested too deep or the turn has made too many, and the faults of a
     /// model's tool call.
-    pub async fn call_for(&self, plugin: &str, tool: &Tool, args: Json, turn: &Turn) -> Result<Json, Fault> {
+    pub async fn call_for(&self, plugin: &str, tool: &Tool, args: Json, turn: &Turn) -> Result<Json, Error> {
         let turn = turn
             .calling(plugin, tool.name(), &args)
-            .map_err(|many| Fault::Refused(Refusal::new(many.to_string()).with_status(500)))?;
+            .map_err(|many| Error::Refused(Rejection::new(many.to_string()).with_status(500)))?;
         turn.within_limits(invoke(self, tool, args, &turn, None)).await
     }
 }

@@ -6,7 +6,7 @@
 //! another and replace it.
 //!
 //! ```no_run
-//! # async fn example(provider: std::sync::Arc<dyn valvehouse_core::provider::Provider>) -> Result<(), valvehouse_core::fault::Fault> {
+//! # async fn example(provider: std::sync::Arc<dyn valvehouse_core::provider::Provider>) -> Result<(), valvehouse_core::error::Error> {
 //! use valvehouse_core::filter::{Filter, Verdict::Continue};
 //! use valvehouse_core::kernel::{ChatOptions, Kernel};
 //! let kernel = Kernel::builder()

@@ -3,7 +3,7 @@
 use super::progress::Journal;
 use super::turn_stream::{TurnEnd, TurnStream};
 use crate::context::{EmittedEvents, Turn};
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::provider::Piece;
 use tokio::sync::mpsc::{self, Sender};
 
@@ -107,7 +107,7 @@ impl<'a> RunOptions<'a> {
     /// runs while the stream is polled and is canceled when the stream is dropped.
     pub fn stream<F>(mut self, work: impl FnOnce(Self) -> F) -> TurnStream<'a>
     where
-        F: Future<Output = Result<TurnEnd, Fault>> + Send + 'a,
+        F: Future<Output = Result<TurnEnd, Error>> + Send + 'a,
     {
         let mut pieces = None;
         if self.is_streamed && self.sender.is_none() {

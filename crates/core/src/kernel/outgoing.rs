@@ -7,7 +7,7 @@ use super::form::Form;
 use crate::anthropic;
 use crate::chat::response::{LAST_CALL, TEXT_BREAK, natural_finish};
 use crate::chat::{ModelCall, delta, event, message, split};
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::provider::Piece;
 use crate::tool::Toolbox;
 use compact_str::CompactString;
@@ -76,7 +76,7 @@ impl AnswerStream {
     }
 
     /// Prepares for the next model call: the end of the last answer is not the end of the stream.
-    pub(super) async fn next_round(&mut self, answer: &Json, tools: &Toolbox) -> Result<(), Fault> {
+    pub(super) async fn next_round(&mut self, answer: &Json, tools: &Toolbox) -> Result<(), Error> {
         if self.is_live() {
             self.catch_up(answer, tools).await?;
         }
@@ -116,7 +116,7 @@ impl AnswerStream {
     }
 
     /// Sends an event, or holds it back until the end.
-    pub(super) async fn send(&mut self, mut piece: Piece, tools: &Toolbox) -> Result<(), Fault> {
+    pub(super) async fn send(&mut self, mut piece: Piece, tools: &Toolbox) -> Result<(), Error> {
         if !self.is_live() {
             return Ok(());
         }
@@ -139,7 +139,7 @@ impl AnswerStream {
     }
 
     /// Holds back the end of the answer and sends the rest of the event.
-    async fn hold_back(&mut self, piece: Piece, speaks: bool) -> Result<(), Fault> {
+    async fn hold_back(&mut self, piece: Piece, speaks: bool) -> Result<(), Error> {
         if !speaks {
             self.last.push(piece);
             return Ok(());
@@ -149,7 +149,7 @@ impl AnswerStream {
         self.deliver(Piece::received(bytes::Bytes::new(), ahead, piece.name)).await
     }
 
-    async fn deliver(&mut self, piece: Piece) -> Result<(), Fault> {
+    async fn deliver(&mut self, piece: Piece) -> Result<(), Error> {
         for (index, delta) in deltas(&piece.event) {
             let text = message::text_of(&delta);
             if !text.is_empty() && std::mem::take(&mut self.sent(index).has_text) {
@@ -166,7 +166,7 @@ impl AnswerStream {
     }
 
     /// Sends the separator between the texts of two model calls.
-    async fn break_text(&self, index: i64) -> Result<(), Fault> {
+    async fn break_text(&self, index: i64) -> Result<(), Error> {
         let Some(client) = &self.client else { return Ok(()) };
         let delta = Json::from([("index", index.into()), ("content", TEXT_BREAK.into())]);
         let template = self.first.clone().unwrap_or_else(Json::object);
@@ -193,7 +193,7 @@ impl AnswerStream {
     }
 
     /// Sends the parts of an answer that the client has not received.
-    async fn catch_up(&mut self, answer: &Json, tools: &Toolbox) -> Result<(), Fault> {
+    async fn catch_up(&mut self, answer: &Json, tools: &Toolbox) -> Result<(), Error> {
         if !self.streamed {
             for (_, said) in messages(answer) {
                 anthropic::reseal(&said);
@@ -219,7 +219,7 @@ impl AnswerStream {
     }
 
     /// Sends a delta created by the host.
-    async fn add(&mut self, index: i64, key: &str, value: Json) -> Result<(), Fault> {
+    async fn add(&mut self, index: i64, key: &str, value: Json) -> Result<(), Error> {
         let delta = Json::from([("index", index.into()), (key, value)]);
         let template = self.first.clone().unwrap_or_else(Json::object);
         let mut piece = Piece::new(event::complete(&delta, &template));
@@ -228,7 +228,7 @@ impl AnswerStream {
     }
 
     /// Sends the rest: text appended by filters, withheld client tool calls, finish reasons and usage.
-    pub(super) async fn finish(mut self, answer: &Json) -> Result<(), Fault> {
+    pub(super) async fn finish(mut self, answer: &Json) -> Result<(), Error> {
         if self.client.is_none() {
             return Ok(());
         }
@@ -289,8 +289,8 @@ impl AnswerStream {
     }
 }
 
-fn gone() -> Fault {
-    Fault::Host("the client disconnected".into())
+fn gone() -> Error {
+    Error::Host("the client disconnected".into())
 }
 
 /// The state at the end of an answer.

@@ -5,7 +5,7 @@ use crate::anthropic;
 use crate::chat::history::is_role;
 use crate::chat::{ChatRequest, ModelCall, message, response};
 use crate::context::Turn;
-use crate::fault::Fault;
+use crate::error::Error;
 use futures_util::future::BoxFuture;
 use valvehouse_json::Json;
 
@@ -44,7 +44,7 @@ impl Next {
     }
 
     /// Returns the step of a name, `None` for an unknown name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|next| next.name() == name)
     }
 }
@@ -144,7 +144,7 @@ impl Progress {
         let part = |name: &str| json.get(name).map(|part| part.copy());
         let iterations = json.get("iterations")?.as_i64()?;
         Some(Self {
-            next: Next::named(&json.text("next")?)?,
+            next: Next::from_name(&json.text("next")?)?,
             body: part("body").filter(|body| body.as_object().is_some())?,
             model: part("model")?,
             said: part("said")?,
@@ -173,11 +173,11 @@ impl Progress {
     ///
     /// # Errors
     /// Returns a host fault if the messages are read-only or full.
-    pub fn say(&self, message: Json) -> Result<(), Fault> {
+    pub fn say(&self, message: Json) -> Result<(), Error> {
         for list in [&self.messages(), &self.said] {
             let Json::Array(list) = list else { continue };
             list.push(message.clone())
-                .map_err(|error| Fault::Host(format!("cannot store a message: {error}")))?;
+                .map_err(|error| Error::Host(format!("cannot store a message: {error}")))?;
         }
         Ok(())
     }
@@ -269,14 +269,14 @@ pub trait Journal: Send + Sync {
     ///
     /// # Errors
     /// Returns a fault if the state cannot be stored.
-    fn keep<'a>(&'a self, progress: &'a Progress, turn: &'a Turn) -> BoxFuture<'a, Result<(), Fault>>;
+    fn keep<'a>(&'a self, progress: &'a Progress, turn: &'a Turn) -> BoxFuture<'a, Result<(), Error>>;
 
     /// Handles a turn that pauses for a person. The stored state is that before the current step. Returns the
     /// answer for the client.
     ///
     /// # Errors
     /// Returns a fault if the pause cannot be stored.
-    fn pause<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<Json, Fault>>;
+    fn pause<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<Json, Error>>;
 
     /// Records that a tool is about to run with these arguments, after all filters.
     ///
@@ -288,5 +288,5 @@ pub trait Journal: Send + Sync {
         arguments: &'a Json,
         progress: &'a Progress,
         turn: &'a Turn,
-    ) -> BoxFuture<'a, Result<(), Fault>>;
+    ) -> BoxFuture<'a, Result<(), Error>>;
 }

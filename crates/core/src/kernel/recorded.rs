@@ -3,7 +3,7 @@
 
 use super::assembly::Kernel;
 use crate::context::{HostCall, HostResult, Pauses, Turn};
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::filter::Hook;
 use crate::provider::{Answer, Piece};
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -60,7 +60,7 @@ impl Record<'_> {
     }
 
     /// Records the rest of the answer after the pause.
-    pub(super) async fn rest(&mut self, pieces: &mut BoxStream<'static, Result<Piece, Fault>>) {
+    pub(super) async fn rest(&mut self, pieces: &mut BoxStream<'static, Result<Piece, Error>>) {
         while let Some(piece) = pieces.next().await {
             match piece {
                 Ok(piece) => self.event(&piece.event),

@@ -9,7 +9,7 @@ use super::{answer, stream};
 use crate::anthropic;
 use crate::chat::{Fold, event, message};
 use crate::context::{Notice, Turn};
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::filter::{ChainOutcome, Hook};
 use crate::provider::{Answer, ForwardRequest, PassthroughAnswer, Piece, Provider, Request, TracedCall, fit};
 use crate::tool::SchemaDialect;
@@ -35,7 +35,7 @@ pub(super) async fn model(
     turn: &Turn,
     outgoing: &mut AnswerStream,
     takes_bytes: bool,
-) -> Result<Option<PassthroughAnswer>, Fault> {
+) -> Result<Option<PassthroughAnswer>, Error> {
     let asked = match prepare(kernel, progress, turn).await? {
         PreChatOutcome::Ask(asked) => asked,
         PreChatOutcome::Answered(value) => {
@@ -65,11 +65,11 @@ async fn forward(
     asked: &Json,
     turn: &Turn,
     stream: bool,
-) -> Result<Option<PassthroughAnswer>, Fault> {
+) -> Result<Option<PassthroughAnswer>, Error> {
     let provider = provider(kernel)?;
     // The receiver of the bytes speaks the OpenAI API.
     let bytes =
-        anthropic::plain(asked).encode_as_spelt().map_err(|error| Fault::invalid(error.to_string(), None))?;
+        anthropic::plain(asked).encode_as_spelt().map_err(|error| Error::invalid(error.to_string(), None))?;
     let (model, exchange) = (asked.text_or_empty("model"), turn.exchange());
     let request = ForwardRequest { body: bytes.into(), stream, model: &model, exchange };
     let Some(forwarded) = provider.forward(request) else { return Ok(None) };
@@ -82,16 +82,16 @@ async fn forward(
 }
 
 /// Notifies the observer of a failed model call.
-fn telling<T>(result: Result<T, Fault>, turn: &Turn) -> Result<T, Fault> {
+fn telling<T>(result: Result<T, Error>, turn: &Turn) -> Result<T, Error> {
     result.inspect_err(|fault| {
-        if !matches!(fault, Fault::Paused) {
+        if !matches!(fault, Error::Paused) {
             turn.tell(|| Notice::LlmError { message: fault.to_string() });
         }
     })
 }
 
 /// Runs the pre_chat chain on a copy of the messages: its additions are sent but not stored.
-async fn prepare(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<PreChatOutcome, Fault> {
+async fn prepare(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<PreChatOutcome, Error> {
     let body = &progress.body;
     let mut messages = body.get("messages").unwrap_or_else(Json::array);
     let settings = kernel.settings();
@@ -134,14 +134,14 @@ fn offer_tools(kernel: &Kernel, asked: &Json, found: &Json) {
 }
 
 /// Returns the provider of this kernel's model.
-fn provider(kernel: &Kernel) -> Result<&Arc<dyn Provider>, Fault> {
+fn provider(kernel: &Kernel) -> Result<&Arc<dyn Provider>, Error> {
     kernel.provider().ok_or_else(|| {
-        Fault::Host("cannot call a model: this kernel has no provider; set one with `.provider(…)`".into())
+        Error::Host("cannot call a model: this kernel has no provider; set one with `.provider(…)`".into())
     })
 }
 
 /// Calls the model and sends its answer on through the stream chain as it arrives.
-async fn ask(kernel: &Kernel, asked: &Json, turn: &Turn, outgoing: &mut AnswerStream) -> Result<Json, Fault> {
+async fn ask(kernel: &Kernel, asked: &Json, turn: &Turn, outgoing: &mut AnswerStream) -> Result<Json, Error> {
     let wants_stream = outgoing.wants_pieces();
     if !wants_stream {
         asked.remove("stream_options");
@@ -171,11 +171,11 @@ type Notes<'a, 'b> = (&'a mut TracedCall, &'a mut Option<Record<'b>>);
 /// Runs an answer through the stream chain and returns it.
 async fn answered(
     kernel: &Kernel,
-    answer: Result<Answer, Fault>,
+    answer: Result<Answer, Error>,
     turn: &Turn,
     outgoing: &mut AnswerStream,
     (call, record): Notes<'_, '_>,
-) -> Result<Json, Fault> {
+) -> Result<Json, Error> {
     match answer? {
         Answer::Whole(whole) => {
             call.whole(&whole);
@@ -199,11 +199,11 @@ async fn answered(
 /// Runs a streamed answer through the stream chain and returns the complete answer.
 async fn streamed(
     kernel: &Kernel,
-    pieces: &mut BoxStream<'static, Result<Piece, Fault>>,
+    pieces: &mut BoxStream<'static, Result<Piece, Error>>,
     turn: &Turn,
     outgoing: &mut AnswerStream,
     (call, record): Notes<'_, '_>,
-) -> Result<Json, Fault> {
+) -> Result<Json, Error> {
     let mut fold = Fold::default();
     let hooked = kernel.chain().has(Hook::Stream);
     let (mut head, mut ends) = (Json::Null, Vec::new());
@@ -260,7 +260,7 @@ async fn pass(
     kernel: &Kernel,
     turn: &Turn,
     outgoing: &mut AnswerStream,
-) -> Result<(), Fault> {
+) -> Result<(), Error> {
     outgoing.mend(&mut piece);
     fold.push(&piece.event);
     if turn.is_observed() {
@@ -273,7 +273,7 @@ async fn pass(
 }
 
 /// Runs the post_chat chain on a model's answer.
-pub(super) async fn post_chat(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(), Fault> {
+pub(super) async fn post_chat(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(), Error> {
     let Progress { asked, response, .. } = progress;
     if asked.is_null() {
         return Ok(());
@@ -286,7 +286,7 @@ pub(super) async fn post_chat(kernel: &Kernel, progress: &Progress, turn: &Turn)
 }
 
 /// Runs the post_chat chain on each choice and writes the changes back to the answer.
-async fn judge(kernel: &Kernel, asked: &Json, whole: &Json, turn: &Turn) -> Result<(), Fault> {
+async fn judge(kernel: &Kernel, asked: &Json, whole: &Json, turn: &Turn) -> Result<(), Error> {
     for choice in whole.list("choices") {
         let said = match choice.get("message") {
             Some(said @ Json::Object(_)) => said,

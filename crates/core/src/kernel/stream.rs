@@ -3,7 +3,7 @@
 use super::assembly::Kernel;
 use crate::chat::{Fold, delta, event, message, window};
 use crate::context::Turn;
-use crate::fault::{Breakage, Fault, Refusal};
+use crate::error::{Error, PluginError, Rejection};
 use crate::filter::{ChainOutcome, Filter, Hook, broken_stream, step};
 use crate::provider::Piece;
 use valvehouse_json::Json;
@@ -14,7 +14,7 @@ impl Kernel {
     ///
     /// # Errors
     /// Returns the fault of a filter that refused or failed.
-    pub async fn stream(&self, event: Json, turn: &Turn) -> Result<Vec<Json>, Fault> {
+    pub async fn stream(&self, event: Json, turn: &Turn) -> Result<Vec<Json>, Error> {
         let pieces = filtered(self, Piece::new(event), turn).await?;
         Ok(pieces.into_iter().map(|piece| piece.event).collect())
     }
@@ -23,14 +23,14 @@ impl Kernel {
     ///
     /// # Errors
     /// Returns the fault of a filter that refused or failed.
-    pub async fn stream_end(&self, template: Json, turn: &Turn) -> Result<Vec<Json>, Fault> {
+    pub async fn stream_end(&self, template: Json, turn: &Turn) -> Result<Vec<Json>, Error> {
         let pieces = end(self, template, turn).await?;
         Ok(pieces.into_iter().map(|piece| piece.event).collect())
     }
 }
 
 /// Runs an event through the stream chain. An unchanged event retains its bytes.
-pub(super) async fn filtered(kernel: &Kernel, piece: Piece, turn: &Turn) -> Result<Vec<Piece>, Fault> {
+pub(super) async fn filtered(kernel: &Kernel, piece: Piece, turn: &Turn) -> Result<Vec<Piece>, Error> {
     if piece.event.as_object().is_none() {
         // The event is not JSON, so hooks cannot read it.
         return Ok(vec![piece]);
@@ -82,7 +82,7 @@ pub(super) fn ends_of(event: &Json) -> Vec<Json> {
 
 /// Runs an event through the stream hooks from a position in the chain on. Most hooks return the event they
 /// received.
-async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result<Vec<Json>, Fault> {
+async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result<Vec<Json>, Error> {
     let mut end = None;
     for (place, filter) in kernel.chain().at_from(Hook::Stream, from) {
         if let Some(ahead) = filter.ahead(&event, turn) {
@@ -110,7 +110,7 @@ async fn spread_on(
     made: ChainOutcome,
     template: &Json,
     turn: &Turn,
-) -> Result<Vec<Json>, Fault> {
+) -> Result<Vec<Json>, Error> {
     let filter = &kernel.chain().filters()[place];
     let (value, is_final) = match made {
         ChainOutcome::Done(value) => (value, false),
@@ -137,7 +137,7 @@ async fn spread_on(
 const MAX_SPREAD: usize = 32 << 20;
 
 /// Subtracts the size of events from the remaining memory; `None` is unlimited.
-fn take(rest: &mut Option<usize>, events: &[Json], filter: &Filter) -> Result<(), Fault> {
+fn take(rest: &mut Option<usize>, events: &[Json], filter: &Filter) -> Result<(), Error> {
     let Some(left) = rest else { return Ok(()) };
     match events.iter().try_fold(*left, |left, event| left.checked_sub(event.weight())) {
         Some(now) => {
@@ -148,7 +148,7 @@ fn take(rest: &mut Option<usize>, events: &[Json], filter: &Filter) -> Result<()
             let cause = format!("the stream filters made more than {} MiB of one event", MAX_SPREAD >> 20);
             let (plugin, hook) = (filter.name().to_owned(), Hook::Stream.name().to_owned());
             tracing::error!(plugin, hook, "{cause}");
-            Err(Fault::Broken(Breakage { plugin, hook, ..Breakage::new(cause) }))
+            Err(Error::Broken(PluginError { plugin, hook, ..PluginError::new(cause) }))
         }
     }
 }
@@ -174,7 +174,7 @@ fn spread(value: Json, template: &Json) -> Vec<Json> {
 }
 
 /// Returns an error if a filter added an event with an error, which ends the stream like a thrown error.
-fn no_error(filter: &Filter, events: &[Json]) -> Result<(), Fault> {
+fn no_error(filter: &Filter, events: &[Json]) -> Result<(), Error> {
     let is_error = |it: Option<&Json>| it.is_some_and(|error| !error.is_empty());
     let has_error = |one: &&Json| one.as_object().is_some_and(|event| event.with("error", is_error));
     let Some(error) = events.iter().find(has_error).and_then(|event| event.get("error")) else {
@@ -184,11 +184,11 @@ fn no_error(filter: &Filter, events: &[Json]) -> Result<(), Fault> {
         Json::Text(text) => text.as_str().into(),
         other => other.to_string().into(),
     });
-    Err(Fault::Refused(Refusal { plugin: filter.name().into(), ..Refusal::new(message) }))
+    Err(Error::Refused(Rejection { plugin: filter.name().into(), ..Rejection::new(message) }))
 }
 
 /// Returns the events that the filters add at the end of a stream; each event passes the later filters.
-pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<Vec<Piece>, Fault> {
+pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<Vec<Piece>, Error> {
     let mut out = Vec::new();
     for (place, filter) in kernel.chain().at_from(Hook::StreamEnd, 0) {
         let (value, skipped) = match step(filter, Hook::StreamEnd, Json::Null, turn, &mut None).await? {
@@ -223,7 +223,7 @@ pub(super) async fn rest(kernel: &Kernel, template: Json, turn: &Turn) -> Vec<Pi
             for event in spread(value, &template) {
                 events.extend(chain(kernel, place + 1, event, turn).await?);
             }
-            Ok::<_, Fault>(events)
+            Ok::<_, Error>(events)
         };
         match let_out.await {
             Ok(events) => out.extend(events.into_iter().map(Piece::new)),
@@ -234,7 +234,7 @@ pub(super) async fn rest(kernel: &Kernel, template: Json, turn: &Turn) -> Vec<Pi
 }
 
 /// Runs a complete answer through the stream chain, each choice as one event.
-pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<Json, Fault> {
+pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<Json, Error> {
     if !kernel.chain().has(Hook::Stream) && !kernel.chain().has(Hook::StreamEnd) {
         return Ok(answer);
     }

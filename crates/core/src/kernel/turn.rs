@@ -14,7 +14,7 @@ use crate::anthropic;
 use crate::chat::history::is_role;
 use crate::chat::{ModelCall, call, delta, message, request, response};
 use crate::context::{FinishedChat, Turn};
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::filter::{ChainOutcome, Hook};
 use crate::provider::PassthroughAnswer;
 use crate::tool::FIND_TOOLS;
@@ -45,7 +45,7 @@ struct Machine<'a> {
 }
 
 /// Runs a turn from a state to its end or to the next question for a person.
-async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) -> Result<TurnEnd, Fault> {
+async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) -> Result<TurnEnd, Error> {
     let turn = options.turn.clone();
     kernel.runs(&turn);
     // An observer and answer filters need the parsed answer.
@@ -76,7 +76,7 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
             }
             progress.response.clone()
         }
-        (Err(Fault::Paused), Some(journal)) => {
+        (Err(Error::Paused), Some(journal)) => {
             let answer = journal.pause(&turn).await?;
             if progress.iterations > 0 {
                 // The model's text so far precedes the tool calls.
@@ -113,11 +113,11 @@ fn left_behind(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Option<Arc<
 /// Records the end of the turn for scheduled work.
 fn tell_end(
     conversation: &FinishedChat,
-    ended: &Result<Option<PassthroughAnswer>, Fault>,
+    ended: &Result<Option<PassthroughAnswer>, Error>,
     progress: &Progress,
 ) {
     match ended {
-        Err(Fault::Paused) => conversation.pauses(),
+        Err(Error::Paused) => conversation.pauses(),
         Err(fault) => {
             conversation.asked(&progress.body);
             conversation.failed(fault.to_string());
@@ -136,7 +136,7 @@ fn tell_end(
 
 impl Machine<'_> {
     /// Runs the states until the answer, or the provider's bytes in its place, is available.
-    async fn steps(&mut self) -> Result<Option<PassthroughAnswer>, Fault> {
+    async fn steps(&mut self) -> Result<Option<PassthroughAnswer>, Error> {
         if self.progress.next == Next::Inlet {
             self.inlet().await?;
         }
@@ -156,7 +156,7 @@ impl Machine<'_> {
         }
     }
 
-    async fn inlet(&mut self) -> Result<(), Fault> {
+    async fn inlet(&mut self) -> Result<(), Error> {
         let Self { kernel, progress, options, .. } = self;
         begin_step(&options.turn, Json::Null);
         match inlet(kernel, progress.body.clone(), &options.turn).await? {
@@ -182,7 +182,7 @@ impl Machine<'_> {
         }
     }
 
-    async fn model(&mut self) -> Result<Option<PassthroughAnswer>, Fault> {
+    async fn model(&mut self) -> Result<Option<PassthroughAnswer>, Error> {
         let Self { kernel, progress, outgoing, options } = self;
         let turn = &options.turn;
         begin_step(turn, Json::Null);
@@ -202,14 +202,14 @@ impl Machine<'_> {
         Ok(None)
     }
 
-    async fn post_chat(&mut self) -> Result<(), Fault> {
+    async fn post_chat(&mut self) -> Result<(), Error> {
         begin_step(&self.options.turn, Json::Null);
         round::post_chat(&self.kernel, &self.progress, &self.options.turn).await?;
         self.settle()?;
         self.checkpoint().await
     }
 
-    async fn tools(&mut self) -> Result<(), Fault> {
+    async fn tools(&mut self) -> Result<(), Error> {
         for call in self.progress.open_calls() {
             let Self { kernel, progress, options, .. } = self;
             begin_step(&options.turn, call.to_json());
@@ -232,7 +232,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    async fn outlet(&mut self) -> Result<(), Fault> {
+    async fn outlet(&mut self) -> Result<(), Error> {
         begin_step(&self.options.turn, Json::Null);
         outlet(&self.kernel, &self.progress, &self.options.turn).await?;
         self.progress.next = Next::End;
@@ -240,11 +240,11 @@ impl Machine<'_> {
     }
 
     /// Ends a state and stores it. A state with an unanswered question is not stored.
-    async fn checkpoint(&self) -> Result<(), Fault> {
+    async fn checkpoint(&self) -> Result<(), Error> {
         let RunOptions { turn, journal, .. } = &self.options;
         if let Some(pauses) = turn.pauses() {
             if pauses.is_paused() {
-                return Err(Fault::Paused);
+                return Err(Error::Paused);
             }
             pauses.end();
         }
@@ -259,7 +259,7 @@ impl Machine<'_> {
     }
 
     /// Selects the next state after an answer: tool calls or the outlet.
-    fn settle(&mut self) -> Result<(), Fault> {
+    fn settle(&mut self) -> Result<(), Error> {
         let Self { kernel, progress, options, .. } = self;
         let said = response::message_of(&progress.response);
         call::ensure_ids(&said);
@@ -276,7 +276,7 @@ impl Machine<'_> {
         progress.add_usage();
         let limit = options.max_model_calls.unwrap_or(kernel.settings().max_tool_iterations);
         if progress.iterations >= limit {
-            return Err(Fault::ToolLoop { limit, transcript: progress.messages().copy() });
+            return Err(Error::ToolLoop { limit, transcript: progress.messages().copy() });
         }
         progress.next = Next::Tools;
         Ok(())
@@ -309,7 +309,7 @@ fn remember(turn: &Turn, messages: &Json) {
 }
 
 /// Runs the inlet chain and removes the fields that must not remain in the body.
-async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<ChainOutcome, Fault> {
+async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<ChainOutcome, Error> {
     if let Some(trace) = turn.trace() {
         trace.begins_with(&body);
     }
@@ -327,7 +327,7 @@ async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<ChainOutcome,
 }
 
 /// Runs the outlet chain on the conversation with the answer last, and writes changes back to the answer.
-async fn outlet(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(), Fault> {
+async fn outlet(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(), Error> {
     let Progress { body, response, .. } = progress;
     let messages = progress.messages();
     // Each choice ends a separate version of the conversation.

@@ -2,7 +2,7 @@
 
 use crate::chat::{event, message, response};
 use crate::context::{Context, EmittedEvents, EndOfTurn, Turn};
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::provider::{PassthroughAnswer, Piece};
 use futures_util::future::BoxFuture;
 use futures_util::stream::Stream;
@@ -77,17 +77,17 @@ impl From<TurnEnd> for TurnEvent {
 pub struct TurnStream<'a> {
     // This field is dropped first, so that canceled work can detect the end of the turn.
     over: Option<EndOfTurn>,
-    work: Option<BoxFuture<'a, Result<TurnEnd, Fault>>>,
+    work: Option<BoxFuture<'a, Result<TurnEnd, Error>>>,
     pieces: Option<Receiver<Piece>>,
     emitted: Option<EmittedEvents>,
-    ended: Option<Result<TurnEnd, Fault>>,
+    ended: Option<Result<TurnEnd, Error>>,
     turn: Turn,
 }
 
 impl<'a> TurnStream<'a> {
     pub(super) fn new(
         turn: Turn,
-        work: BoxFuture<'a, Result<TurnEnd, Fault>>,
+        work: BoxFuture<'a, Result<TurnEnd, Error>>,
         pieces: Option<Receiver<Piece>>,
         emitted: Option<EmittedEvents>,
     ) -> Self {
@@ -108,7 +108,7 @@ impl<'a> TurnStream<'a> {
     ///
     /// # Errors
     /// Returns the fault of the turn as its last event.
-    pub async fn next(&mut self) -> Option<Result<TurnEvent, Fault>> {
+    pub async fn next(&mut self) -> Option<Result<TurnEvent, Error>> {
         std::future::poll_fn(|context| self.poll_event(context)).await
     }
 
@@ -116,7 +116,7 @@ impl<'a> TurnStream<'a> {
     ///
     /// # Errors
     /// Returns the fault of the turn.
-    pub async fn end(mut self) -> Result<TurnEnd, Fault> {
+    pub async fn end(mut self) -> Result<TurnEnd, Error> {
         while let Some(event) = self.next().await {
             match event? {
                 TurnEvent::Answer(answer) => return Ok(TurnEnd::Answer(answer)),
@@ -124,24 +124,24 @@ impl<'a> TurnStream<'a> {
                 TurnEvent::Piece(_) | TurnEvent::Emitted(_) => {}
             }
         }
-        Err(Fault::Host("the turn has ended already".into()))
+        Err(Error::Host("the turn has ended already".into()))
     }
 
     /// Reads the stream of a turn without [`super::RunOptions::passthrough`] to its end and returns its answer.
     ///
     /// # Errors
     /// Returns the fault of the turn.
-    pub async fn answer(self) -> Result<TurnAnswer, Fault> {
+    pub async fn answer(self) -> Result<TurnAnswer, Error> {
         match self.end().await? {
             TurnEnd::Answer(answer) => Ok(answer),
-            TurnEnd::Passthrough(_) => Err(Fault::Host(
+            TurnEnd::Passthrough(_) => Err(Error::Host(
                 "cannot return the answer: it was passed through as bytes; call `end` instead".into(),
             )),
         }
     }
 
     /// Polls for the next event.
-    pub fn poll_event(&mut self, context: &mut task::Context<'_>) -> Poll<Option<Result<TurnEvent, Fault>>> {
+    pub fn poll_event(&mut self, context: &mut task::Context<'_>) -> Poll<Option<Result<TurnEvent, Error>>> {
         loop {
             // Available events are taken without polling the runtime, whose cooperative budget could delay
             // events that only this task can take.
@@ -172,7 +172,7 @@ impl<'a> TurnStream<'a> {
     fn wait_for_emitted(
         &mut self,
         context: &mut task::Context<'_>,
-    ) -> Poll<Option<Result<TurnEvent, Fault>>> {
+    ) -> Poll<Option<Result<TurnEvent, Error>>> {
         match self.emitted.as_mut().map(|emitted| emitted.poll_next(context)) {
             Some(Poll::Ready(Some(event))) => Poll::Ready(Some(Ok(TurnEvent::Emitted(event)))),
             _ => Poll::Pending,
@@ -181,7 +181,7 @@ impl<'a> TurnStream<'a> {
 }
 
 impl Stream for TurnStream<'_> {
-    type Item = Result<TurnEvent, Fault>;
+    type Item = Result<TurnEvent, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Option<Self::Item>> {
         self.poll_event(context)

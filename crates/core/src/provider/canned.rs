@@ -2,7 +2,7 @@
 
 use super::contract::{Answer, Piece, Provider, Request};
 use crate::chat::{Fold, Head, message, request, response, split};
-use crate::fault::Fault;
+use crate::error::Error;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
@@ -35,8 +35,8 @@ pub struct Reply(Kind);
 enum Kind {
     Message(Json),
     Whole(Json),
-    Pieces { pieces: Vec<Json>, then: Option<Fault> },
-    Fault(Fault),
+    Pieces { pieces: Vec<Json>, then: Option<Error> },
+    Error(Error),
 }
 
 impl Reply {
@@ -62,13 +62,13 @@ impl Reply {
     }
 
     /// Creates a streamed reply that fails after these chunks.
-    pub fn pieces_then_fault(pieces: impl IntoIterator<Item = impl Into<Json>>, fault: Fault) -> Self {
+    pub fn pieces_then_fault(pieces: impl IntoIterator<Item = impl Into<Json>>, fault: Error) -> Self {
         Self(Kind::Pieces { pieces: pieces.into_iter().map(Into::into).collect(), then: Some(fault) })
     }
 
     /// Creates a reply that fails.
-    pub fn fault(fault: Fault) -> Self {
-        Self(Kind::Fault(fault))
+    pub fn fault(fault: Error) -> Self {
+        Self(Kind::Error(fault))
     }
 }
 
@@ -77,8 +77,8 @@ impl From<&str> for Reply {
         Self::text(text)
     }
 }
-impl From<Fault> for Reply {
-    fn from(fault: Fault) -> Self {
+impl From<Error> for Reply {
+    fn from(fault: Error) -> Self {
         Self::fault(fault)
     }
 }
@@ -100,7 +100,7 @@ impl CannedProvider {
         self.0.requests.lock().iter().map(Json::copy).collect()
     }
 
-    fn answer(&self, request: &Request) -> Result<Answer, Fault> {
+    fn answer(&self, request: &Request) -> Result<Answer, Error> {
         let asked = {
             let mut requests = self.0.requests.lock();
             requests.push(request.body.copy());
@@ -108,12 +108,12 @@ impl CannedProvider {
         };
         let replies = &self.0.replies;
         let Some(reply) = replies.get(asked - 1).or(replies.last()) else {
-            return Err(Fault::Host(format!("provider {} has no replies", self.0.name)));
+            return Err(Error::Host(format!("provider {} has no replies", self.0.name)));
         };
         let model = request.body.text("model").unwrap_or_else(|| "canned".into());
         let head = Head::with_id(format!("chatcmpl-{}-{asked}", self.0.name), model);
         let (pieces, then) = match &reply.0 {
-            Kind::Fault(fault) => return Err(fault.clone()),
+            Kind::Error(fault) => return Err(fault.clone()),
             Kind::Whole(completion) => return Ok(given(&completion.copy(), request)),
             Kind::Message(message) => {
                 let completion = head.completion(message.copy(), response::natural_finish(message));
@@ -138,12 +138,12 @@ impl Provider for CannedProvider {
         &self.0.name
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         let model = Json::from([("id", self.0.name.as_str().into()), ("object", "model".into())]);
         Box::pin(std::future::ready(Ok(vec![model])))
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(std::future::ready(self.answer(&request)))
     }
 }
@@ -157,7 +157,7 @@ fn given(completion: &Json, request: &Request) -> Answer {
     }
 }
 
-fn streamed(events: Vec<Json>, then: Option<Fault>) -> Answer {
+fn streamed(events: Vec<Json>, then: Option<Error>) -> Answer {
     let pieces = events.into_iter().map(|event| Ok(Piece::new(event))).chain(then.map(Err));
     Answer::Stream(stream::iter(pieces.collect::<Vec<_>>()).boxed())
 }
@@ -180,7 +180,7 @@ fn events(pieces: &[Json], complete: bool, head: &Head) -> Vec<Json> {
 mod tests {
     use super::*;
 
-    fn ask(provider: &CannedProvider, body: &str, stream: bool) -> Result<Answer, Fault> {
+    fn ask(provider: &CannedProvider, body: &str, stream: bool) -> Result<Answer, Error> {
         let body = Json::parse(body.as_bytes()).unwrap();
         futures::executor::block_on(provider.chat(Request::new(body, stream)))
     }
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn faults_come_before_and_within_an_answer() {
-        let broken = Fault::Provider { message: "gone".into(), timeout: false };
+        let broken = Error::Provider { message: "gone".into(), timeout: false };
         let provider =
             CannedProvider::new([Reply::fault(broken.clone()), Reply::pieces_then_fault(["a"], broken)]);
         assert!(ask(&provider, "{}", false).is_err());

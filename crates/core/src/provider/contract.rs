@@ -3,8 +3,8 @@
 use crate::breaker::OpenState;
 use crate::chat::{ChunkParts, Fold};
 use crate::context::{Exchange, Header, Turn};
-use crate::fault::Fault;
-use crate::figures::Service;
+use crate::error::Error;
+use crate::metrics::Service;
 use bytes::Bytes;
 use compact_str::CompactString;
 use futures_util::StreamExt;
@@ -84,7 +84,7 @@ pub enum Answer {
     /// A complete `chat.completion`.
     Whole(Json),
     /// The chunks as they arrive. An answer that breaks off ends with an error.
-    Stream(BoxStream<'static, Result<Piece, Fault>>),
+    Stream(BoxStream<'static, Result<Piece, Error>>),
 }
 
 /// An event of a streamed answer.
@@ -140,12 +140,12 @@ pub enum PassthroughBody {
     /// The complete body.
     Whole(Bytes),
     /// The parts of the body as they arrive.
-    Stream(BoxStream<'static, Result<Bytes, Fault>>),
+    Stream(BoxStream<'static, Result<Bytes, Error>>),
 }
 
 impl PassthroughBody {
     /// Converts the body to a stream; a complete body is one part.
-    pub fn into_stream(self) -> BoxStream<'static, Result<Bytes, Fault>> {
+    pub fn into_stream(self) -> BoxStream<'static, Result<Bytes, Error>> {
         match self {
             Self::Whole(bytes) => stream::iter([Ok(bytes)]).boxed(),
             Self::Stream(bytes) => bytes,
@@ -162,21 +162,21 @@ pub trait Provider: Send + Sync {
     ///
     /// # Errors
     /// Returns a fault if the provider cannot be reached or responds with an error.
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>>;
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>>;
 
     /// Sends a chat request. The provider may return a complete answer to a request for a stream, and the
     /// reverse.
     ///
     /// # Errors
     /// Returns a fault if the provider cannot be reached or responds with an error.
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>>;
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>>;
 
     /// Sends a request and returns the response as unchanged bytes, for turns in which no filter needs the
     /// answer. `None` if the provider does not speak the OpenAI API.
     fn forward<'a>(
         &'a self,
         request: ForwardRequest<'a>,
-    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Error>>> {
         let _ = request;
         None
     }
@@ -197,8 +197,8 @@ pub trait Provider: Send + Sync {
     ///
     /// # Errors
     /// Returns a fault if the provider lacks the route, cannot be reached or responds with an error.
-    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Fault>> {
-        let fault = Fault::Host(format!("provider {} has no {}", self.name(), request.path));
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Error>> {
+        let fault = Error::Host(format!("provider {} has no {}", self.name(), request.path));
         Box::pin(std::future::ready(Err(fault)))
     }
 
@@ -210,12 +210,12 @@ pub trait Provider: Send + Sync {
     }
 
     /// Returns the state of the circuit breaker while it is open.
-    fn rests(&self) -> Option<OpenState> {
+    fn open_breaker(&self) -> Option<OpenState> {
         None
     }
 
     /// Returns the metrics of the provider's calls, if they are counted.
-    fn figures(&self) -> Option<&Service> {
+    fn metrics(&self) -> Option<&Service> {
         None
     }
 }
@@ -224,7 +224,7 @@ pub trait Provider: Send + Sync {
 ///
 /// # Errors
 /// Returns the fault with which the stream ends.
-pub async fn whole(mut pieces: BoxStream<'static, Result<Piece, Fault>>) -> Result<Json, Fault> {
+pub async fn whole(mut pieces: BoxStream<'static, Result<Piece, Error>>) -> Result<Json, Error> {
     let mut fold = Fold::default();
     while let Some(piece) = pieces.next().await {
         fold.push(&piece?.event);

@@ -3,7 +3,7 @@
 use super::contract::{Provider, RESPONSES, Request};
 use crate::anthropic::{self, ONLY_ANTHROPIC};
 use crate::chat::{items, message};
-use crate::fault::Fault;
+use crate::error::Error;
 use valvehouse_json::{Json, Object};
 
 /// The route of providers that use the Anthropic Messages API.
@@ -19,7 +19,7 @@ pub const ONLY_RESPONSES: &str = "responses";
 ///
 /// # Errors
 /// Returns a request fault if the request forces a hosted tool that the provider does not support.
-pub fn fit(provider: &dyn Provider, request: Request) -> Result<Request, Fault> {
+pub fn fit(provider: &dyn Provider, request: Request) -> Result<Request, Error> {
     if provider.chooses() {
         return Ok(request);
     }
@@ -68,11 +68,11 @@ fn hosted(body: &Json) -> Vec<String> {
 }
 
 /// Returns the request without the settings that only the Responses API supports.
-fn as_chat(body: &Json) -> Result<Json, Fault> {
+fn as_chat(body: &Json) -> Result<Json, Error> {
     let choice = body.field("tool_choice");
     if is_hosted(&choice) {
         let kind = choice.text_or_empty("type");
-        return Err(Fault::invalid(
+        return Err(Error::invalid(
             format!(
                 "cannot force the tool `{kind}`: only its own service has it; choose a function or `auto`"
             ),

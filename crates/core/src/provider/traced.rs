@@ -1,7 +1,7 @@
 //! The record of a model call in the trace of its turn.
 
 use super::contract::{PIPES, PassthroughAnswer, PassthroughBody};
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::trace::{Step, Tokens, Trace, What};
 use futures_util::stream::{self, StreamExt};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl TracedCall {
     }
 
     /// Records the answer or the fault, and returns it.
-    pub(crate) fn end(self, answered: Result<Json, Fault>) -> Result<Json, Fault> {
+    pub(crate) fn end(self, answered: Result<Json, Error>) -> Result<Json, Error> {
         if let Some(step) = self.0 {
             match &answered {
                 Ok(answer) => {
@@ -59,7 +59,7 @@ impl TracedCall {
     ///
     /// # Errors
     /// Returns the fault in `forwarded`.
-    pub fn follow(self, forwarded: Result<PassthroughAnswer, Fault>) -> Result<PassthroughAnswer, Fault> {
+    pub fn follow(self, forwarded: Result<PassthroughAnswer, Error>) -> Result<PassthroughAnswer, Error> {
         let Some(mut step) = self.0 else { return forwarded };
         let forwarded = match forwarded {
             Ok(forwarded) => forwarded,
@@ -93,10 +93,10 @@ impl TracedCall {
     }
 }
 
-fn failed(step: Step<Arc<Trace>>, fault: &Fault) {
+fn failed(step: Step<Arc<Trace>>, fault: &Error) {
     let plugin = match fault {
-        Fault::Refused(refusal) => Some(&refusal.plugin),
-        Fault::Broken(breakage) => Some(&breakage.plugin),
+        Error::Refused(refusal) => Some(&refusal.plugin),
+        Error::Broken(failure) => Some(&failure.plugin),
         _ => None,
     };
     let word = match plugin {

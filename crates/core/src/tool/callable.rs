@@ -5,9 +5,9 @@ use super::result::{ToolError, ToolResult};
 use super::spawned;
 use super::spec::{Retry, ToolSpec};
 use crate::context::{Context, Notice, Turn};
-use crate::fault::Refusal;
-use crate::figures::{ToolOutcome, Uses};
+use crate::error::Rejection;
 use crate::filter::Filter;
+use crate::metrics::{ToolOutcome, Uses};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -67,14 +67,14 @@ pub struct Tool {
     /// The filters for this tool, in addition to the kernel's.
     pub filters: Vec<Filter>,
     handler: Arc<dyn Handler>,
-    figures: Arc<Uses>,
+    metrics: Arc<Uses>,
 }
 
 impl Tool {
     /// Creates a tool from a specification and a handler.
     pub fn new(spec: ToolSpec, handler: impl Handler + 'static) -> Self {
-        let figures = Arc::default();
-        Self { spec: Arc::new(spec), filters: Vec::new(), handler: Arc::new(handler), figures }
+        let metrics = Arc::default();
+        Self { spec: Arc::new(spec), filters: Vec::new(), handler: Arc::new(handler), metrics }
     }
 
     /// Creates a tool from a function of its arguments as JSON. The function may block: it runs on a blocking
@@ -149,8 +149,8 @@ impl Tool {
 
     /// Counts the tool's calls in these metrics.
     #[must_use]
-    pub fn counting(mut self, figures: Arc<Uses>) -> Self {
-        self.figures = figures;
+    pub fn counting(mut self, metrics: Arc<Uses>) -> Self {
+        self.metrics = metrics;
         self
     }
 
@@ -160,8 +160,8 @@ impl Tool {
     }
 
     /// Returns the metrics of the tool's calls.
-    pub fn figures(&self) -> &Uses {
-        &self.figures
+    pub fn metrics(&self) -> &Uses {
+        &self.metrics
     }
 
     /// Checks the arguments and runs the tool without filters, with the timeout and retries of its
@@ -179,7 +179,7 @@ impl Tool {
     /// Returns an error for the model that lists every problem with the arguments.
     pub fn check(&self, args: &Json) -> Result<Json, ToolError> {
         let checked = self.spec.parameters.check(args);
-        checked.map_err(|error| Refusal::new(format!("cannot run {}: {error}", self.spec.name)).into())
+        checked.map_err(|error| Rejection::new(format!("cannot run {}: {error}", self.spec.name)).into())
     }
 
     /// Runs the tool with checked arguments, with the timeout and retries of its specification. All attempts
@@ -189,7 +189,7 @@ impl Tool {
     /// # Errors
     /// Returns the error of the last attempt.
     pub async fn run(&self, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
-        let using = self.figures.begin();
+        let using = self.metrics.begin();
         let end = Instant::now() + self.spec.timeout.saturating_mul(self.spec.retry.max.saturating_add(1));
         let mut tries = 0;
         loop {

@@ -1,7 +1,7 @@
 //! The result of a tool call: a value or an error.
 
 use crate::context::Context;
-use crate::fault::Refusal;
+use crate::error::Rejection;
 use std::fmt;
 use valvehouse_json::Json;
 
@@ -101,8 +101,8 @@ impl<T: Into<String>> From<T> for ToolError {
 }
 
 /// Uses the refusal's message and status.
-impl From<Refusal> for ToolError {
-    fn from(refusal: Refusal) -> Self {
+impl From<Rejection> for ToolError {
+    fn from(refusal: Rejection) -> Self {
         Self { message: refusal.message, fatal: refusal.fatal, status: refusal.status, is_answer: false }
     }
 }

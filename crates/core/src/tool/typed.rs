@@ -6,7 +6,7 @@ use super::result::{ToolError, ToolResult};
 use super::spawned;
 use super::spec::ToolSpec;
 use crate::context::{Context, Turn};
-use crate::fault::{BoxError, Refusal, with_sources};
+use crate::error::{BoxError, Rejection, with_sources};
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -104,7 +104,7 @@ where
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         Box::pin(async move {
             let args = serde_json::from_value(Value::from(&args));
-            let args = args.map_err(|error| Refusal::new(format!("invalid arguments: {error}")))?;
+            let args = args.map_err(|error| Rejection::new(format!("invalid arguments: {error}")))?;
             (self.start)(args, turn.context().clone()).await
         })
     }

@@ -23,7 +23,7 @@ pub(super) fn short(text: &str) -> String {
 #[derive(Debug, Clone, Default)]
 pub struct RequestFacts {
     /// The kind of endpoint: `chat`, `messages`, `agents`, `inlet`, `outlet` or `try`.
-    pub door: &'static str,
+    pub endpoint: &'static str,
     /// The requested model.
     pub model: String,
     /// Set if the answer is streamed.
@@ -39,7 +39,7 @@ pub struct RequestFacts {
 impl RequestFacts {
     /// Returns `true` if a client requests a model, as opposed to an operator's dry run or a test of a tool.
     pub(super) fn is_of_client(&self) -> bool {
-        !self.model.is_empty() && !matches!(self.door, "try" | "test")
+        !self.model.is_empty() && !matches!(self.endpoint, "try" | "test")
     }
 }
 

@@ -105,7 +105,7 @@ impl GuardCoverage {
         }
         let is_answered = ended.whole && ended.error.is_none() && (200..400).contains(&ended.status);
         let now = self.started.elapsed().as_secs() / PERIOD;
-        let key = |model: &str, user: &str| self.hasher.hash_one((asked.door, model, user));
+        let key = |model: &str, user: &str| self.hasher.hash_one((asked.endpoint, model, user));
         let mut rows = self.rows.lock();
         let (mut model, mut user) = (asked.model.as_str(), asked.user.as_str());
         let mut place = key(model, user);
@@ -117,7 +117,7 @@ impl GuardCoverage {
             }
         }
         let row = rows.entry(place).or_insert_with(|| Row {
-            endpoint: asked.door,
+            endpoint: asked.endpoint,
             model: model.to_owned(),
             user: user.to_owned(),
             periods: VecDeque::new(),
@@ -145,7 +145,7 @@ impl GuardCoverage {
                     "tool" => is_called = true,
                     "model" => {}
                     // The filter was called but did not do its work.
-                    _ if matches!(record.word, "rests" | "broke" | "forgiven") => {}
+                    _ if matches!(record.word, "breaker_open" | "failed" | "ignored") => {}
                     hook => {
                         let is_it = |run: &Run| is_same(run.hook, hook) && is_same(&run.plugin, &record.name);
                         let behind = period.runs.iter().skip(at).position(is_it).map(|found| at + found);

@@ -25,7 +25,7 @@ impl Trace {
         vec![
             ("id", self.id.as_str().into()),
             ("begun", begun.to_string().into()),
-            ("door", asked.door.into()),
+            ("endpoint", asked.endpoint.into()),
             ("model", asked.model.as_str().into()),
             ("stream", asked.stream.into()),
             ("user", asked.user.as_str().into()),

@@ -9,7 +9,7 @@
 //! average, or fewer if they are long.
 
 use super::facts::RequestFacts;
-use crate::figures::PromptCacheTally;
+use crate::metrics::PromptCacheCounter;
 use memchr::memmem::Finder;
 use parking_lot::Mutex;
 use std::collections::hash_map::RandomState;
@@ -56,7 +56,7 @@ struct Conversations {
 /// The part of a filter's output that a provider may have cached.
 #[derive(Debug)]
 struct CachedPart {
-    tally: Arc<PromptCacheTally>,
+    call_metrics: Arc<PromptCacheCounter>,
     /// The number of hashed pieces.
     length: usize,
     /// The hash of all pieces.
@@ -81,7 +81,7 @@ struct Prints {
 pub(crate) struct PromptCacheWatch {
     caches: Arc<PromptCaches>,
     client: Arc<Prints>,
-    left: Vec<(Arc<PromptCacheTally>, Arc<Prints>)>,
+    left: Vec<(Arc<PromptCacheCounter>, Arc<Prints>)>,
     /// The messages and tools that were hashed last, and their hashes.
     last: Option<([Json; 2], Arc<Prints>)>,
     seed: u64,
@@ -142,7 +142,7 @@ impl PromptCacheWatch {
     }
 
     /// Hashes the output of a filter.
-    pub(crate) fn after(&mut self, tally: &Arc<PromptCacheTally>, body: &Json) {
+    pub(crate) fn after(&mut self, call_metrics: &Arc<PromptCacheCounter>, body: &Json) {
         let is_same = |(part, before): (&str, &Json)| {
             // Null stands for a missing part.
             (body.field(part).is_same(before) || before.is_null() && body.get(part).is_none())
@@ -155,7 +155,7 @@ impl PromptCacheWatch {
                 None => return,
             },
         };
-        self.left.push((tally.clone(), prints));
+        self.left.push((call_metrics.clone(), prints));
     }
 
     /// Counts for each filter whether its output starts like that of the latest request that this one
@@ -165,14 +165,14 @@ impl PromptCacheWatch {
         caches.spend(now, hashed);
         let mut known = caches.known.lock();
         if let Some(before) = client.chained.iter().rev().find_map(|hash| known.by_hash.get(hash)) {
-            for ((tally, now), before) in left.iter().zip(before) {
-                if !Arc::ptr_eq(tally, &before.tally) {
+            for ((call_metrics, now), before) in left.iter().zip(before) {
+                if !Arc::ptr_eq(call_metrics, &before.call_metrics) {
                     // The filter, or its version, differs from that of the stored request.
                     break;
                 }
                 let Some(last) = before.length.checked_sub(1) else { continue };
                 let is_kept = now.chained.get(last) == Some(&before.hash);
-                tally.add(is_kept);
+                call_metrics.add(is_kept);
                 if !is_kept {
                     // The outputs of later filters cannot be compared.
                     break;
@@ -180,10 +180,10 @@ impl PromptCacheWatch {
             }
         }
         let Some(whole) = client.chained.last() else { return };
-        let sent = left.into_iter().map(|(tally, prints)| {
+        let sent = left.into_iter().map(|(call_metrics, prints)| {
             let length = prints.cached(&client);
             let hash = length.checked_sub(1).and_then(|last| prints.chained.get(last)).copied().unwrap_or(0);
-            CachedPart { tally, length, hash }
+            CachedPart { call_metrics, length, hash }
         });
         if known.by_hash.insert(*whole, sent.collect()).is_none() {
             known.order.push_back(*whole);

@@ -94,7 +94,7 @@ pub struct StepRecord {
     pub name: Arc<str>,
     /// The hook, `model` or `tool`.
     pub hook: &'static str,
-    /// The outcome: `continue skip refused broke forgiven rests paused`; for models and tools `ended` or
+    /// The outcome: `continue skip refused failed ignored breaker_open paused`; for models and tools `ended` or
     /// `failed`; `stopped` for a model that a filter ended early; `gone` if the caller disconnected; or
     /// `running`. For events, the last outcome other than `continue`.
     pub word: &'static str,

@@ -1,10 +1,10 @@
 use super::*;
-use crate::figures::CallCost;
+use crate::metrics::CallCost;
 use std::sync::Arc;
 use valvehouse_json::Json;
 
 fn asked(model: &str) -> RequestFacts {
-    RequestFacts { door: "chat", model: model.into(), ..RequestFacts::default() }
+    RequestFacts { endpoint: "chat", model: model.into(), ..RequestFacts::default() }
 }
 
 fn json(text: &str) -> Json {

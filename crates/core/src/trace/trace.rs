@@ -3,7 +3,7 @@
 use super::facts::{Contents, EventRecord, Line, MAX_FACTS, RequestEnd, RequestFacts, short};
 use super::prompt_cache::{PromptCacheWatch, PromptCaches};
 use super::record::{StepRecord, TraceContents};
-use crate::figures::CallCost;
+use crate::metrics::CallCost;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};

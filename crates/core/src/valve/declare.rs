@@ -137,7 +137,7 @@ impl Declaration<'_> {
     }
 
     fn named_kind(&mut self, given: &Json) -> Option<ValveKind> {
-        let kind = given.as_str().and_then(ValveKind::named);
+        let kind = given.as_str().and_then(ValveKind::from_name);
         if kind.is_none() {
             let hint = did_you_mean(given.str_or_empty(), ValveKind::NAMES);
             let (given, known) = (clipped(given), ValveKind::NAMES.join(", "));

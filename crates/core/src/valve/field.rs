@@ -66,7 +66,7 @@ impl ValveKind {
     pub const NAMES: [&str; 5] = ["boolean", "integer", "number", "string", "array"];
 
     /// Returns the type of a name. Rhai's `bool`, `int` and `float` are accepted as well.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "boolean" | "bool" => Self::Boolean,
             "integer" | "int" => Self::Integer,

@@ -2,11 +2,11 @@
 
 use super::json;
 use valvehouse_core::anthropic::{AnthropicRequest, ask, plain, read};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
 /// A chat request of these fields beside the model.
-fn asked(fields: &str) -> Result<AnthropicRequest, Fault> {
+fn asked(fields: &str) -> Result<AnthropicRequest, Error> {
     ask(&json(&format!(r#"{{"model":"claude",{fields}}}"#)), false)
 }
 
@@ -15,7 +15,7 @@ fn body(fields: &str) -> Json {
 }
 
 /// With a message of the user, so that only the other fields matter.
-fn with(fields: &str) -> Result<AnthropicRequest, Fault> {
+fn with(fields: &str) -> Result<AnthropicRequest, Error> {
     asked(&format!(r#""messages":[{{"role":"user","content":"hi"}}],{fields}"#))
 }
 
@@ -149,7 +149,7 @@ fn what_cannot_be_said_is_an_error_that_names_the_field() {
         ),
     ] {
         match with(fields) {
-            Err(Fault::Request { message, param: Some(named), .. }) => {
+            Err(Error::Request { message, param: Some(named), .. }) => {
                 assert!(named == param && message.contains(word), "{named}: {message}");
             }
             other => panic!("{fields}: {other:?}"),

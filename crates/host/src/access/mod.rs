@@ -1,7 +1,7 @@
 //! The access to the host: keys by their digests, sessions of the page, the rates of attempts and of
 //! requests.
 //!
-//! Plain state, which knows no doors: what an answer to a refusal looks like is theirs to say.
+//! Plain state, which knows no endpoints: what an answer to a refusal looks like is theirs to say.
 
 mod attempts;
 mod digest;

@@ -2,7 +2,7 @@
 //! and the change recorded.
 
 use super::files::File;
-use super::refusal::AdminError;
+use super::rejection::AdminError;
 use crate::plugin::Plugin;
 use crate::writer::{CompiledText, ReloadLock};
 use valvehouse_config::ScriptSource;
@@ -29,7 +29,7 @@ pub(super) fn file_of(
         Some(plugin) if plugin.kind != kind => {
             let message = format!(
                 "the id `{id}` is taken by a {}: filters and tools share one set of ids; choose another id",
-                plugin.kind.word()
+                plugin.kind.as_str()
             );
             return Err(AdminError::conflict(message, "id_taken"));
         }
@@ -73,7 +73,7 @@ impl FileChange<'_> {
         if before.as_deref() != Some(text) {
             writer.aside(|| file.write(text))?;
         }
-        let source = Source::new(kind.word(), writer.plan().place(kind, &file.path()), text);
+        let source = Source::new(kind.as_str(), writer.plan().place(kind, &file.path()), text);
         let edit = Edit { plugin: id, by, action, since, file: FileEdit::Becomes(&source), settings };
         written_down(writer, &edit, &file, before.as_deref()).await
     }
@@ -89,7 +89,7 @@ pub(super) async fn keep(
     text: Option<&str>,
 ) -> Result<(), AdminError> {
     let Some(text) = text else { return Ok(()) };
-    let source = Source::new(kind.word(), writer.plan().place(kind, &file.path()), text);
+    let source = Source::new(kind.as_str(), writer.plan().place(kind, &file.path()), text);
     // This runs whatever was recorded meanwhile: a version too many is better than a text that is gone.
     let seen = SeenFile { plugin: id.to_owned(), source: Some(source), at: i64::MAX };
     writer.store().record(&[seen]).await?;

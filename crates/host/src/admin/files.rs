@@ -1,6 +1,6 @@
 //! The files of plugins: read, written and taken away within their folder, wherever links may lead.
 
-use super::refusal::AdminError;
+use super::rejection::AdminError;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use valvehouse_os::{Folders, WriteMode};

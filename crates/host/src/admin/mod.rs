@@ -7,14 +7,14 @@
 mod change;
 mod files;
 mod plugins;
-mod refusal;
+mod rejection;
 mod rollback;
 mod scripts;
 mod valves;
 mod versions;
 
 pub use plugins::{Admin, known};
-pub use refusal::AdminError;
+pub use rejection::AdminError;
 pub use rollback::rollback;
 pub use scripts::ExpectedVersion;
 pub use valves::{schema, shown};

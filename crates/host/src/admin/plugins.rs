@@ -1,13 +1,13 @@
 //! The plugins of a running host, as operators change them.
 
-use super::refusal::AdminError;
+use super::rejection::AdminError;
 use crate::host::Host;
 use crate::plugin::Plugin;
 use crate::snapshot::Snapshot;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use tokio::sync::Mutex;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::words::nearest;
 
 /// Changes plugins of a running host.
@@ -52,7 +52,7 @@ impl Admin {
             Ok(host.reload_with(&id).await)
         });
         task.await.unwrap_or_else(|error| {
-            Err(Fault::Host(format!("cannot complete the change, whose task ended early: {error}")).into())
+            Err(Error::Host(format!("cannot complete the change, whose task ended early: {error}")).into())
         })
     }
 }
@@ -64,11 +64,11 @@ pub fn known<'a>(snapshot: &'a Snapshot, id: &str) -> Result<&'a Arc<Plugin>, Ad
             Some(near) => format!("; did you mean `{near}`?"),
             None => String::new(),
         };
-        AdminError::from(Fault::Request {
+        AdminError::from(Error::Request {
             message: format!("unknown plugin `{}`{hint}", id.escape_debug()),
             param: Some("id"),
             code: Some("plugin_not_found"),
-            kind: RequestFault::NotFound,
+            kind: RequestErrorKind::NotFound,
         })
     })
 }

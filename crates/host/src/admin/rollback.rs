@@ -2,7 +2,7 @@
 
 use super::change::{FileChange, compile, file_of};
 use super::plugins::Admin;
-use super::refusal::AdminError;
+use super::rejection::AdminError;
 use super::versions::find;
 use crate::snapshot::Snapshot;
 use crate::writer::ReloadLock;
@@ -34,7 +34,7 @@ pub async fn rollback(
     let versions = writer.store().history(id).await?;
     let version = find(id, &versions, number)?;
     let text = text_of(writer, id, version).await?;
-    let kind = if version.kind == Kind::Tool.word() { Kind::Tool } else { Kind::Filter };
+    let kind = if version.kind == Kind::Tool.as_str() { Kind::Tool } else { Kind::Filter };
     let plugin = snapshot.plugins.get(id).map(|plugin| &**plugin);
     let file = file_of(writer, plugin, kind, id, Some(&version.place))?;
     let before = writer.aside(|| file.text())?;

@@ -6,13 +6,13 @@
 use super::change::{FileChange, compile, file_of, keep, written_down};
 use super::files::File;
 use super::plugins::{Admin, known};
-use super::refusal::AdminError;
+use super::rejection::AdminError;
 use crate::plugin::{Plugin, State};
 use crate::reload::aside::adoptable;
 use crate::snapshot::Snapshot;
 use crate::writer::{CompileJob, CompiledText, ReloadLock};
 use std::sync::Arc;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::words::is_id;
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
@@ -111,7 +111,7 @@ impl Admin {
         let (project, plugin) = (snapshot.plan().project.clone(), id.to_owned());
         let released = tokio::task::spawn_blocking(move || Quarantine::release(&project, &plugin)).await;
         let released = released.map_err(std::io::Error::other).and_then(|released| released);
-        let released = released.map_err(|error| Fault::Host(format!("cannot release `{id}`: {error}")))?;
+        let released = released.map_err(|error| Error::Host(format!("cannot release `{id}`: {error}")))?;
         if released == 0 {
             let message = format!("cannot release `{id}`: none of its versions is quarantined");
             return Err(AdminError::conflict(message, "not_quarantined"));

@@ -1,11 +1,11 @@
 //! Valves and switches of plugins, changed by operators and users.
 
 use super::plugins::{Admin, known};
-use super::refusal::AdminError;
+use super::rejection::AdminError;
 use crate::plugin::Plugin;
 use crate::snapshot::Snapshot;
 use std::sync::Arc;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::valve::{MASK, ValveError, ValveSchema, is_mark, was_secret};
 use valvehouse_json::{Json, Object};
 use valvehouse_store::Switch;
@@ -152,7 +152,7 @@ pub fn shown(schema: Option<&ValveSchema>, values: &Json) -> Json {
 }
 
 fn misfit(error: ValveError) -> AdminError {
-    Fault::invalid(format!("{error}; nothing was changed"), Some("valves")).into()
+    Error::invalid(format!("{error}; nothing was changed"), Some("valves")).into()
 }
 
 /// Null fits few valves, and putting one back asks only whether it is there.

@@ -1,6 +1,6 @@
 //! Histories as people look at them: what each version changed, and how it differs from another.
 
-use super::refusal::AdminError;
+use super::rejection::AdminError;
 use super::valves::shown;
 use crate::snapshot::Snapshot;
 use similar::TextDiff;
@@ -142,7 +142,7 @@ impl Entry {
             ("version", version.number.into()),
             ("at", (version.at / 1000).into()),
             ("by", version.by.as_str().into()),
-            ("action", version.action.word().into()),
+            ("action", version.action.as_str().into()),
             ("before", self.before.clone().into()),
             ("after", version.hash.clone().into()),
             ("enabled", version.enabled.map_or(Json::Null, Json::from)),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 
 /// Pieces of work that run at a time; the others are queued.
 const AT_A_TIME: usize = 32;
@@ -85,14 +85,14 @@ impl DetachedTasks {
     ///
     /// # Errors
     /// Returns a fault with status 429 if too much work is pending already.
-    pub fn spawn<W>(&self, id: &str, work: impl FnOnce(Ticket) -> W) -> Result<(), Fault>
+    pub fn spawn<W>(&self, id: &str, work: impl FnOnce(Ticket) -> W) -> Result<(), Error>
     where
         W: Future<Output = ()> + Send + 'static,
     {
         let (sender, stop) = watch::channel(None);
         let mut stops = self.stops.lock();
         if stops.len() >= MAX_PENDING {
-            return Err(Fault::TooOften {
+            return Err(Error::TooOften {
                 message: format!(
                     "background responses exceeded their limit of {MAX_PENDING}; try again later"
                 ),

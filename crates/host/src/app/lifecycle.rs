@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use valvehouse_agent::Runs;
 use valvehouse_config::{self as config, Config, McpServer};
 use valvehouse_core::context::{HeaderNames, PartedTurns, Questions};
-use valvehouse_core::figures::Doors;
+use valvehouse_core::metrics::EndpointMetricsMap;
 use valvehouse_core::trace::Traces;
 use valvehouse_script::{Code, Problem};
 use valvehouse_store as store;
@@ -58,8 +58,8 @@ pub struct App {
     pub request_headers: HeaderNames,
     /// The headers of a service that reach its client.
     pub response_headers: Arc<HeaderNames>,
-    /// The counts and times of requests, by door.
-    pub doors: Doors,
+    /// The counts and times of requests, by endpoint.
+    pub endpoints: EndpointMetricsMap,
     /// The servers whose tools are mounted, by the settings in force.
     pub mcp: watch::Sender<Vec<McpServer>>,
     /// The resources of these servers that clients follow.
@@ -125,7 +125,7 @@ impl App {
             started: Instant::now(),
             access,
             sessions,
-            doors: Doors::default(),
+            endpoints: EndpointMetricsMap::default(),
             parted: PartedTurns::default(),
             detached: DetachedTasks::default(),
             contents,

@@ -8,7 +8,7 @@ use valvehouse_config::{
 };
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::Credential;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::Provider;
 use valvehouse_net::Client;
 use valvehouse_providers::{
@@ -32,7 +32,7 @@ pub(super) fn provider(
     let problem = |what: String| OpenError::Config(format!("provider `{}`: {what}", settings.name));
     if settings.kind.wire == Wire::Demo {
         // It is nowhere else and cannot fail.
-        let never = BreakerSettings { breaks: 0, ..BreakerSettings::default() };
+        let never = BreakerSettings { failure_threshold: 0, ..BreakerSettings::default() };
         let demo = Credentials::fixed(Arc::new(Demo::default()));
         let demo = Upstream::new(demo).with_breaker(never);
         return Ok(plan(settings, Arc::new(demo)));
@@ -79,7 +79,7 @@ fn plan(settings: &config::ProviderSettings, provider: Arc<dyn Provider>) -> Pro
 }
 
 /// A service that each caller pays with its own key.
-fn of_callers(settings: &config::ProviderSettings, client: Client) -> Result<Credentials, Fault> {
+fn of_callers(settings: &config::ProviderSettings, client: Client) -> Result<Credentials, Error> {
     let bare = service(settings, client.clone(), None)?;
     let settings = settings.clone();
     let make = move |own: &Credential| match settings.kind.wire {
@@ -93,7 +93,7 @@ fn of_callers(settings: &config::ProviderSettings, client: Client) -> Result<Cre
 }
 
 /// Providers that wait equally long share their connections, and the certificates that are read for them.
-fn client(timeouts: Timeouts, clients: &mut Vec<Client>) -> Result<Client, Fault> {
+fn client(timeouts: Timeouts, clients: &mut Vec<Client>) -> Result<Client, Error> {
     if let Some(client) = clients.iter().find(|client| client.timeouts() == timeouts) {
         return Ok(client.clone());
     }
@@ -120,7 +120,7 @@ fn service(
     settings: &config::ProviderSettings,
     client: Client,
     key: Option<Secret>,
-) -> Result<Arc<dyn Provider>, Fault> {
+) -> Result<Arc<dyn Provider>, Error> {
     let (name, url) = (&settings.name, &settings.base_url);
     // None is sent where the key is empty.
     let key = key.unwrap_or_else(|| "".into());

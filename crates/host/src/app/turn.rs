@@ -7,7 +7,7 @@ use valvehouse_agent::callbacks::Callbacks;
 use valvehouse_agent::{Begin, Decision, HistoryMatch, RunSnapshot, Setup};
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{RunOptions, TurnEnd, TurnStream};
 use valvehouse_json::Json;
 use valvehouse_providers::FormattedProvider;
@@ -111,7 +111,7 @@ fn begun_with(turn: &Turn) -> Json {
 }
 
 /// Returns the input with which a stored run would resume now.
-pub fn setup_of(snapshot: &Snapshot, saved: &RunSnapshot) -> Result<Setup, Fault> {
+pub fn setup_of(snapshot: &Snapshot, saved: &RunSnapshot) -> Result<Setup, Error> {
     Ok(setup(&snapshot.ready(&saved.model(), &saved.filter_ids())?))
 }
 

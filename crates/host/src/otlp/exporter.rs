@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
 use url::Url;
 use valvehouse_config::{OtlpSettings, Secret};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::trace::{News, Trace};
 use valvehouse_json::Json;
 use valvehouse_net::{Client, HttpCall};
@@ -127,7 +127,7 @@ impl Exporter {
         let call = self.headers.iter().fold(call, |call, (name, value)| call.secret_header(name, value));
         let status = match self.client.send(call.within(PATIENCE)).await {
             Ok(response) => response.status,
-            Err(Fault::Provider { message, .. } | Fault::Unanswered { message, .. }) => {
+            Err(Error::Provider { message, .. } | Error::Unanswered { message, .. }) => {
                 return Outcome::Later(message.to_string());
             }
             Err(fault) => return Outcome::Later(fault.to_string()),

@@ -78,7 +78,7 @@ impl Family {
             ("http.response.status_code", u64::from(status).into()),
             ("error.type", kind),
             ("valvehouse.trace", trace.id.as_str().into()),
-            ("valvehouse.door", asked.door.into()),
+            ("valvehouse.endpoint", asked.endpoint.into()),
             ("valvehouse.stream", asked.stream.into()),
             ("valvehouse.generation", asked.generation.into()),
             ("valvehouse.whole", ended.is_some_and(|ended| ended.whole).into()),
@@ -90,7 +90,7 @@ impl Family {
     }
 
     fn step(&self, step: &StepRecord) -> Json {
-        let failed = matches!(step.word, "failed" | "broke");
+        let failed = step.word == "failed";
         let error = failed.then(|| step.details().cause.clone().unwrap_or_default());
         let (name, kind, attributes) = match step.hook {
             "model" => (format!("chat {}", model(step).1), CLIENT, of_model(step)),
@@ -161,7 +161,7 @@ fn of_hook(step: &StepRecord) -> Json {
         ("valvehouse.plugin", step.plugin().into()),
         ("valvehouse.hook", step.hook.into()),
         ("valvehouse.outcome", step.word.into()),
-        ("error.type", (step.word == "broke").then_some("_OTHER").into()),
+        ("error.type", (step.word == "failed").then_some("_OTHER").into()),
         ("valvehouse.calls", step.calls.into()),
         ("valvehouse.operations", step.cost.operations.into()),
         ("valvehouse.memory", step.cost.memory.into()),

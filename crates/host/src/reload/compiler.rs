@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use valvehouse_core::figures::Figures;
-use valvehouse_core::lanes::STACK;
+use valvehouse_core::executor::STACK;
+use valvehouse_core::metrics::PluginMetrics;
 use valvehouse_core::valve::SecretGroup;
 use valvehouse_script::{LoadedFile, Problem, Script, Settings, SourceFile};
 use valvehouse_store::Kv;
@@ -24,7 +24,7 @@ pub(super) struct Compiler {
     pub(super) asking: Arc<ScriptModels>,
     pub(super) after: Arc<AfterAnswers>,
     /// The costs of calls, by plugin: whichever version of it ran.
-    figures: Mutex<HashMap<String, Arc<Figures>>>,
+    metrics: Mutex<HashMap<String, Arc<PluginMetrics>>>,
     /// Files that take long to compile.
     compiling: CompileJobs,
 }
@@ -36,7 +36,7 @@ impl Compiler {
             secrets: SecretGroup::default(),
             asking: Arc::default(),
             after: AfterAnswers::new(),
-            figures: Mutex::default(),
+            metrics: Mutex::default(),
             compiling: CompileJobs::default(),
         }
     }
@@ -85,7 +85,7 @@ impl Compiler {
             tools: Some(self.asking.clone()),
             background: Some(self.after.clone()),
             lists: given.lists.clone(),
-            figures: self.figures.lock().entry(file.id.to_string()).or_default().clone(),
+            metrics: self.metrics.lock().entry(file.id.to_string()).or_default().clone(),
             breaker: plan.breaker,
             is_served: true,
             ..plan.plugin(file.kind, &file.id).settings

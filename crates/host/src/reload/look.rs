@@ -155,8 +155,8 @@ impl Reload {
         let is_missed = unsettled || plugins.values().any(|plugin| plugin.state == State::Missing);
         let snapshot = (current.is_none() || !changes.is_empty() || problems_gone || replanned).then(|| {
             let tools = shelf.tools.into_iter().map(|tool| {
-                let figures = self.uses.of(tool.name());
-                tool.counting(figures)
+                let metrics = self.uses.of(tool.name());
+                tool.counting(metrics)
             });
             let tools = tools.collect();
             Snapshot::new(generation + 1, plugins, problems, tools, self.plan.clone()).offering(shelf.offered)

@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 use std::thread::{Builder, ScopedJoinHandle, available_parallelism};
-use valvehouse_core::lanes::STACK;
+use valvehouse_core::executor::STACK;
 
 /// So many are worth a thread.
 const MIN_PART: usize = 64;

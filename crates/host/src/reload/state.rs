@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 use valvehouse_config::Grants;
-use valvehouse_core::figures::Tools;
+use valvehouse_core::metrics::Tools;
 use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;

@@ -168,7 +168,7 @@ fn problems_of(found: &FolderScan, plugins: &Plugins, before: &Plugins) -> Vec<S
             format!("`{id}`: {}{help}", problem.message)
         }
         None => format!(
-            "the guard `{id}` is missing; add it again, or to accept its removal, run: valvehouse confirm-removal {id}"
+            "the guard `{id}` is missing; add it again, or to accept its removal, run: valvehouse confirm {id}"
         ),
     };
     let files = found.problems.iter().filter(|problem| problem.severity == Severity::Error);

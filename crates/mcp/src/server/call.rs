@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{broadcast, mpsc};
 use valvehouse_core::context::{Context, EmittedEvent, Events, Pauses, PendingQuestion, Questions, Turn};
-use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::TraceGuard;
@@ -55,7 +55,7 @@ pub(super) struct Call<'a> {
 /// The end of a call.
 pub(super) enum Outcome {
     Value(Json),
-    Failed(Fault),
+    Failed(Error),
     /// The client has to answer first.
     Asks(InputRequiredResult),
 }
@@ -143,7 +143,7 @@ impl Call<'_> {
             };
             let question = match Question::of(&pending.question, pending.place) {
                 Ok(question) => question,
-                Err(wrong) => return Ok(Outcome::Failed(Fault::Refused(Refusal::new(wrong)))),
+                Err(wrong) => return Ok(Outcome::Failed(Error::Refused(Rejection::new(wrong)))),
             };
             let possible = question.possible(&capabilities);
             if possible.is_empty() {
@@ -167,8 +167,8 @@ impl Call<'_> {
             }
         }
         let refusal =
-            Refusal::new(format!("the tool exceeded its limit of {MAX_ROUNDS} questions in one request"));
-        Ok(Outcome::Failed(Fault::Refused(refusal)))
+            Rejection::new(format!("the tool exceeded its limit of {MAX_ROUNDS} questions in one request"));
+        Ok(Outcome::Failed(Error::Refused(refusal)))
     }
 
     /// Returns the client's answer to a question. A question of a filter, and every approval, takes only an answer that
@@ -221,7 +221,7 @@ impl Call<'_> {
         turn: &Turn,
         mut heard: mpsc::UnboundedReceiver<Json>,
         questions: Option<&Questions>,
-    ) -> Result<Result<Json, Fault>, ErrorData> {
+    ) -> Result<Result<Json, Error>, ErrorData> {
         let mut notifier = self.notifier();
         let work = self.kernel.invoke_in(self.tool.name(), self.args.copy(), turn);
         let mut work = std::pin::pin!(work);

@@ -26,7 +26,7 @@ impl Caller {
     /// Returns the head of the trace of a call that needs no model.
     pub(super) fn asked(&self, generation: u64) -> RequestFacts {
         RequestFacts {
-            door: ENDPOINT,
+            endpoint: ENDPOINT,
             model: String::new(),
             stream: false,
             user: self.facts.user.string("id"),

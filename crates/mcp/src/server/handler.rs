@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::{broadcast, watch};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::words::{did_you_mean, nearest};
@@ -115,10 +115,10 @@ fn unknown(what: &str, name: &str, known: &[Tool]) -> String {
     format!("unknown {what} `{name}`{hint}; list the {what}s again: they may have changed")
 }
 
-fn fails(fault: &Fault) -> ErrorData {
+fn fails(fault: &Error) -> ErrorData {
     tracing::debug!("an MCP request failed: {fault}");
     match fault {
-        Fault::Refused(_) | Fault::Request { .. } | Fault::TooOften { .. } => {
+        Error::Refused(_) | Error::Request { .. } | Error::TooOften { .. } => {
             ErrorData::invalid_params(result::words(fault), None)
         }
         _ => ErrorData::internal_error(result::words(fault), None),

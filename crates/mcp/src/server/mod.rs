@@ -18,4 +18,4 @@ mod tokens;
 
 pub use caller::Caller;
 pub use endpoint::Endpoint;
-pub use tokens::{Bearer, HeldToken, TokenChecker, TokenRefusal};
+pub use tokens::{Bearer, HeldToken, TokenChecker, TokenRejection};

@@ -2,7 +2,7 @@
 
 use rmcp::model::{CallToolResult, ContentBlock, GetPromptResult, ReadResourceResult, ResultType};
 use serde_json::{Value, json};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
 /// The types of content in MCP.
@@ -143,20 +143,20 @@ pub(super) fn of_resource(
 }
 
 /// The words of a fault for a client. What only concerns operators stays in the log.
-pub(super) fn words(fault: &Fault) -> String {
+pub(super) fn words(fault: &Error) -> String {
     match fault {
-        Fault::Refused(refusal) => refusal.message.clone(),
-        Fault::Request { message, .. } | Fault::TooOften { message, .. } => message.clone(),
-        Fault::Broken(breakage) => {
+        Error::Refused(refusal) => refusal.message.clone(),
+        Error::Request { message, .. } | Error::TooOften { message, .. } => message.clone(),
+        Error::Broken(failure) => {
             format!(
                 "the plugin `{}` failed in its {}; its operator finds the reason in the log",
-                breakage.plugin, breakage.hook
+                failure.plugin, failure.hook
             )
         }
-        Fault::Unguarded { message, .. } => message.clone(),
-        Fault::Paused => "this call needs the approval of a person, and this client does not support elicitation: approve it elsewhere, or use a client with elicitation".into(),
-        Fault::Host(_) => "the host failed; its operator finds the reason in the log".into(),
-        Fault::Provider { message, .. } | Fault::Unanswered { message, .. } | Fault::Unstored { message, .. } | Fault::Resting { message, .. } => {
+        Error::Unguarded { message, .. } => message.clone(),
+        Error::Paused => "this call needs the approval of a person, and this client does not support elicitation: approve it elsewhere, or use a client with elicitation".into(),
+        Error::Host(_) => "the host failed; its operator finds the reason in the log".into(),
+        Error::Provider { message, .. } | Error::Unanswered { message, .. } | Error::Unstored { message, .. } | Error::BreakerOpen { message, .. } => {
             message.public().into()
         }
         other => other.to_string(),

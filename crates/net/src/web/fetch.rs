@@ -12,9 +12,9 @@ use reqwest::header::{
     USER_AGENT,
 };
 use reqwest::{Method, Response};
-use std::error::Error;
+use std::error::Error as StdError;
 use url::Url;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 
 /// Redirects that are followed.
 const MAX_REDIRECTS: usize = 5;
@@ -107,12 +107,12 @@ fn peer(ask: &Ask) -> Peer {
     Peer { provider: None, address: place(&ask.url).into(), connect: None, total: Some(ask.within) }
 }
 
-fn told(fault: Fault) -> WebError {
+fn told(fault: Error) -> WebError {
     WebError::new(fault.to_string())
 }
 
 /// The refusal of a name among the causes of an error.
-fn inside<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Inside> {
+fn inside<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Inside> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(inside) = error.downcast_ref::<Inside>() {

@@ -20,7 +20,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use url::Url;
 use valvehouse_config::{Grant, Timeouts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 
 /// The web as one plugin may reach it; the default reaches nothing. A clone shares the connections.
 #[derive(Debug, Clone, Default)]
@@ -243,7 +243,7 @@ impl Clients {
         Self { lookup, ..Self::default() }
     }
 
-    pub(super) async fn on(&self, way: Way) -> Result<reqwest::Client, Fault> {
+    pub(super) async fn on(&self, way: Way) -> Result<reqwest::Client, Error> {
         let made = self.made.lock().get(&way).cloned();
         if let Some(client) = made {
             return Ok(client);
@@ -254,7 +254,7 @@ impl Clients {
     }
 
     /// Aside: reading certificates takes longer than a script may run.
-    async fn build(&self, way: Way) -> Result<reqwest::Client, Fault> {
+    async fn build(&self, way: Way) -> Result<reqwest::Client, Error> {
         let checked = CheckedRoute { lookup: self.lookup.clone(), way };
         client::install_crypto();
         client::aside(move || {

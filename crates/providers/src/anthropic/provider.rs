@@ -17,7 +17,7 @@ use valvehouse_config::Secret;
 use valvehouse_core::anthropic::{self, AnthropicRequest, status_of};
 use valvehouse_core::chat::request;
 use valvehouse_core::context::Exchange;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, Piece, Provider, RelayRequest, RelayResponse, Request, whole};
 use valvehouse_json::Json;
 use valvehouse_net::sse::{Parser, SseEvent};
@@ -40,7 +40,7 @@ pub struct Anthropic {
 impl Anthropic {
     /// A service under its configured name. `base_url` is what `/v1/messages` is appended to; a `/v1`
     /// that is already there stays the only one.
-    pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Fault> {
+    pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Error> {
         let service = Service::new(name, base_url, "https://api.anthropic.com", client)?;
         Ok(Self { service: service.without_headers("openai-"), bearer: false })
     }
@@ -71,7 +71,7 @@ impl Anthropic {
         self.service.endpoint(&version.into_iter().chain([step]).collect::<Vec<_>>())
     }
 
-    async fn send(&self, call: HttpCall, exchange: Option<&Exchange>) -> Result<Response, Fault> {
+    async fn send(&self, call: HttpCall, exchange: Option<&Exchange>) -> Result<Response, Error> {
         // A client that names its version has it instead.
         let call = call.header("anthropic-version", VERSION);
         let with_key = |call: HttpCall, key: &Secret| match self.bearer {
@@ -81,7 +81,7 @@ impl Anthropic {
         self.service.send(call, exchange, with_key).await
     }
 
-    async fn ask(&self, request: Request) -> Result<Answer, Fault> {
+    async fn ask(&self, request: Request) -> Result<Answer, Error> {
         let AnthropicRequest { body, beta } = anthropic::ask(&request.body, request.stream)?;
         let accept = if request.stream { "text/event-stream" } else { "application/json" };
         let call = HttpCall::post(self.endpoint("messages"), encoded(&body)?)
@@ -107,7 +107,7 @@ impl Anthropic {
         }
     }
 
-    async fn whole(&self, response: Response) -> Result<Json, Fault> {
+    async fn whole(&self, response: Response) -> Result<Json, Error> {
         let message = self.service.parse(&response.whole().await?)?;
         if message.get("content").is_some_and(|content| content.as_array().is_some()) {
             return Ok(anthropic::completion(&message));
@@ -118,7 +118,7 @@ impl Anthropic {
         Err(self.service.lacks(&message, "content"))
     }
 
-    async fn list(&self) -> Result<Vec<Json>, Fault> {
+    async fn list(&self) -> Result<Vec<Json>, Error> {
         let mut url = self.endpoint("models");
         // As many as there may be at once: more than Anthropic has.
         url.query_pairs_mut().append_pair("limit", "1000");
@@ -174,11 +174,11 @@ impl Provider for Anthropic {
         &self.service.origin.provider
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         Box::pin(self.list())
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(self.ask(request))
     }
 
@@ -186,7 +186,7 @@ impl Provider for Anthropic {
         relay::is_anthropic(path)
     }
 
-    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Fault>> {
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Error>> {
         Box::pin(async move {
             let exchange = request.exchange;
             let version = if self.service.ends_with("/v1") { "" } else { "v1/" };
@@ -207,10 +207,10 @@ impl Provider for Anthropic {
 /// The pieces of a streamed answer. An error is the last item.
 pub(super) fn pieces(
     origin: Origin,
-    body: BoxStream<'static, Result<Bytes, Fault>>,
+    body: BoxStream<'static, Result<Bytes, Error>>,
     with_usage: bool,
     with_first_usage: bool,
-) -> BoxStream<'static, Result<Piece, Fault>> {
+) -> BoxStream<'static, Result<Piece, Error>> {
     let reader = Reader {
         origin,
         body,
@@ -224,7 +224,7 @@ pub(super) fn pieces(
 
 struct Reader {
     origin: Origin,
-    body: BoxStream<'static, Result<Bytes, Fault>>,
+    body: BoxStream<'static, Result<Bytes, Error>>,
     parser: Parser,
     message: anthropic::Reader,
     ready: VecDeque<Json>,
@@ -240,7 +240,7 @@ enum Input {
 }
 
 impl Reads for Reader {
-    async fn next(&mut self) -> Option<Result<Piece, Fault>> {
+    async fn next(&mut self) -> Option<Result<Piece, Error>> {
         loop {
             if let Some(chunk) = self.ready.pop_front() {
                 return Some(Ok(Piece::new(chunk)));
@@ -279,7 +279,7 @@ impl Reads for Reader {
 }
 
 impl Reader {
-    fn read(&mut self, event: &SseEvent) -> Result<(), Fault> {
+    fn read(&mut self, event: &SseEvent) -> Result<(), Error> {
         // Some services end as OpenAI's do.
         if matches!(event.data.trim_ascii(), b"" | b"[DONE]") {
             return Ok(());
@@ -297,18 +297,18 @@ impl Reader {
 
     /// The fault of a stream that ended too early. A message that named its stop reason is over: a missing
     /// `message_stop` is only a habit then.
-    fn end(&self) -> Option<Fault> {
+    fn end(&self) -> Option<Error> {
         let cut = || self.origin.cut("the stream ended without a stop_reason");
         (!self.message.is_complete()).then(cut)
     }
 }
 
 /// An error inside an answer that began as a success: its kind says which status it would have had.
-pub(super) fn in_band(origin: &Origin, event: &Json) -> Fault {
+pub(super) fn in_band(origin: &Origin, event: &Json) -> Error {
     let kind = event.at_path("error.type");
     match (origin.in_band(event), kind.as_str().and_then(status_of)) {
-        (Fault::Answered { provider, body, retry_after, .. }, Some(status)) => {
-            Fault::Answered { provider, status, body, retry_after }
+        (Error::Answered { provider, body, retry_after, .. }, Some(status)) => {
+            Error::Answered { provider, status, body, retry_after }
         }
         (fault, _) => fault,
     }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::chat::{Fold, ModelCall, message, response};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, Piece, Provider, Request};
 use valvehouse_json::Json;
 use valvehouse_net::Client;
@@ -60,7 +60,7 @@ fn json(text: &str) -> Json {
 }
 
 impl Server {
-    async fn chat(&self, stream: bool) -> Result<Answer, Fault> {
+    async fn chat(&self, stream: bool) -> Result<Answer, Error> {
         let body = json(
             r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream_options":{"include_usage":true},"betas":["b1"]}"#,
         );
@@ -75,14 +75,14 @@ impl Server {
         }
     }
 
-    async fn fault(&self) -> Fault {
+    async fn fault(&self) -> Error {
         match self.chat(false).await {
             Err(fault) => fault,
             Ok(_) => panic!("it answered"),
         }
     }
 
-    async fn pieces(&self) -> Vec<Result<Piece, Fault>> {
+    async fn pieces(&self) -> Vec<Result<Piece, Error>> {
         match self.chat(true).await {
             Ok(Answer::Stream(pieces)) => pieces.collect().await,
             Ok(Answer::Whole(whole)) => panic!("{whole}"),
@@ -97,7 +97,7 @@ impl Server {
     }
 
     /// The fault a stream ends with, and how many pieces came before it.
-    async fn last_fault(&self) -> (usize, Fault) {
+    async fn last_fault(&self) -> (usize, Error) {
         let mut pieces = self.pieces().await;
         match pieces.pop() {
             Some(Err(fault)) => (pieces.into_iter().map(Result::unwrap).count(), fault),
@@ -170,12 +170,12 @@ async fn errors_are_told_with_their_status_wherever_they_come() {
     let (count, at_once) = service(move || events(first.clone())).await.last_fault().await;
     assert_eq!(count, 0);
     for (fault, after) in [(service(busy).await.fault().await, Some("3")), (inside, None), (at_once, None)] {
-        let Fault::Answered { provider, status, body, retry_after } = fault else { panic!("{fault}") };
+        let Error::Answered { provider, status, body, retry_after } = fault else { panic!("{fault}") };
         assert_eq!((provider.as_str(), status, retry_after.as_deref()), ("claude", 529, after));
         assert_eq!(body.at_path("error.message"), Json::from("Overloaded, ***"));
     }
     let whole = service(move || answer("application/json", overloaded)).await.fault().await;
-    assert!(matches!(whole, Fault::Answered { status: 529, .. }), "{whole}");
+    assert!(matches!(whole, Error::Answered { status: 529, .. }), "{whole}");
 }
 
 #[tokio::test]
@@ -302,11 +302,11 @@ async fn recorded_answers_and_errors_are_told_as_what_they_are() {
         let body = recorded(&format!("error.{status}.anthropic.json")).unwrap();
         let refuse = move || (StatusCode::from_u16(status).unwrap(), body.clone()).into_response();
         let fault = service(refuse).await.fault().await;
-        assert!(matches!(fault, Fault::Answered { status: told, .. } if told == status), "{fault}");
+        assert!(matches!(fault, Error::Answered { status: told, .. } if told == status), "{fault}");
     }
     let first = recorded("messages.error-first.anthropic.sse").unwrap();
     let (count, fault) = service(move || events(first.clone())).await.last_fault().await;
-    assert!(count == 0 && matches!(fault, Fault::Answered { status: 529, .. }), "{fault}");
+    assert!(count == 0 && matches!(fault, Error::Answered { status: 529, .. }), "{fault}");
     let twice = recorded("messages.duplicate-start.anthropic.jsonl").unwrap();
     let body: String = twice.lines().map(|line| format!("data: {line}\n\n")).collect();
     let said = service(move || events(body.clone())).await.folded().await;

@@ -8,7 +8,7 @@ use futures::stream;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 use valvehouse_core::chat::{Head, ModelCall, message, request, response, split};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, Piece, Provider, Request};
 use valvehouse_core::words::hex;
 use valvehouse_json::Json;
@@ -35,7 +35,7 @@ impl Provider for Demo {
         "demo"
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         let model = Json::from([
             ("id", "demo".into()),
             ("object", "model".into()),
@@ -45,11 +45,11 @@ impl Provider for Demo {
         Box::pin(std::future::ready(Ok(vec![model])))
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(async move {
             // Other services would not get it either.
             if let Err(error) = request.body.encode() {
-                return Err(Fault::invalid(format!("the request is {error}"), None));
+                return Err(Error::invalid(format!("the request is {error}"), None));
             }
             let whole = answer(&request.body);
             if !request.stream {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use valvehouse_core::breaker::OpenState;
 use valvehouse_core::chat::{ModelCall, message};
 use valvehouse_core::context::Notice;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request, whole};
 use valvehouse_json::{Json, Object};
 use valvehouse_schema::Schema;
@@ -36,7 +36,7 @@ impl FormattedProvider {
         is_wanted(body)
     }
 
-    async fn ask(&self, request: Request) -> Result<Answer, Fault> {
+    async fn ask(&self, request: Request) -> Result<Answer, Error> {
         let Some(shape) = Shape::of(&request.body).await? else {
             return self.inner.chat(request).await;
         };
@@ -72,7 +72,7 @@ impl FormattedProvider {
         messages
     }
 
-    async fn whole(&self, request: &Request, shape: &Shape, messages: &[Json]) -> Result<Json, Fault> {
+    async fn whole(&self, request: &Request, shape: &Shape, messages: &[Json]) -> Result<Json, Error> {
         let keeps_format = self.inner.takes_response_format(&shape.format);
         let entries = request.body.entries();
         let asked = entries.into_iter().filter_map(|(key, value)| match key.as_str() {
@@ -109,7 +109,7 @@ impl FormattedProvider {
         }
     }
 
-    fn gives_up(&self, misfit: &Misfit, asked_again: u32) -> Fault {
+    fn gives_up(&self, misfit: &Misfit, asked_again: u32) -> Error {
         let (provider, why) = (self.inner.name(), &misfit.why);
         let message = if misfit.is_cut {
             format!(
@@ -119,7 +119,7 @@ impl FormattedProvider {
             let times = if asked_again == 0 { "1 attempt" } else { &format!("{} attempts", asked_again + 1) };
             format!("the response of provider {provider} does not match response_format after {times}: {why}")
         };
-        Fault::Misshapen { message }
+        Error::Misshapen { message }
     }
 }
 
@@ -145,7 +145,7 @@ impl Misfit {
 }
 
 /// Checks every choice of an answer, and leaves of each only its JSON. The first that does not match.
-async fn misfit(shape: &Shape, answer: &Json) -> Result<Option<Misfit>, Fault> {
+async fn misfit(shape: &Shape, answer: &Json) -> Result<Option<Misfit>, Error> {
     for choice in answer.list("choices") {
         let said = choice.field("message");
         let ended = choice.text_or_empty("finish_reason");
@@ -199,11 +199,11 @@ impl Provider for FormattedProvider {
         self.inner.name()
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         self.inner.models()
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(self.ask(request))
     }
 
@@ -211,7 +211,7 @@ impl Provider for FormattedProvider {
     fn forward<'a>(
         &'a self,
         request: ForwardRequest<'a>,
-    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Error>>> {
         let may_ask = std::str::from_utf8(&request.body).is_ok_and(|text| text.contains(FIELD));
         if may_ask { None } else { self.inner.forward(request) }
     }
@@ -228,8 +228,8 @@ impl Provider for FormattedProvider {
         true
     }
 
-    fn rests(&self) -> Option<OpenState> {
-        self.inner.rests()
+    fn open_breaker(&self) -> Option<OpenState> {
+        self.inner.open_breaker()
     }
 }
 
@@ -248,7 +248,7 @@ pub(super) fn is_wanted(body: &Json) -> bool {
 
 impl Shape {
     /// The form that a request asks for; None where it asks for none.
-    pub(super) async fn of(body: &Json) -> Result<Option<Self>, Fault> {
+    pub(super) async fn of(body: &Json) -> Result<Option<Self>, Error> {
         if !is_wanted(body) {
             return Ok(None);
         }
@@ -266,7 +266,7 @@ impl Shape {
     }
 
     /// The JSON of an answer as the model wrote it, or why it does not match. A fault if the answer cannot be read.
-    pub(super) async fn read(&self, said: &str) -> Result<Result<String, String>, Fault> {
+    pub(super) async fn read(&self, said: &str) -> Result<Result<String, String>, Error> {
         let (text, json) = match find_json(said) {
             Ok(found) => found,
             Err(why) => return Ok(Err(why)),
@@ -290,9 +290,9 @@ impl Shape {
 }
 
 /// A schema that is the client's mistake.
-fn wrong(why: &str) -> Fault {
+fn wrong(why: &str) -> Error {
     let message = format!("invalid schema in response_format: {why}");
-    Fault::invalid(message, Some("response_format"))
+    Error::invalid(message, Some("response_format"))
 }
 
 /// The JSON that an answer is, or that stands in a code block in it.

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::Exchange;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
     Answer, CannedProvider, ForwardRequest, PassthroughAnswer, Provider, Reply, Request,
 };
@@ -27,7 +27,7 @@ fn request(format: &str) -> Request {
 async fn ask(
     replies: impl IntoIterator<Item = Reply>,
     format: &str,
-) -> (CannedProvider, Result<Json, Fault>) {
+) -> (CannedProvider, Result<Json, Error>) {
     let canned = CannedProvider::new(replies);
     let formatted = FormattedProvider::new(Arc::new(canned.clone()), FormattedProvider::RETRIES);
     let answer = formatted.chat(request(format)).await.map(|answer| match answer {
@@ -101,7 +101,7 @@ async fn a_model_that_never_fits_is_a_fault_that_says_what_does_not() {
         fault.to_string(),
         "the response of provider canned does not match response_format after 3 attempts: \"price\" is a required property"
     );
-    assert!(matches!(fault, Fault::Misshapen { .. }));
+    assert!(matches!(fault, Error::Misshapen { .. }));
     assert!(
         text([Reply::text("[1]")], OBJECT).await.contains("it is of type array; it must be a JSON object")
     );
@@ -143,7 +143,7 @@ async fn a_schema_that_is_none_is_the_callers_mistake_before_anybody_is_asked() 
         let fault = answer.unwrap_err();
         assert!(fault.to_string().starts_with("invalid schema in response_format: "), "{fault}");
         assert!(fault.to_string().contains(why), "{fault}");
-        assert!(matches!(fault, Fault::Request { param: Some("response_format"), .. }));
+        assert!(matches!(fault, Error::Request { param: Some("response_format"), .. }));
         assert!(canned.requests().is_empty());
     }
 }
@@ -168,17 +168,17 @@ impl Provider for Plain {
     fn name(&self) -> &str {
         self.0.name()
     }
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         self.0.models()
     }
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         self.0.chat(request)
     }
     fn forward<'a>(
         &'a self,
         _: ForwardRequest<'a>,
-    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
-        Some(Box::pin(std::future::ready(Err(Fault::Host("passed on".into())))))
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Error>>> {
+        Some(Box::pin(std::future::ready(Err(Error::Host("passed on".into())))))
     }
     fn takes_response_format(&self, _: &Json) -> bool {
         false

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use std::collections::VecDeque;
 use valvehouse_core::chat::{Head, ModelCall, message, response};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 
@@ -155,8 +155,8 @@ const MAX_LINE: usize = 16 * 1024 * 1024;
 pub(super) fn pieces(
     origin: Origin,
     reading: AnswerReader,
-    body: BoxStream<'static, Result<Bytes, Fault>>,
-) -> BoxStream<'static, Result<Piece, Fault>> {
+    body: BoxStream<'static, Result<Bytes, Error>>,
+) -> BoxStream<'static, Result<Piece, Error>> {
     let lines = Lines {
         origin,
         reading,
@@ -172,7 +172,7 @@ pub(super) fn pieces(
 struct Lines {
     origin: Origin,
     reading: AnswerReader,
-    body: BoxStream<'static, Result<Bytes, Fault>>,
+    body: BoxStream<'static, Result<Bytes, Error>>,
     /// The bytes of a line that has no end yet.
     held: BytesMut,
     /// As much of it is known to have none.
@@ -191,7 +191,7 @@ enum State {
 }
 
 impl Reads for Lines {
-    async fn next(&mut self) -> Option<Result<Piece, Fault>> {
+    async fn next(&mut self) -> Option<Result<Piece, Error>> {
         loop {
             if let Some(chunk) = self.ready.pop_front() {
                 return Some(Ok(Piece::new(chunk)));
@@ -241,7 +241,7 @@ impl Lines {
         }
     }
 
-    fn read(&mut self, line: &[u8]) -> Result<(), Fault> {
+    fn read(&mut self, line: &[u8]) -> Result<(), Error> {
         let json = self.origin.parse_part("a line", line, self.state == State::Over)?;
         if is_error(&json) {
             return Err(self.origin.in_band(&json));

@@ -11,7 +11,7 @@ use url::Url;
 use valvehouse_config::Secret;
 use valvehouse_core::chat::request::wants_usage;
 use valvehouse_core::context::Exchange;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, Provider, RelayRequest, RelayResponse, Request};
 use valvehouse_json::Json;
 use valvehouse_net::{Client, HttpCall, Response};
@@ -25,7 +25,7 @@ pub struct Ollama {
 impl Ollama {
     /// A service under its configured name. `base_url` is what stands before `/api/chat`; an address that was
     /// meant for OpenAI's clients and ends in `/v1` will do as well.
-    pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Fault> {
+    pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Error> {
         let base = base_url.trim().trim_end_matches('/');
         let base = base.strip_suffix("/v1").or_else(|| base.strip_suffix("/api")).unwrap_or(base);
         Service::new(name, base, "http://127.0.0.1:11434", client).map(|service| Self { service })
@@ -42,11 +42,11 @@ impl Ollama {
         self.service.endpoint(&["api", step])
     }
 
-    async fn send(&self, call: HttpCall, exchange: Option<&Exchange>) -> Result<Response, Fault> {
+    async fn send(&self, call: HttpCall, exchange: Option<&Exchange>) -> Result<Response, Error> {
         self.service.send(call, exchange, |call, key| call.bearer(key)).await
     }
 
-    async fn ask(&self, request: Request) -> Result<Answer, Fault> {
+    async fn ask(&self, request: Request) -> Result<Answer, Error> {
         let asked = request::chat(&request.body, request.stream)?;
         let call = HttpCall::post(self.endpoint("chat"), encoded(&asked)?)
             .header("content-type", "application/json");
@@ -75,7 +75,7 @@ impl Ollama {
         Ok(Answer::Whole(reading.whole(&answer)))
     }
 
-    async fn list(&self) -> Result<Vec<Json>, Fault> {
+    async fn list(&self) -> Result<Vec<Json>, Error> {
         let call = HttpCall::get(self.endpoint("tags")).within(LIST_TIME);
         let response = self.send(call, None).await?;
         let answer = self.service.parse(&response.whole().await?)?;
@@ -114,11 +114,11 @@ impl Provider for Ollama {
         &self.service.origin.provider
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         Box::pin(self.list())
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(self.ask(request))
     }
 
@@ -127,7 +127,7 @@ impl Provider for Ollama {
         matches!(path, "embeddings" | "completions")
     }
 
-    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Fault>> {
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Error>> {
         Box::pin(async move {
             let exchange = request.exchange;
             let path = format!("v1/{}", request.path);

@@ -3,7 +3,7 @@
 use compact_str::CompactString;
 use std::collections::HashMap;
 use valvehouse_core::chat::{ModelCall, message};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
 /// The fields that OpenAI has at the top and Ollama among its `options`. Of two names for one option the later wins.
@@ -26,7 +26,7 @@ const OPTIONS: [(&str, &str); 12] = [
 const OWN: [&str; 7] = ["think", "format", "keep_alive", "truncate", "shift", "logprobs", "top_logprobs"];
 
 /// The body of `POST /api/chat`.
-pub(super) fn chat(body: &Json, stream: bool) -> Result<Json, Fault> {
+pub(super) fn chat(body: &Json, stream: bool) -> Result<Json, Error> {
     let mut out: Vec<(CompactString, Json)> = vec![
         ("model".into(), body.field("model")),
         ("messages".into(), messages(body)?),
@@ -56,7 +56,7 @@ pub(super) fn chat(body: &Json, stream: bool) -> Result<Json, Fault> {
     Ok(out.into_iter().collect::<Object>().into())
 }
 
-fn messages(body: &Json) -> Result<Json, Fault> {
+fn messages(body: &Json) -> Result<Json, Error> {
     let all = body.list("messages");
     // Results refer to calls by their ids, here by the names of the tools.
     let mut names = HashMap::new();
@@ -68,7 +68,7 @@ fn messages(body: &Json) -> Result<Json, Fault> {
     Ok(out.into())
 }
 
-fn one(said: &Json, place: usize, names: &HashMap<CompactString, CompactString>) -> Result<Json, Fault> {
+fn one(said: &Json, place: usize, names: &HashMap<CompactString, CompactString>) -> Result<Json, Error> {
     let role = match message::role_of(said) {
         role if role == "developer" => "system".into(),
         role if role == "function" => "tool".into(),
@@ -112,13 +112,13 @@ fn call(call: &ModelCall) -> Json {
 }
 
 /// The images of a message, as bare base64.
-fn images(said: &Json, place: usize) -> Result<Vec<Json>, Fault> {
+fn images(said: &Json, place: usize) -> Result<Vec<Json>, Error> {
     let Some(Json::Array(parts)) = said.get("content") else { return Ok(Vec::new()) };
     let mut images = Vec::new();
     for (number, part) in parts.items().iter().enumerate() {
         let refused = |why: &str| {
             let message = format!("messages[{place}].content[{number}] {why}");
-            Err(Fault::invalid(message, Some("messages")))
+            Err(Error::invalid(message, Some("messages")))
         };
         match part.text("type").as_deref() {
             None | Some("text" | "input_text" | "output_text" | "refusal") => {}

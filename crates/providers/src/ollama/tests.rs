@@ -11,7 +11,7 @@ use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use valvehouse_core::chat::{Fold, message, response};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, ForwardRequest, Piece, Provider, Request};
 use valvehouse_json::Json;
 use valvehouse_net::Client;
@@ -121,7 +121,7 @@ fn origin() -> Origin {
     Origin { provider: "lab".into(), address: "http://lab/".into(), key: None }
 }
 
-async fn read(chunks: Vec<Bytes>) -> Vec<Result<Piece, Fault>> {
+async fn read(chunks: Vec<Bytes>) -> Vec<Result<Piece, Error>> {
     let body = stream::iter(chunks.into_iter().map(Ok)).boxed();
     answer::pieces(origin(), AnswerReader::new("asked".into(), true), body).collect().await
 }
@@ -279,7 +279,7 @@ async fn a_stream_comes_as_chunks_without_counts_nobody_asked_for() {
 async fn errors_keep_their_status_and_words() {
     let (lab, _) = service(404, "application/json", r#"{"error":"model 'm' not found"}"#).await;
     for stream in [true, false] {
-        let Err(Fault::Answered { status: 404, body, .. }) = lab.chat(request(stream)).await else {
+        let Err(Error::Answered { status: 404, body, .. }) = lab.chat(request(stream)).await else {
             panic!()
         };
         assert_eq!(body.text("error").unwrap(), "model 'm' not found");

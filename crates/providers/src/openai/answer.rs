@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 use valvehouse_core::chat::split;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{PassthroughAnswer, PassthroughBody, whole};
 use valvehouse_json::Json;
 use valvehouse_net::{Response, sse};
@@ -19,7 +19,7 @@ const EVENTS: &str = "text/event-stream";
 impl OpenAi {
     /// The shape of the answer. Waits for its first bytes: services send errors and whole answers under the name of a
     /// stream, and the other way round.
-    pub(super) async fn shape(&self, response: &mut Response) -> Result<Shape, Fault> {
+    pub(super) async fn shape(&self, response: &mut Response) -> Result<Shape, Error> {
         if let Some(packing) = response.header("content-encoding").filter(|packing| *packing != "identity") {
             return Err(self.service.origin.fault(&format!(
                 "returned content-encoding {packing}, which is not supported; disable it at the service or a proxy before it"
@@ -45,7 +45,7 @@ impl OpenAi {
         &self,
         mut response: Response,
         stream: bool,
-    ) -> Result<PassthroughAnswer, Fault> {
+    ) -> Result<PassthroughAnswer, Error> {
         let (status, named) = (response.status, response.header("content-type").map(str::to_owned));
         let shape = self.shape(&mut response).await?;
         let is_ndjson = response.media_type() == "application/x-ndjson";
@@ -80,7 +80,7 @@ impl OpenAi {
     }
 
     /// A whole answer, unless it is an error under a status of success. What has choices is not parsed.
-    fn no_error(&self, body: Bytes) -> Result<Bytes, Fault> {
+    fn no_error(&self, body: Bytes) -> Result<Bytes, Error> {
         static CHOICES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"choices\""));
         if CHOICES.find(&body).is_none() {
             let answer = self.service.parse(&body)?;
@@ -100,7 +100,7 @@ impl OpenAi {
 }
 
 /// A whole answer as it would have been streamed.
-fn as_events(answer: &Json) -> Result<Bytes, Fault> {
+fn as_events(answer: &Json) -> Result<Bytes, Error> {
     let mut out = BytesMut::new();
     for event in split(answer, true) {
         sse::write(&mut out, None, &encoded(&event)?);
@@ -109,7 +109,7 @@ fn as_events(answer: &Json) -> Result<Bytes, Fault> {
     Ok(out.freeze())
 }
 
-fn encoded(value: &Json) -> Result<Bytes, Fault> {
-    let bytes = value.encode().map_err(|error| Fault::Host(format!("cannot write a response: {error}")))?;
+fn encoded(value: &Json) -> Result<Bytes, Error> {
+    let bytes = value.encode().map_err(|error| Error::Host(format!("cannot write a response: {error}")))?;
     Ok(bytes.into())
 }

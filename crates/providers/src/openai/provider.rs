@@ -15,7 +15,7 @@ use valvehouse_config::Secret;
 use valvehouse_core::anthropic;
 use valvehouse_core::chat::delta;
 use valvehouse_core::context::Exchange;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
     Answer, ForwardRequest, PassthroughAnswer, Piece, Provider, RelayRequest, RelayResponse, Request, whole,
 };
@@ -35,7 +35,7 @@ pub struct OpenAi {
 impl OpenAi {
     /// A service under its configured name. `base_url` is what `/chat/completions` is appended to:
     /// `https://api.openai.com/v1`. A query (`?api-version=…`) is kept.
-    pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Fault> {
+    pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Error> {
         let service = Service::new(name, base_url, "https://api.openai.com/v1", client)?;
         let chat = service.endpoint(&["chat", "completions"]).into();
         Ok(Self { service, chat })
@@ -55,7 +55,7 @@ impl OpenAi {
         self
     }
 
-    pub(crate) async fn send(&self, call: HttpCall, exchange: Option<&Exchange>) -> Result<Response, Fault> {
+    pub(crate) async fn send(&self, call: HttpCall, exchange: Option<&Exchange>) -> Result<Response, Error> {
         self.service.send(call, exchange, |call, key| call.bearer(key)).await
     }
 
@@ -64,7 +64,7 @@ impl OpenAi {
         body: Bytes,
         stream: bool,
         exchange: Option<&Exchange>,
-    ) -> Result<Response, Fault> {
+    ) -> Result<Response, Error> {
         let accept = if stream { "text/event-stream" } else { "application/json" };
         let call = HttpCall::post(self.chat.clone(), body)
             .header("content-type", "application/json")
@@ -72,7 +72,7 @@ impl OpenAi {
         self.send(call, exchange).await
     }
 
-    async fn ask(&self, request: Request) -> Result<Answer, Fault> {
+    async fn ask(&self, request: Request) -> Result<Answer, Error> {
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());
         let mut response = self.post_chat(encode(&request)?, request.stream, exchange).await?;
         match self.shape(&mut response).await? {
@@ -89,7 +89,7 @@ impl OpenAi {
         }
     }
 
-    pub(super) async fn whole(&self, response: Response) -> Result<Json, Fault> {
+    pub(super) async fn whole(&self, response: Response) -> Result<Json, Error> {
         let answer = self.service.parse(&response.whole().await?)?;
         if answer.get("choices").is_some_and(|choices| !choices.is_empty()) {
             return Ok(answer);
@@ -104,7 +104,7 @@ impl OpenAi {
     }
 
     /// A whole answer in place of a stream, which cannot end without a choice.
-    pub(super) async fn with_choices(&self, response: Response) -> Result<Json, Fault> {
+    pub(super) async fn with_choices(&self, response: Response) -> Result<Json, Error> {
         let answer = self.whole(response).await?;
         match answer.get("choices").is_some_and(|choices| !choices.is_empty()) {
             true => Ok(answer),
@@ -112,12 +112,12 @@ impl OpenAi {
         }
     }
 
-    pub(super) async fn unexpected(&self, response: Response) -> Fault {
+    pub(super) async fn unexpected(&self, response: Response) -> Error {
         const ANSWER: &str = "a chat response; check base_url (it usually ends in /v1).";
         self.service.unexpected(response, ANSWER).await
     }
 
-    async fn list(&self) -> Result<Vec<Json>, Fault> {
+    async fn list(&self) -> Result<Vec<Json>, Error> {
         let call = HttpCall::get(self.service.endpoint(&["models"]))
             .header("accept", "application/json")
             .within(LIST_TIME);
@@ -143,18 +143,18 @@ impl Provider for OpenAi {
         &self.service.origin.provider
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         Box::pin(self.list())
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(self.ask(request))
     }
 
     fn forward<'a>(
         &'a self,
         request: ForwardRequest<'a>,
-    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Error>>> {
         Some(Box::pin(async move {
             let ForwardRequest { body, stream, exchange, .. } = request;
             let response = self.post_chat(body, stream, Some(exchange)).await?;
@@ -166,7 +166,7 @@ impl Provider for OpenAi {
         relay::is_openai(path)
     }
 
-    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Fault>> {
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Error>> {
         Box::pin(async move {
             let exchange = request.exchange;
             let call = relay::call(self.service.endpoint_at(request.path, request.query), request);
@@ -176,9 +176,9 @@ impl Provider for OpenAi {
 }
 
 /// The body as it goes out. The request's own value stays as it is: it may be asked again.
-fn encode(request: &Request) -> Result<Bytes, Fault> {
+fn encode(request: &Request) -> Result<Bytes, Error> {
     let Json::Object(body) = &anthropic::plain(&request.body) else {
-        return Err(Fault::invalid("the request body must be a JSON object", None));
+        return Err(Error::invalid("the request body must be a JSON object", None));
     };
     let mut entries = body.entries();
     match entries.iter_mut().find(|(key, _)| key == "stream") {
@@ -197,15 +197,15 @@ fn encode(request: &Request) -> Result<Bytes, Fault> {
 /// The pieces of a streamed answer. An error is the last item.
 pub(super) fn pieces(
     origin: Origin,
-    body: BoxStream<'static, Result<Bytes, Fault>>,
-) -> BoxStream<'static, Result<Piece, Fault>> {
+    body: BoxStream<'static, Result<Bytes, Error>>,
+) -> BoxStream<'static, Result<Piece, Error>> {
     let reader = Reader { origin, body, parser: Parser::default(), ended: false, choices: BTreeMap::new() };
     read(reader)
 }
 
 struct Reader {
     origin: Origin,
-    body: BoxStream<'static, Result<Bytes, Fault>>,
+    body: BoxStream<'static, Result<Bytes, Error>>,
     parser: Parser,
     ended: bool,
     /// The choices by index, `true` after their finish reason.
@@ -219,7 +219,7 @@ enum Line {
 }
 
 impl Reads for Reader {
-    async fn next(&mut self) -> Option<Result<Piece, Fault>> {
+    async fn next(&mut self) -> Option<Result<Piece, Error>> {
         loop {
             match self.parser.next() {
                 Some(Ok(event)) => match self.read(event) {
@@ -255,7 +255,7 @@ impl Reads for Reader {
 }
 
 impl Reader {
-    fn read(&mut self, event: SseEvent) -> Result<Line, Fault> {
+    fn read(&mut self, event: SseEvent) -> Result<Line, Error> {
         match event.data.trim_ascii() {
             b"" => return Ok(Line::Nothing),
             b"[DONE]" => return Ok(Line::Done),
@@ -291,7 +291,7 @@ impl Reader {
 
     /// The fault of an answer that its service says is done. A service that never says why choices end has ended them
     /// all; one that says it of some broke off the others.
-    fn done(&self) -> Option<Fault> {
+    fn done(&self) -> Option<Error> {
         if self.choices.is_empty() {
             return Some(self.origin.cut("the stream ended without a response"));
         }
@@ -301,7 +301,7 @@ impl Reader {
         (!is_habit).then(|| self.origin.cut(&format!("choice {first} ended without a finish_reason")))
     }
 
-    fn end(&self) -> Option<Fault> {
+    fn end(&self) -> Option<Error> {
         (!self.is_complete())
             .then(|| self.origin.cut("the stream ended without a finish_reason and without [DONE]"))
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use valvehouse_config::Timeouts;
 use valvehouse_core::chat::{Fold, message, response};
 use valvehouse_core::context::Exchange;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Piece, Provider, Request};
 use valvehouse_json::Json;
 use valvehouse_net::Client;
@@ -88,11 +88,11 @@ fn request(stream: bool) -> Request {
 }
 
 impl Server {
-    async fn chat(&self, stream: bool) -> Result<Answer, Fault> {
+    async fn chat(&self, stream: bool) -> Result<Answer, Error> {
         self.provider.chat(request(stream)).await
     }
 
-    async fn fault(&self) -> Fault {
+    async fn fault(&self) -> Error {
         match self.chat(false).await {
             Err(fault) => fault,
             Ok(_) => panic!("it answered"),
@@ -107,7 +107,7 @@ impl Server {
         }
     }
 
-    async fn pieces(&self) -> Vec<Result<Piece, Fault>> {
+    async fn pieces(&self) -> Vec<Result<Piece, Error>> {
         match self.chat(true).await {
             Ok(Answer::Stream(pieces)) => pieces.collect().await,
             Ok(Answer::Whole(whole)) => panic!("{whole}"),
@@ -116,7 +116,7 @@ impl Server {
     }
 
     /// The fault a stream ends with, and how many pieces came before it.
-    async fn last_fault(&self) -> (usize, Fault) {
+    async fn last_fault(&self) -> (usize, Error) {
         let mut pieces = self.pieces().await;
         match pieces.pop() {
             Some(Err(fault)) => (pieces.into_iter().map(Result::unwrap).count(), fault),
@@ -135,7 +135,7 @@ fn text_of(completion: &Json) -> String {
     message::text_of(&response::message_of(completion)).into()
 }
 
-fn folded(pieces: Vec<Result<Piece, Fault>>) -> Json {
+fn folded(pieces: Vec<Result<Piece, Error>>) -> Json {
     let mut fold = Fold::default();
     pieces.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
     fold.finish()
@@ -219,7 +219,7 @@ async fn an_error_status_is_passed_on_with_its_body_and_when_to_try_again() {
     })
     .await;
     match server.fault().await {
-        Fault::Answered { provider, status, body, retry_after } => {
+        Error::Answered { provider, status, body, retry_after } => {
             assert_eq!((provider.as_str(), status, retry_after.as_deref()), ("lab", 429, Some("7")));
             assert_eq!(body, json(r#"{"error":{"message":"slow, ***"}}"#));
         }
@@ -227,7 +227,7 @@ async fn an_error_status_is_passed_on_with_its_body_and_when_to_try_again() {
     }
     let server = service(|| (axum::http::StatusCode::BAD_GATEWAY, "x".repeat(9000)).into_response()).await;
     match server.fault().await {
-        Fault::Answered { status: 502, body, .. } => assert_eq!(body.as_str().unwrap().len(), 2000),
+        Error::Answered { status: 502, body, .. } => assert_eq!(body.as_str().unwrap().len(), 2000),
         other => panic!("{other}"),
     }
 }
@@ -240,12 +240,12 @@ async fn an_error_inside_a_success_is_an_error() {
         "data: {\"choices\":[{\"delta\":{}}],\"error\":{\"code\":\"server_error\"}}\n\ndata: [DONE]\n\n";
     for (event, expected) in [(groq, 400), (openrouter, 502)] {
         match service(inside(event)).await.last_fault().await {
-            (1, Fault::Answered { status, .. }) => assert_eq!(status, expected),
+            (1, Error::Answered { status, .. }) => assert_eq!(status, expected),
             other => panic!("{other:?}"),
         }
     }
     let server = service(|| answer("application/json", r#"{"error":"busy","code":503}"#)).await;
-    assert!(matches!(server.fault().await, Fault::Answered { status: 503, .. }));
+    assert!(matches!(server.fault().await, Error::Answered { status: 503, .. }));
 }
 
 #[tokio::test]
@@ -282,7 +282,7 @@ async fn what_is_no_chat_answer_is_named_with_its_beginning() {
         let text = fault.to_string();
         assert!(text.starts_with("provider lab at http://127.0.0.1:"), "{text}");
         assert!(text.to_lowercase().contains(&expected.to_lowercase()), "{text}");
-        assert!(matches!(fault, Fault::Provider { timeout: false, .. }));
+        assert!(matches!(fault, Error::Provider { timeout: false, .. }));
     }
 }
 
@@ -304,7 +304,7 @@ async fn bytes_are_forwarded_both_ways_untouched() {
     let (exchange, busy) = (Exchange::default(), service(busy).await);
     let request = ForwardRequest { body: odd.into(), stream: true, model: "m", exchange: &exchange };
     let refused = busy.provider.forward(request).unwrap().await;
-    let Err(Fault::Answered { status: 503, retry_after, .. }) = refused else { panic!("not refused") };
+    let Err(Error::Answered { status: 503, retry_after, .. }) = refused else { panic!("not refused") };
     assert_eq!(retry_after.as_deref(), Some("3"));
 
     let body: Vec<_> =
@@ -318,7 +318,7 @@ async fn models_are_listed() {
     assert_eq!(server.provider.models().await.unwrap(), [json(r#"{"id":"a","x":1}"#)]);
     assert_eq!(server.asked.lock()[0].uri.path(), "/v1/models");
     let server = service(|| axum::http::StatusCode::UNAUTHORIZED.into_response()).await;
-    assert!(matches!(server.provider.models().await, Err(Fault::Answered { status: 401, .. })));
+    assert!(matches!(server.provider.models().await, Err(Error::Answered { status: 401, .. })));
 }
 
 #[tokio::test]

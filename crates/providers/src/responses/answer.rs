@@ -4,14 +4,14 @@ use super::ask::object;
 use crate::origin::Origin;
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
 use valvehouse_core::chat::items;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
 /// Translates a whole response.
 ///
 /// # Errors
 /// Returns the error of a response that failed.
-pub(super) fn completion(response: &Json, origin: &Origin) -> Result<Json, Fault> {
+pub(super) fn completion(response: &Json, origin: &Origin) -> Result<Json, Error> {
     if response.text("status").is_some_and(|status| status == "failed") {
         return Err(failed(response, origin));
     }
@@ -156,14 +156,14 @@ pub(super) fn annotation(given: &Json) -> Json {
 }
 
 /// The error of a response that failed, or of an event `error`.
-pub(super) fn failed(told: &Json, origin: &Origin) -> Fault {
+pub(super) fn failed(told: &Json, origin: &Origin) -> Error {
     // An event has its code and message beside its type.
     let error = told.given("error").unwrap_or_else(|| {
         let fields = told.entries().into_iter().filter(|(key, _)| key != "type" && key != "sequence_number");
         fields.collect::<Object>().into()
     });
     let fault = origin.in_band(&Json::from([("error", error)]));
-    if let Fault::Answered { status, body, .. } = &fault
+    if let Error::Answered { status, body, .. } = &fault
         && let error @ Json::Object(_) = body.field("error")
         && error.given("type").is_none()
     {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use valvehouse_core::anthropic;
 use valvehouse_core::chat::event::REASONING;
 use valvehouse_core::chat::{history, items, message};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::ONLY_RESPONSES;
 use valvehouse_json::{Json, Object};
 
@@ -40,7 +40,7 @@ const ENCRYPTED: &str = "reasoning.encrypted_content";
 ///
 /// # Errors
 /// Returns a request fault that names a field that would change the answer and that this API does not have.
-pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Fault> {
+pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Error> {
     refuse_what_cannot_be(request)?;
     // Blocks are taken out of what other services are sent; the items in them are for this one.
     let said = request.list("messages").into_iter().filter(|message| history::is_role(message, "assistant"));
@@ -91,9 +91,9 @@ pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Fault> {
 }
 
 /// Fields that would change the answer, if only this API had them.
-fn refuse_what_cannot_be(request: &Json) -> Result<(), Fault> {
+fn refuse_what_cannot_be(request: &Json) -> Result<(), Error> {
     let cannot = |field: &'static str, why: &str| {
-        Err(Fault::invalid(
+        Err(Error::invalid(
             format!("cannot send {field} to a service over its Responses API: {why}"),
             Some(field),
         ))

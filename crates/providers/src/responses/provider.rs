@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use std::fmt;
 use valvehouse_config::Secret;
 use valvehouse_core::chat::request;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, Provider, RESPONSES, RelayRequest, RelayResponse, Request, whole};
 use valvehouse_json::Json;
 use valvehouse_net::{Address, Client, HttpCall, Response};
@@ -26,7 +26,7 @@ impl OpenAiResponses {
     ///
     /// # Errors
     /// Returns a host fault if `base_url` is not an address.
-    pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Fault> {
+    pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Error> {
         let openai = OpenAi::new(name, base_url, client)?;
         let responses = openai.service.endpoint(&["responses"]).into();
         Ok(Self { openai, responses })
@@ -50,7 +50,7 @@ impl OpenAiResponses {
         &self.openai.service
     }
 
-    async fn ask(&self, request: Request) -> Result<Answer, Fault> {
+    async fn ask(&self, request: Request) -> Result<Answer, Error> {
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());
         let body = ask::ask(&request.body, request.stream)?;
         let accept = if request.stream { "text/event-stream" } else { "application/json" };
@@ -73,7 +73,7 @@ impl OpenAiResponses {
         }
     }
 
-    async fn whole(&self, response: Response) -> Result<Json, Fault> {
+    async fn whole(&self, response: Response) -> Result<Json, Error> {
         let response = self.service().parse(&response.whole().await?)?;
         if response.get("output").is_some_and(|output| output.as_array().is_some()) {
             return answer::completion(&response, &self.service().origin);
@@ -96,11 +96,11 @@ impl Provider for OpenAiResponses {
         self.openai.name()
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         self.openai.models()
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(self.ask(request))
     }
 
@@ -108,7 +108,7 @@ impl Provider for OpenAiResponses {
         path == RESPONSES || self.openai.has_route(path)
     }
 
-    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Fault>> {
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Error>> {
         self.openai.relay(request)
     }
 }

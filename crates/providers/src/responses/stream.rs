@@ -11,7 +11,7 @@ use futures::stream::BoxStream;
 use std::collections::{HashMap, HashSet, VecDeque};
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
 use valvehouse_core::chat::items;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 use valvehouse_net::sse::{Parser, SseEvent};
@@ -19,16 +19,16 @@ use valvehouse_net::sse::{Parser, SseEvent};
 /// The pieces of a streamed answer. An error is the last item.
 pub(super) fn pieces(
     origin: Origin,
-    body: BoxStream<'static, Result<Bytes, Fault>>,
+    body: BoxStream<'static, Result<Bytes, Error>>,
     with_usage: bool,
-) -> BoxStream<'static, Result<Piece, Fault>> {
+) -> BoxStream<'static, Result<Piece, Error>> {
     let response = Response { with_usage, ..Response::default() };
     read(Reader { origin, body, parser: Parser::default(), response, is_ended: false })
 }
 
 struct Reader {
     origin: Origin,
-    body: BoxStream<'static, Result<Bytes, Fault>>,
+    body: BoxStream<'static, Result<Bytes, Error>>,
     parser: Parser,
     response: Response,
     is_ended: bool,
@@ -51,7 +51,7 @@ struct Response {
 }
 
 impl Reads for Reader {
-    async fn next(&mut self) -> Option<Result<Piece, Fault>> {
+    async fn next(&mut self) -> Option<Result<Piece, Error>> {
         loop {
             if let Some(chunk) = self.response.ready.pop_front() {
                 return Some(Ok(Piece::new(chunk)));
@@ -88,7 +88,7 @@ impl Reads for Reader {
 }
 
 impl Reader {
-    fn read(&mut self, event: &SseEvent) -> Result<(), Fault> {
+    fn read(&mut self, event: &SseEvent) -> Result<(), Error> {
         if matches!(event.data.trim_ascii(), b"" | b"[DONE]") {
             return Ok(());
         }

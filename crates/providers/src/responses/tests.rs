@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use valvehouse_core::chat::Fold;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, Provider as _, RESPONSES, Request};
 use valvehouse_json::Json;
 use valvehouse_net::Client;
@@ -48,12 +48,12 @@ impl Server {
         Json::parse(&self.asked.lock().last().unwrap().1).unwrap()
     }
 
-    async fn ask(&self, body: &str, stream: bool) -> Result<Json, Fault> {
+    async fn ask(&self, body: &str, stream: bool) -> Result<Json, Error> {
         self.answer(Request::new(json(body), stream)).await
     }
 
     /// The answer as a whole, however it came.
-    async fn answer(&self, request: Request) -> Result<Json, Fault> {
+    async fn answer(&self, request: Request) -> Result<Json, Error> {
         match self.provider.chat(request).await? {
             Answer::Whole(whole) => Ok(whole),
             Answer::Stream(mut pieces) => {
@@ -271,7 +271,7 @@ async fn errors_keep_their_status_and_code() {
         ),
     ] {
         match server.ask(body, stream).await {
-            Err(Fault::Answered { status: 429, body, .. }) => {
+            Err(Error::Answered { status: 429, body, .. }) => {
                 assert_eq!(body.at_path("error.code").as_str(), Some("rate_limit_exceeded"), "{body}");
             }
             other => panic!("{other:?}"),

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use valvehouse_core::breaker::{Admission, Breaker, BreakerSettings, OpenState};
+use valvehouse_core::breaker::{Breaker, BreakerSettings, BreakerState, OpenState};
 
 /// The largest number of models with a breaker of their own; clients choose names.
 const MAX_MODELS: usize = 1_000;
@@ -26,7 +26,7 @@ pub(super) struct Breakers {
 /// A call that was let through, and the breaker that decides on later ones.
 pub(super) struct Permit {
     breaker: Option<Arc<Breaker>>,
-    pub(super) admission: Admission,
+    pub(super) admission: BreakerState,
 }
 
 impl Breakers {
@@ -41,14 +41,14 @@ impl Breakers {
             true => self.models.read().get(model).cloned(),
             false => None,
         };
-        let admission = breaker.as_ref().map_or(Admission::Usual, |breaker| breaker.admit());
+        let admission = breaker.as_ref().map_or(BreakerState::Closed, |breaker| breaker.admit());
         Permit { breaker, admission }
     }
 
     /// Records a failure of a model at this request.
     pub(super) fn record_failure(&self, model: &str, cause: &str, request: u64) {
-        if self.settings.breaks > 0 {
-            self.of(model).broke_at(cause, Some(request));
+        if self.settings.failure_threshold > 0 {
+            self.of(model).record_failure_of(cause, Some(request));
         }
     }
 
@@ -87,7 +87,7 @@ impl Permit {
     /// Records that the service answered, even if it answered no.
     pub(super) fn record_answer(&self) {
         if let Some(breaker) = &self.breaker {
-            breaker.went_well(self.admission);
+            breaker.record_success(self.admission);
         }
     }
 

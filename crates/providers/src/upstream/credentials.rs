@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_config::{Secret, SecretSource};
 use valvehouse_core::context::{Credential, Exchange};
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::provider::{ForwardRequest, Provider};
 
 /// The time for which a key is used before its file is looked at again.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Makes the service with a key. What services share, such as connections, is the maker's business.
-type Make = Box<dyn Fn(Secret) -> Result<Arc<dyn Provider>, Fault> + Send + Sync>;
+type Make = Box<dyn Fn(Secret) -> Result<Arc<dyn Provider>, Error> + Send + Sync>;
 /// Makes the service with a caller's credential.
-type MakeFor = Box<dyn Fn(&Credential) -> Result<Arc<dyn Provider>, Fault> + Send + Sync>;
+type MakeFor = Box<dyn Fn(&Credential) -> Result<Arc<dyn Provider>, Error> + Send + Sync>;
 
 /// The credentials of a service.
 pub struct Credentials {
@@ -50,8 +50,8 @@ impl Credentials {
     pub fn rotating(
         source: SecretSource,
         key: Secret,
-        make: impl Fn(Secret) -> Result<Arc<dyn Provider>, Fault> + Send + Sync + 'static,
-    ) -> Result<Self, Fault> {
+        make: impl Fn(Secret) -> Result<Arc<dyn Provider>, Error> + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
         let provider = make(key.clone())?;
         let current = Mutex::new(Current { provider: provider.clone(), key, looked: Instant::now() });
         let forwards = forwards(&*provider);
@@ -61,7 +61,7 @@ impl Credentials {
     /// A service that is paid with each caller's own credential. `bare` has none, and lists the models.
     pub fn of_callers(
         bare: Arc<dyn Provider>,
-        make: impl Fn(&Credential) -> Result<Arc<dyn Provider>, Fault> + Send + Sync + 'static,
+        make: impl Fn(&Credential) -> Result<Arc<dyn Provider>, Error> + Send + Sync + 'static,
     ) -> Self {
         Self { forwards: forwards(&*bare), kind: Kind::Callers { bare, make: Box::new(make) } }
     }
@@ -85,7 +85,7 @@ impl Credentials {
     }
 
     /// The service for one request.
-    pub(super) fn service(&self, exchange: &Exchange) -> Result<Arc<dyn Provider>, Fault> {
+    pub(super) fn service(&self, exchange: &Exchange) -> Result<Arc<dyn Provider>, Error> {
         match &self.kind {
             Kind::Callers { bare, make } => match exchange.credential() {
                 Some(credential) => make(credential),
@@ -136,14 +136,14 @@ fn rotated(source: &SecretSource, make: &Make, current: &mut Current) -> Arc<dyn
     current.provider.clone()
 }
 
-fn no_credential(provider: &str) -> Fault {
-    Fault::Request {
+fn no_credential(provider: &str) -> Error {
+    Error::Request {
         message: format!(
             "missing key for provider {provider}: send your own key as `Authorization: Bearer KEY` or `x-api-key`, and a key of this host, if it needs one, as `x-valvehouse-key`"
         ),
         param: None,
         code: Some("provider_key_missing"),
-        kind: RequestFault::Unauthenticated,
+        kind: RequestErrorKind::Unauthenticated,
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
     use valvehouse_core::provider::{Answer, CannedProvider, Reply, Request};
     use valvehouse_json::Json;
 
-    async fn says(credentials: &Credentials, exchange: &Exchange) -> Result<String, Fault> {
+    async fn says(credentials: &Credentials, exchange: &Exchange) -> Result<String, Error> {
         let request = Request::new(Json::object(), false);
         let Answer::Whole(whole) = credentials.service(exchange)?.chat(request).await? else { panic!() };
         Ok(whole.at_path("choices.0.message.content").to_string())
@@ -196,7 +196,7 @@ mod tests {
             assert_eq!(says(&credentials, &exchange).await.unwrap(), format!("\"{token}\""));
         }
         let refused = says(&credentials, &Exchange::default()).await.unwrap_err();
-        assert!(matches!(refused, Fault::Request { kind: RequestFault::Unauthenticated, .. }));
+        assert!(matches!(refused, Error::Request { kind: RequestErrorKind::Unauthenticated, .. }));
         assert!(bare.requests().is_empty());
     }
 }

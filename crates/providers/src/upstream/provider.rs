@@ -11,10 +11,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use valvehouse_config::RetrySettings;
-use valvehouse_core::breaker::{Admission, BreakerSettings, OpenState};
+use valvehouse_core::breaker::{BreakerSettings, BreakerState, OpenState};
 use valvehouse_core::context::{Exchange, Turn};
-use valvehouse_core::fault::Fault;
-use valvehouse_core::figures::{Service, ServiceOutcome};
+use valvehouse_core::error::Error;
+use valvehouse_core::metrics::{ProviderOutcome, Service};
 use valvehouse_core::provider::{
     Answer, ForwardRequest, PassthroughAnswer, PassthroughBody, Provider, RelayRequest, RelayResponse,
     Request,
@@ -90,19 +90,19 @@ impl Upstream {
 
     /// Makes a call: with the credentials as they are now, within the limits, and again as long as that makes sense.
     /// `body` returns the request's bytes, which tell it from others once it has failed.
-    async fn call<T, F: Future<Output = Result<T, Fault>>>(
+    async fn call<T, F: Future<Output = Result<T, Error>>>(
         &self,
         question: Question<'_>,
         body: impl Fn() -> Vec<u8>,
         mut ask: impl FnMut(Arc<dyn Provider>) -> F,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, Error> {
         let Question { model, exchange, turn, deadline, is_repeatable } = question;
         let known = OnceLock::new();
         let once = || {
             let admitted = self.breakers.admit(model);
             let asked = match (admitted.admission, admitted.breaker()) {
-                (Admission::Rests(rest), Some(breaker)) => {
-                    Err(Fault::Resting { message: breaker.explains(rest), rest })
+                (BreakerState::Open(rest), Some(breaker)) => {
+                    Err(Error::BreakerOpen { message: breaker.explains(rest), cool_down: rest })
                 }
                 _ => self.credentials.service(exchange),
             };
@@ -130,12 +130,12 @@ impl Upstream {
             let mut once = once;
             return once().await.map_err(|fault| self.explained(fault));
         }
-        let figures = Some(&*self.metrics);
-        let retries = Retries { name: &self.name, retry: &self.retry, exchange, turn, figures };
+        let metrics = Some(&*self.metrics);
+        let retries = Retries { name: &self.name, retry: &self.retry, exchange, turn, metrics };
         retries.run(deadline, once).await.map_err(|fault| self.explained(fault))
     }
 
-    fn too_long(&self) -> Fault {
+    fn too_long(&self) -> Error {
         stream::too_long(&self.name, self.total.unwrap_or_default())
     }
 
@@ -145,9 +145,9 @@ impl Upstream {
 
     /// Adds advice to the refusal of a service that wants a key where none is configured: it says only that it wants
     /// one.
-    fn explained(&self, fault: Fault) -> Fault {
+    fn explained(&self, fault: Error) -> Error {
         match (fault, &self.keyless) {
-            (Fault::Answered { provider, status: status @ (401 | 403), body, retry_after }, Some(remedy)) => {
+            (Error::Answered { provider, status: status @ (401 | 403), body, retry_after }, Some(remedy)) => {
                 let said = body.at_path("error.message");
                 let said = said.as_str().map_or_else(|| body.to_string(), str::to_owned);
                 let message =
@@ -159,13 +159,13 @@ impl Upstream {
                     ("code", "provider_key_missing".into()),
                 ]);
                 let body = Json::from([("error", error)]);
-                Fault::Answered { provider, status, body, retry_after }
+                Error::Answered { provider, status, body, retry_after }
             }
             (fault, _) => fault,
         }
     }
 
-    async fn ask(&self, request: Request) -> Result<Answer, Fault> {
+    async fn ask(&self, request: Request) -> Result<Answer, Error> {
         let none = Exchange::default();
         let (turn, deadline) = (request.turn.as_ref(), self.deadline());
         let exchange = turn.map_or(&none, |turn| turn.exchange());
@@ -181,7 +181,7 @@ impl Upstream {
             Ok(Answer::Whole(whole)) => {
                 asking.receives();
                 asking.tells(&whole.field("usage"));
-                asking.ends(ServiceOutcome::Whole);
+                asking.ends(ProviderOutcome::Whole);
                 Ok(Answer::Whole(whole))
             }
             Ok(Answer::Stream(pieces)) => {
@@ -195,7 +195,7 @@ impl Upstream {
         }
     }
 
-    async fn pass_on(&self, request: ForwardRequest<'_>) -> Result<PassthroughAnswer, Fault> {
+    async fn pass_on(&self, request: ForwardRequest<'_>) -> Result<PassthroughAnswer, Error> {
         let deadline = self.deadline();
         let (model, exchange) = (request.model, request.exchange);
         let question = Question { model, exchange, turn: None, deadline, is_repeatable: true };
@@ -220,7 +220,7 @@ impl Upstream {
                         if let Some(usage) = usage_at_the_end(&body) {
                             asking.tells(&usage);
                         }
-                        asking.ends(ServiceOutcome::Whole);
+                        asking.ends(ProviderOutcome::Whole);
                         PassthroughBody::Whole(body)
                     }
                 };
@@ -233,7 +233,7 @@ impl Upstream {
         }
     }
 
-    async fn pass_through(&self, request: RelayRequest<'_>) -> Result<RelayResponse, Fault> {
+    async fn pass_through(&self, request: RelayRequest<'_>) -> Result<RelayResponse, Error> {
         let deadline = self.deadline();
         let RelayRequest { method, path, query, headers, body, model, exchange } = request;
         let (mut streamed, whole) = match body {
@@ -276,19 +276,19 @@ impl Provider for Upstream {
     }
 
     /// Sends one attempt, even while a circuit breaker is open; a list does not count for the breaker.
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         let service = self.credentials.any();
         Box::pin(async move { service.models().await })
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(self.ask(request))
     }
 
     fn forward<'a>(
         &'a self,
         request: ForwardRequest<'a>,
-    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Error>>> {
         self.credentials.forwards().then(|| Box::pin(self.pass_on(request)) as _)
     }
 
@@ -296,7 +296,7 @@ impl Provider for Upstream {
         self.credentials.first().has_route(path)
     }
 
-    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Fault>> {
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Error>> {
         Box::pin(self.pass_through(request))
     }
 
@@ -304,11 +304,11 @@ impl Provider for Upstream {
         self.credentials.first().takes_response_format(format)
     }
 
-    fn rests(&self) -> Option<OpenState> {
+    fn open_breaker(&self) -> Option<OpenState> {
         self.breakers.open()
     }
 
-    fn figures(&self) -> Option<&Service> {
+    fn metrics(&self) -> Option<&Service> {
         Some(&self.metrics)
     }
 }

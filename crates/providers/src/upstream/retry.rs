@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use valvehouse_config::RetrySettings;
 use valvehouse_core::context::{Exchange, Notice, Turn};
-use valvehouse_core::fault::Fault;
-use valvehouse_core::figures::Service;
+use valvehouse_core::error::Error;
+use valvehouse_core::metrics::Service;
 use valvehouse_json::Json;
 
 /// The rules for retries of one request.
@@ -19,16 +19,16 @@ pub(super) struct Retries<'a> {
     pub(super) exchange: &'a Exchange,
     pub(super) turn: Option<&'a Turn>,
     /// The metrics in which retries are counted.
-    pub(super) figures: Option<&'a Service>,
+    pub(super) metrics: Option<&'a Service>,
 }
 
 impl Retries<'_> {
     /// Runs an attempt until it succeeds or another one makes no sense.
-    pub(super) async fn run<T, F: Future<Output = Result<T, Fault>>>(
+    pub(super) async fn run<T, F: Future<Output = Result<T, Error>>>(
         &self,
         deadline: Option<Instant>,
         mut once: impl FnMut() -> F,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, Error> {
         let mut own = 0;
         let mut last = match once().await {
             Ok(answer) => return Ok(answer),
@@ -36,7 +36,7 @@ impl Retries<'_> {
         };
         while let Some(delay) = wait(&last, self.retry, own)
             && deadline.is_none_or(|deadline| Instant::now() + delay < deadline)
-            && let Some(number) = self.exchange.retry(self.retry.times)
+            && let Some(number) = self.exchange.retry(self.retry.max_retries)
         {
             own += 1;
             self.report(number, &last, delay);
@@ -44,7 +44,7 @@ impl Retries<'_> {
             last = match once().await {
                 Ok(answer) => return Ok(answer),
                 // It rests since it failed: why it failed says more.
-                Err(Fault::Resting { .. }) => break,
+                Err(Error::BreakerOpen { .. }) => break,
                 Err(fault) => fault,
             };
         }
@@ -52,10 +52,10 @@ impl Retries<'_> {
     }
 
     /// Reports a retry to the metrics, the log and the observers of the turn.
-    fn report(&self, attempt: u32, fault: &Fault, delay: Duration) {
-        let (provider, most) = (self.name, self.retry.times);
-        if let Some(figures) = self.figures {
-            figures.asked_again();
+    fn report(&self, attempt: u32, fault: &Error, delay: Duration) {
+        let (provider, most) = (self.name, self.retry.max_retries);
+        if let Some(metrics) = self.metrics {
+            metrics.asked_again();
         }
         tracing::warn!(provider, "retrying in {} ms ({attempt} of {most}): {fault}", delay.as_millis());
         if let Some(turn) = self.turn {
@@ -72,33 +72,33 @@ impl Retries<'_> {
 const NOT_NOW: [u16; 9] = [408, 409, 425, 429, 500, 502, 503, 504, 529];
 
 /// The wait before the next attempt; `None` where another one makes no sense.
-pub(super) fn wait(fault: &Fault, retry: &RetrySettings, asked_again: u32) -> Option<Duration> {
+pub(super) fn wait(fault: &Error, retry: &RetrySettings, asked_again: u32) -> Option<Duration> {
     let asked_for = match fault {
-        Fault::Unanswered { sent: false, .. } => None,
+        Error::Unanswered { sent: false, .. } => None,
         // The work may be done already: only where the operator says so.
-        Fault::Unanswered { sent: true, timeout: false, .. } if retry.lost => None,
-        Fault::Answered { status, body, retry_after, .. } if NOT_NOW.contains(status) && !is_spent(body) => {
+        Error::Unanswered { sent: true, timeout: false, .. } if retry.after_send => None,
+        Error::Answered { status, body, retry_after, .. } if NOT_NOW.contains(status) && !is_spent(body) => {
             retry_after.as_deref().and_then(asked_for)
         }
         _ => return None,
     };
     match asked_for {
-        Some(wait) if wait > retry.longest => None,
+        Some(wait) if wait > retry.max_delay => None,
         // A little later than asked for: others were told the same moment.
-        Some(wait) => Some(wait + up_to(retry.first / 4)),
+        Some(wait) => Some(wait + up_to(retry.initial_delay / 4)),
         None => {
-            let longest = retry.first.saturating_mul(2_u32.saturating_pow(asked_again));
-            Some(up_to(longest.min(retry.longest)))
+            let longest = retry.initial_delay.saturating_mul(2_u32.saturating_pow(asked_again));
+            Some(up_to(longest.min(retry.max_delay)))
         }
     }
 }
 
 /// Returns `true` if it was the service that failed. A caller's mistake is none, and "too many requests" is an answer
 /// of a service that works.
-pub(super) fn is_failure(fault: &Fault) -> bool {
+pub(super) fn is_failure(fault: &Error) -> bool {
     match fault {
-        Fault::Answered { status, .. } => *status >= 500,
-        Fault::Unanswered { .. } | Fault::Provider { .. } => true,
+        Error::Answered { status, .. } => *status >= 500,
+        Error::Unanswered { .. } | Error::Provider { .. } => true,
         _ => false,
     }
 }
@@ -133,12 +133,12 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn answered(status: u16, retry_after: Option<&str>) -> Fault {
+    fn answered(status: u16, retry_after: Option<&str>) -> Error {
         let retry_after = retry_after.map(str::to_owned);
-        Fault::Answered { provider: "lab".into(), status, body: Json::Null, retry_after }
+        Error::Answered { provider: "lab".into(), status, body: Json::Null, retry_after }
     }
 
-    fn wait_for(fault: &Fault) -> Option<Duration> {
+    fn wait_for(fault: &Error) -> Option<Duration> {
         wait(fault, &RetrySettings::default(), 0)
     }
 
@@ -151,24 +151,25 @@ mod tests {
             assert!(wait_for(&answered(status, None)).is_none(), "{status}");
         }
         let spent = Json::parse(br#"{"error":{"code":"insufficient_quota"}}"#).unwrap();
-        let spent = Fault::Answered { provider: "lab".into(), status: 429, body: spent, retry_after: None };
+        let spent = Error::Answered { provider: "lab".into(), status: 429, body: spent, retry_after: None };
         assert!(wait_for(&spent).is_none());
     }
 
     #[test]
     fn what_was_sent_and_lost_is_asked_again_only_by_order() {
-        let lost = |sent, timeout| Fault::Unanswered { message: "gone".into(), sent, timeout };
+        let lost = |sent, timeout| Error::Unanswered { message: "gone".into(), sent, timeout };
         assert!(wait_for(&lost(false, false)).is_some() && wait_for(&lost(false, true)).is_some());
         assert!(wait_for(&lost(true, false)).is_none());
-        let by_order = RetrySettings { lost: true, ..RetrySettings::default() };
+        let by_order = RetrySettings { after_send: true, ..RetrySettings::default() };
         assert!(wait(&lost(true, false), &by_order, 0).is_some());
-        let broke_off = Fault::Provider { message: "ended early".into(), timeout: false };
+        let broke_off = Error::Provider { message: "ended early".into(), timeout: false };
         assert!(wait(&broke_off, &by_order, 0).is_none());
     }
 
     #[test]
     fn waits_double_up_to_the_longest_and_are_shortened_by_chance() {
-        let retry = RetrySettings { first: SECOND, longest: 3 * SECOND, ..RetrySettings::default() };
+        let retry =
+            RetrySettings { initial_delay: SECOND, max_delay: 3 * SECOND, ..RetrySettings::default() };
         for (asked_again, longest) in [(0, 1), (1, 2), (2, 3), (30, 3), (40, 3)] {
             let waits: Vec<_> =
                 (0..200).map(|_| wait(&answered(503, None), &retry, asked_again).unwrap()).collect();
@@ -197,7 +198,7 @@ mod tests {
         }
         for nonsense in ["soon", "", "NaN"] {
             let wait = wait_for(&answered(503, Some(nonsense))).unwrap();
-            assert!(wait <= RetrySettings::default().first, "{nonsense}");
+            assert!(wait <= RetrySettings::default().initial_delay, "{nonsense}");
         }
     }
 

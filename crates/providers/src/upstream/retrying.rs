@@ -7,8 +7,8 @@ use std::sync::Arc;
 use valvehouse_config::RetrySettings;
 use valvehouse_core::breaker::OpenState;
 use valvehouse_core::context::Exchange;
-use valvehouse_core::fault::Fault;
-use valvehouse_core::figures::Service;
+use valvehouse_core::error::Error;
+use valvehouse_core::metrics::Service;
 use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request};
 use valvehouse_json::Json;
 
@@ -30,16 +30,16 @@ impl Provider for RetryingProvider {
         self.provider.name()
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         self.provider.models()
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(async move {
             let none = Exchange::default();
             let turn = request.turn.as_ref();
             let exchange = turn.map_or(&none, |turn| turn.exchange());
-            let retries = Retries { name: self.name(), retry: &self.retry, exchange, turn, figures: None };
+            let retries = Retries { name: self.name(), retry: &self.retry, exchange, turn, metrics: None };
             let once = || {
                 let asked = self.provider.chat(request.clone());
                 async move { begin(asked.await?).await }
@@ -51,12 +51,12 @@ impl Provider for RetryingProvider {
     fn forward<'a>(
         &'a self,
         request: ForwardRequest<'a>,
-    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Error>>> {
         let mut first = Some(self.provider.forward(request.clone())?);
         Some(Box::pin(async move {
             let exchange = request.exchange;
             let retries =
-                Retries { name: self.name(), retry: &self.retry, exchange, turn: None, figures: None };
+                Retries { name: self.name(), retry: &self.retry, exchange, turn: None, metrics: None };
             let once = || {
                 let asked = first.take().or_else(|| self.provider.forward(request.clone()));
                 async move { begin_forwarded(asked.ok_or_else(no_way)?.await?).await }
@@ -77,16 +77,16 @@ impl Provider for RetryingProvider {
         self.provider.takes_response_format(format)
     }
 
-    fn rests(&self) -> Option<OpenState> {
-        self.provider.rests()
+    fn open_breaker(&self) -> Option<OpenState> {
+        self.provider.open_breaker()
     }
 
-    fn figures(&self) -> Option<&Service> {
-        self.provider.figures()
+    fn metrics(&self) -> Option<&Service> {
+        self.provider.metrics()
     }
 }
 
 /// The fault of a provider that forwarded once and does so no more.
-pub(super) fn no_way() -> Fault {
-    Fault::Host("the provider no longer supports requests that are passed on unread".into())
+pub(super) fn no_way() -> Error {
+    Error::Host("the provider no longer supports requests that are passed on unread".into())
 }

@@ -5,13 +5,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, PassthroughAnswer, PassthroughBody, RelayResponse};
 
-type Items<T> = BoxStream<'static, Result<T, Fault>>;
+type Items<T> = BoxStream<'static, Result<T, Error>>;
 
 /// Waits for the first piece of a streamed answer: an error in its place is not an answer.
-pub(super) async fn begin(answer: Answer) -> Result<Answer, Fault> {
+pub(super) async fn begin(answer: Answer) -> Result<Answer, Error> {
     Ok(match answer {
         Answer::Stream(pieces) => Answer::Stream(first_of(pieces).await?),
         whole => whole,
@@ -19,7 +19,7 @@ pub(super) async fn begin(answer: Answer) -> Result<Answer, Fault> {
 }
 
 /// The same for bytes.
-pub(super) async fn begin_forwarded(mut forwarded: PassthroughAnswer) -> Result<PassthroughAnswer, Fault> {
+pub(super) async fn begin_forwarded(mut forwarded: PassthroughAnswer) -> Result<PassthroughAnswer, Error> {
     if let PassthroughBody::Stream(body) = forwarded.body {
         forwarded.body = PassthroughBody::Stream(first_of(body).await?);
     }
@@ -27,14 +27,14 @@ pub(super) async fn begin_forwarded(mut forwarded: PassthroughAnswer) -> Result<
 }
 
 /// The same for an answer of any other route.
-pub(super) async fn begin_relayed(mut relayed: RelayResponse) -> Result<RelayResponse, Fault> {
+pub(super) async fn begin_relayed(mut relayed: RelayResponse) -> Result<RelayResponse, Error> {
     if let PassthroughBody::Stream(body) = relayed.body {
         relayed.body = PassthroughBody::Stream(first_of(body).await?);
     }
     Ok(relayed)
 }
 
-async fn first_of<T: Send + Unpin + 'static>(mut rest: Items<T>) -> Result<Items<T>, Fault> {
+async fn first_of<T: Send + Unpin + 'static>(mut rest: Items<T>) -> Result<Items<T>, Error> {
     match rest.next().await {
         Some(Ok(first)) => Ok(WithFirst { first: Some(first), rest }.boxed()),
         Some(Err(fault)) => Err(fault),
@@ -49,7 +49,7 @@ struct WithFirst<T> {
 }
 
 impl<T: Unpin> Stream for WithFirst<T> {
-    type Item = Result<T, Fault>;
+    type Item = Result<T, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match self.first.take() {
@@ -63,7 +63,7 @@ impl<T: Unpin> Stream for WithFirst<T> {
 pub(super) fn limited<T: Send + 'static>(
     items: Items<T>,
     deadline: Option<Instant>,
-    fault: impl FnOnce() -> Fault,
+    fault: impl FnOnce() -> Error,
 ) -> Items<T> {
     match deadline {
         Some(deadline) => until(items, deadline, fault()),
@@ -72,7 +72,7 @@ pub(super) fn limited<T: Send + 'static>(
 }
 
 /// A stream that ends with this fault at this moment, if it has not ended before.
-fn until<T: Send + 'static>(items: Items<T>, deadline: Instant, fault: Fault) -> Items<T> {
+fn until<T: Send + 'static>(items: Items<T>, deadline: Instant, fault: Error) -> Items<T> {
     stream::unfold(Some((items, fault)), move |state| async move {
         let (mut items, fault) = state?;
         match timeout_at(deadline, items.next()).await {
@@ -83,10 +83,10 @@ fn until<T: Send + 'static>(items: Items<T>, deadline: Instant, fault: Fault) ->
     .boxed()
 }
 
-pub(super) fn too_long(provider: &str, total: Duration) -> Fault {
+pub(super) fn too_long(provider: &str, total: Duration) -> Error {
     let message = format!(
         "provider {provider} did not complete its response within {} s; raise timeouts.total_ms of provider {provider}",
         total.as_secs_f64()
     );
-    Fault::Provider { message: message.into(), timeout: true }
+    Error::Provider { message: message.into(), timeout: true }
 }

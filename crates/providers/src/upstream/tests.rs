@@ -11,24 +11,24 @@ use valvehouse_config::RetrySettings;
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::{Notice, Observer, Turn};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, CannedProvider, Piece, Provider, Reply, Request};
 use valvehouse_json::Json;
 
 const SHORT: RetrySettings = RetrySettings {
-    times: 2,
-    first: Duration::from_millis(10),
-    longest: Duration::from_secs(1),
-    lost: false,
+    max_retries: 2,
+    initial_delay: Duration::from_millis(10),
+    max_delay: Duration::from_secs(1),
+    after_send: false,
 };
 
-fn answered(status: u16, retry_after: Option<&str>) -> Fault {
+fn answered(status: u16, retry_after: Option<&str>) -> Error {
     let retry_after = retry_after.map(str::to_owned);
-    Fault::Answered { provider: "canned".into(), status, body: Json::Null, retry_after }
+    Error::Answered { provider: "canned".into(), status, body: Json::Null, retry_after }
 }
 
-fn unreachable() -> Fault {
-    Fault::Unanswered { message: "cannot reach it".into(), sent: false, timeout: false }
+fn unreachable() -> Error {
+    Error::Unanswered { message: "cannot reach it".into(), sent: false, timeout: false }
 }
 
 fn request(stream: bool) -> Request {
@@ -55,7 +55,7 @@ async fn text(answer: Answer) -> String {
     }
 }
 
-async fn fault(patient: &Upstream) -> Fault {
+async fn fault(patient: &Upstream) -> Error {
     patient.chat(request(false)).await.err().expect("a fault")
 }
 
@@ -74,7 +74,7 @@ async fn whoever_watches_the_turn_is_told_of_each_further_try() {
     impl Observer for SeenNotices {
         fn notice(&self, notice: Notice) {
             let Notice::Retry { what, attempt, most, error, delay } = notice else { return };
-            assert!(delay <= SHORT.longest);
+            assert!(delay <= SHORT.max_delay);
             self.0.lock().push((what, attempt, most, error));
         }
     }
@@ -89,10 +89,10 @@ async fn whoever_watches_the_turn_is_told_of_each_further_try() {
 #[tokio::test]
 async fn after_so_many_times_the_last_failure_is_the_answer() {
     let (canned, patient) = patient([answered(500, None).into(), answered(503, Some("0")).into()]);
-    assert!(matches!(fault(&patient).await, Fault::Answered { status: 503, .. }));
+    assert!(matches!(fault(&patient).await, Error::Answered { status: 503, .. }));
     assert_eq!(canned.requests().len(), 3);
-    let never = patient.with_retry(RetrySettings { times: 0, ..SHORT });
-    assert!(matches!(fault(&never).await, Fault::Answered { status: 503, .. }));
+    let never = patient.with_retry(RetrySettings { max_retries: 0, ..SHORT });
+    assert!(matches!(fault(&never).await, Error::Answered { status: 503, .. }));
     assert_eq!(canned.requests().len(), 4);
 }
 
@@ -108,7 +108,7 @@ async fn it_waits_as_long_as_it_is_told_to_and_no_longer_than_it_may() {
 #[tokio::test]
 async fn too_long_a_wait_is_the_callers_to_wait() {
     let (canned, patient) = patient([answered(429, Some("60")).into()]);
-    let Fault::Answered { retry_after, .. } = fault(&patient).await else { panic!() };
+    let Error::Answered { retry_after, .. } = fault(&patient).await else { panic!() };
     assert_eq!((retry_after.as_deref(), canned.requests().len()), (Some("60"), 1));
 }
 
@@ -123,7 +123,7 @@ async fn an_error_in_place_of_the_first_piece_is_asked_again_and_a_later_one_is_
     let (canned, late) = patient([Reply::pieces_then_fault(["a"], answered(529, None))]);
     let Answer::Stream(pieces) = late.chat(request(true)).await.unwrap() else { panic!() };
     let pieces: Vec<_> = pieces.collect().await;
-    assert!(pieces[0].is_ok() && matches!(pieces[1], Err(Fault::Answered { status: 529, .. })));
+    assert!(pieces[0].is_ok() && matches!(pieces[1], Err(Error::Answered { status: 529, .. })));
     assert_eq!(canned.requests().len(), 1);
 }
 
@@ -131,7 +131,7 @@ async fn an_error_in_place_of_the_first_piece_is_asked_again_and_a_later_one_is_
 async fn a_whole_answer_has_its_time_retries_included() {
     let (canned, patient) = patient([answered(503, Some("0.6")).into()]);
     let patient = patient.within(Some(Duration::from_secs(1)));
-    assert!(matches!(fault(&patient).await, Fault::Answered { status: 503, .. }));
+    assert!(matches!(fault(&patient).await, Error::Answered { status: 503, .. }));
     assert_eq!(canned.requests().len(), 2, "a third try would come too late");
 }
 
@@ -145,10 +145,10 @@ impl Provider for Slow {
     fn name(&self) -> &str {
         "slow"
     }
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         Box::pin(std::future::pending())
     }
-    fn chat(&self, _: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, _: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(async {
             sleep(self.first).await;
             let piece = Piece::new(Json::parse(br#"{"choices":[{"delta":{"content":"a"}}]}"#).unwrap());
@@ -169,14 +169,14 @@ async fn the_time_of_a_whole_answer_ends_a_stream_and_a_wait_for_one() {
         fault.to_string(),
         "provider slow did not complete its response within 0.1 s; raise timeouts.total_ms of provider slow"
     );
-    assert!(matches!(fault, Fault::Provider { timeout: true, .. }));
+    assert!(matches!(fault, Error::Provider { timeout: true, .. }));
 
     let begun = Instant::now();
     let endless =
         Upstream::new(Credentials::fixed(Arc::new(Slow { first: Duration::ZERO, then: true }))).within(total);
     let Answer::Stream(pieces) = endless.chat(request(true)).await.unwrap() else { panic!() };
     let pieces: Vec<_> = pieces.collect().await;
-    assert!(pieces[0].is_ok() && matches!(pieces[1], Err(Fault::Provider { timeout: true, .. })));
+    assert!(pieces[0].is_ok() && matches!(pieces[1], Err(Error::Provider { timeout: true, .. })));
     assert!(pieces.len() == 2 && begun.elapsed() >= Duration::from_millis(100));
 }
 
@@ -189,13 +189,16 @@ fn asking(text: &str) -> Request {
 async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succeeds() {
     let replies = [unreachable(), unreachable(), unreachable()].map(Reply::fault).into_iter();
     let (canned, upstream) = patient(replies.chain([Reply::text("back")]));
-    let settings =
-        BreakerSettings { breaks: 2, rest: Duration::from_millis(200), ..BreakerSettings::default() };
-    let upstream = upstream.with_breaker(settings).with_retry(RetrySettings { times: 0, ..SHORT });
+    let settings = BreakerSettings {
+        failure_threshold: 2,
+        cool_down: Duration::from_millis(200),
+        ..BreakerSettings::default()
+    };
+    let upstream = upstream.with_breaker(settings).with_retry(RetrySettings { max_retries: 0, ..SHORT });
     let fault = async |text: &str| upstream.chat(asking(text)).await.err().expect("a fault");
     // Two requests open it; why it failed is reported, not that it is open by now.
-    assert!(matches!(fault("one").await, Fault::Unanswered { .. }));
-    assert!(matches!(fault("two").await, Fault::Unanswered { .. }));
+    assert!(matches!(fault("one").await, Error::Unanswered { .. }));
+    assert!(matches!(fault("two").await, Error::Unanswered { .. }));
     assert_eq!(canned.requests().len(), 2);
     let resting = fault("three").await;
     assert_eq!(
@@ -203,31 +206,31 @@ async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succe
         "cannot call model m of provider canned: its circuit breaker is open after repeated failures; the next \
          attempt is in 1 s (last failure: cannot reach it)"
     );
-    assert!(matches!(resting, Fault::Resting { .. }) && upstream.rests().is_some());
+    assert!(matches!(resting, Error::BreakerOpen { .. }) && upstream.open_breaker().is_some());
     assert_eq!(canned.requests().len(), 2, "it was not asked");
     sleep(Duration::from_millis(250)).await;
-    assert!(matches!(fault("four").await, Fault::Unanswered { .. }));
+    assert!(matches!(fault("four").await, Error::Unanswered { .. }));
     assert_eq!(canned.requests().len(), 3, "one call tried, and only once");
     sleep(Duration::from_millis(250)).await;
     assert_eq!(text(upstream.chat(asking("five")).await.unwrap()).await, "back");
-    assert_eq!(upstream.rests(), None);
+    assert_eq!(upstream.open_breaker(), None);
 }
 
 #[tokio::test]
 async fn a_request_that_always_fails_closes_its_model_to_nobody_and_a_model_closes_no_other() {
     let (canned, upstream) = patient([answered(500, None).into()]);
-    let settings = BreakerSettings { breaks: 2, ..BreakerSettings::default() };
-    let upstream = upstream.with_breaker(settings).with_retry(RetrySettings { times: 0, ..SHORT });
+    let settings = BreakerSettings { failure_threshold: 2, ..BreakerSettings::default() };
+    let upstream = upstream.with_breaker(settings).with_retry(RetrySettings { max_retries: 0, ..SHORT });
     let fault = async |request| upstream.chat(request).await.err().expect("a fault");
     for _ in 0..10 {
-        assert!(matches!(fault(asking("the same")).await, Fault::Answered { .. }));
+        assert!(matches!(fault(asking("the same")).await, Error::Answered { .. }));
     }
-    assert!(upstream.rests().is_none());
-    assert!(matches!(fault(asking("another")).await, Fault::Answered { .. }));
-    assert!(matches!(fault(asking("a third")).await, Fault::Resting { .. }));
-    assert_eq!(upstream.rests().unwrap().cause, "model m: provider canned answered 500");
+    assert!(upstream.open_breaker().is_none());
+    assert!(matches!(fault(asking("another")).await, Error::Answered { .. }));
+    assert!(matches!(fault(asking("a third")).await, Error::BreakerOpen { .. }));
+    assert_eq!(upstream.open_breaker().unwrap().cause, "model m: provider canned answered 500");
     let other = Request::new(Json::from([("model", "n".into())]), false);
-    assert!(matches!(fault(other).await, Fault::Answered { .. }));
+    assert!(matches!(fault(other).await, Error::Answered { .. }));
     assert_eq!(canned.requests().len(), 12);
 }
 
@@ -235,8 +238,8 @@ async fn a_request_that_always_fails_closes_its_model_to_nobody_and_a_model_clos
 async fn the_retries_of_all_layers_count_once() {
     for (outer, inner, tries) in [(2, 2, 3), (5, 2, 6), (0, 2, 3), (2, 0, 3), (0, 0, 1)] {
         let (canned, upstream) = patient([answered(503, None).into()]);
-        let upstream = upstream.with_retry(RetrySettings { times: inner, ..SHORT });
-        let agent = RetryingProvider::new(Arc::new(upstream), RetrySettings { times: outer, ..SHORT });
+        let upstream = upstream.with_retry(RetrySettings { max_retries: inner, ..SHORT });
+        let agent = RetryingProvider::new(Arc::new(upstream), RetrySettings { max_retries: outer, ..SHORT });
         let request = Request { turn: Some(Turn::default()), ..request(false) };
         assert!(agent.chat(request).await.is_err());
         assert_eq!(canned.requests().len(), tries, "{outer} around {inner}");
@@ -245,10 +248,10 @@ async fn the_retries_of_all_layers_count_once() {
 
 #[tokio::test]
 async fn whole_answers_streams_failures_and_those_who_leave_are_told_apart() {
-    let never = RetrySettings { times: 0, ..SHORT };
+    let never = RetrySettings { max_retries: 0, ..SHORT };
     let measured = |reply: Reply| patient([reply]).1.with_retry(never);
     let ended = |upstream: &Upstream| -> Vec<&'static str> {
-        let outcomes = upstream.figures().unwrap().outcomes();
+        let outcomes = upstream.metrics().unwrap().outcomes();
         outcomes.into_iter().filter(|(_, count)| *count > 0).map(|(word, _)| word).collect()
     };
     let whole = measured("hi".into());
@@ -257,39 +260,41 @@ async fn whole_answers_streams_failures_and_those_who_leave_are_told_apart() {
 
     let stream = measured(Reply::pieces(["a", "b"]));
     let Ok(Answer::Stream(pieces)) = stream.chat(request(true)).await else { panic!("no stream") };
-    assert_eq!((ended(&stream), stream.figures().unwrap().running()), (vec![], 1));
+    assert_eq!((ended(&stream), stream.metrics().unwrap().running()), (vec![], 1));
     assert!(pieces.collect::<Vec<_>>().await.len() > 1);
-    assert_eq!((ended(&stream), stream.figures().unwrap().first().count), (vec!["answered"], 1));
+    assert_eq!((ended(&stream), stream.metrics().unwrap().first().count), (vec!["answered"], 1));
 
     let left = measured(Reply::pieces(["a", "b"]));
     let Ok(Answer::Stream(mut pieces)) = left.chat(request(true)).await else { panic!("no stream") };
     assert!(pieces.next().await.is_some());
     drop(pieces);
-    assert_eq!(ended(&left), ["left"]);
+    assert_eq!(ended(&left), ["canceled"]);
 
     let busy = measured(answered(429, None).into());
     assert!(busy.chat(request(false)).await.is_err());
-    assert_eq!(ended(&busy), ["busy"]);
+    assert_eq!(ended(&busy), ["rate_limited"]);
 }
 
 #[tokio::test]
 async fn callers_mistakes_and_too_many_requests_leave_it_in_use() {
     let (canned, patient) = patient([answered(400, None).into()]);
-    let patient = patient.with_breaker(BreakerSettings { breaks: 1, ..BreakerSettings::default() });
+    let patient =
+        patient.with_breaker(BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() });
     for _ in 0..5 {
-        assert!(matches!(fault(&patient).await, Fault::Answered { status: 400, .. }));
+        assert!(matches!(fault(&patient).await, Error::Answered { status: 400, .. }));
     }
     assert_eq!(canned.requests().len(), 5);
     let (canned, patient) = self::patient([answered(429, None).into()]);
-    let patient = patient.with_breaker(BreakerSettings { breaks: 1, ..BreakerSettings::default() });
-    assert!(matches!(fault(&patient).await, Fault::Answered { status: 429, .. }));
-    assert_eq!((canned.requests().len(), patient.rests()), (3, None));
+    let patient =
+        patient.with_breaker(BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() });
+    assert!(matches!(fault(&patient).await, Error::Answered { status: 429, .. }));
+    assert_eq!((canned.requests().len(), patient.open_breaker()), (3, None));
 }
 
 #[tokio::test]
 async fn a_service_that_wants_a_key_where_there_is_none_says_what_to_do() {
     let (_, patient) = patient([answered(401, None).into()]);
-    let Fault::Answered { status: 401, body, .. } = fault(&patient.keyless("set LAB_KEY")).await else {
+    let Error::Answered { status: 401, body, .. } = fault(&patient.keyless("set LAB_KEY")).await else {
         panic!()
     };
     let message = body.at_path("error.message").to_string();

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::LazyLock;
 use std::task::{Context, Poll};
-use valvehouse_core::fault::Fault;
-use valvehouse_core::figures::{ProviderCallGuard, ServiceOutcome};
+use valvehouse_core::error::Error;
+use valvehouse_core::metrics::{ProviderCallGuard, ProviderOutcome};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 
@@ -83,22 +83,22 @@ fn object_after(key: &[u8]) -> Option<Json> {
 }
 
 pub(super) fn watched<T: Send + 'static>(
-    items: BoxStream<'static, Result<T, Fault>>,
+    items: BoxStream<'static, Result<T, Error>>,
     asking: ProviderCallGuard,
     looks: impl Looks<T>,
-) -> BoxStream<'static, Result<T, Fault>> {
+) -> BoxStream<'static, Result<T, Error>> {
     WatchedStream { items, asking, looks }.boxed()
 }
 
 /// An answer in progress; dropped before its end, its reader went away.
 struct WatchedStream<T, L> {
-    items: BoxStream<'static, Result<T, Fault>>,
+    items: BoxStream<'static, Result<T, Error>>,
     asking: ProviderCallGuard,
     looks: L,
 }
 
 impl<T, L: Looks<T>> Stream for WatchedStream<T, L> {
-    type Item = Result<T, Fault>;
+    type Item = Result<T, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
@@ -111,7 +111,7 @@ impl<T, L: Looks<T>> Stream for WatchedStream<T, L> {
             Poll::Ready(Some(Err(fault))) => this.asking.fails(fault),
             Poll::Ready(None) => {
                 this.looks.last(&mut this.asking);
-                this.asking.ends(ServiceOutcome::Whole);
+                this.asking.ends(ProviderOutcome::Whole);
             }
             Poll::Pending => {}
         }
@@ -123,7 +123,7 @@ impl<T, L: Looks<T>> Stream for WatchedStream<T, L> {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use valvehouse_core::figures::Service;
+    use valvehouse_core::metrics::Service;
 
     #[test]
     fn tokens_are_found_at_the_end_of_bytes_however_they_come() {
@@ -143,7 +143,7 @@ data: [DONE]
                 assert!(looks.length < 2 * TAIL);
             }
             looks.last(&mut asking);
-            asking.ends(ServiceOutcome::Whole);
+            asking.ends(ProviderOutcome::Whole);
             assert_eq!(service.tokens(), [7, 5], "pieces of {size}");
         }
         assert!(usage_in(b"{\"usage\": \"much\"}").is_none());

@@ -6,7 +6,7 @@ use super::wait::wait;
 use crate::value::error;
 use rhai::EvalAltResult;
 use valvehouse_core::context::{Share, Turn};
-use valvehouse_core::lanes::{self, Job, TogetherError};
+use valvehouse_core::executor::{self, Job, TogetherError};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
@@ -30,7 +30,7 @@ pub(crate) fn together<T: 'static>(
     };
     let outer = meter::is_branch();
     let inside = |is_inside: bool| meter::set_branch(outer || is_inside);
-    let done = lanes::together(works, limit, inside, is_enough, |woken| wait(turn, woken));
+    let done = executor::together(works, limit, inside, is_enough, |woken| wait(turn, woken));
     done.map_err(|unfinished| match unfinished {
         TogetherError::Rest(why) => why,
         TogetherError::Lane(why) => error(why.to_string()),

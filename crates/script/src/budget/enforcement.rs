@@ -13,7 +13,7 @@ use super::limits::{Budget, ExceededLimit, ended};
 use super::meter;
 use crate::call;
 use rhai::{Dynamic, Engine, EvalAltResult};
-use valvehouse_core::lanes;
+use valvehouse_core::executor;
 use valvehouse_memory as memory;
 
 /// The error of a call that was left behind.
@@ -25,7 +25,7 @@ pub(crate) fn abandoned(budget: Budget) -> Box<EvalAltResult> {
 fn abandon() {
     meter::forget();
     call::forget();
-    lanes::abandon();
+    executor::abandon();
 }
 
 /// Makes an engine obey the budget of the thread it runs on.

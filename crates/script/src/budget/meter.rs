@@ -7,8 +7,8 @@ use rhai::EvalAltResult;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 use valvehouse_core::context::{Claim, LoadExceeded, Share};
-use valvehouse_core::figures::CallCost;
-use valvehouse_core::lanes;
+use valvehouse_core::executor;
+use valvehouse_core::metrics::CallCost;
 use valvehouse_memory as memory;
 
 thread_local! {
@@ -210,12 +210,12 @@ impl Meter {
             return Some(exceeded);
         }
         // A part gives way to the whole, which gives way to others.
-        if lanes::is_here() {
+        if executor::is_here() {
             let given_way = if is_branch() {
-                lanes::give_way()
+                executor::yield_now()
             } else {
                 match claim_held() {
-                    Ok(_held) => with_clock_stopped(|| aside(lanes::give_way)),
+                    Ok(_held) => with_clock_stopped(|| aside(executor::yield_now)),
                     Err(exceeded) => return Some(exceeded),
                 }
             };

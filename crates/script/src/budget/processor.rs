@@ -34,8 +34,8 @@ pub(super) fn at_tick(tick: u64) -> (Option<Duration>, bool) {
 fn on_processor_or_asleep() -> Option<Duration> {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     // Nanoseconds on a processor, nanoseconds ready and waiting for one, turns.
-    let figures = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let waited = figures.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)?;
+    let metrics = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let waited = metrics.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)?;
     // A thread may have waited before anybody asked for the time: never below zero.
     let passed = START.get_or_init(Instant::now).elapsed() + Duration::from_secs(1 << 32);
     passed.checked_sub(waited)

@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 use valvehouse_core::context::Turn;
-use valvehouse_core::lanes::{self, WaitEnd};
+use valvehouse_core::executor::{self, WaitEnd};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
@@ -36,11 +36,11 @@ pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
     };
     let result = if meter::is_branch() {
         // A part of a call is put aside alone, and the call goes on with its other parts.
-        lanes::wait(awaited, |put_aside| put_aside())
+        executor::wait(awaited, |put_aside| put_aside())
     } else {
         let _held = meter::claim_held().map_err(ended)?;
         let wait = || {
-            let waited = lanes::wait(awaited, |put_aside| meter::aside(put_aside));
+            let waited = executor::wait(awaited, |put_aside| meter::aside(put_aside));
             // The clock may have slept meanwhile: what was waited counts all the same.
             clock::want();
             waited

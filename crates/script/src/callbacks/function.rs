@@ -37,7 +37,7 @@ pub(crate) fn read(
     let (mut found, mut problems) = (Vec::<CallbackFunction>::new(), Vec::new());
     for function in ast.iter_functions() {
         let name = function.name;
-        match Callback::named(name) {
+        match Callback::from_name(name) {
             Some(_) if !manifest.callbacks => problems.push(
                 at(
                     Code::DeadCallback,

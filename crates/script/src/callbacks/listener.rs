@@ -9,11 +9,11 @@ use crate::value::{Shape, live};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use valvehouse_core::breaker::Admission;
+use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::callback::{Callback, Listener};
 use valvehouse_core::context::Turn;
-use valvehouse_core::figures::{CallOutcome, Tally};
-use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
+use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
+use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_json::Json;
 
 /// A script's callbacks, ready to be called. A clone is the same.
@@ -22,7 +22,7 @@ pub struct ScriptCallbacks {
     script: Arc<Script>,
     users: Arc<UserValves>,
     /// In the order of the script's callbacks.
-    tallies: Arc<[Arc<Tally>]>,
+    metrics_by_name: Arc<[Arc<CallMetrics>]>,
     /// Bytes its calls have kept since what it keeps was last weighed.
     kept: Arc<AtomicU64>,
 }
@@ -39,8 +39,8 @@ impl Script {
             return None;
         }
         self.may_leave_work();
-        let tallies = self.callbacks().map(|callback| self.figures().of(callback.name())).collect();
-        Some(ScriptCallbacks { script: self, users, tallies, kept: Arc::default() })
+        let metrics_by_name = self.callbacks().map(|callback| self.metrics().of(callback.name())).collect();
+        Some(ScriptCallbacks { script: self, users, metrics_by_name, kept: Arc::default() })
     }
 }
 
@@ -61,21 +61,23 @@ impl ScriptCallbacks {
         let Some(place) = self.callbacks().position(|own| own == callback) else { return Ok(()) };
         let breaker = &self.script.listening;
         let admission = breaker.admit();
-        if let Admission::Rests(_) = admission {
-            self.tallies[place].rests();
+        if let BreakerState::Open(_) = admission {
+            self.metrics_by_name[place].record_skipped();
             return Ok(());
         }
         let this = self.clone();
-        let pace = if self.tallies[place].is_slow() { Pace::Slow } else { Pace::Waits };
+        let workload =
+            if self.metrics_by_name[place].is_slow() { Workload::CpuBound } else { Workload::Blocking };
         let owner = self.script.caller.plugin.clone();
-        let apart = lanes::run_for(&owner, pace, move || this.call(place, &event, &state, &turn)).await;
-        if let Err(LaneError::Stuck) = &apart {
+        let apart =
+            executor::run_for(&owner, workload, move || this.call(place, &event, &state, &turn)).await;
+        if let Err(ExecutorError::Stuck) = &apart {
             breaker.trip(STUCK);
         }
         let told = apart.unwrap_or_else(|error| Err(error.to_string()));
         match &told {
-            Ok(()) => breaker.went_well(admission),
-            Err(cause) => breaker.broke(cause),
+            Ok(()) => breaker.record_success(admission),
+            Err(cause) => breaker.record_failure(cause),
         }
         told
     }
@@ -87,15 +89,15 @@ impl ScriptCallbacks {
             Param::State => live(state, Shape::Plain),
             param => self.script.argument(*param, turn, &self.users),
         });
-        let timing = self.tallies[place].begin();
+        let timing = self.metrics_by_name[place].begin();
         let (result, spent) = self.script.call_callback(*callback, args.collect(), turn);
         let result = match result {
             Ok(_) => self.weighed(state, spent.kept),
             Err(CallEnd::Refused(refusal)) => Err(refusal.message),
-            Err(CallEnd::Broken { breakage, .. }) => Err(breakage.cause),
+            Err(CallEnd::Broken { failure, .. }) => Err(failure.cause),
         };
-        let ending = if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Broken };
-        self.tallies[place].end(&timing, spent, ending);
+        let ending = if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Failed };
+        self.metrics_by_name[place].end(&timing, spent, ending);
         result
     }
 

@@ -55,7 +55,7 @@ async fn a_file_may_listen_and_have_hooks_and_its_figures_are_by_name() {
     for callback in [Callback::ToolStart, Callback::Text, Callback::Retry] {
         callbacks.hear(callback, Json::object(), Json::object(), Turn::default()).await.unwrap();
     }
-    let sums = script.figures().sums();
+    let sums = script.metrics().sums();
     assert_eq!(
         sums.iter().map(|(name, sum)| (name.as_str(), sum.calls)).collect::<Vec<_>>(),
         [("on_text", 1), ("on_tool_start", 1)]
@@ -76,7 +76,7 @@ async fn what_breaks_says_where_and_what_refuses_says_why() {
 #[tokio::test]
 async fn one_that_breaks_again_and_again_rests_and_leaves_the_hooks_alone() {
     let rest = Duration::from_secs(60);
-    let breaker = BreakerSettings { breaks: 2, window: rest, rest };
+    let breaker = BreakerSettings { failure_threshold: 2, window: rest, cool_down: rest };
     let settings = Settings { breaker, ..Settings::default() };
     let text = "const callbacks = true; fn inlet(body) { body } fn on_text(event) { throw 1 / 0; }";
     let script = compile(Kind::Filter, text, &settings).unwrap();
@@ -84,7 +84,7 @@ async fn one_that_breaks_again_and_again_rests_and_leaves_the_hooks_alone() {
     let hear = || callbacks.hear(Callback::Text, Json::object(), Json::object(), Turn::default());
     assert!(hear().await.is_err() && hear().await.is_err());
     assert_eq!(hear().await, Ok(()));
-    assert_eq!(script.figures().sums()[0].1.calls, 2);
+    assert_eq!(script.metrics().sums()[0].1.calls, 2);
     assert!(script.breaker.open().is_none());
 }
 

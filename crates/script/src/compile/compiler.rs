@@ -280,7 +280,7 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
             let told =
                 format!("unknown valve `{name}` in the settings: this script does not declare it{near}");
             let help =
-                format!("correct it in `[{}s.{}] valves` of valvehouse.toml", file.kind.word(), file.id);
+                format!("correct it in `[{}s.{}] valves` of valvehouse.toml", file.kind.as_str(), file.id);
             unset.push(Problem::of(Code::UnknownName, file, told).help(help).warning());
         }
     }

@@ -7,8 +7,8 @@ use crate::{Kind, Script, Settings, SourceFile};
 use rhai::Dynamic;
 use std::sync::Arc;
 use valvehouse_core::context::Turn;
-use valvehouse_core::figures::CallCost;
 use valvehouse_core::filter::Hook;
+use valvehouse_core::metrics::CallCost;
 use valvehouse_json::Json;
 
 fn file(text: &str) -> SourceFile {
@@ -137,7 +137,7 @@ fn call(script: &Script, body: &str) -> (String, u64) {
     let ended = match answer {
         Ok(_) => body.to_string(),
         Err(CallEnd::Refused(refusal)) => refusal.message,
-        Err(CallEnd::Broken { breakage, .. }) => format!("{breakage:?}"),
+        Err(CallEnd::Broken { failure, .. }) => format!("{failure:?}"),
     };
     (ended, operations)
 }

@@ -19,12 +19,12 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::time::Duration;
 use valvehouse_core::chat::event;
 use valvehouse_core::context::{FinishedChat, Turn};
-use valvehouse_core::fault::{Breakage, Refusal};
-use valvehouse_core::figures::{CallCost, CallOutcome, Tally};
+use valvehouse_core::error::{PluginError, Rejection};
+use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{
-    Filter, FilterContext, Hook, HookRunner, Hooks, OnBreak, Verdict, is_broken_stream, wrong_events,
+    FailurePolicy, Filter, FilterContext, Hook, HookRunner, Hooks, Verdict, is_broken_stream, wrong_events,
 };
-use valvehouse_core::lanes::Pace;
+use valvehouse_core::metrics::{CallCost, CallMetrics, CallOutcome};
 use valvehouse_json::{Json, MAX_DEPTH, Object};
 
 /// A script among filters.
@@ -32,7 +32,7 @@ pub(super) struct ScriptFilter {
     script: Arc<Script>,
     users: Arc<UserValves>,
     /// Of its own hooks.
-    pub(super) tallies: [Option<Arc<Tally>>; Hook::ALL.len()],
+    pub(super) metrics_by_name: [Option<Arc<CallMetrics>>; Hook::ALL.len()],
     /// For each hook the calls that still have to be fast before it runs on the thread of its request. From
     /// [`MEASURED`] on it does, and so many more are measured exactly.
     pub(super) unproven: [AtomicU32; Hook::ALL.len()],
@@ -74,27 +74,27 @@ impl Script {
         self.may_leave_work();
         let leaves = self.has_done() && self.settings.background.is_some();
         let hooks: Hooks = self.hooks().chain(ends).collect();
-        let (priority, on_break) = (self.priority(), self.manifest.on_break);
+        let (priority, failure_policy) = (self.priority(), self.manifest.failure_policy);
         let sees_failures = self.manifest.on_tool_error;
         let name = self.file.id.clone();
         let breaker = self.breaker.clone();
         let prompt_cache = self.prompt_cache.clone();
-        let tallies = Hook::ALL.map(|hook| self.hook(hook).map(|_| self.figures().of(hook.name())));
-        let run = ScriptFilter::new(self, users, tallies);
+        let metrics_by_name = Hook::ALL.map(|hook| self.hook(hook).map(|_| self.metrics().of(hook.name())));
+        let run = ScriptFilter::new(self, users, metrics_by_name);
         let by_size = if run.script.settings.is_served { hooks.without(run.cheap) } else { Hooks::default() };
         Filter::new(name, hooks, Arc::new(run))
             .by_size(by_size)
             .breaker(breaker)
             .counting_prompt_cache(prompt_cache)
             .priority(priority)
-            .on_break(on_break)
+            .failure_policy(failure_policy)
             .seeing_failures(sees_failures)
             .leaving(leaves)
     }
 }
 
 impl HookRunner for ScriptFilter {
-    fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
         match hook {
             Hook::Stream if self.script.has_windows => self.through_windows(ctx),
             Hook::StreamEnd if self.script.has_windows => self.end_windows(ctx),
@@ -128,19 +128,19 @@ impl HookRunner for ScriptFilter {
         self.script.leave_done(&self.users, conversation, turn);
     }
 
-    fn rests(&self, hook: Hook) {
-        if let Some(tally) = &self.tallies[hook as usize] {
-            tally.rests();
+    fn record_skipped(&self, hook: Hook) {
+        if let Some(call_metrics) = &self.metrics_by_name[hook as usize] {
+            call_metrics.record_skipped();
         }
     }
 
-    fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
-        let pace = match self.may_be_slow(hook) || self.has_outgrown(hook, &ctx.turn) {
-            true => Pace::Slow,
-            false if self.script.waits() => Pace::Waits,
+    fn workload(&self, hook: Hook, ctx: &FilterContext) -> Option<Workload> {
+        let workload = match self.may_be_slow(hook) || self.has_outgrown(hook, &ctx.turn) {
+            true => Workload::CpuBound,
+            false if self.script.waits() => Workload::Blocking,
             false => return None,
         };
-        self.wants(hook, &ctx.value).then_some(pace)
+        self.wants(hook, &ctx.value).then_some(workload)
     }
 }
 
@@ -148,20 +148,22 @@ impl ScriptFilter {
     pub(super) fn new(
         script: Arc<Script>,
         users: Arc<UserValves>,
-        tallies: [Option<Arc<Tally>>; Hook::ALL.len()],
+        metrics_by_name: [Option<Arc<CallMetrics>>; Hook::ALL.len()],
     ) -> Self {
         let cheap: Hooks = script.hooks().filter(|hook| script.is_cheap(*hook)).collect();
         let is_proven = |hook| !script.settings.is_served || cheap.contains(hook);
         let unproven = Hook::ALL.map(|hook| AtomicU32::new(if is_proven(hook) { 0 } else { FIRST }));
         let fast_up_to = Hook::ALL.map(|_| AtomicUsize::new(0));
-        Self { script, users, tallies, unproven, cheap, fast_up_to }
+        Self { script, users, metrics_by_name, unproven, cheap, fast_up_to }
     }
 
     /// Returns `true` if a call could hold up the thread it runs on: the last ones did, or too few are known.
     fn may_be_slow(&self, hook: Hook) -> bool {
         let unproven = self.unproven[hook as usize].load(Relaxed);
         let is_unproven = (1..MEASURED).contains(&unproven);
-        self.tallies[hook as usize].as_ref().is_some_and(|tally| tally.is_slow() || is_unproven)
+        self.metrics_by_name[hook as usize]
+            .as_ref()
+            .is_some_and(|call_metrics| call_metrics.is_slow() || is_unproven)
     }
 
     /// Returns `true` if a call is given far more than those that were measured: it could be stuck in one function.
@@ -182,7 +184,13 @@ impl ScriptFilter {
     }
 
     /// Takes note of how long a call took: in milliseconds, and exactly where that was measured.
-    pub(super) fn watch(&self, hook: Hook, tally: &Tally, ticks: u64, measured: Option<Duration>) {
+    pub(super) fn watch(
+        &self,
+        hook: Hook,
+        call_metrics: &CallMetrics,
+        ticks: u64,
+        measured: Option<Duration>,
+    ) {
         let (unproven, is_long) = (&self.unproven[hook as usize], ticks >= SLOW);
         let left = unproven.load(Relaxed);
         if left == 0 && !is_long {
@@ -194,13 +202,13 @@ impl ScriptFilter {
             None => ticks >= SURELY_SLOW,
         };
         if is_slow {
-            tally.was_slow();
+            call_metrics.was_slow();
             unproven.store(AFTER_SLOW, Relaxed);
         } else if left == 0 {
             unproven.store(MEASURED + AFTER_SLOW, Relaxed);
         } else if left == MEASURED + 1 {
             unproven.store(0, Relaxed);
-        } else if !tally.is_slow() {
+        } else if !call_metrics.is_slow() {
             // Two at once may count as one: then one more is watched.
             unproven.store(left - 1, Relaxed);
         }
@@ -212,11 +220,12 @@ impl ScriptFilter {
 
     /// A call that breaks has kept nothing back: who is passed over leaves the texts as they were. An event
     /// whose text waits has nothing left for a client.
-    fn through_windows(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn through_windows(&self, ctx: FilterContext) -> Result<Verdict, PluginError> {
         let state = self.state(&ctx);
-        let before = (self.script.manifest.on_break == OnBreak::Continue).then(|| windows::held(&state));
+        let before =
+            (self.script.manifest.failure_policy == FailurePolicy::FailOpen).then(|| windows::held(&state));
         let verdict = self.run_hook(Hook::Stream, ctx);
-        if let (Some(before), Err(_) | Ok(Verdict::Error(_))) = (before, &verdict) {
+        if let (Some(before), Err(_) | Ok(Verdict::Reject(_))) = (before, &verdict) {
             windows::put_back(&state, before);
         }
         verdict.map(|verdict| match verdict {
@@ -229,12 +238,12 @@ impl ScriptFilter {
 
     /// Ends the windows of the choices that no event ended: their rest goes through `stream` once more, ahead of
     /// the additions of `stream_end`.
-    fn end_windows(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn end_windows(&self, ctx: FilterContext) -> Result<Verdict, PluginError> {
         let mut rest = Vec::new();
         for value in windows::ends(&self.state(&ctx)) {
             match self.run_hook(Hook::Stream, FilterContext { value, ..ctx.clone() })? {
                 Verdict::Continue(ctx) => rest.extend(windows::said(ctx.value)),
-                Verdict::Skip(value) => rest.extend(windows::said(value)),
+                Verdict::Respond(value) => rest.extend(windows::said(value)),
                 refused => return Ok(refused),
             }
         }
@@ -251,13 +260,15 @@ impl ScriptFilter {
                 let value = windows::joined(rest, ctx.value.clone());
                 Verdict::Continue(FilterContext { value, ..ctx })
             }
-            Verdict::Skip(value) => Verdict::Skip(windows::joined(rest, value)),
+            Verdict::Respond(value) => Verdict::Respond(windows::joined(rest, value)),
             refused => refused,
         })
     }
 
-    fn run_hook(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
-        let (Some(function), Some(tally)) = (self.script.hook(hook), &self.tallies[hook as usize]) else {
+    fn run_hook(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
+        let (Some(function), Some(call_metrics)) =
+            (self.script.hook(hook), &self.metrics_by_name[hook as usize])
+        else {
             return Ok(Verdict::Continue(ctx));
         };
         if !self.wants(hook, &ctx.value) {
@@ -265,7 +276,7 @@ impl ScriptFilter {
         }
         let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect::<Args>();
         let size = size_of(hook, &ctx.turn);
-        let timing = tally.begin();
+        let timing = call_metrics.begin();
         let is_measured = self.unproven[hook as usize].load(Relaxed) > 0;
         let (began, processor) = (clock::now_at_start(), is_measured.then(budget::processor_time).flatten());
         let settings = &self.script.settings;
@@ -290,18 +301,18 @@ impl ScriptFilter {
             Ok(value) => {
                 verdict(&self.script, hook, ctx, &value).and_then(|it| with_events(&self.script, hook, it))
             }
-            Err(CallEnd::Refused(refusal)) => Ok(Verdict::Error(refusal)),
+            Err(CallEnd::Refused(refusal)) => Ok(Verdict::Reject(refusal)),
             Err(CallEnd::Broken { is_too_long: true, .. })
                 if hook.is_before()
-                    && self.script.manifest.on_break == OnBreak::Abort
+                    && self.script.manifest.failure_policy == FailurePolicy::FailClosed
                     && has_text_above(&ctx.value, max_text(), 0) =>
             {
-                Ok(Verdict::Error(too_long(max_text())))
+                Ok(Verdict::Reject(too_long(max_text())))
             }
-            Err(CallEnd::Broken { breakage, .. }) => Err(breakage),
+            Err(CallEnd::Broken { failure, .. }) => Err(failure),
         };
-        tally.end(&timing, spent, ending(&self.script, hook, &verdict));
-        self.watch(hook, tally, ticks, measured);
+        call_metrics.end(&timing, spent, ending(&self.script, hook, &verdict));
+        self.watch(hook, call_metrics, ticks, measured);
         self.note_fast(hook, size, ticks);
         verdict
     }
@@ -335,11 +346,11 @@ pub(super) fn verdict(
     hook: Hook,
     ctx: FilterContext,
     value: &Dynamic,
-) -> Result<Verdict, Breakage> {
+) -> Result<Verdict, PluginError> {
     if let Some(answer) = value.read_lock::<HookAnswer>() {
         return match &*answer {
-            HookAnswer::Skip(value) => Ok(Verdict::Skip(value.clone())),
-            HookAnswer::Error(refusal) => Ok(Verdict::Error(refusal.clone())),
+            HookAnswer::Skip(value) => Ok(Verdict::Respond(value.clone())),
+            HookAnswer::Error(refusal) => Ok(Verdict::Reject(refusal.clone())),
             HookAnswer::Ok(value, _) => go_on(script, hook, ctx, Some(value.clone())),
         };
     }
@@ -354,7 +365,7 @@ pub(super) fn verdict(
     if !fits && !text {
         let misfit = wrong(script, hook, &format!("returned {}", article(value.type_name())));
         let hint = "a function returns the value of its last line, also with a `;` at the end";
-        return Err(Breakage::new(format!("{}; {hint}", misfit.cause)));
+        return Err(PluginError::new(format!("{}; {hint}", misfit.cause)));
     }
     let value = json_of(value).map_err(|error| {
         let why = summary_of_run(&error);
@@ -364,7 +375,7 @@ pub(super) fn verdict(
 }
 
 /// The chain would refuse the same; here it is counted as broken, and the file is named.
-pub(super) fn with_events(script: &Script, hook: Hook, verdict: Verdict) -> Result<Verdict, Breakage> {
+pub(super) fn with_events(script: &Script, hook: Hook, verdict: Verdict) -> Result<Verdict, PluginError> {
     match wrong_events(hook, &verdict) {
         Some(what) => Err(wrong(script, hook, &what)),
         None => Ok(verdict),
@@ -376,7 +387,7 @@ fn go_on(
     hook: Hook,
     ctx: FilterContext,
     returned: Option<Json>,
-) -> Result<Verdict, Breakage> {
+) -> Result<Verdict, PluginError> {
     let ctx = match returned {
         Some(value) if shape_of(hook) == Shape::Ctx => merge(ctx, &value),
         Some(value) => FilterContext { value, ..ctx },
@@ -396,24 +407,24 @@ fn go_on(
     Ok(Verdict::Continue(ctx))
 }
 
-fn wrong(script: &Script, hook: Hook, what: &str) -> Breakage {
+fn wrong(script: &Script, hook: Hook, what: &str) -> PluginError {
     let subject = subject_name(hook).unwrap_or("events");
-    Breakage::new(format!(
+    PluginError::new(format!(
         "{}: {hook} {what}; it returns `{subject}`, nothing, or skip(…)/error(…)",
         script.file.path.display()
     ))
 }
 
 /// The end of a call, as the chain counts it.
-pub(super) fn ending(script: &Script, hook: Hook, verdict: &Result<Verdict, Breakage>) -> CallOutcome {
-    let forgives = script.manifest.on_break == OnBreak::Continue;
+pub(super) fn ending(script: &Script, hook: Hook, verdict: &Result<Verdict, PluginError>) -> CallOutcome {
+    let forgives = script.manifest.failure_policy == FailurePolicy::FailOpen;
     match verdict {
         Ok(Verdict::Continue(_)) => CallOutcome::Continued,
-        Ok(Verdict::Skip(_)) => CallOutcome::Skipped,
-        Ok(Verdict::Error(_)) if forgives && !hook.is_before() => CallOutcome::RefusalForgiven,
-        Ok(Verdict::Error(_)) => CallOutcome::Refused,
-        Err(_) if forgives => CallOutcome::BreakageForgiven,
-        Err(_) => CallOutcome::Broken,
+        Ok(Verdict::Respond(_)) => CallOutcome::Skipped,
+        Ok(Verdict::Reject(_)) if forgives && !hook.is_before() => CallOutcome::RejectionIgnored,
+        Ok(Verdict::Reject(_)) => CallOutcome::Refused,
+        Err(_) if forgives => CallOutcome::ErrorIgnored,
+        Err(_) => CallOutcome::Failed,
     }
 }
 
@@ -445,8 +456,8 @@ pub(super) fn has_text_above(value: &Json, limit: usize, depth: usize) -> bool {
     }
 }
 
-pub(super) fn too_long(limit: usize) -> Refusal {
-    Refusal::new(format!(
+pub(super) fn too_long(limit: usize) -> Rejection {
+    Rejection::new(format!(
         "cannot read a text of the request: it exceeded its limit of {} MB; shorten it, or raise [server] \
          max_text_mb",
         limit >> 20

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
-use valvehouse_core::fault::Fault;
-use valvehouse_core::figures::{CallCost, CallOutcome};
+use valvehouse_core::error::Error;
+use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{Chain, ChainOutcome, FilterContext, Hook, HookRunner};
-use valvehouse_core::lanes::Pace;
+use valvehouse_core::metrics::{CallCost, CallOutcome};
 use valvehouse_json::Json;
 
 fn script(text: &str) -> Script {
@@ -19,7 +19,7 @@ fn script(text: &str) -> Script {
     })
 }
 
-async fn run(text: &str, hook: Hook, value: &str) -> Result<Json, Fault> {
+async fn run(text: &str, hook: Hook, value: &str) -> Result<Json, Error> {
     let filter = Arc::new(script(text)).into_filter(Arc::default());
     let facts =
         TurnFacts { user: Json::parse(br#"{"id":"ann","name":"Ann"}"#).unwrap(), ..TurnFacts::default() };
@@ -30,72 +30,73 @@ async fn run(text: &str, hook: Hook, value: &str) -> Result<Json, Fault> {
 }
 
 /// The filter of a text, and how it runs a hook next.
-fn with_pace(text: &str) -> (Arc<ScriptFilter>, impl Fn() -> Option<Pace>) {
+fn with_workload(text: &str) -> (Arc<ScriptFilter>, impl Fn() -> Option<Workload>) {
     let mut script = script(text);
     script.settings.is_served = true;
     let script = Arc::new(script);
-    let tallies = Hook::ALL.map(|hook| script.hook(hook).map(|_| script.figures().of(hook.name())));
-    let filter = Arc::new(ScriptFilter::new(script, Arc::default(), tallies));
+    let metrics_by_name = Hook::ALL.map(|hook| script.hook(hook).map(|_| script.metrics().of(hook.name())));
+    let filter = Arc::new(ScriptFilter::new(script, Arc::default(), metrics_by_name));
     let asked = filter.clone();
-    let pace = move || {
+    let workload = move || {
         let value = Json::parse(br#"{"messages":[]}"#).unwrap();
-        asked.pace(Hook::Inlet, &FilterContext { value, turn: Turn::default() })
+        asked.workload(Hook::Inlet, &FilterContext { value, turn: Turn::default() })
     };
-    (filter, pace)
+    (filter, workload)
 }
 
 #[test]
 fn first_calls_run_where_they_hold_up_nobody_unless_they_are_proven_to_be_cheap() {
-    let (_, cheap) = with_pace("fn inlet(body) { body.seen = true; body }");
+    let (_, cheap) = with_workload("fn inlet(body) { body.seen = true; body }");
     assert_eq!(cheap(), None);
 
-    let (filter, pace) = with_pace("fn inlet(body) { for m in body.messages { m.seen = true; } body }");
-    let tally = filter.tallies[Hook::Inlet as usize].as_ref().unwrap();
+    let (filter, workload) =
+        with_workload("fn inlet(body) { for m in body.messages { m.seen = true; } body }");
+    let call_metrics = filter.metrics_by_name[Hook::Inlet as usize].as_ref().unwrap();
     for _ in 0..FIRST {
-        assert_eq!(pace(), Some(Pace::Slow));
-        filter.watch(Hook::Inlet, tally, 0, Some(Duration::ZERO));
+        assert_eq!(workload(), Some(Workload::CpuBound));
+        filter.watch(Hook::Inlet, call_metrics, 0, Some(Duration::ZERO));
     }
-    assert_eq!(pace(), None);
+    assert_eq!(workload(), None);
 }
 
 #[test]
 fn who_was_slow_once_runs_elsewhere_until_several_calls_were_fast() {
-    let (filter, pace) = with_pace("fn inlet(body) { body }");
-    let tally = filter.tallies[Hook::Inlet as usize].as_ref().unwrap();
-    assert_eq!(pace(), None);
-    filter.watch(Hook::Inlet, tally, SURELY_SLOW, None);
+    let (filter, workload) = with_workload("fn inlet(body) { body }");
+    let call_metrics = filter.metrics_by_name[Hook::Inlet as usize].as_ref().unwrap();
+    assert_eq!(workload(), None);
+    filter.watch(Hook::Inlet, call_metrics, SURELY_SLOW, None);
     for _ in 0..AFTER_SLOW {
-        assert_eq!(pace(), Some(Pace::Slow));
-        // A fast call, which the tally times since the one before was slow.
-        tally.end(&tally.begin(), CallCost::default(), CallOutcome::Continued);
-        filter.watch(Hook::Inlet, tally, 0, Some(Duration::ZERO));
+        assert_eq!(workload(), Some(Workload::CpuBound));
+        // A fast call, which the call_metrics times since the one before was slow.
+        call_metrics.end(&call_metrics.begin(), CallCost::default(), CallOutcome::Continued);
+        filter.watch(Hook::Inlet, call_metrics, 0, Some(Duration::ZERO));
     }
-    assert_eq!(pace(), None);
+    assert_eq!(workload(), None);
 }
 
 #[test]
 fn a_call_that_is_given_far_more_than_any_that_was_measured_runs_elsewhere() {
-    let pace_at = |filter: &ScriptFilter, hook: Hook, size: usize| {
+    let workload_at = |filter: &ScriptFilter, hook: Hook, size: usize| {
         let turn = Turn::default();
         turn.note_size(size);
         turn.set_long_event(size > SMALL);
-        filter.pace(hook, &FilterContext { value: Json::object(), turn })
+        filter.workload(hook, &FilterContext { value: Json::object(), turn })
     };
     let text = "fn inlet(body) { regex::is_match(body.t, \"a\"); body } fn stream(event) { event.n = event.t + event.t; }";
-    let (filter, _) = with_pace(text);
+    let (filter, _) = with_workload(text);
     for hook in [Hook::Inlet, Hook::Stream] {
         filter.unproven[hook as usize].store(0, Relaxed);
-        assert_eq!(pace_at(&filter, hook, SMALL), None);
+        assert_eq!(workload_at(&filter, hook, SMALL), None);
         let size = SMALL * 10;
-        assert_eq!(pace_at(&filter, hook, size), Some(Pace::Slow));
+        assert_eq!(workload_at(&filter, hook, size), Some(Workload::CpuBound));
         filter.note_fast(hook, size, SLOW);
-        assert_eq!(pace_at(&filter, hook, size), Some(Pace::Slow), "it was slow with so much");
+        assert_eq!(workload_at(&filter, hook, size), Some(Workload::CpuBound), "it was slow with so much");
         filter.note_fast(hook, size, 0);
-        assert_eq!(pace_at(&filter, hook, size), None);
-        assert_eq!(pace_at(&filter, hook, size * (GROWTH + 1)), Some(Pace::Slow));
+        assert_eq!(workload_at(&filter, hook, size), None);
+        assert_eq!(workload_at(&filter, hook, size * (GROWTH + 1)), Some(Workload::CpuBound));
     }
-    let (cheap, _) = with_pace("fn inlet(body) { body.seen = true; body }");
-    assert_eq!(pace_at(&cheap, Hook::Inlet, SMALL * 100), None);
+    let (cheap, _) = with_workload("fn inlet(body) { body.seen = true; body }");
+    assert_eq!(workload_at(&cheap, Hook::Inlet, SMALL * 100), None);
 }
 
 #[tokio::test]
@@ -117,20 +118,20 @@ async fn the_size_of_a_turn_is_known_to_filters_that_are_not_proven_to_be_cheap(
 
 #[test]
 fn who_may_have_waited_for_a_processor_is_measured_before_it_runs_elsewhere() {
-    let (filter, pace) = with_pace("fn inlet(body) { body }");
-    let tally = filter.tallies[Hook::Inlet as usize].as_ref().unwrap();
+    let (filter, workload) = with_workload("fn inlet(body) { body }");
+    let call_metrics = filter.metrics_by_name[Hook::Inlet as usize].as_ref().unwrap();
     for _ in 0..2 {
-        filter.watch(Hook::Inlet, tally, SLOW, None);
+        filter.watch(Hook::Inlet, call_metrics, SLOW, None);
         for _ in 0..AFTER_SLOW {
-            assert_eq!(pace(), None);
+            assert_eq!(workload(), None);
             assert!(filter.unproven[Hook::Inlet as usize].load(Relaxed) > MEASURED);
-            filter.watch(Hook::Inlet, tally, SLOW, Some(Duration::ZERO));
+            filter.watch(Hook::Inlet, call_metrics, SLOW, Some(Duration::ZERO));
         }
         assert_eq!(filter.unproven[Hook::Inlet as usize].load(Relaxed), 0);
     }
-    filter.watch(Hook::Inlet, tally, SLOW, None);
-    filter.watch(Hook::Inlet, tally, SLOW, Some(Duration::from_millis(2)));
-    assert_eq!(pace(), Some(Pace::Slow));
+    filter.watch(Hook::Inlet, call_metrics, SLOW, None);
+    filter.watch(Hook::Inlet, call_metrics, SLOW, Some(Duration::from_millis(2)));
+    assert_eq!(workload(), Some(Workload::CpuBound));
 }
 
 const MATCHING: &str = "/*\nmatch: secret, Grüße \n*/\nfn stream(event) { event.seen = true; }\nfn inlet(body) { body.seen = true; }";

@@ -54,7 +54,7 @@ fn outcome(script: &Script, a: Dynamic, b: Dynamic) -> Result<Json, String> {
 fn words_of(failed: CallEnd) -> String {
     match failed {
         CallEnd::Refused(refusal) => format!("refused: {}", refusal.message),
-        CallEnd::Broken { breakage, .. } => breakage.to_string(),
+        CallEnd::Broken { failure, .. } => failure.to_string(),
     }
 }
 

@@ -239,8 +239,8 @@ fn help_for_unused(name: &str, kind: Kind) -> String {
 
 fn is_called_by_host(name: &str, kind: Kind) -> bool {
     let own = match kind {
-        Kind::Filter => name == DONE || Callback::named(name).is_some(),
+        Kind::Filter => name == DONE || Callback::from_name(name).is_some(),
         Kind::Tool => ["handler", "tools", "tool_info", "prompts", "resources", "resource"].contains(&name),
     };
-    own || ["pipe", "pipes", "tick"].contains(&name) || Hook::named(name).is_some()
+    own || ["pipe", "pipes", "tick"].contains(&name) || Hook::from_name(name).is_some()
 }

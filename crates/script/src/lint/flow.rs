@@ -131,7 +131,7 @@ fn unread(view: &View<'_>, function: &Body) -> Vec<Problem> {
 
 /// `body = …` in a hook that does not hand it back: the host goes on with the value it gave.
 fn lost(view: &View<'_>, function: &Body) -> Option<Problem> {
-    let subject = Hook::named(&function.name).and_then(hooks::subject_name)?;
+    let subject = Hook::from_name(&function.name).and_then(hooks::subject_name)?;
     if !function.params.iter().any(|param| param == subject) || returns_something(function) {
         return None;
     }

@@ -28,7 +28,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
     let kind = view.script.map(|script| script.file.kind);
     let mut problems = Vec::from_iter(without_hook(view));
     for function in &view.functions {
-        if let Some(hook) = Hook::named(&function.name).filter(|_| kind == Some(Kind::Filter)) {
+        if let Some(hook) = Hook::from_name(&function.name).filter(|_| kind == Some(Kind::Filter)) {
             for value in values(&function.statements) {
                 problems.extend(wrong(view, hook, value));
             }

@@ -94,7 +94,7 @@ impl Names {
         let mut names = Self {
             operators: ["Valves".to_owned()].into(),
             users: BTreeSet::new(),
-            is_hosts: valvehouse_core::filter::Hook::named(&function.name).is_some()
+            is_hosts: valvehouse_core::filter::Hook::from_name(&function.name).is_some()
                 || ["handler", "pipe"].contains(&function.name.as_str()),
         };
         names.operators.extend(function.params.iter().filter(|name| *name == "valves").cloned());

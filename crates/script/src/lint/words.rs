@@ -162,12 +162,12 @@ fn next(handle: Handle, link: &Link<'_>) -> Option<Handle> {
 fn names_in(function: &Body) -> BTreeMap<String, Handle> {
     let mut names = BTreeMap::new();
     let is_hosts =
-        Hook::named(&function.name).is_some() || function.name == "pipe" || function.name == "handler";
+        Hook::from_name(&function.name).is_some() || function.name == "pipe" || function.name == "handler";
     if !is_hosts {
         return names;
     }
     for param in &function.params {
-        let handle = match (param.as_str(), Hook::named(&function.name)) {
+        let handle = match (param.as_str(), Hook::from_name(&function.name)) {
             ("body", _) => Handle::Body,
             ("event", Some(Hook::Stream)) => Handle::Event,
             ("ctx", Some(_)) => Handle::Ctx,

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
 use std::time::Duration;
-use valvehouse_core::lanes::Job;
+use valvehouse_core::executor::Job;
 use valvehouse_core::words::{nearest, suggested};
 use valvehouse_json::Json;
 use valvehouse_net::Web;

@@ -106,7 +106,7 @@ fn algorithm(options: &Options<'_>) -> RhaiResultOf<Algorithm> {
     let given = options.value("algorithm").and_then(|value| value.into_immutable_string().ok());
     let given = given
         .ok_or_else(|| options.wrong("missing `algorithm`: expected \"HS256\", \"RS256\" or \"ES256\""))?;
-    Algorithm::named(&given).ok_or_else(|| {
+    Algorithm::from_name(&given).ok_or_else(|| {
         options.wrong(&format!("unknown algorithm `{given:.40}`: expected HS256, RS256 or ES256"))
     })
 }

@@ -11,9 +11,9 @@ use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FnPtr, Map, Module};
 use std::sync::Arc;
 use valvehouse_config::Grant;
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::error::{Error, Rejection};
+use valvehouse_core::executor::Job;
 use valvehouse_core::kernel::Kernel;
-use valvehouse_core::lanes::Job;
 use valvehouse_core::tool::{Tool, ToolSpec};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::{Json, Object};
@@ -165,13 +165,13 @@ impl Reachable {
     }
 
     /// The refusal that ends the turn of a script of a model.
-    fn fatal(&self) -> Option<Refusal> {
+    fn fatal(&self) -> Option<Rejection> {
         self.reach.of_model.as_ref()?.fatal.lock().clone()
     }
 
     /// Notes a refusal that ends the turn, where a model wrote the script.
-    fn note(&self, called: &Result<Json, Fault>) {
-        if let (Some(model), Err(Fault::Refused(refusal))) = (&self.reach.of_model, called)
+    fn note(&self, called: &Result<Json, Error>) {
+        if let (Some(model), Err(Error::Refused(refusal))) = (&self.reach.of_model, called)
             && refusal.fatal
         {
             *model.fatal.lock() = Some(refusal.clone());
@@ -238,13 +238,13 @@ pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<D
 }
 
 /// The error that a script catches.
-fn thrown(function: &str, tool: &str, fault: Fault, turn: &Turn) -> Box<EvalAltResult> {
+fn thrown(function: &str, tool: &str, fault: Error, turn: &Turn) -> Box<EvalAltResult> {
     match fault {
-        Fault::Paused => budget::ended(budget::ExceededLimit::Paused),
+        Error::Paused => budget::ended(budget::ExceededLimit::Paused),
         _ if turn.is_paused() => budget::ended(budget::ExceededLimit::Paused),
         // It stops the turn, unless the script catches it.
-        Fault::Refused(refusal) if refusal.fatal => ThrownError::refused(refusal),
-        Fault::Refused(Refusal { message, .. }) => fail(function, format!("{tool}: {message}")),
+        Error::Refused(refusal) if refusal.fatal => ThrownError::refused(refusal),
+        Error::Refused(Rejection { message, .. }) => fail(function, format!("{tool}: {message}")),
         other => fail(function, format!("{tool}: {other}")),
     }
 }

@@ -8,7 +8,7 @@ use rhai::plugin::*;
 use rhai::{Array, EvalAltResult, FnPtr};
 use std::time::Duration;
 use valvehouse_core::context::Turn;
-use valvehouse_core::lanes::Job;
+use valvehouse_core::executor::Job;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 

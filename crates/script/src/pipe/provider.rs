@@ -18,13 +18,13 @@ use parking_lot::Mutex;
 use rhai::{Dynamic, EvalAltResult, FnPtr};
 use std::sync::Arc;
 use valvehouse_config::PIPES;
-use valvehouse_core::breaker::Admission;
+use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::chat::{Head, call, delta, event, response};
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::{Breakage, Fault, Refusal, RequestFault};
-use valvehouse_core::figures::{CallOutcome, Tally};
+use valvehouse_core::error::{Error, PluginError, Rejection, RequestErrorKind};
+use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::kernel::answer_of;
-use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
+use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::provider::{self, Answer, Piece, Provider, Request};
 use valvehouse_json::Json;
 
@@ -44,8 +44,8 @@ impl Script {
     pub fn into_pipe(self: Arc<Self>, users: Arc<UserValves>) -> Option<Pipe> {
         self.pipe.as_ref()?;
         self.may_leave_work();
-        let tally = self.figures().of("pipe");
-        Some(Pipe { script: self, users, tally })
+        let call_metrics = self.metrics().of("pipe");
+        Some(Pipe { script: self, users, call_metrics })
     }
 }
 
@@ -54,7 +54,7 @@ impl Script {
 pub struct Pipe {
     script: Arc<Script>,
     users: Arc<UserValves>,
-    tally: Arc<Tally>,
+    call_metrics: Arc<CallMetrics>,
 }
 
 /// All scripts that offer models, as one provider.
@@ -78,15 +78,15 @@ impl Pipes {
         offers
     }
 
-    fn of(&self, model: &str) -> Result<Pipe, Fault> {
+    fn of(&self, model: &str) -> Result<Pipe, Error> {
         let found = self.0.iter().find(|pipe| pipe.script.offers().iter().any(|offer| offer.id == model));
         found.cloned().ok_or_else(|| {
             let known: Vec<&str> = self.offers().iter().map(|offer| offer.id.as_str()).collect();
-            Fault::Request {
+            Error::Request {
                 message: format!("unknown model `{model}`; the models of scripts are {}", known.join(", ")),
                 param: Some("model"),
                 code: Some("model_not_found"),
-                kind: RequestFault::NotFound,
+                kind: RequestErrorKind::NotFound,
             }
         })
     }
@@ -97,7 +97,7 @@ impl Provider for Pipes {
         PIPES
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         let offers = self.offers().into_iter().map(|offer| {
             Json::from([("id", offer.id.as_str().into()), ("name", offer.name.as_str().into())])
         });
@@ -105,11 +105,11 @@ impl Provider for Pipes {
         Box::pin(async move { Ok(offers) })
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         let pipe = request
             .body
             .text("model")
-            .ok_or_else(|| Fault::invalid("missing `model` in the request", Some("model")));
+            .ok_or_else(|| Error::invalid("missing `model` in the request", Some("model")));
         let pipe = pipe.and_then(|model| self.of(&model));
         Box::pin(async move { pipe?.answer(request).await })
     }
@@ -122,22 +122,22 @@ enum Message {
 }
 
 /// The work of a script, and its end.
-type Work = BoxFuture<'static, Result<(), Fault>>;
+type Work = BoxFuture<'static, Result<(), Error>>;
 
 impl Pipe {
-    async fn answer(self, request: Request) -> Result<Answer, Fault> {
+    async fn answer(self, request: Request) -> Result<Answer, Error> {
         let (sender, mut sent) = channel(AHEAD);
-        let pace = if self.tally.is_slow() { Pace::Slow } else { Pace::Waits };
+        let workload = if self.call_metrics.is_slow() { Workload::CpuBound } else { Workload::Blocking };
         let streams = request.stream;
         let breaker = self.script.breaker.clone();
         let owner = self.script.caller.plugin.clone();
         let mut work: Work = Box::pin(async move {
-            let work = lanes::run_for(&owner, pace, move || self.run(&request, sender));
+            let work = executor::run_for(&owner, workload, move || self.run(&request, sender));
             work.await.unwrap_or_else(|error| {
-                if let LaneError::Stuck = error {
+                if let ExecutorError::Stuck = error {
                     breaker.trip(STUCK);
                 }
-                Err(Fault::Host(error.to_string()))
+                Err(Error::Host(error.to_string()))
             })
         });
         // A failure before the first word has a status of its own.
@@ -149,7 +149,7 @@ impl Pipe {
         let first = match first {
             Some(Message::Whole(answer)) => return work.await.map(|()| Answer::Whole(answer)),
             Some(Message::Piece(first)) => first,
-            None => return work.await.and(Err(Fault::Host("the pipe returned an empty answer".into()))),
+            None => return work.await.and(Err(Error::Host("the pipe returned an empty answer".into()))),
         };
         let pieces = pieces(first, sent, work);
         match streams {
@@ -159,33 +159,33 @@ impl Pipe {
     }
 
     /// Runs one call, unless the script's circuit breaker is open.
-    fn run(&self, request: &Request, sender: Sender<Message>) -> Result<(), Fault> {
+    fn run(&self, request: &Request, sender: Sender<Message>) -> Result<(), Error> {
         let turn = request.turn.clone().unwrap_or_default();
         let breaker = &self.script.breaker;
         let admission = breaker.admit();
-        if let Admission::Rests(rest) = admission {
-            self.tally.rests();
-            return Err(self.refused(breaker.refusal(rest)));
+        if let BreakerState::Open(rest) = admission {
+            self.call_metrics.record_skipped();
+            return Err(self.refused(breaker.rejection(rest)));
         }
         if turn.facts().callers.iter().any(|caller| caller == self.script.id()) {
             let says = format!("the pipe `{}` cannot call itself", self.script.id());
-            return Err(self.refused(Refusal::new(says).with_status(500)));
+            return Err(self.refused(Rejection::new(says).with_status(500)));
         }
         let result = self.measured(request, &turn, sender);
         match &result {
             // A call that was ended since nobody waits for it is not a fault of the script.
-            Err(Fault::Broken(_)) if turn.is_over() => {}
-            Err(Fault::Broken(breakage)) => breaker.broke(&breakage.cause),
-            _ => breaker.went_well(admission),
+            Err(Error::Broken(_)) if turn.is_over() => {}
+            Err(Error::Broken(failure)) => breaker.record_failure(&failure.cause),
+            _ => breaker.record_success(admission),
         }
         result
     }
 
-    fn refused(&self, refusal: Refusal) -> Fault {
-        Fault::Refused(Refusal { plugin: self.script.id().into(), ..refusal })
+    fn refused(&self, refusal: Rejection) -> Error {
+        Error::Refused(Rejection { plugin: self.script.id().into(), ..refusal })
     }
 
-    fn measured(&self, request: &Request, turn: &Turn, sender: Sender<Message>) -> Result<(), Fault> {
+    fn measured(&self, request: &Request, turn: &Turn, sender: Sender<Message>) -> Result<(), Error> {
         let Some(pipe) = &self.script.pipe else { return Ok(()) };
         let params = pipe.params.iter().map(|param| match param {
             Param::Subject => live(&request.body, Shape::Body),
@@ -193,26 +193,26 @@ impl Pipe {
         });
         let head = Head::new(request.body.text("model").unwrap_or_else(|| self.script.id().into()));
         let out = Arc::new(Out { turn: turn.clone(), sender, head, written: Mutex::default() });
-        let timing = self.tally.begin();
+        let timing = self.call_metrics.begin();
         let args = params.collect();
         let (result, spent) = self
             .script
             .call_pipe(args, turn, pipe.timeout, out.clone(), |value| give(&self.script, value, &out));
         let ending = match &result {
-            Err(CallEnd::Broken { .. }) if !turn.is_over() => CallOutcome::Broken,
+            Err(CallEnd::Broken { .. }) if !turn.is_over() => CallOutcome::Failed,
             Err(CallEnd::Refused(_)) => CallOutcome::Refused,
             _ => CallOutcome::Continued,
         };
-        self.tally.end(&timing, spent, ending);
+        self.call_metrics.end(&timing, spent, ending);
         if let Some(trace) = turn.trace() {
             trace.spend("model", self.script.id(), spent);
         }
         result.map_err(|ended| match ended {
             CallEnd::Refused(refusal) => self.refused(refusal),
-            CallEnd::Broken { breakage, .. } => {
-                let breakage = Breakage { plugin: self.script.id().into(), hook: "pipe".into(), ..breakage };
-                tracing::error!(plugin = breakage.plugin, hook = "pipe", "{}", breakage.cause);
-                Fault::Broken(breakage)
+            CallEnd::Broken { failure, .. } => {
+                let failure = PluginError { plugin: self.script.id().into(), hook: "pipe".into(), ..failure };
+                tracing::error!(plugin = failure.plugin, hook = "pipe", "{}", failure.cause);
+                Error::Broken(failure)
             }
         })
     }
@@ -223,7 +223,7 @@ fn pieces(
     first: Json,
     sent: Receiver<Message>,
     work: Work,
-) -> stream::BoxStream<'static, Result<Piece, Fault>> {
+) -> stream::BoxStream<'static, Result<Piece, Error>> {
     let sent = sent.map(|sent| match sent {
         Message::Piece(piece) | Message::Whole(piece) => Ok(Piece::new(piece)),
     });

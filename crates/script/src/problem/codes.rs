@@ -217,7 +217,7 @@ codes! {
 
 impl Code {
     /// The code of a text such as `V101`, in any case.
-    pub fn named(id: &str) -> Option<Self> {
+    pub fn from_name(id: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.id().eq_ignore_ascii_case(id))
     }
 

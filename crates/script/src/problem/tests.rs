@@ -84,9 +84,9 @@ fn every_code_has_one_page_with_its_title_and_its_reason() {
     assert_eq!(headings, expected);
     for code in Code::ALL {
         assert!(code.summary().len() > 40, "{code}: {}", code.summary());
-        assert_eq!(Code::named(&code.id().to_lowercase()), Some(*code));
+        assert_eq!(Code::from_name(&code.id().to_lowercase()), Some(*code));
     }
-    assert_eq!(Code::named("V999"), None);
+    assert_eq!(Code::from_name("V999"), None);
 }
 
 #[test]

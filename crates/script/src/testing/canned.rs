@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use valvehouse_core::chat::{Head, delta, event, message, response};
 use valvehouse_core::context::{EmittedEvent, Questions, Turn};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{self, Answer, Provider, Reply, Request};
 use valvehouse_core::words;
 use valvehouse_json::Json;
@@ -51,7 +51,7 @@ impl Model {
         self.0.lock().unanswered.clone()
     }
 
-    fn next(&self, request: &Json) -> Result<Reply, Fault> {
+    fn next(&self, request: &Json) -> Result<Reply, Error> {
         let mut asking = self.0.lock();
         asking.asked.push(request.copy());
         let count = asking.asked.len();
@@ -62,11 +62,11 @@ impl Model {
                 words::count(count - 1, "answer")
             );
             asking.unanswered = Some(why.clone());
-            Fault::Host(why)
+            Error::Host(why)
         })
     }
 
-    async fn answer(&self, request: Request) -> Result<Answer, Fault> {
+    async fn answer(&self, request: Request) -> Result<Answer, Error> {
         let reply = self.next(&request.body)?;
         provider::CannedProvider::new([reply]).chat(request).await
     }
@@ -77,11 +77,11 @@ impl Provider for Model {
         "canned"
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         future::ready(Ok(Vec::new())).boxed()
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         self.answer(request).boxed()
     }
 }
@@ -94,7 +94,7 @@ impl std::fmt::Debug for Model {
 
 impl Model {
     /// The answer to a script that asks.
-    async fn ask(&self, request: Json, turn: &Turn, streams: bool) -> Result<Answer, Fault> {
+    async fn ask(&self, request: Json, turn: &Turn, streams: bool) -> Result<Answer, Error> {
         let own = turn.facts().model.text_or_empty("id");
         if request.get("model").is_none() {
             request.edit("model", own);
@@ -105,7 +105,7 @@ impl Model {
 
 /// `llm::chat` and `llm::stream` ask the same model.
 impl Models for Model {
-    fn chat(&self, _plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Fault>> {
+    fn chat(&self, _plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Error>> {
         let this = self.clone();
         async move {
             let answer = match this.ask(request, &turn, false).await? {
@@ -125,7 +125,7 @@ impl Models for Model {
         .boxed()
     }
 
-    fn stream(&self, _plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Fault>> {
+    fn stream(&self, _plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Error>> {
         let this = self.clone();
         let answer = async move { this.ask(request, &turn, true).await };
         let events = answer.map(|answer| match answer {
@@ -225,16 +225,16 @@ fn written_out(call: &Json, index: usize) {
     call.edit("function", Json::from([("name", name), ("arguments", arguments.into())]));
 }
 
-fn fault(answer: &Json) -> Fault {
+fn fault(answer: &Json) -> Error {
     let message = answer.text("error").unwrap_or_else(|| "the model failed".into());
     match answer.get("status").and_then(|status| status.as_i64()) {
-        Some(status) => Fault::Answered {
+        Some(status) => Error::Answered {
             provider: "canned".into(),
             status: u16::try_from(status).unwrap_or(500),
             body: Json::from([("error", Json::from([("message", message.into())]))]),
             retry_after: None,
         },
-        None => Fault::Provider { message: message.as_str().into(), timeout: false },
+        None => Error::Provider { message: message.as_str().into(), timeout: false },
     }
 }
 

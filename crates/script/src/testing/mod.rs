@@ -2,7 +2,7 @@
 //!
 //! Every test has a stage of its own: a fresh script with its declared valves, empty kv, a clock that stands
 //! still, and nothing outside: models, hosts, people and files answer what the test laid out (`canned::…`).
-//! Hooks run through the same chain and turn as behind a door. What tests may call is in `words`.
+//! Hooks run through the same chain and turn as behind an endpoint. What tests may call is in `words`.
 
 mod canned;
 mod failure;

@@ -8,7 +8,7 @@ use crate::pipe::Pipes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use valvehouse_core::chat::ChatRequest;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::filter::{ChainOutcome, Hook, Hooks, TraceOutcome, told};
 use valvehouse_core::kernel::{Kernel, ModelDefaults, RunOptions, TurnEvent, TurnStream};
 use valvehouse_core::tool::Tool;
@@ -16,10 +16,10 @@ use valvehouse_json::Json;
 
 impl Stage {
     /// One hook of the script.
-    pub(super) async fn hook(self: Arc<Self>, hook: Hook, value: Json) -> Result<Json, Fault> {
-        let made = self.made().map_err(Fault::Host)?;
+    pub(super) async fn hook(self: Arc<Self>, hook: Hook, value: Json) -> Result<Json, Error> {
+        let made = self.made().map_err(Error::Host)?;
         if !made.filter.hooks().contains(hook) {
-            return Err(Fault::Host(format!("the script has no `{hook}`")));
+            return Err(Error::Host(format!("the script has no `{hook}`")));
         }
         let turn = self.turn();
         let tools = made.tools.iter().chain(&made.canned).cloned();
@@ -34,7 +34,7 @@ impl Stage {
         }
         let TraceOutcome { word, cause, outcome } = told(&made.filter, hook, value, &turn).await;
         self.answered_in(&turn).await;
-        if let ("forgiven", Some(cause)) = (word, cause) {
+        if let ("ignored", Some(cause)) = (word, cause) {
             // `on_error: continue`: nobody else would hear of it.
             self.recording.trace().line(
                 made.script.id(),
@@ -52,13 +52,13 @@ impl Stage {
     }
 
     /// A whole turn with the script in it, and the events of its answer where it is streamed.
-    pub(super) async fn chat(self: Arc<Self>, body: Json, stream: bool) -> Result<(Json, Vec<Json>), Fault> {
+    pub(super) async fn chat(self: Arc<Self>, body: Json, stream: bool) -> Result<(Json, Vec<Json>), Error> {
         let kernel = self.kernel(self.model.clone(), Hooks::default())?;
         self.answered(&kernel, body, stream).await
     }
 
     /// Pieces of an answer through the hooks for streams alone.
-    pub(super) async fn stream(self: Arc<Self>, pieces: Json) -> Result<(Json, Vec<Json>), Fault> {
+    pub(super) async fn stream(self: Arc<Self>, pieces: Json) -> Result<(Json, Vec<Json>), Error> {
         let others = Hook::ALL.into_iter().filter(|hook| !matches!(hook, Hook::Stream | Hook::StreamEnd));
         let model = Model::default();
         model.answers(&pieces);
@@ -67,16 +67,16 @@ impl Stage {
     }
 
     /// One of the script's tools, with the filters a turn would have around it.
-    pub(super) async fn invoke(self: Arc<Self>, name: Option<String>, args: Json) -> Result<Json, Fault> {
-        let made = self.made().map_err(Fault::Host)?;
+    pub(super) async fn invoke(self: Arc<Self>, name: Option<String>, args: Json) -> Result<Json, Error> {
+        let made = self.made().map_err(Error::Host)?;
         let names: Vec<&str> = made.tools.iter().map(Tool::name).collect();
         let name = match (&name, names.as_slice()) {
             (Some(name), _) => name.as_str(),
             (None, [only]) => only,
-            (None, []) => return Err(Fault::Host("the script has no tools".into())),
+            (None, []) => return Err(Error::Host("the script has no tools".into())),
             (None, _) => {
                 let names = names.join(", ");
-                return Err(Fault::Host(format!(
+                return Err(Error::Host(format!(
                     "the script has several tools; pass the name of one: {names}"
                 )));
             }
@@ -91,8 +91,8 @@ impl Stage {
         Ok(invoked.value)
     }
 
-    fn kernel(&self, model: Model, spared: Hooks) -> Result<Kernel, Fault> {
-        let made = self.made().map_err(Fault::Host)?;
+    fn kernel(&self, model: Model, spared: Hooks) -> Result<Kernel, Error> {
+        let made = self.made().map_err(Error::Host)?;
         let settings = ModelDefaults {
             hold: made.script.manifest.hold,
             files_handled: made.script.manifest.file_handler,
@@ -114,10 +114,10 @@ impl Stage {
         kernel: &Kernel,
         body: Json,
         stream: bool,
-    ) -> Result<(Json, Vec<Json>), Fault> {
+    ) -> Result<(Json, Vec<Json>), Error> {
         if body.get("model").is_none() {
             let offered =
-                self.made().map_err(Fault::Host)?.script.offers().first().map(|offer| offer.id.clone());
+                self.made().map_err(Error::Host)?.script.offers().first().map(|offer| offer.id.clone());
             let model = offered.or_else(|| self.turn().facts().model.text("id").map(String::from));
             body.edit("model", model.unwrap_or_else(|| "test".into()));
         }
@@ -130,7 +130,7 @@ impl Stage {
 }
 
 /// The answer of a turn, and the events before it.
-async fn collected(mut answer: TurnStream<'_>) -> Result<(Json, Vec<Json>), Fault> {
+async fn collected(mut answer: TurnStream<'_>) -> Result<(Json, Vec<Json>), Error> {
     let mut events = Vec::new();
     while let Some(event) = answer.next().await {
         match event? {
@@ -139,5 +139,5 @@ async fn collected(mut answer: TurnStream<'_>) -> Result<(Json, Vec<Json>), Faul
             TurnEvent::Emitted(_) | TurnEvent::Passthrough(_) => {}
         }
     }
-    Err(Fault::Host("the turn ended without an answer".into()))
+    Err(Error::Host("the turn ended without an answer".into()))
 }

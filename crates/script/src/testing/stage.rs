@@ -19,8 +19,8 @@ use std::time::Duration;
 use valvehouse_config::{Grant, Grants};
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::{Context, Turn};
-use valvehouse_core::figures::Figures;
 use valvehouse_core::filter::Filter;
+use valvehouse_core::metrics::PluginMetrics;
 use valvehouse_core::tool::{Retry, Tool, ToolSpec};
 use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
 use valvehouse_json::{Json, Object};
@@ -141,8 +141,8 @@ impl Stage {
             configured: Json::Null,
             stored: Json::Null,
             grants: everything(&declared.file),
-            figures: Arc::new(Figures::default()),
-            breaker: BreakerSettings { breaks: 0, ..settings.breaker },
+            metrics: Arc::new(PluginMetrics::default()),
+            breaker: BreakerSettings { failure_threshold: 0, ..settings.breaker },
             stream: patient(settings.stream),
             hook: patient(settings.hook),
             kv: Arc::new(Kv::with_clock(move || time.now.load(Relaxed))),
@@ -163,7 +163,8 @@ impl Stage {
             wrong: Mutex::default(),
             on,
             written: Mutex::default(),
-            recording: Traces::new(0).begin(RequestFacts { door: "test", ..RequestFacts::default() }, true),
+            recording: Traces::new(0)
+                .begin(RequestFacts { endpoint: "test", ..RequestFacts::default() }, true),
             laid: Mutex::new(StageInputs {
                 valves: Json::object(),
                 user_valves: Json::object(),
@@ -202,7 +203,7 @@ impl Stage {
 
     /// The hooks and tools that ran.
     pub(super) fn called(&self) -> Vec<String> {
-        self.settings.figures.sums().into_iter().map(|(name, _)| name).collect()
+        self.settings.metrics.sums().into_iter().map(|(name, _)| name).collect()
     }
 
     /// The script's valves from now on.

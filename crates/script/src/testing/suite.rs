@@ -12,8 +12,8 @@ use crate::{Coverage, Settings, SourceFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use valvehouse_core::executor::{self, Workload};
 use valvehouse_core::filter::Hook;
-use valvehouse_core::lanes::{self, Pace};
 
 /// The time limit of one test, with its waiting.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -133,7 +133,7 @@ impl Suite {
     async fn failed(&self, test: &str, stage: &Arc<Stage>) -> Option<TestFailure> {
         let (tests, on, name) = (self.tests.clone(), stage.clone(), test.to_owned());
         let budget = Budget { wall: PATIENCE, hurries_people: true, ..self.settings.tool };
-        let run = lanes::run(Pace::Waits, move || {
+        let run = executor::run(Workload::Blocking, move || {
             let _guard = Guard::enter(budget);
             let _running = RunningCall::enter(&tests.caller, &on.turn(), on.reach());
             let result = tests.evaluate(&name, Args::new());

@@ -46,7 +46,7 @@ pub(crate) fn read(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<To
         (false, false) => (Vec::new(), vec![no_handler(script, source)]),
         (true, false) => {
             let read = single(script).and_then(|declared| {
-                let handler = FunctionRef::named("handler");
+                let handler = FunctionRef::from_name("handler");
                 ToolFunction::new(script, declared, &handler, &[], None)
             });
             match read {
@@ -76,7 +76,7 @@ fn located(script: &Script, source: &str, what: String) -> Problem {
 
 fn no_handler(script: &Script, source: &str) -> Problem {
     let names: Vec<&str> = script.functions().map(|function| function.name).collect();
-    let hook = names.iter().find_map(|name| Hook::named(name));
+    let hook = names.iter().find_map(|name| Hook::from_name(name));
     let near = names.iter().find(|name| !did_you_mean(name, ["handler", "tools"]).is_empty());
     let problem = Problem::of(Code::NoHandler, &script.file, "missing `handler`");
     match (hook, near) {
@@ -394,7 +394,7 @@ pub(crate) fn misplaced_hooks(ast: &AST, file: &SourceFile, source: &str) -> Vec
     let is_tool = ast
         .iter_functions()
         .any(|function| matches!(function.name, "handler" | "tools" | "prompts" | "resources"));
-    let hooks = ast.iter_functions().filter_map(|function| Hook::named(function.name));
+    let hooks = ast.iter_functions().filter_map(|function| Hook::from_name(function.name));
     hooks
         .filter(|_| is_tool)
         .map(|hook| {

@@ -11,11 +11,11 @@ use crate::value::{Shape, dynamic_of, json_of, live};
 use futures::future::BoxFuture;
 use rhai::Dynamic;
 use std::sync::Arc;
-use valvehouse_core::breaker::Admission;
+use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::context::{Context, Turn};
-use valvehouse_core::fault::Refusal;
-use valvehouse_core::figures::{CallOutcome, Tally};
-use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
+use valvehouse_core::error::Rejection;
+use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
+use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::tool::{Handler, Tool, ToolDeclaration, ToolError, ToolResult};
 use valvehouse_json::Json;
 
@@ -47,9 +47,10 @@ impl Script {
             .map(|index| {
                 let ToolDeclaration { mut spec, filters } = self.tools[index].declared.clone();
                 spec.module = Some(self.id().to_owned());
-                let tally = self.figures().of(&spec.name);
+                let call_metrics = self.metrics().of(&spec.name);
                 let function = Function::Tool(index);
-                let handler = ScriptTool { script: self.clone(), users: users.clone(), function, tally };
+                let handler =
+                    ScriptTool { script: self.clone(), users: users.clone(), function, call_metrics };
                 ScriptedTool { tool: Tool::new(spec, handler), filters }
             })
             .collect()
@@ -60,9 +61,9 @@ impl Script {
         let one = |(index, served): (usize, &ServedFunction)| {
             let ToolDeclaration { mut spec, filters } = served.function.declared.clone();
             spec.module = Some(self.id().to_owned());
-            let tally = self.figures().of(&spec.name);
+            let call_metrics = self.metrics().of(&spec.name);
             let function = Function::Served(index);
-            let handler = ScriptTool { script: self.clone(), users: users.clone(), function, tally };
+            let handler = ScriptTool { script: self.clone(), users: users.clone(), function, call_metrics };
             let scripted = ScriptedTool { tool: Tool::new(spec, handler), filters };
             ServedTool { role: served.role, scripted }
         };
@@ -81,7 +82,7 @@ struct ScriptTool {
     script: Arc<Script>,
     users: Arc<UserValves>,
     function: Function,
-    tally: Arc<Tally>,
+    call_metrics: Arc<CallMetrics>,
 }
 
 /// The place of a function in its script.
@@ -96,11 +97,11 @@ impl Handler for ScriptTool {
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         let this = self.clone();
         Box::pin(async move {
-            let pace = if this.tally.is_slow() { Pace::Slow } else { Pace::Waits };
+            let workload = if this.call_metrics.is_slow() { Workload::CpuBound } else { Workload::Blocking };
             let breaker = this.script.breaker.clone();
             let owner = this.script.caller.plugin.clone();
-            let apart = lanes::run_for(&owner, pace, move || this.run(&args, &turn)).await;
-            if let Err(LaneError::Stuck) = &apart {
+            let apart = executor::run_for(&owner, workload, move || this.run(&args, &turn)).await;
+            if let Err(ExecutorError::Stuck) = &apart {
                 breaker.trip(STUCK);
             }
             apart.unwrap_or_else(|error| Err(error.to_string().into()))
@@ -116,8 +117,8 @@ enum CallFailure {
     Broken { told: ToolError, cause: String },
 }
 
-impl From<Refusal> for CallFailure {
-    fn from(refusal: Refusal) -> Self {
+impl From<Rejection> for CallFailure {
+    fn from(refusal: Rejection) -> Self {
         Self::Refused(refusal.into())
     }
 }
@@ -127,9 +128,9 @@ impl ScriptTool {
     fn run(&self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
         let breaker = &self.script.breaker;
         let admission = breaker.admit();
-        if let Admission::Rests(rest) = admission {
-            self.tally.rests();
-            return Err(breaker.refusal(rest).into());
+        if let BreakerState::Open(rest) = admission {
+            self.call_metrics.record_skipped();
+            return Err(breaker.rejection(rest).into());
         }
         let (told, broke) = match self.measured(args, turn) {
             Ok(result) => (Ok(result), None),
@@ -137,10 +138,10 @@ impl ScriptTool {
             Err(CallFailure::Broken { told, cause }) => (Err(told), Some(cause)),
         };
         match broke {
-            None => breaker.went_well(admission),
+            None => breaker.record_success(admission),
             // That a call ended since nobody waits for it is not the tool's fault.
             Some(_) if turn.is_over() => {}
-            Some(cause) => breaker.broke(&cause),
+            Some(cause) => breaker.record_failure(&cause),
         }
         told
     }
@@ -153,7 +154,7 @@ impl ScriptTool {
             Param::Subject => live(subject.as_ref().unwrap_or(args), Shape::Plain),
             param => self.script.argument(*param, turn, &self.users),
         });
-        let timing = self.tally.begin();
+        let timing = self.call_metrics.begin();
         let (args, timeout) = (bound.chain(params).collect(), tool.declared.spec.timeout);
         let (result, spent) = self.script.call_tool(&tool.function, args, turn, timeout);
         if let Some(trace) = turn.trace() {
@@ -166,16 +167,16 @@ impl ScriptTool {
             Err(CallEnd::Broken { summary, .. }) if turn.is_paused() => {
                 Err(CallFailure::Refused(ToolError::from(summary).answer()))
             }
-            Err(CallEnd::Broken { breakage, summary, .. }) => {
-                Err(self.broken(format!("failed: {summary}"), breakage.cause))
+            Err(CallEnd::Broken { failure, summary, .. }) => {
+                Err(self.broken(format!("failed: {summary}"), failure.cause))
             }
         };
         let ending = match &result {
-            Err(CallFailure::Broken { .. }) if !turn.is_over() => CallOutcome::Broken,
+            Err(CallFailure::Broken { .. }) if !turn.is_over() => CallOutcome::Failed,
             Err(CallFailure::Refused(_)) => CallOutcome::Refused,
             _ => CallOutcome::Continued,
         };
-        self.tally.end(&timing, spent, ending);
+        self.call_metrics.end(&timing, spent, ending);
         result
     }
 

@@ -14,10 +14,10 @@ use futures::future::BoxFuture;
 use rhai::Dynamic;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_core::breaker::{Admission, Breaker, BreakerSettings};
+use valvehouse_core::breaker::{Breaker, BreakerSettings, BreakerState};
 use valvehouse_core::context::Turn;
+use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::kernel::Kernel;
-use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
 use valvehouse_core::tool::{Handler, RUN_SCRIPT, Tool, ToolError, ToolResult, ToolSpec, is_entry_tool};
 use valvehouse_json::Json;
 
@@ -58,8 +58,8 @@ struct RunScript {
 impl Handler for RunScript {
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         Box::pin(async move {
-            if let Admission::Rests(rest) = self.breaker.admit() {
-                return Err(self.breaker.refusal(rest).into());
+            if let BreakerState::Open(rest) = self.breaker.admit() {
+                return Err(self.breaker.rejection(rest).into());
             }
             let code = args.string("code");
             if code.len() > MAX_CODE {
@@ -69,8 +69,8 @@ impl Handler for RunScript {
                      large values from tool to tool"
                 )));
             }
-            let ran = lanes::run_for(RUN_SCRIPT, Pace::Waits, move || run(&code, &turn)).await;
-            if let Err(LaneError::Stuck) = &ran {
+            let ran = executor::run_for(RUN_SCRIPT, Workload::Blocking, move || run(&code, &turn)).await;
+            if let Err(ExecutorError::Stuck) = &ran {
                 self.breaker.trip(STUCK);
             }
             ran.unwrap_or_else(|error| Err(error.to_string().into()))
@@ -105,7 +105,7 @@ fn run(code: &str, turn: &Turn) -> Result<ToolResult, ToolError> {
         Ok(value) => value_of(&value)?,
         Err(CallEnd::Refused(refusal)) => return Err(ToolError { fatal: false, ..refusal.into() }),
         Err(CallEnd::Broken { summary, .. }) if turn.is_paused() => return Err(wrong(summary)),
-        Err(CallEnd::Broken { breakage, .. }) => return Err(wrong(failed(&breakage.cause))),
+        Err(CallEnd::Broken { failure, .. }) => return Err(wrong(failed(&failure.cause))),
     };
     Ok(ToolResult { value, context: Some(turn.context().clone()) })
 }

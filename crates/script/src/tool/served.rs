@@ -193,7 +193,7 @@ fn resources(script: &Script, entries: &[Dynamic]) -> Result<Vec<ServedFunction>
         ),
         ("metadata", Json::from([("resources", listed.into()), ("templates", templates.into())])),
     ]);
-    let handler = FunctionRef::named("resource");
+    let handler = FunctionRef::from_name("resource");
     let function = ToolFunction::new(script, spec, &handler, &[], Some("uri"))
         .map_err(|wrong| format!("lists an invalid resource: {}", wrong.join("; ")))?;
     served.push(ServedFunction { role: Role::Resource, function });

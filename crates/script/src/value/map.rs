@@ -48,7 +48,7 @@ impl Map {
 pub(crate) fn property_accessors<'a>(names: impl Iterator<Item = &'a str>) -> Module {
     let mut module = Module::new();
     for name in names {
-        let special = Property::named(name);
+        let special = Property::from_name(name);
         let key = name.to_owned();
         register(&mut module, format!("get${name}"), move |map: &mut Map| -> Answer<Dynamic> {
             match special.filter(|special| special.stands_for(&key, map)) {
@@ -57,7 +57,7 @@ pub(crate) fn property_accessors<'a>(names: impl Iterator<Item = &'a str>) -> Mo
             }
         });
         let key = name.to_owned();
-        let special = Property::named(name);
+        let special = Property::from_name(name);
         register(&mut module, format!("set${name}"), move |map: &mut Map, value: Dynamic| -> Answer<()> {
             match special.filter(|special| special.stands_for(&key, map)) {
                 Some(special) => (special.write)(map, &value),
@@ -83,13 +83,13 @@ pub(super) fn register(module: &mut Module) {
     module.set_custom_type::<Map>("map");
 
     pure("index$get$").set_into_module(module, |map: &mut Map, key: &str| -> Answer<Dynamic> {
-        match Property::named(key).filter(|special| special.stands_for(key, map)) {
+        match Property::from_name(key).filter(|special| special.stands_for(key, map)) {
             Some(special) => (special.read)(map),
             None => Ok(map.field(key)),
         }
     });
     pure("index$set$").set_into_module(module, |map: &mut Map, key: &str, value: Dynamic| {
-        match Property::named(key).filter(|special| special.stands_for(key, map)) {
+        match Property::from_name(key).filter(|special| special.stands_for(key, map)) {
             Some(special) => (special.write)(map, &value),
             None => map.set_field(key, &value),
         }

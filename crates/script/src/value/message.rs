@@ -179,7 +179,7 @@ pub(crate) struct Property {
 
 impl Property {
     /// The property of that name.
-    pub(super) fn named(name: &str) -> Option<&'static Self> {
+    pub(super) fn from_name(name: &str) -> Option<&'static Self> {
         static ALL: [Property; PROPERTIES.len()] = PROPERTIES;
         ALL.iter().find(|property| property.name == name)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Problem, Script, Settings, SourceFile};
@@ -26,7 +26,7 @@ fn turn(user: &str, chat: &str) -> Turn {
     Turn::new(facts, Context::default(), Events::default())
 }
 
-async fn run(chain: &Chain, turn: &Turn) -> Result<String, Fault> {
+async fn run(chain: &Chain, turn: &Turn) -> Result<String, Error> {
     let body = Json::parse(br#"{"messages":[]}"#).unwrap();
     match chain.run(Hook::Inlet, body, turn).await? {
         ChainOutcome::Done(body) | ChainOutcome::Skipped(body) => {
@@ -206,7 +206,7 @@ async fn a_turn_whose_writes_do_not_reach_the_disk_fails_and_they_are_written_la
     let turn = turn("{}", "c1");
     run(&keeping("kv::set(\"a\", 1);", &kv), &turn).await.unwrap();
     let fault = turn.flush().await.unwrap_err();
-    assert!(matches!(fault, Fault::Unstored { code: "store_full", .. }), "{fault}");
+    assert!(matches!(fault, Error::Unstored { code: "store_full", .. }), "{fault}");
     assert!(kv.failure().is_some());
     fails.store(false, SeqCst);
     kv.flush_all().await.unwrap();

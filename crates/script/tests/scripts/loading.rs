@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_core::context::{Context, Events, Questions, Turn, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Problem, Script, Settings, SourceFile};
@@ -20,7 +20,7 @@ fn told(text: &str) -> String {
     }
 }
 
-async fn run_in(text: &str, hook: Hook, value: Json, turn: &Turn) -> Result<Json, Fault> {
+async fn run_in(text: &str, hook: Hook, value: Json, turn: &Turn) -> Result<Json, Error> {
     let script = compile(text).unwrap_or_else(|problems| panic!("{problems:?}"));
     let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
     match chain.run(hook, value, turn).await? {
@@ -28,7 +28,7 @@ async fn run_in(text: &str, hook: Hook, value: Json, turn: &Turn) -> Result<Json
     }
 }
 
-async fn run(text: &str) -> Result<Json, Fault> {
+async fn run(text: &str) -> Result<Json, Error> {
     run_in(text, Hook::Inlet, Json::parse(br#"{"messages":[]}"#).unwrap(), &Turn::default()).await
 }
 
@@ -120,9 +120,9 @@ async fn no_call_spends_more_than_its_budget() {
         assert!(began.elapsed() < Duration::from_secs(3), "{text}: {:?}", began.elapsed());
     }
     let fault = run("fn inlet(body) { loop { } }").await.unwrap_err();
-    let Fault::Broken(breakage) = fault else { panic!("{fault:?}") };
-    assert_eq!((breakage.plugin.as_str(), breakage.hook.as_str()), ("x", "inlet"));
-    assert!(breakage.cause.contains("exceeded its"), "{}", breakage.cause);
+    let Error::Broken(failure) = fault else { panic!("{fault:?}") };
+    assert_eq!((failure.plugin.as_str(), failure.hook.as_str()), ("x", "inlet"));
+    assert!(failure.cause.contains("exceeded its"), "{}", failure.cause);
 }
 
 #[tokio::test]
@@ -176,7 +176,7 @@ async fn refusals_carry_what_the_script_chose() {
     ];
     for (code, status, message, retry_after) in cases {
         let fault = run(&format!("fn inlet(body) {{ {code} }}")).await.unwrap_err();
-        let Fault::Refused(refusal) = fault else { panic!("{code}: {fault:?}") };
+        let Error::Refused(refusal) = fault else { panic!("{code}: {fault:?}") };
         assert_eq!((refusal.status, refusal.message.as_str()), (status, message), "{code}");
         assert_eq!(refusal.retry_after, retry_after, "{code}");
         assert_eq!(refusal.plugin, "x");
@@ -188,9 +188,9 @@ async fn a_bug_names_file_function_and_place() {
     let fault = run("fn helper(b) {\n  b.nothing.deeper.still\n}\nfn inlet(body) {\n  helper(body);\n}")
         .await
         .unwrap_err();
-    let Fault::Broken(breakage) = fault else { panic!("{fault:?}") };
-    assert!(breakage.cause.starts_with("filters/x.rhai:2:"), "{}", breakage.cause);
-    assert!(breakage.cause.contains("helper called at filters/x.rhai:5:"), "{}", breakage.cause);
+    let Error::Broken(failure) = fault else { panic!("{fault:?}") };
+    assert!(failure.cause.starts_with("filters/x.rhai:2:"), "{}", failure.cause);
+    assert!(failure.cause.contains("helper called at filters/x.rhai:5:"), "{}", failure.cause);
     let fault = run("fn inlet(body) { body.messages.append(#{}); }").await.unwrap_err();
     assert!(fault.to_string().contains("`push(value)` to add one"), "{fault}");
     let fault = run("fn inlet(body) { [1, 2, 3][1..2] }").await.unwrap_err();

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use valvehouse_config::{Grant, Grants};
 use valvehouse_core::chat::{Head, event};
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, Provider, Request};
 use valvehouse_json::Json;
 use valvehouse_script::Models;
@@ -34,12 +34,12 @@ impl Drop for DropMark {
 }
 
 impl Models for Slow {
-    fn chat(&self, _: String, request: Json, _: Turn) -> BoxFuture<'static, Result<Json, Fault>> {
+    fn chat(&self, _: String, request: Json, _: Turn) -> BoxFuture<'static, Result<Json, Error>> {
         let text = format!("re: {}", request.at_path("messages.0.content").as_str().unwrap_or_default());
         future::ready(Ok(Json::from([("content", text.into())]))).boxed()
     }
 
-    fn stream(&self, _: String, _: Json, _: Turn) -> BoxStream<'static, Result<Json, Fault>> {
+    fn stream(&self, _: String, _: Json, _: Turn) -> BoxStream<'static, Result<Json, Error>> {
         let head = Head::with_id("chatcmpl-upstream", "slow");
         let word = |text: &str| Ok(head.chunk(Json::from([("content", text.into())]), None));
         let (first, second, end) =
@@ -63,7 +63,7 @@ fn pipes(code: &str, settings: Settings) -> Pipes {
     Pipes::new(vec![Arc::new(script).into_pipe(Arc::default()).unwrap()])
 }
 
-async fn ask(pipes: &Pipes, stream: bool) -> Result<Answer, Fault> {
+async fn ask(pipes: &Pipes, stream: bool) -> Result<Answer, Error> {
     let body = Json::parse(br#"{"model":"x","messages":[{"role":"user","content":"hi"}]}"#).unwrap();
     pipes.chat(Request { turn: Some(Turn::default()), ..Request::new(body, stream) }).await
 }

@@ -100,7 +100,7 @@ async fn a_failed_assertion_has_a_place_and_the_difference() {
 }
 
 #[tokio::test]
-async fn streams_come_out_as_behind_a_door() {
+async fn streams_come_out_as_behind_an_endpoint() {
     let script = r#"
         fn stream(event, state) {
             stream::window(event, state, 30, |text| regex::replace(text, "sk-[a-z]{6,20}", "[key]"));

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;
 use valvehouse_agent::{checkpoint_to_json, conversation_to_json, run_to_json};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_store::Prune;
@@ -33,7 +33,7 @@ pub(super) async fn show(State(app): State<Arc<App>>, Id(id): Id, words: Words) 
     answer(shown(&app, &id, &words).await)
 }
 
-async fn shown(app: &App, id: &str, words: &Words) -> Result<Json, Fault> {
+async fn shown(app: &App, id: &str, words: &Words) -> Result<Json, Error> {
     let conversation = app.runs.conversation(id).await?;
     let from = words.number("from")?.unwrap_or(0).min(conversation.length);
     let to = words.number("to")?.unwrap_or(conversation.length);

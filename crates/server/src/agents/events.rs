@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::{self, error::RecvError};
 use valvehouse_agent::{checkpoint_to_json, run_to_json, standing};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_store::Run;
@@ -90,7 +90,7 @@ impl Following {
     }
 
     /// The news that the store has and the client has not.
-    async fn news(&mut self) -> Result<Bytes, Fault> {
+    async fn news(&mut self) -> Result<Bytes, Error> {
         self.run = self.app.runs.run(&self.run.id).await?;
         let mut out = BytesMut::new();
         if self.run.step > self.told.step {
@@ -128,7 +128,7 @@ impl Following {
     }
 
     /// The last event of a run that cannot be followed any further.
-    fn failed(&self, fault: &Fault) -> Bytes {
+    fn failed(&self, fault: &Error) -> Bytes {
         tracing::warn!(run = self.run.id, "cannot follow a run: {fault}");
         named_event("error", &crate::reply::body(fault))
     }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use valvehouse_agent::{Decision, standing};
 use valvehouse_core::chat::{ChatRequest, message, request, response};
 use valvehouse_core::context::{Context, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
@@ -46,11 +46,11 @@ impl Endpoint for Runs {
     const NAME: &'static str = "agents";
     type Encoder = Outcome;
 
-    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Outcome), Fault> {
+    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Outcome), Error> {
         Ok((ChatRequest::new(asked(&self.agent, object_of(bytes)?)?)?, Outcome::of(call)))
     }
 
-    fn ready(&self, call: &Call<'_>, chat: &ChatRequest) -> Result<Ready, Fault> {
+    fn ready(&self, call: &Call<'_>, chat: &ChatRequest) -> Result<Ready, Error> {
         agent(call.snapshot, &self.agent, &facts::asked_filters(chat.body())?)
     }
 
@@ -79,7 +79,7 @@ impl Outcome {
 }
 
 impl Encoder for Outcome {
-    async fn encode(self, answer: Json) -> Result<Json, Fault> {
+    async fn encode(self, answer: Json) -> Result<Json, Error> {
         outcome(&self.app, &self.run, Some(&answer), self.is_operator).await
     }
 
@@ -87,7 +87,7 @@ impl Encoder for Outcome {
         encode_chunk(&chunk)
     }
 
-    fn encode_end(self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes> {
+    fn encode_end(self, end: Result<Json, Error>) -> BoxFuture<'static, Bytes> {
         Box::pin(async move {
             let outcome = outcome(&self.app, &self.run, end.as_ref().ok(), self.is_operator).await;
             match outcome {
@@ -98,15 +98,15 @@ impl Encoder for Outcome {
         })
     }
 
-    fn encode_error(fault: Fault) -> Response {
+    fn encode_error(fault: Error) -> Response {
         OpenAiError(fault).into_response()
     }
 }
 
 /// The body of a chat: its messages, and its conversation.
-fn asked(agent: &str, body: Json) -> Result<Json, Fault> {
+fn asked(agent: &str, body: Json) -> Result<Json, Error> {
     let fits = |result: Result<(), valvehouse_json::MisplacedValue>| {
-        result.map_err(|error| Fault::invalid(error.to_string(), None))
+        result.map_err(|error| Error::invalid(error.to_string(), None))
     };
     if let Some(input) = text(&body, "input")? {
         let given = body.list("messages");
@@ -116,7 +116,7 @@ fn asked(agent: &str, body: Json) -> Result<Json, Fault> {
     body.remove("input");
     if let Some(variables) = body.remove("variables").filter(|variables| !variables.is_null()) {
         if variables.as_object().is_none() {
-            return Err(Fault::invalid("`variables` must be an object", Some("variables")));
+            return Err(Error::invalid("`variables` must be an object", Some("variables")));
         }
         let metadata = match body.get("metadata") {
             Some(metadata @ Json::Object(_)) => metadata,
@@ -144,7 +144,7 @@ async fn resumed(
     id: String,
     parts: &Parts,
     body: Body,
-) -> Result<Response, Fault> {
+) -> Result<Response, Error> {
     let body = object(app, body).await?;
     let decision = Decision::from_json(&body)?;
     let hash = text(&body, "hash")?;
@@ -161,9 +161,9 @@ async fn resumed(
 }
 
 /// The outcome of a run, for now.
-async fn outcome(app: &App, run: &RunSlot, answer: Option<&Json>, is_operator: bool) -> Result<Json, Fault> {
+async fn outcome(app: &App, run: &RunSlot, answer: Option<&Json>, is_operator: bool) -> Result<Json, Error> {
     let Some(begun) = run.get() else {
-        return Err(Fault::Host(
+        return Err(Error::Host(
             "cannot show the run of an agent: it answered before its run started".into(),
         ));
     };

@@ -9,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use std::sync::Arc;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 
 /// The routes, behind the operators' key.
@@ -62,17 +62,17 @@ async fn owners_and_operators(
     }
 }
 
-async fn is_of(app: &App, id: &str, user: &str) -> Result<(), Fault> {
+async fn is_of(app: &App, id: &str, user: &str) -> Result<(), Error> {
     let run = app.runs.run(id).await?;
     let saved = app.runs.last_saved(&run).await?;
     let owner = saved.and_then(|saved| saved.facts.at_path("user.id").as_str().map(str::to_owned));
     if owner.as_deref() == Some(user) {
         return Ok(());
     }
-    Err(Fault::Request {
+    Err(Error::Request {
         message: format!("unknown run `{id}`; `valvehouse runs` lists them"),
         param: None,
         code: Some("run_not_found"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     })
 }

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;
 use valvehouse_agent::{RunQuery, Runs, run_to_json, standing};
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::{self, App};
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
@@ -19,13 +19,13 @@ pub(super) async fn agents(State(app): State<Arc<App>>) -> Response {
     answer(all(&app).await)
 }
 
-async fn all(app: &App) -> Result<Json, Fault> {
+async fn all(app: &App) -> Result<Json, Error> {
     let snapshot = app.host.snapshot();
     let mut agents = Vec::new();
     for model in snapshot.plan().models.iter().filter(|model| model.memory) {
         let store = app.host.store();
         let held = store.conversations(Some(&model.name), i64::MAX.unsigned_abs()).await;
-        let held = held.map_err(|error| Fault::Host(format!("cannot {error}")))?;
+        let held = held.map_err(|error| Error::Host(format!("cannot {error}")))?;
         // Tools as its turns have them; none while its provider cannot serve it.
         let ready = snapshot.ready(&model.name, &[]).ok();
         let specs = ready.iter().flat_map(|ready| ready.kernel.tool_specs());
@@ -42,18 +42,18 @@ async fn all(app: &App) -> Result<Json, Fault> {
 }
 
 /// The agent of that name, ready to run.
-pub(super) fn agent(snapshot: &Snapshot, id: &str, filter_ids: &[String]) -> Result<Ready, Fault> {
+pub(super) fn agent(snapshot: &Snapshot, id: &str, filter_ids: &[String]) -> Result<Ready, Error> {
     let ready = snapshot.ready_for(id, filter_ids)?;
     if ready.memory {
         return Ok(ready);
     }
-    Err(Fault::Request {
+    Err(Error::Request {
         message: format!(
             "the model `{id}` does not store conversations; set `memory = true` in its [[models]] entry"
         ),
         param: Some("agent"),
         code: Some("agent_not_found"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     })
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, Id(agent): Id, words: Word
     answer(listed(&app, agent, &words).await)
 }
 
-async fn listed(app: &App, id: String, words: &Words) -> Result<Json, Fault> {
+async fn listed(app: &App, id: String, words: &Words) -> Result<Json, Error> {
     agent(&app.host.snapshot(), &id, &[])?;
     let wanted = RunQuery {
         agent: Some(id),
@@ -79,7 +79,7 @@ pub(super) async fn state(State(app): State<Arc<App>>, Id(id): Id) -> Response {
     answer(whole(&app, &id).await)
 }
 
-async fn whole(app: &App, id: &str) -> Result<Json, Fault> {
+async fn whole(app: &App, id: &str) -> Result<Json, Error> {
     let run = app.runs.run(id).await?;
     let saved = app.runs.last_saved(&run).await?;
     let setup = saved.and_then(|saved| app::setup_of(&app.host.snapshot(), &saved).ok());
@@ -91,7 +91,7 @@ pub(super) async fn pending(State(app): State<Arc<App>>, Id(id): Id) -> Response
     answer(waits(&app, &id).await)
 }
 
-async fn waits(app: &App, id: &str) -> Result<Json, Fault> {
+async fn waits(app: &App, id: &str) -> Result<Json, Error> {
     let run = app.runs.run(id).await?;
     let saved = app.runs.last_saved(&run).await?;
     let setup = saved.as_ref().and_then(|saved| app::setup_of(&app.host.snapshot(), saved).ok());

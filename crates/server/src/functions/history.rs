@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use std::sync::Arc;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::admin::{self, Against};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -44,12 +44,12 @@ pub(super) async fn show(
     words: Words,
 ) -> Response {
     let detail = async {
-        let wrong = || Fault::invalid("the version in the path must be a whole number", Some("version"));
+        let wrong = || Error::invalid("the version in the path must be a whole number", Some("version"));
         let number = version.parse().map_err(|_| wrong())?;
         let against = match words.text("against").as_deref() {
             None => Against::Before,
             Some("current") => Against::Current,
-            Some(_) => return Err(Fault::invalid("`against` must be `current`", Some("against")).into()),
+            Some(_) => return Err(Error::invalid("`against` must be `current`", Some("against")).into()),
         };
         app.host.written_down().await;
         admin::detail(&**app.host.store(), &app.host.snapshot(), &id, number, against).await
@@ -67,7 +67,7 @@ pub(super) async fn rollback(
 ) -> Response {
     let done = async {
         let body = object(&app, body).await?;
-        let missing = || Fault::invalid("missing `version` in the request body", Some("version"));
+        let missing = || Error::invalid("missing `version` in the request body", Some("version"));
         let version = number(&body, "version")?.ok_or_else(missing)?;
         let snapshot = app.admin.rollback(&id, version, &by).await?;
         one(&app, &snapshot, &id).await

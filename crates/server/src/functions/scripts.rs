@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::Snapshot;
 use valvehouse_host::admin::{AdminError, ExpectedVersion};
 use valvehouse_host::app::App;
@@ -85,7 +85,7 @@ pub(super) async fn adopt(
         let drop = match body.get("drop") {
             None | Some(Json::Null) => false,
             Some(Json::Bool(drop)) => drop,
-            Some(_) => return Err(Fault::invalid("`drop` must be true or false", Some("drop")).into()),
+            Some(_) => return Err(Error::invalid("`drop` must be true or false", Some("drop")).into()),
         };
         app.admin.adopt(&id, drop, &by).await.map(|_| true.into())
     };
@@ -130,20 +130,20 @@ async fn switched(
 }
 
 /// The kind of a new function: the one that the body names or, where it names none, the one that the text looks like.
-fn kind(body: &Json, content: &str) -> Result<Kind, Fault> {
+fn kind(body: &Json, content: &str) -> Result<Kind, Error> {
     match text(body, "type")?.as_deref() {
         Some("filter") => Ok(Kind::Filter),
         Some("tool") => Ok(Kind::Tool),
         None => Ok(Kind::guess(content)),
         Some(other) => {
             let message = format!("`type` must be \"filter\" or \"tool\", not {other:?}");
-            Err(Fault::invalid(message, Some("type")))
+            Err(Error::invalid(message, Some("type")))
         }
     }
 }
 
 /// A text that has to be in the body.
-fn needed(body: &Json, name: &'static str) -> Result<String, Fault> {
+fn needed(body: &Json, name: &'static str) -> Result<String, Error> {
     text(body, name)?
-        .ok_or_else(|| Fault::invalid(format!("missing `{name}` in the request body"), Some(name)))
+        .ok_or_else(|| Error::invalid(format!("missing `{name}` in the request body"), Some(name)))
 }

@@ -13,7 +13,7 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::valve::ValveSchema;
 use valvehouse_host::Plugin;
 use valvehouse_host::admin::AdminError;
@@ -129,7 +129,7 @@ pub(super) enum Asker {
 
 impl Asker {
     /// Returns the sender of this request, if it is known.
-    pub(super) fn of(app: &App, parts: &Parts) -> Result<Self, Fault> {
+    pub(super) fn of(app: &App, parts: &Parts) -> Result<Self, Error> {
         // A user's own key is checked first: it does not count as a failed attempt at the operators' key. The
         // operators' key may name any user.
         match auth::user_id(app, parts).filter(|_| !auth::may_operate_by_key(app, parts)) {
@@ -139,20 +139,20 @@ impl Asker {
     }
 
     /// The user whose valves are meant, and the sender: operators name a user, users are meant themselves.
-    pub(super) fn means(self, named: Option<String>) -> Result<(String, String), Fault> {
+    pub(super) fn means(self, named: Option<String>) -> Result<(String, String), Error> {
         match (self, named) {
             (Self::Operator(by), Some(user)) => Ok((user, by)),
             (Self::Operator(_), None) => {
                 let message = "missing user: add ?user=ID, or use a key that belongs to a user";
-                Err(Fault::invalid(message, Some("user")))
+                Err(Error::invalid(message, Some("user")))
             }
-            (Self::User(own), Some(other)) if other != own => Err(Fault::Request {
+            (Self::User(own), Some(other)) if other != own => Err(Error::Request {
                 message: format!(
                     "this key belongs to {own}, who is not allowed to access the valves of other users; use the key of [admin]"
                 ),
                 param: Some("user"),
                 code: Some("not_your_valves"),
-                kind: RequestFault::Forbidden,
+                kind: RequestErrorKind::Forbidden,
             }),
             (Self::User(own), _) => Ok((own.clone(), own)),
         }

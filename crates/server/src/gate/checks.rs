@@ -2,13 +2,12 @@
 //!
 //! A request whose body makes no progress for long is ended.
 
-use super::door::Door;
+use super::endpoint::EndpointGroup;
 use super::{origin, proxies};
 use crate::body::{drain, too_large};
 use crate::credentials::{API_KEY, HOST_KEY, X_API_KEY, given_key};
 use crate::headers::CSRF;
 use crate::{address, auth};
-use axum::Error;
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::request::Parts;
@@ -20,7 +19,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::access::{Asker, Digest};
 use valvehouse_host::app::App;
 
@@ -48,8 +47,8 @@ pub(crate) async fn gate<F: Future<Output = Response>>(
         let address = proxies::client_of(peer, &parts.headers, trusted);
         parts.extensions.insert(address::Client(address));
     }
-    let door = Door::of(&parts);
-    let passed = pass(app, &parts, door);
+    let endpoint = EndpointGroup::of(&parts);
+    let passed = pass(app, &parts, endpoint);
     let (mut response, allowed) = match passed {
         Ok(allowed) if allowed.is_some() && parts.method == Method::OPTIONS => {
             (origin::preflight(&parts.headers), allowed)
@@ -61,12 +60,12 @@ pub(crate) async fn gate<F: Future<Output = Response>>(
         }
         Err(fault) => {
             tracing::debug!("refused at the gate: {fault}");
-            let is_too_large = matches!(fault, Fault::Request { kind: RequestFault::TooLarge, .. });
+            let is_too_large = matches!(fault, Error::Request { kind: RequestErrorKind::TooLarge, .. });
             // Who waits for a word before it sends its body is told at once.
             if is_too_large && !parts.headers.contains_key(header::EXPECT) {
                 drain(unhurried(body).into_data_stream()).await;
             }
-            (door.refused(fault), None)
+            (endpoint.refused(fault), None)
         }
     };
     let headers = response.headers_mut();
@@ -76,46 +75,46 @@ pub(crate) async fn gate<F: Future<Output = Response>>(
     for (name, value) in SAFE {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
-    if door.is_operators() {
+    if endpoint.is_operators() {
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     }
     response
 }
 
 /// The origin of another site's page that may read the answer, where it is one.
-fn pass(app: &App, parts: &Parts, door: Door) -> Result<Option<HeaderValue>, Fault> {
+fn pass(app: &App, parts: &Parts, endpoint: EndpointGroup) -> Result<Option<HeaderValue>, Error> {
     is_text(parts.uri.path())?;
     are_single(&parts.headers)?;
     origin::check_host(app, parts)?;
-    let allowed = origin::check_origin(app, parts, door)?;
+    let allowed = origin::check_origin(app, parts, endpoint)?;
     fits(app, &parts.headers)?;
-    if door.is_asked(&parts.method) {
+    if endpoint.is_asked(&parts.method) {
         in_time(app, parts)?;
     }
     Ok(allowed)
 }
 
 /// Refuses a path that is not UTF-8 once it is percent-decoded: no route reads it.
-fn is_text(path: &str) -> Result<(), Fault> {
+fn is_text(path: &str) -> Result<(), Error> {
     if path.contains('%') && percent_encoding::percent_decode_str(path).decode_utf8().is_err() {
-        return Err(Fault::invalid("cannot read the path: it is not UTF-8 once percent-decoded", None));
+        return Err(Error::invalid("cannot read the path: it is not UTF-8 once percent-decoded", None));
     }
     Ok(())
 }
 
-fn are_single(headers: &HeaderMap) -> Result<(), Fault> {
+fn are_single(headers: &HeaderMap) -> Result<(), Error> {
     // Most requests have no header twice.
     if headers.len() == headers.keys_len() {
         return Ok(());
     }
     match SINGLE.iter().find(|name| headers.get_all(*name).iter().count() > 1) {
-        Some(name) => Err(Fault::invalid(format!("the header `{name}` is sent more than once"), None)),
+        Some(name) => Err(Error::invalid(format!("the header `{name}` is sent more than once"), None)),
         None => Ok(()),
     }
 }
 
 /// Refuses a body whose announced length is too large, before it is sent.
-fn fits(app: &App, headers: &HeaderMap) -> Result<(), Fault> {
+fn fits(app: &App, headers: &HeaderMap) -> Result<(), Error> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let most = app.config.server.max_body_mb;
     if length.is_some_and(|length: u64| length > most.saturating_mul(1024 * 1024)) {
@@ -125,7 +124,7 @@ fn fits(app: &App, headers: &HeaderMap) -> Result<(), Fault> {
 }
 
 /// So many requests a minute, for each key or, without keys, each address.
-fn in_time(app: &App, parts: &Parts) -> Result<(), Fault> {
+fn in_time(app: &App, parts: &Parts) -> Result<(), Error> {
     let Some(rate) = app.access.rate() else { return Ok(()) };
     let Some(asker) = asker(app, parts) else { return Ok(()) };
     rate.take(asker, app.host.kv()).map_err(|wait| {
@@ -164,12 +163,12 @@ struct TimedBody {
 
 impl HttpBody for TimedBody {
     type Data = Bytes;
-    type Error = Error;
+    type Error = axum::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if let Poll::Ready(next) = Pin::new(&mut self.body).poll_frame(context) {
             self.timer = None;
             return Poll::Ready(next);
@@ -178,7 +177,10 @@ impl HttpBody for TimedBody {
         match timer.as_mut().poll(context) {
             Poll::Ready(()) => {
                 let why = format!("no part of it was received for {} s", SILENCE.as_secs());
-                Poll::Ready(Some(Err(Error::new(std::io::Error::new(std::io::ErrorKind::TimedOut, why)))))
+                Poll::Ready(Some(Err(axum::Error::new(std::io::Error::new(
+                    std::io::ErrorKind::TimedOut,
+                    why,
+                )))))
             }
             Poll::Pending => Poll::Pending,
         }
@@ -202,9 +204,9 @@ mod tests {
     async fn a_body_that_stops_coming_fails_and_a_slow_one_does_not() {
         let slowly = futures::stream::iter(0..5).then(|_| async {
             sleep(SILENCE - Duration::from_secs(1)).await;
-            Ok::<_, Error>(Bytes::from_static(b"x"))
+            Ok::<_, axum::Error>(Bytes::from_static(b"x"))
         });
-        let stops = futures::stream::pending::<Result<Bytes, Error>>();
+        let stops = futures::stream::pending::<Result<Bytes, axum::Error>>();
         let body = unhurried(Body::from_stream(slowly.chain(stops)));
         let came: Vec<_> = body.into_data_stream().take(6).collect().await;
         assert!(came[..5].iter().all(Result::is_ok));

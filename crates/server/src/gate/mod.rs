@@ -2,6 +2,6 @@
 //! page that may, not too large, not too often, not by guessing keys.
 
 pub(crate) mod checks;
-mod door;
+mod endpoint;
 mod origin;
 mod proxies;

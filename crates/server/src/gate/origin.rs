@@ -3,20 +3,20 @@
 //! A browser lets any page send requests anywhere, also to this machine, and a name of somebody else's may
 //! point here. So the name that is asked for must be one of ours, and the page one of ours or a listed one.
 
-use super::door::Door;
+use super::endpoint::EndpointGroup;
 use crate::address::{host_of, is_own, name_of};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use valvehouse_config::is_loopback;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 
 /// The headers of our own that pages may read.
 const SHOWN: &str = "retry-after, www-authenticate, mcp-session-id, x-valvehouse-generation, x-valvehouse-trace, x-valvehouse-events, x-valvehouse-model";
 
 /// Without keys only names of this machine are accepted; with keys, any name unless some are listed.
-pub(super) fn check_host(app: &App, parts: &Parts) -> Result<(), Fault> {
+pub(super) fn check_host(app: &App, parts: &Parts) -> Result<(), Error> {
     let server = &app.config.server;
     // Whoever asks whether the process lives may not know its name, and learns nothing.
     let is_any = parts.uri.path() == "/livez" || !server.keys.is_empty() && server.hosts.is_empty();
@@ -43,7 +43,11 @@ pub(super) fn check_host(app: &App, parts: &Parts) -> Result<(), Fault> {
 }
 
 /// The origin of another site's page, where it is listed and may read the answer.
-pub(super) fn check_origin(app: &App, parts: &Parts, door: Door) -> Result<Option<HeaderValue>, Fault> {
+pub(super) fn check_origin(
+    app: &App,
+    parts: &Parts,
+    endpoint: EndpointGroup,
+) -> Result<Option<HeaderValue>, Error> {
     let headers = &parts.headers;
     let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let (site, origin) = (text(&SITE), text(&header::ORIGIN));
@@ -58,10 +62,10 @@ pub(super) fn check_origin(app: &App, parts: &Parts, door: Door) -> Result<Optio
     }
     let origin = origin.unwrap_or("another site");
     let is_listed = app.config.server.origins.iter().any(|listed| listed.eq_ignore_ascii_case(origin));
-    if is_listed && door.may_be_shared() {
+    if is_listed && endpoint.may_be_shared() {
         return Ok(headers.get(header::ORIGIN).cloned());
     }
-    let mend = match door.may_be_shared() {
+    let mend = match endpoint.may_be_shared() {
         true => format!("; add it to the settings: [server] origins = [{origin:?}]"),
         false => "; operators' routes are only for the page of this host".to_owned(),
     };
@@ -99,6 +103,6 @@ pub(super) fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.append(header::VARY, HeaderValue::from_static("origin"));
 }
 
-fn forbidden(message: String, code: &'static str) -> Fault {
-    Fault::Request { message, param: None, code: Some(code), kind: RequestFault::Forbidden }
+fn forbidden(message: String, code: &'static str) -> Error {
+    Error::Request { message, param: None, code: Some(code), kind: RequestErrorKind::Forbidden }
 }

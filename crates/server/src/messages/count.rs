@@ -1,6 +1,6 @@
 //! Tokens of a prompt: asked of a service that counts them, else counted here.
 
-use super::refusal::AnthropicError;
+use super::rejection::AnthropicError;
 use crate::body::parsed;
 use crate::headers::named;
 use crate::passthrough;
@@ -12,7 +12,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_core::anthropic;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::COUNT_TOKENS;
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
@@ -44,7 +44,7 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
         }
         // A limit is required of answers only.
         if asked.get("max_tokens").is_none() {
-            asked.set("max_tokens", 1_i64).map_err(|error| Fault::Host(error.to_string()))?;
+            asked.set("max_tokens", 1_i64).map_err(|error| Error::Host(error.to_string()))?;
         }
         let chat = anthropic::read(&asked, None)?;
         let tokens = estimate(chat).await?;
@@ -61,7 +61,7 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
 ///
 /// # Errors
 /// If the thread that counts cannot be had.
-pub(super) async fn estimate(chat: Json) -> Result<usize, Fault> {
+pub(super) async fn estimate(chat: Json) -> Result<usize, Error> {
     let counting = tokio::task::spawn_blocking(move || {
         let counter = Counter::of(&chat.text_or_empty("model")).with_media();
         let messages = chat.list("messages");
@@ -69,5 +69,5 @@ pub(super) async fn estimate(chat: Json) -> Result<usize, Fault> {
         let tools = chat.get("tools").filter(|tools| !tools.is_empty());
         said + BESIDE + tools.map_or(0, |tools| counter.text(&tools.to_string()))
     });
-    counting.await.map_err(|error| Fault::Host(format!("cannot count tokens: {error}")))
+    counting.await.map_err(|error| Error::Host(format!("cannot count tokens: {error}")))
 }

@@ -1,7 +1,7 @@
 //! `POST /v1/messages`: the same turn as at every other endpoint, asked for and answered in Anthropic's words.
 
 use super::count;
-use super::refusal::{self, AnthropicError};
+use super::rejection::{self, AnthropicError};
 use crate::body::parsed;
 use crate::first_choice;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use valvehouse_core::anthropic::{self, Writer};
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::TurnFacts;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::Ready;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -34,7 +34,7 @@ impl Endpoint for Messages {
     const NAME: &'static str = "messages";
     type Encoder = Message;
 
-    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Message), Fault> {
+    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Message), Error> {
         let beta = beta(&call.parts.headers);
         let chat = anthropic::read(&parsed(bytes)?, beta.as_deref())?;
         Ok((ChatRequest::new(chat)?, Message::default()))
@@ -62,7 +62,7 @@ impl Endpoint for Messages {
 struct Message {
     writer: Writer,
     /// The tokens of the prompt, while they are counted.
-    estimate: Option<JoinHandle<Result<usize, Fault>>>,
+    estimate: Option<JoinHandle<Result<usize, Error>>>,
 }
 
 impl Encoder for Message {
@@ -70,7 +70,7 @@ impl Encoder for Message {
 
     async fn before_first(&mut self) {
         if let Some(counting) = self.estimate.take() {
-            let counted = counting.await.unwrap_or_else(|error| Err(Fault::Host(error.to_string())));
+            let counted = counting.await.unwrap_or_else(|error| Err(Error::Host(error.to_string())));
             match counted {
                 Ok(tokens) => self.writer = std::mem::take(&mut self.writer).with_estimate(tokens),
                 Err(fault) => tracing::warn!("cannot count the tokens of a prompt: {fault}"),
@@ -78,7 +78,7 @@ impl Encoder for Message {
         }
     }
 
-    async fn encode(self, answer: Json) -> Result<Json, Fault> {
+    async fn encode(self, answer: Json) -> Result<Json, Error> {
         first_choice::check(&answer)?;
         Ok(anthropic::message(&answer))
     }
@@ -90,15 +90,15 @@ impl Encoder for Message {
         })
     }
 
-    fn encode_end(self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes> {
+    fn encode_end(self, end: Result<Json, Error>) -> BoxFuture<'static, Bytes> {
         Box::pin(ready(typed_events(&match end {
-            Ok(_) if self.writer.lacks_first_choice() => vec![refusal::body(&first_choice::missing())],
+            Ok(_) if self.writer.lacks_first_choice() => vec![rejection::body(&first_choice::missing())],
             Ok(_) => self.writer.end(),
-            Err(fault) => vec![refusal::body(&fault)],
+            Err(fault) => vec![rejection::body(&fault)],
         })))
     }
 
-    fn encode_error(fault: Fault) -> Response {
+    fn encode_error(fault: Error) -> Response {
         AnthropicError(fault).into_response()
     }
 }

@@ -3,4 +3,4 @@
 pub(crate) mod count;
 pub(crate) mod endpoint;
 pub(crate) mod models;
-pub(crate) mod refusal;
+pub(crate) mod rejection;

@@ -1,8 +1,8 @@
-//! Figures on their way into Prometheus' text format.
+//! PluginMetrics on their way into Prometheus' text format.
 
 use prometheus::TextEncoder;
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
-use valvehouse_core::figures::SpreadSnapshot;
+use valvehouse_core::metrics::HistogramSnapshot;
 
 /// Every family so far, in the order in which they were begun.
 #[derive(Default)]
@@ -42,11 +42,11 @@ impl Families {
         Family(&mut self.0[place])
     }
 
-    /// All of them; families without figures are left out.
+    /// All of them; families without metrics are left out.
     pub(super) fn into_text(mut self) -> String {
         self.0.retain(|family| !family.get_metric().is_empty());
         TextEncoder::new().encode_to_string(&self.0).unwrap_or_else(|error| {
-            // It refuses families without a name or without figures: there are none.
+            // It refuses families without a name or without metrics: there are none.
             tracing::error!("cannot write metrics: {error}");
             String::new()
         })
@@ -70,7 +70,7 @@ impl Family<'_> {
     }
 
     /// One figure of a histogram.
-    pub(super) fn spread(&mut self, labels: Labels<'_>, spread: &SpreadSnapshot) {
+    pub(super) fn spread(&mut self, labels: Labels<'_>, spread: &HistogramSnapshot) {
         let buckets = spread.bounds.iter().zip(spread.counts).map(|(bound, count)| {
             let mut bucket = Bucket::default();
             bucket.set_upper_bound(*bound);
@@ -101,14 +101,14 @@ fn labelled(labels: Labels<'_>) -> Metric {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use valvehouse_core::figures::Spread;
+    use valvehouse_core::metrics::Histogram;
 
     #[test]
     fn figures_are_written_with_help_and_type_and_labels_that_hold_anything() {
         let mut families = Families::default();
         families.gauge("empty", "nothing");
         families.counter("calls_total", "Calls.").add(&[("plugin", "a\"b\\c\nd")], 3.0);
-        let spread = Spread::of_scripts();
+        let spread = Histogram::of_scripts();
         spread.add(Duration::from_micros(2));
         families.histogram("time_seconds", "Time.").spread(&[("hook", "inlet")], &spread.read());
         let text = families.into_text();

@@ -2,7 +2,7 @@
 
 use super::families::Families;
 use crate::ready;
-use valvehouse_core::lanes;
+use valvehouse_core::executor;
 use valvehouse_host::app::App;
 use valvehouse_store::now;
 
@@ -23,16 +23,16 @@ pub(super) async fn collect(app: &App, families: &mut Families) {
         .spread(&[], &times);
     let ago = looks.ago().as_secs_f64();
     families
-        .gauge("last_look_age_seconds", "Time since the last scan of the folders and the store, in seconds.")
+        .gauge("last_scan_age_seconds", "Time since the last scan of the folders and the store, in seconds.")
         .add(&[], ago);
     let running = app.traces.running();
     families.gauge("turns_running", "Chats, runs and background tasks in progress.").add(&[], running as f64);
     families
         .counter("script_threads_lost_total", "Threads abandoned because their script did not stop.")
-        .add(&[], lanes::lost_so_far() as f64);
+        .add(&[], executor::lost_so_far() as f64);
     families
         .gauge("script_threads_lost", "Abandoned threads that are still running.")
-        .add(&[], lanes::lost_now() as f64);
+        .add(&[], executor::lost_now() as f64);
     let work = app.host.after_answers().counts();
     let mut counter = families.counter(
         "after_answer_total",
@@ -91,7 +91,7 @@ async fn store(app: &App, families: &mut Families) {
     let mut failures =
         families.counter("store_failures_total", "Failed operations of the store, by error kind.");
     for (trouble, count) in app.host.store().troubles() {
-        failures.add(&[("trouble", trouble.word())], count as f64);
+        failures.add(&[("error", trouble.as_str())], count as f64);
     }
     let waiting = app.host.kv().waiting();
     families

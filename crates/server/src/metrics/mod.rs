@@ -1,10 +1,10 @@
-//! `/metrics`: the host in figures, as Prometheus reads them.
+//! `/metrics`: the host in metrics, as Prometheus reads them.
 //!
-//! Nothing is counted here but requests at the doors; the rest is read where it is counted anyway. Labels
-//! come from closed sets: plugins, hooks, tools, providers, doors, and words of ours. Never a user, a chat, or
+//! Nothing is counted here but requests at the endpoints; the rest is read where it is counted anyway. Labels
+//! come from closed sets: plugins, hooks, tools, providers, endpoints, and words of ours. Never a user, a chat, or
 //! a name that a client may make up.
 
-pub(crate) mod doors;
+pub(crate) mod endpoints;
 mod families;
 mod host;
 mod plugins;

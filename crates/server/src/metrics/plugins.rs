@@ -3,34 +3,34 @@
 use super::families::Families;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use valvehouse_core::figures::Tally;
+use valvehouse_core::metrics::CallMetrics;
 use valvehouse_host::{Plugin, Snapshot};
 use valvehouse_script::{Kind, Severity};
 
 /// Every word for how a plugin stands.
-const STATES: [&str; 5] = ["live", "stale", "broken", "missing", "resting"];
+const STATES: [&str; 5] = ["live", "stale", "broken", "missing", "breaker_open"];
 
 pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
     states(snapshot, families);
     problems(snapshot, families);
     let plugins = || snapshot.plugins.values();
-    let mut resting =
-        families.gauge("plugin_resting", "1 while the circuit breaker of a plugin is open, else 0.");
+    let mut open =
+        families.gauge("plugin_breaker_open", "1 while the circuit breaker of a plugin is open, else 0.");
     for plugin in plugins() {
-        resting.add(&[("plugin", &plugin.id)], u8::from(plugin.word() == "resting").into());
+        open.add(&[("plugin", &plugin.id)], u8::from(plugin.state_name() == "breaker_open").into());
     }
-    let tallies = plugins().flat_map(|plugin| tallies(plugin).into_iter());
-    calls(&tallies.collect::<Vec<_>>(), families);
+    let metrics_by_name = plugins().flat_map(|plugin| metrics_by_name(plugin).into_iter());
+    calls(&metrics_by_name.collect::<Vec<_>>(), families);
     tools(snapshot, families);
 }
 
 fn states(snapshot: &Snapshot, families: &mut Families) {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for kind in [Kind::Filter, Kind::Tool] {
-        counts.extend(STATES.map(|state| ((kind.word(), state), 0)));
+        counts.extend(STATES.map(|state| ((kind.as_str(), state), 0)));
     }
     for plugin in snapshot.plugins.values() {
-        *counts.entry((plugin.kind.word(), plugin.word())).or_default() += 1;
+        *counts.entry((plugin.kind.as_str(), plugin.state_name())).or_default() += 1;
     }
     let mut plugins = families.gauge("plugins", "Plugins by kind and state.");
     for ((kind, state), count) in counts {
@@ -56,52 +56,52 @@ fn problems(snapshot: &Snapshot, families: &mut Families) {
 }
 
 /// A plugin's id, the name of a hook, and what its calls came to.
-type HookTally = (Arc<str>, String, Arc<Tally>);
+type HookMetrics = (Arc<str>, String, Arc<CallMetrics>);
 
 /// The hooks for which a plugin was called, or skipped by its circuit breaker.
-fn tallies(plugin: &Plugin) -> Vec<HookTally> {
+fn metrics_by_name(plugin: &Plugin) -> Vec<HookMetrics> {
     let Some(script) = &plugin.script else { return Vec::new() };
-    let called = script.figures().tallies().into_iter().filter(|(_, tally)| {
-        let outcomes = tally.outcomes();
+    let called = script.metrics().metrics_by_name().into_iter().filter(|(_, call_metrics)| {
+        let outcomes = call_metrics.outcomes();
         outcomes.iter().any(|(_, count)| *count > 0)
     });
-    called.map(|(hook, tally)| (plugin.id.clone(), hook, tally)).collect()
+    called.map(|(hook, call_metrics)| (plugin.id.clone(), hook, call_metrics)).collect()
 }
 
-fn calls(tallies: &[HookTally], families: &mut Families) {
+fn calls(metrics_by_name: &[HookMetrics], families: &mut Families) {
     let mut calls = families.counter(
         "plugin_calls_total",
-        "Calls of hooks, callbacks and tools of a plugin by outcome; rests: not called, since its circuit breaker was open.",
+        "Calls of hooks, callbacks and tools of a plugin by outcome; breaker_open: not called, since its circuit breaker was open.",
     );
-    for (plugin, hook, tally) in tallies {
-        for (outcome, count) in tally.outcomes() {
+    for (plugin, hook, call_metrics) in metrics_by_name {
+        for (outcome, count) in call_metrics.outcomes() {
             calls.add(&[("plugin", plugin), ("hook", hook), ("outcome", outcome)], count as f64);
         }
     }
     let mut operations =
         families.counter("plugin_operations_total", "Interpreter operations of a plugin's calls.");
-    for (plugin, hook, tally) in tallies {
-        operations.add(&[("plugin", plugin), ("hook", hook)], tally.sum().operations as f64);
+    for (plugin, hook, call_metrics) in metrics_by_name {
+        operations.add(&[("plugin", plugin), ("hook", hook)], call_metrics.sum().operations as f64);
     }
     let mut memory =
         families.gauge("plugin_memory_peak_bytes", "Peak memory of one call of a plugin, in bytes.");
-    for (plugin, hook, tally) in tallies {
-        memory.add(&[("plugin", plugin), ("hook", hook)], tally.sum().most_memory as f64);
+    for (plugin, hook, call_metrics) in metrics_by_name {
+        memory.add(&[("plugin", plugin), ("hook", hook)], call_metrics.sum().most_memory as f64);
     }
     let mut times = families.histogram(
         "plugin_call_duration_seconds",
         "Running time of a plugin's calls without waiting, in seconds. Sampled: the first calls, then one in eight.",
     );
-    for (plugin, hook, tally) in tallies {
-        times.spread(&[("plugin", plugin), ("hook", hook)], &tally.times());
+    for (plugin, hook, call_metrics) in metrics_by_name {
+        times.spread(&[("plugin", plugin), ("hook", hook)], &call_metrics.times());
     }
 }
 
 fn tools(snapshot: &Snapshot, families: &mut Families) {
-    let used = || snapshot.tools.iter().filter(|tool| tool.figures().times().count > 0);
+    let used = || snapshot.tools.iter().filter(|tool| tool.metrics().times().count > 0);
     let mut calls = families.counter("tool_calls_total", "Calls of tools by outcome, including retries.");
     for tool in used() {
-        for (outcome, count) in tool.figures().outcomes() {
+        for (outcome, count) in tool.metrics().outcomes() {
             calls.add(&[("tool", tool.name()), ("outcome", outcome)], count as f64);
         }
     }
@@ -110,6 +110,6 @@ fn tools(snapshot: &Snapshot, families: &mut Families) {
         "Duration of tool calls in seconds, including waiting and retries.",
     );
     for tool in used() {
-        times.spread(&[("tool", tool.name())], &tool.figures().times());
+        times.spread(&[("tool", tool.name())], &tool.metrics().times());
     }
 }

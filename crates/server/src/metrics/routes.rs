@@ -1,7 +1,7 @@
-//! The route of the figures.
+//! The route of the metrics.
 
 use super::families::Families;
-use super::{doors, host, plugins, process, services};
+use super::{endpoints, host, plugins, process, services};
 use crate::auth;
 use axum::Router;
 use axum::extract::State;
@@ -11,7 +11,7 @@ use axum::routing::get;
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
-/// The routes: figures tell who runs what, which is for operators.
+/// The routes: metrics tell who runs what, which is for operators.
 pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     Router::new()
         .route("/metrics", get(metrics))
@@ -22,7 +22,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
 async fn metrics(State(app): State<Arc<App>>) -> Response {
     let mut families = Families::default();
     host::collect(&app, &mut families).await;
-    doors::collect(&app.doors, &mut families);
+    endpoints::collect(&app.endpoints, &mut families);
     services::collect(&app.host.snapshot(), &mut families);
     plugins::collect(&app.host.snapshot(), &mut families);
     process::collect(&mut families);

@@ -1,22 +1,22 @@
 //! Models' services.
 
 use super::families::Families;
-use valvehouse_core::figures::Service;
+use valvehouse_core::metrics::Service;
 use valvehouse_host::Snapshot;
 
 pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
     let providers = snapshot.plan().providers.iter().map(|plan| &plan.provider);
     let services: Vec<(&str, &Service)> =
-        providers.clone().filter_map(|provider| Some((provider.name(), provider.figures()?))).collect();
-    let mut resting =
-        families.gauge("provider_resting", "1 while the circuit breaker of a provider is open, else 0.");
+        providers.clone().filter_map(|provider| Some((provider.name(), provider.metrics()?))).collect();
+    let mut open =
+        families.gauge("provider_breaker_open", "1 while the circuit breaker of a provider is open, else 0.");
     for provider in providers {
-        let rests = u8::from(provider.rests().is_some());
-        resting.add(&[("provider", provider.name())], rests.into());
+        let open_breaker = u8::from(provider.open_breaker().is_some());
+        open.add(&[("provider", provider.name())], open_breaker.into());
     }
     let mut calls = families.counter(
         "model_calls_total",
-        "Calls of models by outcome, including retries; rests: not sent, since the circuit breaker was open; left: the client disconnected.",
+        "Calls of models by outcome, including retries; breaker_open: not sent, since the circuit breaker was open; canceled: the client disconnected.",
     );
     for (name, service) in &services {
         for (outcome, count) in service.outcomes() {

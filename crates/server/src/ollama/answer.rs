@@ -52,7 +52,7 @@ impl Writer {
         let answer = std::mem::take(&mut self.fold).finish();
         let calls = calls(&message_of(&answer));
         let calls = (!calls.is_empty()).then(|| self.line(self.said("", "", calls), Vec::new(), false));
-        let last = self.line(self.said("", "", Vec::new()), self.figures(&answer), true);
+        let last = self.line(self.said("", "", Vec::new()), self.metrics(&answer), true);
         calls.into_iter().chain([last]).collect()
     }
 
@@ -61,7 +61,7 @@ impl Writer {
         let own = message_of(answer);
         let thinking = own.text("reasoning_content").unwrap_or_else(|| own.text_or_empty("reasoning"));
         let said = self.said(&message::text_with_refusal(&own), &thinking, calls(&own));
-        self.line(said, self.figures(answer), true)
+        self.line(said, self.metrics(answer), true)
     }
 
     /// The answer to a request that only loads a model.
@@ -86,7 +86,7 @@ impl Writer {
     fn line(
         &self,
         said: Vec<(CompactString, Json)>,
-        figures: Vec<(CompactString, Json)>,
+        metrics: Vec<(CompactString, Json)>,
         done: bool,
     ) -> Json {
         let head = [
@@ -94,10 +94,10 @@ impl Writer {
             ("created_at".into(), jiff::Timestamp::now().to_string().into()),
         ];
         let done = [("done".into(), done.into())];
-        head.into_iter().chain(said).chain(done).chain(figures).collect::<Object>().into()
+        head.into_iter().chain(said).chain(done).chain(metrics).collect::<Object>().into()
     }
 
-    fn figures(&self, answer: &Json) -> Vec<(CompactString, Json)> {
+    fn metrics(&self, answer: &Json) -> Vec<(CompactString, Json)> {
         let usage = answer.field("usage");
         let count = |key: &str| usage.get(key).and_then(|count| count.as_i64()).unwrap_or(0);
         let choice = Json::from(response::first_choice(answer));

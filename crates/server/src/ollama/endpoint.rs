@@ -1,7 +1,7 @@
 //! The routes: the same turn as at every other endpoint.
 
 use super::answer::Writer;
-use super::refusal::{OllamaError, body};
+use super::rejection::{OllamaError, body};
 use super::request::{self, Kind};
 use crate::body::parsed;
 use crate::headers::named;
@@ -20,7 +20,7 @@ use bytes::Bytes;
 use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
 use valvehouse_core::chat::ChatRequest;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -101,7 +101,7 @@ impl Endpoint for Ollama {
     const NAME: &'static str = "ollama";
     type Encoder = Writer;
 
-    async fn decode(&self, _: &Call<'_>, _: &Bytes) -> Result<(ChatRequest, Writer), Fault> {
+    async fn decode(&self, _: &Call<'_>, _: &Bytes) -> Result<(ChatRequest, Writer), Error> {
         let model = self.chat.text_or_empty("model");
         Ok((ChatRequest::new(self.chat.clone())?, Writer::new(self.kind, model)))
     }
@@ -112,7 +112,7 @@ impl Encoder for Writer {
     const KEEP_ALIVE: &'static [u8] = b"";
     const STREAM_TYPE: &'static str = "application/x-ndjson";
 
-    async fn encode(self, answer: Json) -> Result<Json, Fault> {
+    async fn encode(self, answer: Json) -> Result<Json, Error> {
         first_choice::check(&answer)?;
         Ok(self.whole(&answer))
     }
@@ -124,7 +124,7 @@ impl Encoder for Writer {
         }
     }
 
-    fn encode_end(self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes> {
+    fn encode_end(self, end: Result<Json, Error>) -> BoxFuture<'static, Bytes> {
         Box::pin(ready(match end {
             Ok(_) if self.lacks_first_choice() => line(&body(&first_choice::missing())),
             Ok(_) => self.end().iter().map(line).collect::<Vec<Bytes>>().concat().into(),
@@ -132,7 +132,7 @@ impl Encoder for Writer {
         }))
     }
 
-    fn encode_error(fault: Fault) -> Response {
+    fn encode_error(fault: Error) -> Response {
         OllamaError(fault).into_response()
     }
 }

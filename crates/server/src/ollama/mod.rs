@@ -2,7 +2,7 @@
 
 mod answer;
 mod endpoint;
-pub(crate) mod refusal;
+pub(crate) mod rejection;
 mod request;
 
 pub(crate) use endpoint::routes;

@@ -2,7 +2,7 @@
 
 use compact_str::CompactString;
 use std::collections::{HashMap, VecDeque};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
 /// Ollama's options, and the fields of a chat that they are.
@@ -39,9 +39,9 @@ pub(super) struct OllamaRequest {
 ///
 /// # Errors
 /// A request fault that names the field that is not what Ollama has there.
-pub(super) fn read(sent: &Json, kind: Kind) -> Result<OllamaRequest, Fault> {
+pub(super) fn read(sent: &Json, kind: Kind) -> Result<OllamaRequest, Error> {
     let Some(model) = sent.text("model").filter(|model| !model.is_empty()) else {
-        return Err(Fault::invalid("missing `model`: name the model", Some("model")));
+        return Err(Error::invalid("missing `model`: name the model", Some("model")));
     };
     // Ollama streams unless it is told not to.
     let stream = sent.get("stream").and_then(|stream| stream.as_bool()).unwrap_or(true);
@@ -86,7 +86,7 @@ pub(super) fn read(sent: &Json, kind: Kind) -> Result<OllamaRequest, Fault> {
     Ok(OllamaRequest { body: body.into_iter().collect::<Object>().into(), is_empty })
 }
 
-fn prompt(sent: &Json) -> Result<Vec<Json>, Fault> {
+fn prompt(sent: &Json) -> Result<Vec<Json>, Error> {
     let prompt = sent.text_or_empty("prompt");
     let images = images(sent)?;
     if prompt.is_empty() && images.is_empty() {
@@ -94,20 +94,20 @@ fn prompt(sent: &Json) -> Result<Vec<Json>, Fault> {
     }
     if sent.text("suffix").is_some_and(|suffix| !suffix.is_empty()) {
         let message = "`suffix` is not supported: chats have no text after the response; remove it, or use /v1/completions";
-        return Err(Fault::invalid(message, Some("suffix")));
+        return Err(Error::invalid(message, Some("suffix")));
     }
     let system = sent.text("system").filter(|system| !system.is_empty());
     let system = system.map(|system| said("system", system.into()));
     Ok(system.into_iter().chain([said("user", content(&prompt, images))]).collect())
 }
 
-fn messages(sent: &Json) -> Result<Vec<Json>, Fault> {
+fn messages(sent: &Json) -> Result<Vec<Json>, Error> {
     let all = match sent.get("messages") {
         None | Some(Json::Null) => Vec::new(),
         Some(Json::Array(list)) => list.items(),
         Some(other) => {
             let message = format!("`messages` must be a list, not {}", other.kind());
-            return Err(Fault::invalid(message, Some("messages")));
+            return Err(Error::invalid(message, Some("messages")));
         }
     };
     let mut open = OpenCalls::default();
@@ -115,7 +115,7 @@ fn messages(sent: &Json) -> Result<Vec<Json>, Fault> {
     for (place, message) in all.iter().enumerate() {
         let Some(role) = message.text("role") else {
             let what = format!("missing messages[{place}].role");
-            return Err(Fault::invalid(what, Some("messages")));
+            return Err(Error::invalid(what, Some("messages")));
         };
         let text = message.text_or_empty("content");
         let own = said(&role, content(&text, images(message)?));
@@ -211,17 +211,17 @@ fn said(role: &str, content: Json) -> Json {
     Json::from([("role", role.into()), ("content", content)])
 }
 
-fn put(object: &Json, key: &str, value: Json) -> Result<(), Fault> {
-    object.set(key, value).map(drop).map_err(|error| Fault::Host(error.to_string()))
+fn put(object: &Json, key: &str, value: Json) -> Result<(), Error> {
+    object.set(key, value).map(drop).map_err(|error| Error::Host(error.to_string()))
 }
 
-fn images(of: &Json) -> Result<Vec<Json>, Fault> {
+fn images(of: &Json) -> Result<Vec<Json>, Error> {
     let images = of.list("images");
     match images.iter().find(|image| image.as_str().is_none()) {
         None => Ok(images),
         Some(other) => {
             let message = format!("invalid images: expected base64 strings, got {}", other.kind());
-            Err(Fault::invalid(message, Some("images")))
+            Err(Error::invalid(message, Some("images")))
         }
     }
 }

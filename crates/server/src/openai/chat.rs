@@ -16,14 +16,14 @@ use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Context, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::is_ours;
 use valvehouse_core::provider::{ForwardRequest, TracedCall};
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::{Json, skim};
 
-/// The name of this door in figures and traces.
+/// The name of this endpoint in metrics and traces.
 pub(crate) const DOOR: &str = "chat";
 
 /// One chat.
@@ -35,7 +35,7 @@ pub(crate) async fn chat(State(app): State<Arc<App>>, request: Request) -> Respo
     named(&snapshot, answer, refused).await
 }
 
-async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Fault> {
+async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Error> {
     let (parts, body) = request.into_parts();
     let (key_user, bytes) = received(&app, &parts, body).await?;
     // Who keeps everything looks at every answer.
@@ -70,7 +70,7 @@ impl Endpoint for OpenAi {
     const NAME: &'static str = DOOR;
     type Encoder = Completion;
 
-    async fn decode(&self, _: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Completion), Fault> {
+    async fn decode(&self, _: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Completion), Error> {
         Ok((ChatRequest::new(parsed(bytes)?)?, Completion))
     }
 
@@ -121,7 +121,7 @@ pub(crate) struct Completion;
 impl Encoder for Completion {
     const TAKES_RAW: bool = true;
 
-    async fn encode(self, answer: Json) -> Result<Json, Fault> {
+    async fn encode(self, answer: Json) -> Result<Json, Error> {
         Ok(answer)
     }
 
@@ -129,14 +129,14 @@ impl Encoder for Completion {
         encode_chunk(&chunk)
     }
 
-    fn encode_end(self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes> {
+    fn encode_end(self, end: Result<Json, Error>) -> BoxFuture<'static, Bytes> {
         Box::pin(ready(match end {
             Ok(_) => Bytes::from_static(relay::DONE),
             Err(fault) => relay::failed(&fault),
         }))
     }
 
-    fn encode_error(fault: Fault) -> Response {
+    fn encode_error(fault: Error) -> Response {
         OpenAiError(fault).into_response()
     }
 }
@@ -150,7 +150,7 @@ pub(crate) fn encode_chunk(chunk: &Chunk) -> Bytes {
 }
 
 /// The end of a stream, with an error if it was interrupted, and `last` before the end marker.
-pub(crate) fn encode_end(failure: Option<&Fault>, last: &[u8]) -> Bytes {
+pub(crate) fn encode_end(failure: Option<&Error>, last: &[u8]) -> Bytes {
     let Some(failure) = failure else { return [last, relay::DONE].concat().into() };
     [&relay::error(failure)[..], last, relay::DONE].concat().into()
 }

@@ -4,7 +4,7 @@
 use super::catalog;
 use crate::auth;
 use crate::messages::models as anthropic;
-use crate::messages::refusal::AnthropicError;
+use crate::messages::rejection::AnthropicError;
 use crate::pipelines;
 use crate::reply::{OpenAiError, json_response};
 use axum::extract::{Path, State};
@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -47,7 +47,7 @@ pub(crate) async fn model(State(app): State<Arc<App>>, Path(id): Path<String>, p
     }
 }
 
-async fn find(snapshot: &Snapshot, id: &str) -> Result<Json, Fault> {
+async fn find(snapshot: &Snapshot, id: &str) -> Result<Json, Error> {
     let is_it = |model: &Json| model.text("id").is_some_and(|own| own == id);
     if let Some(model) = catalog::list(snapshot).await.into_iter().find(is_it) {
         return Ok(model);

@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream, StreamExt};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{PassthroughAnswer, PassthroughBody, Piece};
 use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
@@ -28,7 +28,7 @@ pub(crate) async fn relay(
     forwarded: PassthroughAnswer,
     keep_alive_ms: u64,
     trace: Option<Arc<Trace>>,
-) -> Result<Response, Fault> {
+) -> Result<Response, Error> {
     let is_stream =
         forwarded.content_type.as_deref().is_some_and(|kind| kind.starts_with("text/event-stream"));
     let body = match forwarded.body {
@@ -59,13 +59,13 @@ pub(crate) async fn relay(
     Ok(response)
 }
 
-async fn whole(mut body: BoxStream<'static, Result<Bytes, Fault>>) -> Result<Bytes, Fault> {
+async fn whole(mut body: BoxStream<'static, Result<Bytes, Error>>) -> Result<Bytes, Error> {
     let mut all = BytesMut::new();
     while let Some(bytes) = body.next().await {
         all.extend_from_slice(&bytes?);
         if all.len() > MAX_BODY {
             let message = format!("a response exceeded its limit of {} MiB", MAX_BODY >> 20);
-            return Err(Fault::Provider { message: message.into(), timeout: false });
+            return Err(Error::Provider { message: message.into(), timeout: false });
         }
     }
     Ok(all.freeze())
@@ -75,7 +75,7 @@ async fn whole(mut body: BoxStream<'static, Result<Bytes, Fault>>) -> Result<Byt
 /// never reaches the client as half an event.
 struct Relay {
     provider: Arc<str>,
-    body: BoxStream<'static, Result<Bytes, Fault>>,
+    body: BoxStream<'static, Result<Bytes, Error>>,
     /// The last whole lines, at least [`TAIL`] bytes of them.
     tail: BytesMut,
     held: BytesMut,
@@ -128,13 +128,13 @@ impl Relay {
         }
     }
 
-    fn broke_off(&self, why: &str) -> Fault {
+    fn broke_off(&self, why: &str) -> Error {
         let message = format!("the response of provider {} ended early: {why}", self.provider);
-        Fault::Provider { message: message.into(), timeout: false }
+        Error::Provider { message: message.into(), timeout: false }
     }
 
     /// The bytes that the stream still lacks at its end.
-    fn end(mut self, fault: Option<&Fault>) -> Option<Bytes> {
+    fn end(mut self, fault: Option<&Error>) -> Option<Bytes> {
         let mut out = BytesMut::new();
         if is_event(&self.held) {
             // Only its line's end is missing.
@@ -245,11 +245,11 @@ pub(super) fn emitted(event: &Json) -> Bytes {
 }
 
 /// A failure in the middle of a stream.
-pub(super) fn error(fault: &Fault) -> Bytes {
+pub(super) fn error(fault: &Error) -> Bytes {
     event(&Piece::new(reply::body(fault)))
 }
 
 /// A failure in the middle of a stream, and the stream's end.
-pub(super) fn failed(fault: &Fault) -> Bytes {
+pub(super) fn failed(fault: &Error) -> Bytes {
     [&error(fault)[..], DONE].concat().into()
 }

@@ -10,8 +10,8 @@ use std::sync::{Arc, LazyLock};
 use valvehouse_host::app::App;
 
 const COMMON: &str = include_str!("common.json");
-/// The doors, in the order in which they are read.
-const DOORS: [&str; 13] = [
+/// The endpoints, in the order in which they are read.
+const ENDPOINTS: [&str; 13] = [
     include_str!("openai.json"),
     include_str!("responses.json"),
     include_str!("messages.json"),
@@ -41,24 +41,24 @@ async fn show() -> Response {
     ([(header::CONTENT_TYPE, kind)], DOCUMENT.clone()).into_response()
 }
 
-/// All doors in one document.
+/// All endpoints in one document.
 fn assembled() -> Value {
     let mut common = read(COMMON);
     let (mut paths, mut tags) = (Map::new(), Vec::new());
-    for door in DOORS {
-        let mut door = read(door);
-        tags.push(json!({"name": door["tag"]}));
+    for endpoint in ENDPOINTS {
+        let mut endpoint = read(endpoint);
+        tags.push(json!({"name": endpoint["tag"]}));
         for part in ["schemas", "responses"] {
-            let own = taken(&mut door, part);
+            let own = taken(&mut endpoint, part);
             if let Some(all) = common[part].as_object_mut() {
                 all.extend(own);
             }
         }
-        let twice = taken(&mut door, "with_and_without_v1").into_iter();
+        let twice = taken(&mut endpoint, "with_and_without_v1").into_iter();
         let twice = twice.flat_map(|(path, item)| [(format!("/v1{path}"), item.clone()), (path, item)]);
-        for (path, mut item) in taken(&mut door, "paths").into_iter().chain(twice) {
+        for (path, mut item) in taken(&mut endpoint, "paths").into_iter().chain(twice) {
             for (_, operation) in item.as_object_mut().into_iter().flatten() {
-                complete(operation, &door);
+                complete(operation, &endpoint);
             }
             paths.insert(path, item);
         }
@@ -77,21 +77,21 @@ fn assembled() -> Value {
     })
 }
 
-/// One operation with what holds for its whole door.
-fn complete(operation: &mut Value, door: &Value) {
+/// One operation with what holds for its whole endpoint.
+fn complete(operation: &mut Value, endpoint: &Value) {
     let Some(operation) = operation.as_object_mut() else { return };
-    operation.insert("tags".into(), json!([door["tag"]]));
-    operation.entry("security").or_insert_with(|| door["security"].clone());
+    operation.insert("tags".into(), json!([endpoint["tag"]]));
+    operation.entry("security").or_insert_with(|| endpoint["security"].clone());
     let answers = operation.entry("responses").or_insert_with(|| json!({}));
-    if let (Some(answers), Some(everywhere)) = (answers.as_object_mut(), door["everywhere"].as_object()) {
+    if let (Some(answers), Some(everywhere)) = (answers.as_object_mut(), endpoint["everywhere"].as_object()) {
         for (status, answer) in everywhere {
             answers.entry(status).or_insert_with(|| answer.clone());
         }
     }
 }
 
-fn taken(door: &mut Value, part: &str) -> Map<String, Value> {
-    match door.get_mut(part).map(Value::take) {
+fn taken(endpoint: &mut Value, part: &str) -> Map<String, Value> {
+    match endpoint.get_mut(part).map(Value::take) {
         Some(Value::Object(map)) => map,
         _ => Map::new(),
     }

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::words::hex;
 
 /// The policy of the page: it uses only its own files, and connects only to this host.
@@ -111,11 +111,11 @@ pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Respon
 fn answer(name: &str, headers: &HeaderMap) -> Response {
     let Some(file) = FILES.iter().find(|file| file.name == name) else {
         let message = format!("unknown file of the page `{name}`");
-        return OpenAiError(Fault::Request {
+        return OpenAiError(Error::Request {
             message,
             param: None,
             code: Some("not_found"),
-            kind: RequestFault::NotFound,
+            kind: RequestErrorKind::NotFound,
         })
         .into_response();
     };

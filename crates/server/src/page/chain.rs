@@ -29,7 +29,7 @@ pub(super) async fn show(State(app): State<Arc<App>>, Path(model): Path<String>,
         return OpenAiError(fault).into_response();
     }
     let user = words.text("user");
-    let parts = snapshot.parts(&model, &toggles, Plugin::rests);
+    let parts = snapshot.parts(&model, &toggles, Plugin::open_breaker);
     let filters = parts.iter().map(|part| as_json(part, user.as_deref()));
     let own = snapshot.host_parts(&model, &toggles);
     let chain = Json::from([
@@ -98,10 +98,10 @@ fn of_host(part: &HostPart) -> Json {
 fn as_json(part: &Part, user: Option<&str>) -> Json {
     let plugin = &part.plugin;
     let hooks = plugin.hooks().into_iter().map(Json::from).collect::<Vec<_>>();
-    let state = if plugin.is_held() { "held" } else { plugin.word() };
+    let state = if plugin.is_held() { "held" } else { plugin.state_name() };
     Json::from([
         ("id", (*plugin.id).into()),
-        ("decision", part.word().into()),
+        ("decision", part.decision_name().into()),
         ("reason", part.reason.as_str().into()),
         ("priority", plugin.priority().into()),
         ("hooks", hooks.into()),

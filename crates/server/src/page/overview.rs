@@ -39,12 +39,12 @@ pub(super) async fn tools(State(app): State<Arc<App>>, words: Words) -> Response
 fn of_plugin(app: &App, plugin: &Plugin) -> Json {
     let script = plugin.script.as_deref();
     let says = |key: &str| script.and_then(|script| script.manifest.get(key)).map(str::to_owned);
-    let word = if plugin.is_held() { "held" } else { plugin.word() };
+    let word = if plugin.is_held() { "held" } else { plugin.state_name() };
     let has_valves = script.is_some_and(|script| !script.manifest.valves.fields().is_empty());
     let has_user_valves = script.is_some_and(|script| script.manifest.user_valves.is_some());
     Json::from([
         ("id", (*plugin.id).into()),
-        ("kind", plugin.kind.word().into()),
+        ("kind", plugin.kind.as_str().into()),
         ("title", plugin.title().into()),
         ("description", says("description").into()),
         ("version", says("version").into()),
@@ -83,7 +83,7 @@ fn models(snapshot: &Snapshot) -> Vec<Json> {
 
 fn providers(snapshot: &Snapshot) -> Vec<Json> {
     let told = snapshot.plan().providers.iter().map(|plan| {
-        let word = if plan.provider.rests().is_some() { "resting" } else { "used" };
+        let word = if plan.provider.open_breaker().is_some() { "breaker_open" } else { "used" };
         Json::from([("name", plan.provider.name().into()), ("state", word.into())])
     });
     told.collect()

@@ -12,7 +12,7 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use axum::response::Response;
 use bytes::Bytes;
 use std::sync::Arc;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 
 /// A chat, or another route, of a deployment.
@@ -44,7 +44,7 @@ fn without_version(mut request: Request) -> Request {
 }
 
 /// The same chat with the model that the path names.
-async fn of_model(app: &App, request: Request, model: &str) -> Result<Request, Fault> {
+async fn of_model(app: &App, request: Request, model: &str) -> Result<Request, Error> {
     let (mut parts, body) = request.into_parts();
     let (_, bytes) = received(app, &parts, body).await?;
     let bytes = named(&bytes, model);

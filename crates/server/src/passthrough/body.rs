@@ -10,7 +10,7 @@ use futures::stream::{self, BoxStream};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::PassthroughBody;
 use valvehouse_json::{Json, skim};
 
@@ -29,7 +29,7 @@ pub(super) struct RequestBody {
     /// The bytes that have been read.
     pub(super) begun: Bytes,
     /// Those that have not.
-    rest: Option<BoxStream<'static, Result<Bytes, Fault>>>,
+    rest: Option<BoxStream<'static, Result<Bytes, Error>>>,
     /// The place of the model's name; in JSON with its quotes.
     model: Option<Range<usize>>,
     /// Set where the rest was larger than a body may be.
@@ -57,7 +57,7 @@ impl RequestBody {
         body: Body,
         max_mb: u64,
         whole: bool,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, Error> {
         let form = Form::of(headers);
         let length = HttpBody::size_hint(&body).exact();
         let mut sent =
@@ -109,7 +109,7 @@ impl RequestBody {
 
     /// Rejects a body that another reader could parse differently than the host: one that is neither JSON nor a
     /// whole form, or names a field twice.
-    pub(super) fn check_readable(&self) -> Result<(), Fault> {
+    pub(super) fn check_readable(&self) -> Result<(), Error> {
         let is_readable = match &self.form {
             Form::Json => !has_twice(&self.begun),
             Form::Multipart(boundary) => multipart::is_whole(&self.begun, boundary),
@@ -117,7 +117,7 @@ impl RequestBody {
         };
         match is_readable {
             true => Ok(()),
-            false => Err(Fault::invalid(
+            false => Err(Error::invalid(
                 "cannot pass the request on: filters of this host read its texts, so it must be JSON (content-type application/json, each field once) or a complete form (multipart/form-data)",
                 None,
             )),
@@ -125,7 +125,7 @@ impl RequestBody {
     }
 
     /// The body as JSON; an empty object for any other.
-    pub(super) fn json(&self) -> Result<Json, Fault> {
+    pub(super) fn json(&self) -> Result<Json, Error> {
         match self.form {
             Form::Json if !self.begun.is_empty() => parsed(&self.begun),
             _ => Ok(Json::object()),
@@ -148,7 +148,7 @@ impl RequestBody {
     }
 
     /// Replaces all of a JSON body.
-    pub(super) fn replace(&mut self, bytes: Vec<u8>) -> Result<(), Fault> {
+    pub(super) fn replace(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
         self.length = None;
         self.begun = bytes.into();
         self.model = json_model(&self.begun)?;
@@ -200,11 +200,11 @@ fn limited(
     body: Body,
     max_mb: u64,
     is_too_large: Arc<AtomicBool>,
-) -> BoxStream<'static, Result<Bytes, Fault>> {
+) -> BoxStream<'static, Result<Bytes, Error>> {
     let (limit, mut read) = (max_mb.saturating_mul(1024 * 1024), 0_u64);
     let pieces = body.into_data_stream().map(move |piece| {
         let piece =
-            piece.map_err(|error| Fault::invalid(format!("cannot read the request body: {error}"), None))?;
+            piece.map_err(|error| Error::invalid(format!("cannot read the request body: {error}"), None))?;
         read += piece.len() as u64;
         if read > limit {
             is_too_large.store(true, Relaxed);
@@ -244,19 +244,19 @@ pub(super) fn with_model(body: &Bytes, own: Option<Range<usize>>, model: &str) -
 }
 
 /// The place of the value of `model`.
-fn json_model(body: &Bytes) -> Result<Option<Range<usize>>, Fault> {
+fn json_model(body: &Bytes) -> Result<Option<Range<usize>>, Error> {
     let object = std::str::from_utf8(body).ok().and_then(|_| find_model(body));
     let Some((found, count)) = object else {
         let json = parsed(body)?;
         let message = format!("the request body must be a JSON object, not {}", json.kind());
-        return Err(Fault::invalid(message, None));
+        return Err(Error::invalid(message, None));
     };
     let value = found.clone().map(|at: Range<usize>| body[at].trim_ascii());
     match (count, value) {
         (0, _) | (1, Some(b"null")) => Ok(None),
         (1, Some([b'"', ..])) => Ok(found),
-        (1, _) => Err(Fault::invalid("`model` must be the name of a model, a string", Some("model"))),
-        _ => Err(Fault::invalid("`model` is set more than once", Some("model"))),
+        (1, _) => Err(Error::invalid("`model` must be the name of a model, a string", Some("model"))),
+        _ => Err(Error::invalid("`model` is set more than once", Some("model"))),
     }
 }
 

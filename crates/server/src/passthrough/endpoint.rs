@@ -7,7 +7,7 @@ use super::guard;
 use crate::body::unpacked;
 use crate::headers::named;
 use crate::messages::models::speaks_anthropic;
-use crate::messages::refusal::AnthropicError;
+use crate::messages::rejection::AnthropicError;
 use crate::reply::{self, OpenAiError};
 use crate::{auth, exchange, facts, recording};
 use axum::body::{Body, HttpBody};
@@ -19,7 +19,7 @@ use futures::StreamExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use valvehouse_core::context::{Events, Turn};
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::provider::{PassthroughAnswer, Provider, RelayRequest, RelayResponse, TracedCall};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_host::app::App;
@@ -50,13 +50,13 @@ pub(crate) async fn through(
 
 /// Refuses a WebSocket: no bytes of one are passed on.
 pub(super) async fn realtime(headers: HeaderMap) -> Response {
-    let fault = Fault::Request {
+    let fault = Error::Request {
         message: "cannot open a realtime session: this host does not pass WebSockets on; connect to the service directly, or \
                   use /v1/audio/speech, /v1/audio/transcriptions and /v1/chat/completions"
             .into(),
         param: None,
         code: Some("realtime_unsupported"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     };
     refused(fault, speaks_anthropic(&headers))
 }
@@ -65,7 +65,7 @@ fn is_anthropic(path: &str, headers: &HeaderMap) -> bool {
     path.starts_with("messages/") || speaks_anthropic(headers)
 }
 
-fn refused(fault: Fault, anthropic: bool) -> Response {
+fn refused(fault: Error, anthropic: bool) -> Response {
     reply::log(&fault);
     match anthropic {
         true => AnthropicError(fault).into_response(),
@@ -80,7 +80,7 @@ async fn answer(
     path: String,
     model: Option<String>,
     anthropic: bool,
-) -> Result<Response, Fault> {
+) -> Result<Response, Error> {
     let (mut parts, body) = request.into_parts();
     let key_user = auth::user_of_key(&app, &parts)?;
     climbs_nowhere(&path)?;
@@ -106,8 +106,8 @@ async fn answer(
     };
     let listed = snapshot.listed().clone();
     let mut facts = facts::of_body(&app, &parts, &seen, &key_user, target.facts.clone(), listed);
-    let door = door_of(&path);
-    let watch = recording::begin(&app, door, false, snapshot.generation, &parts.headers, &mut facts);
+    let endpoint = endpoint_of(&path);
+    let watch = recording::begin(&app, endpoint, false, snapshot.generation, &parts.headers, &mut facts);
     let context = facts::context(&app, &facts, &seen);
     let turn = Turn::new(facts, context, Events::default());
     let relayed = async {
@@ -135,7 +135,7 @@ async fn pass_on(
     target: &Target,
     turn: &Turn,
     max_mb: u64,
-) -> Result<RelayResponse, Fault> {
+) -> Result<RelayResponse, Error> {
     let described = DESCRIBES.into_iter().filter_map(|name| {
         let value = parts.headers.get(name)?.to_str().ok()?;
         Some((name.into(), value.into()))
@@ -196,13 +196,13 @@ fn response_of(relayed: RelayResponse) -> Response {
 }
 
 /// Refuses a path with steps that lead upwards: it would leave the routes of its service.
-fn climbs_nowhere(path: &str) -> Result<(), Fault> {
+fn climbs_nowhere(path: &str) -> Result<(), Error> {
     let climbs = |step: &str| {
         let step = percent_encoding::percent_decode_str(step).decode_utf8_lossy();
         matches!(&*step, "." | "..") || step.contains(['/', '\\'])
     };
     match path.split('/').any(climbs) {
-        true => Err(Fault::invalid(
+        true => Err(Error::invalid(
             "invalid path: it contains `.`, `..` or an encoded slash; send it without them",
             None,
         )),
@@ -211,7 +211,7 @@ fn climbs_nowhere(path: &str) -> Result<(), Fault> {
 }
 
 /// The name of a route in metrics and traces.
-fn door_of(path: &str) -> &'static str {
+fn endpoint_of(path: &str) -> &'static str {
     match path.split('/').next() {
         Some("embeddings") => "embeddings",
         Some("completions") => "completions",
@@ -247,14 +247,14 @@ impl Target {
         path: &str,
         model: Option<&str>,
         anthropic: bool,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, Error> {
         let plans = &snapshot.plan().providers;
         let having: Vec<&ProviderPlan> = plans.iter().filter(|plan| has(plan, path, anthropic)).collect();
         let named = headers.get(&PROVIDER).and_then(|name| name.to_str().ok());
         if let Some(name) = named {
             let Some(plan) = plans.iter().find(|plan| plan.provider.name() == name) else {
                 let near = did_you_mean(name, plans.iter().map(|plan| plan.provider.name()));
-                return Err(Fault::invalid(format!("unknown provider `{name}` in {PROVIDER}{near}"), None));
+                return Err(Error::invalid(format!("unknown provider `{name}` in {PROVIDER}{near}"), None));
             };
             if !has(plan, path, anthropic) {
                 return Err(without(path, &[name], &having));
@@ -278,7 +278,7 @@ impl Target {
                     names.join(", "),
                     if takes_model { "name a `model`, " } else { "" },
                 );
-                Err(Fault::invalid(message, takes_model.then_some("model")))
+                Err(Error::invalid(message, takes_model.then_some("model")))
             }
         }
     }
@@ -299,12 +299,12 @@ impl Target {
         model: &str,
         named: Option<&str>,
         having: &[&ProviderPlan],
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, Error> {
         let ready = snapshot.ready(model, &[])?;
         let provider = ready.kernel.provider().map(|provider| provider.name().to_owned()).unwrap_or_default();
         if let Some(named) = named.filter(|named| *named != provider) {
             let message = format!("the model `{model}` belongs to provider {provider}, not to {named}");
-            return Err(Fault::invalid(message, Some("model")));
+            return Err(Error::invalid(message, Some("model")));
         }
         let Some(plan) = having.iter().find(|plan| plan.provider.name() == provider) else {
             return Err(without(path, &[&provider], having));
@@ -325,7 +325,7 @@ fn has(plan: &ProviderPlan, path: &str, anthropic: bool) -> bool {
 }
 
 /// The rejection of a route that the provider, or every provider, lacks.
-fn without(path: &str, provider: &[&str], having: &[&ProviderPlan]) -> Fault {
+fn without(path: &str, provider: &[&str], having: &[&ProviderPlan]) -> Error {
     let names: Vec<&str> = having.iter().map(|plan| plan.provider.name()).collect();
     let who = match provider {
         [name] => format!("provider {name} does not serve /v1/{path}"),
@@ -335,10 +335,10 @@ fn without(path: &str, provider: &[&str], having: &[&ProviderPlan]) -> Fault {
         [] => "; an operator has to add a provider that does, such as `kind = \"openai\"`".to_owned(),
         names => format!("; these may serve it: {}", names.join(", ")),
     };
-    Fault::Request {
+    Error::Request {
         message: format!("{who}{how}"),
         param: None,
         code: Some("route_not_found"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     }
 }

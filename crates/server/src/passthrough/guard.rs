@@ -7,7 +7,7 @@ use super::body::{Form, RequestBody};
 use std::ops::Range;
 use valvehouse_core::chat::message;
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::{Fault, Refusal, RequestFault};
+use valvehouse_core::error::{Error, Rejection, RequestErrorKind};
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_host::Snapshot;
 use valvehouse_json::Json;
@@ -32,7 +32,7 @@ pub(super) fn check_no_way_around(
     path: &str,
     model: Option<&str>,
     is_listed: bool,
-) -> Result<(), Fault> {
+) -> Result<(), Error> {
     let (blind, how) = match path.split('/').next() {
         _ if is_listed => return Ok(()),
         Some("completions") => (
@@ -48,14 +48,14 @@ pub(super) fn check_no_way_around(
     if blind.is_empty() {
         return Ok(());
     }
-    Err(Fault::Request {
+    Err(Error::Request {
         message: format!(
             "cannot pass /v1/{path} on: these guards of chats would not run for it: {}; {how} `routes` of the provider",
             blind.join(", ")
         ),
         param: None,
         code: Some("route_not_guarded"),
-        kind: RequestFault::Forbidden,
+        kind: RequestErrorKind::Forbidden,
     })
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn run(
     (endpoint, field): (&'static str, &'static str),
     sent: &mut RequestBody,
     turn: &Turn,
-) -> Result<(), Fault> {
+) -> Result<(), Error> {
     sent.check_readable()?;
     let request = sent.json()?;
     let places = match sent.form {
@@ -102,11 +102,11 @@ pub(super) async fn run(
             let text = value.as_str().map_or_else(|| text.to_string(), str::to_owned);
             let shown = if text.is_empty() { "a filter answered".to_owned() } else { text };
             let message = format!("{shown} (a filter cannot answer in place of the model at {endpoint})");
-            return Err(Refusal::new(message).into());
+            return Err(Rejection::new(message).into());
         }
     };
     if edited.len() != texts.len() {
-        return Err(Fault::Host(format!(
+        return Err(Error::Host(format!(
             "the inlet of a filter returned {} of {} messages: for {endpoint} each text is a message, and none may be removed",
             edited.len(),
             texts.len()
@@ -119,8 +119,8 @@ pub(super) async fn run(
     places.write(sent, &request, edited)
 }
 
-fn put(object: &Json, key: &str, value: Json) -> Result<(), Fault> {
-    object.set(key, value).map(drop).map_err(|error| Fault::Host(error.to_string()))
+fn put(object: &Json, key: &str, value: Json) -> Result<(), Error> {
+    object.set(key, value).map(drop).map_err(|error| Error::Host(error.to_string()))
 }
 
 /// The places of texts in a request.
@@ -138,7 +138,7 @@ enum Step {
 }
 
 impl Places {
-    fn texts(&self, sent: &RequestBody) -> Result<Vec<String>, Fault> {
+    fn texts(&self, sent: &RequestBody) -> Result<Vec<String>, Error> {
         match self {
             Self::Json(all) => Ok(all.iter().map(|(_, text)| text.clone()).collect()),
             Self::Form(all) => {
@@ -146,12 +146,12 @@ impl Places {
                 let texts = texts.map(|text| text.map(str::to_owned));
                 texts
                     .collect::<Result<_, _>>()
-                    .map_err(|_| Fault::invalid("a field of the form is not UTF-8", None))
+                    .map_err(|_| Error::invalid("a field of the form is not UTF-8", None))
             }
         }
     }
 
-    fn write(self, sent: &mut RequestBody, request: &Json, edited: Vec<String>) -> Result<(), Fault> {
+    fn write(self, sent: &mut RequestBody, request: &Json, edited: Vec<String>) -> Result<(), Error> {
         match self {
             Self::Json(places) => {
                 for ((path, before), text) in places.into_iter().zip(edited) {
@@ -160,7 +160,7 @@ impl Places {
                     }
                 }
                 let bytes =
-                    request.encode_as_spelt().map_err(|error| Fault::invalid(error.to_string(), None))?;
+                    request.encode_as_spelt().map_err(|error| Error::invalid(error.to_string(), None))?;
                 sent.replace(bytes)
             }
             Self::Form(places) => {
@@ -171,7 +171,7 @@ impl Places {
     }
 }
 
-fn set_at(request: &Json, path: &[Step], text: String) -> Result<(), Fault> {
+fn set_at(request: &Json, path: &[Step], text: String) -> Result<(), Error> {
     let Some((last, steps)) = path.split_last() else { return Ok(()) };
     let mut at = request.clone();
     for step in steps {
@@ -184,7 +184,7 @@ fn set_at(request: &Json, path: &[Step], text: String) -> Result<(), Fault> {
     match (last, &at) {
         (Step::Key(key), at) => put(at, key, text.into()),
         (Step::Index(index), Json::Array(list)) => {
-            list.set(*index, text.into()).map(drop).map_err(|error| Fault::Host(error.to_string()))
+            list.set(*index, text.into()).map(drop).map_err(|error| Error::Host(error.to_string()))
         }
         (Step::Index(_), _) => Ok(()),
     }
@@ -200,9 +200,9 @@ fn json_texts(
     request: &Json,
     endpoint: &str,
     field: &'static str,
-) -> Result<Vec<(Vec<Step>, String)>, Fault> {
+) -> Result<Vec<(Vec<Step>, String)>, Error> {
     let unseen = || {
-        Fault::invalid(
+        Error::invalid(
             format!(
                 "cannot pass `{field}` on: filters of this host read the texts of {endpoint}, but it contains something else, such as tokens; send texts (LangChain: check_embedding_ctx_length=False)"
             ),

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::Grant;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::admin::ExpectedVersion;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -32,10 +32,10 @@ pub(super) async fn add(
     answer(added(&app, &by, body).await)
 }
 
-async fn added(app: &App, by: &Operator, body: Body) -> Result<String, Fault> {
+async fn added(app: &App, by: &Operator, body: Body) -> Result<String, Error> {
     let sent = extract::json(app, body).await?;
     let url =
-        sent.text("url").ok_or_else(|| Fault::invalid("send {\"url\": \"https://…/NAME.rhai\"}", None))?;
+        sent.text("url").ok_or_else(|| Error::invalid("send {\"url\": \"https://…/NAME.rhai\"}", None))?;
     let url = raw(url.trim());
     let path = url.split_once(['?', '#']).map_or(&*url, |(path, _)| path);
     let id = id_of(path.rsplit_once('/').map_or(path, |(_, name)| name))?;
@@ -57,12 +57,12 @@ pub(super) async fn upload(
     answer(uploaded)
 }
 
-async fn uploaded(app: &App, by: &Operator, mut form: Multipart) -> Result<String, Fault> {
+async fn uploaded(app: &App, by: &Operator, mut form: Multipart) -> Result<String, Error> {
     while let Some(part) = form.next_field().await.map_err(|error| wrong_form(&error.body_text()))? {
         if part.name() != Some("file") {
             continue;
         }
-        let unnamed = || Fault::invalid("the field `file` has no file name: send NAME.rhai", None);
+        let unnamed = || Error::invalid("the field `file` has no file name: send NAME.rhai", None);
         let id = id_of(part.file_name().ok_or_else(unnamed)?)?;
         let text = part.bytes().await.map_err(|error| wrong_form(&error.body_text()))?;
         write(app, by, &id, text.to_vec()).await?;
@@ -80,38 +80,38 @@ pub(super) async fn delete(
     answer(deleted(&app, &by, body).await)
 }
 
-async fn deleted(app: &App, by: &Operator, body: Body) -> Result<String, Fault> {
+async fn deleted(app: &App, by: &Operator, body: Body) -> Result<String, Error> {
     let sent = extract::json(app, body).await?;
-    let id = sent.text("id").ok_or_else(|| Fault::invalid("send {\"id\": \"NAME\"}", None))?;
+    let id = sent.text("id").ok_or_else(|| Error::invalid("send {\"id\": \"NAME\"}", None))?;
     let id = known_filter(&app.host.snapshot(), &id)?.id.clone();
     // Whoever deletes a guard here was not asked whether they mean it.
     app.admin.delete(&id, false, &by.0).await.map_err(|refused| refused.fault)?;
     Ok(format!("Pipeline {id} deleted successfully"))
 }
 
-async fn write(app: &App, by: &Operator, id: &str, text: Vec<u8>) -> Result<(), Fault> {
+async fn write(app: &App, by: &Operator, id: &str, text: Vec<u8>) -> Result<(), Error> {
     let text =
-        String::from_utf8(text).map_err(|_| Fault::invalid(format!("{id}.rhai is not UTF-8 text"), None))?;
+        String::from_utf8(text).map_err(|_| Error::invalid(format!("{id}.rhai is not UTF-8 text"), None))?;
     let written = app.admin.write(Kind::guess(&text), id, &text, ExpectedVersion::Whatever, &by.0).await;
     written.map(drop).map_err(|refused| refused.fault)
 }
 
 /// A file's name without its end: the plugin's id.
-fn id_of(name: &str) -> Result<String, Fault> {
+fn id_of(name: &str) -> Result<String, Error> {
     match name.strip_suffix(".rhai") {
         Some(id) if valvehouse_core::words::is_id(id) => Ok(id.to_owned()),
-        Some(_) => Err(Fault::invalid(
+        Some(_) => Err(Error::invalid(
             format!(
                 "invalid name of a plugin {name:?}: expected 1 to 64 characters of a-z, 0-9, _ and - before .rhai"
             ),
             None,
         )),
-        None => Err(Fault::invalid("Only Rhai scripts (.rhai) are allowed.", None)),
+        None => Err(Error::invalid("Only Rhai scripts (.rhai) are allowed.", None)),
     }
 }
 
-async fn downloaded(url: &str) -> Result<Vec<u8>, Fault> {
-    let failed = |why: String| Fault::invalid(format!("cannot download {url}: {why}"), None);
+async fn downloaded(url: &str) -> Result<Vec<u8>, Error> {
+    let failed = |why: String| Error::invalid(format!("cannot download {url}: {why}"), None);
     let web = Web::new(&Grant::Everything, &[]).map_err(|wrong| failed(wrong.join("; ")))?;
     let ask = Ask::new("GET", url)
         .and_then(|ask| ask.within(PATIENCE))
@@ -132,11 +132,11 @@ fn raw(url: &str) -> String {
     }
 }
 
-fn wrong_form(why: &str) -> Fault {
-    Fault::invalid(format!("cannot read the upload: {why}"), None)
+fn wrong_form(why: &str) -> Error {
+    Error::invalid(format!("cannot read the upload: {why}"), None)
 }
 
-fn answer(done: Result<String, Fault>) -> Response {
+fn answer(done: Result<String, Error>) -> Response {
     match done {
         Ok(detail) => {
             let told = Json::from([("status", true.into()), ("detail", detail.into())]);

@@ -18,7 +18,7 @@ use hyper::ext::ReasonPhrase;
 use std::sync::Arc;
 use valvehouse_core::chat::message;
 use valvehouse_core::context::{Events, SplitTurn, Turn};
-use valvehouse_core::fault::{Fault, Refusal, RequestFault};
+use valvehouse_core::error::{Error, Rejection, RequestErrorKind};
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_host::app::App;
 use valvehouse_host::{Plugin, Snapshot};
@@ -55,7 +55,7 @@ async fn answer(app: Arc<App>, names: &[(String, String)], hook: Hook, request: 
 }
 
 /// Open WebUI shows a refusal's detail, it means to; what it really gets hold of is the words beside the status.
-fn refused(fault: Fault) -> Response {
+fn refused(fault: Error) -> Response {
     reply::log(&fault);
     let detail = reply::body(&fault).at_path("error.message");
     let line: String = detail.str_or_empty().chars().take(MAX_REASON).collect();
@@ -80,7 +80,7 @@ async fn run(
     name: &str,
     hook: Hook,
     request: Request,
-) -> Result<Response, Fault> {
+) -> Result<Response, Error> {
     let (parts, body) = request.into_parts();
     let bytes = read(body, app.config.server.max_body_mb).await?;
     let call = Call::read(hook, &parsed(&bytes)?, &parts)?;
@@ -88,7 +88,7 @@ async fn run(
         return call.of_model(app, snapshot, name, &parts);
     };
     if let Some(message) = plugin.refusal().filter(|_| plugin.enabled) {
-        return Err(Fault::Unguarded { plugin: plugin.id.to_string(), message });
+        return Err(Error::Unguarded { plugin: plugin.id.to_string(), message });
     }
     if !call.concerns(plugin) {
         call.note_outlet(app, snapshot, plugin, &parts);
@@ -98,11 +98,11 @@ async fn run(
 }
 
 impl Call {
-    fn read(hook: Hook, sent: &Json, parts: &Parts) -> Result<Self, Fault> {
+    fn read(hook: Hook, sent: &Json, parts: &Parts) -> Result<Self, Error> {
         let body = sent.field("body");
         if !matches!(body.get("messages"), Some(Json::Array(_))) {
             let message = "send {\"body\": {\"model\": …, \"messages\": […]}, \"user\": {…}}";
-            return Err(Fault::invalid(message, Some("body")));
+            return Err(Error::invalid(message, Some("body")));
         }
         let user = match sent.get("user") {
             Some(user @ Json::Object(_)) => user,
@@ -146,7 +146,7 @@ impl Call {
         snapshot: &Snapshot,
         plugin: &Plugin,
         parts: &Parts,
-    ) -> Result<Response, Fault> {
+    ) -> Result<Response, Error> {
         let Self { hook, body, user } = self;
         let part = split_turn::of_hook(snapshot, body, user, *hook);
         let part = part.map(|part| split_turn::of_caller(app, parts, part));
@@ -195,7 +195,7 @@ impl Call {
         plugin: &Plugin,
         turn: &Turn,
         parted: &SplitTurn,
-    ) -> Result<Json, Fault> {
+    ) -> Result<Json, Error> {
         let comes_here = split_turn::comes_here(snapshot, &self.body);
         let chain = Chain::new(plugin.filter().into_iter().collect());
         let work = async { turn.flushed(chain.run(self.hook, self.body.clone(), turn).await).await };
@@ -225,11 +225,11 @@ impl Call {
 
     /// An answer in place of the model's cannot be given here: the client asks its model whatever we say, unless
     /// we refuse. What takes the place of an answer that is there can.
-    fn skipped(&self, plugin: &Plugin, value: Json) -> Result<Json, Fault> {
+    fn skipped(&self, plugin: &Plugin, value: Json) -> Result<Json, Error> {
         if self.hook == Hook::Inlet {
             let text = message::text_of(&value);
             let text = value.as_str().map_or(text.into(), str::to_owned);
-            return Err(Fault::Refused(Refusal { plugin: plugin.id.to_string(), ..Refusal::new(text) }));
+            return Err(Error::Refused(Rejection { plugin: plugin.id.to_string(), ..Rejection::new(text) }));
         }
         if matches!(value.get("messages"), Some(Json::Array(_))) {
             return Ok(value);
@@ -245,7 +245,7 @@ impl Call {
     /// The hooks of a model, which Open WebUI asks for after the inlets of all filters and before their
     /// outlets: there are none, and what it sends comes back, with the name of the turn in it where the chat
     /// itself will come here as well.
-    fn of_model(self, app: &App, snapshot: &Snapshot, name: &str, parts: &Parts) -> Result<Response, Fault> {
+    fn of_model(self, app: &App, snapshot: &Snapshot, name: &str, parts: &Parts) -> Result<Response, Error> {
         let is_asked = self.body.text("model").is_some_and(|model| model == name);
         let is_model = is_asked && names::model(snapshot, name).is_some();
         if !is_model {
@@ -292,34 +292,34 @@ pub(super) async fn operators(State(app): State<Arc<App>>, request: Request, nex
     }
 }
 
-fn operator(app: &App, parts: &Parts) -> Result<auth::Operator, Fault> {
+fn operator(app: &App, parts: &Parts) -> Result<auth::Operator, Error> {
     let opens_less = app.access.keys.has_admin()
         && credentials::given_key(&parts.headers).is_some()
         && !auth::may_operate(app, parts);
     if opens_less {
         // A key that is right elsewhere is not a guess at this one.
-        return Err(Fault::Request {
+        return Err(Error::Request {
             message: "this route is for operators: set the key of [admin] for this connection in Open WebUI"
                 .into(),
             param: None,
             code: Some("admin_key_needed"),
-            kind: RequestFault::Forbidden,
+            kind: RequestErrorKind::Forbidden,
         });
     }
     auth::operator(app, parts)
 }
 
 /// The user whose key it is.
-fn user(app: &App, parts: &Parts) -> Result<Json, Fault> {
+fn user(app: &App, parts: &Parts) -> Result<Json, Error> {
     auth::user_of_key(app, parts).map_err(|fault| match credentials::given_key(&parts.headers) {
         Some(_) => fault,
-        None => of_kind(fault, RequestFault::Forbidden),
+        None => of_kind(fault, RequestErrorKind::Forbidden),
     })
 }
 
-fn of_kind(fault: Fault, kind: RequestFault) -> Fault {
+fn of_kind(fault: Error, kind: RequestErrorKind) -> Error {
     match fault {
-        Fault::Request { message, param, code, .. } => Fault::Request { message, param, code, kind },
+        Error::Request { message, param, code, .. } => Error::Request { message, param, code, kind },
         other => other,
     }
 }

@@ -1,4 +1,4 @@
-//! The doors of a pipelines server, so that an Open WebUI can use this host as its own: each route with and
+//! The endpoints of a pipelines server, so that an Open WebUI can use this host as its own: each route with and
 //! without `/v1`, errors as `{"detail": text}`.
 
 mod files;

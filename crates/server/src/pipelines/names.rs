@@ -2,7 +2,7 @@
 //! every name: `prefix.turn_limit`.
 
 use std::sync::Arc;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::{Plugin, Ready, Snapshot};
 use valvehouse_script::Kind;
 
@@ -19,17 +19,17 @@ pub(super) fn filter<'s>(snapshot: &'s Snapshot, name: &str) -> Option<&'s Arc<P
 }
 
 /// The filter of this name, or the reason for its absence.
-pub(super) fn known_filter<'s>(snapshot: &'s Snapshot, name: &str) -> Result<&'s Arc<Plugin>, Fault> {
+pub(super) fn known_filter<'s>(snapshot: &'s Snapshot, name: &str) -> Result<&'s Arc<Plugin>, Error> {
     filter(snapshot, name).ok_or_else(|| unknown(name))
 }
 
 /// There is nothing of this name.
-pub(super) fn unknown(name: &str) -> Fault {
-    Fault::Request {
+pub(super) fn unknown(name: &str) -> Error {
+    Error::Request {
         message: format!("Filter {name} not found"),
         param: None,
         code: Some("filter_not_found"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     }
 }
 

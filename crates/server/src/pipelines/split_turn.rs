@@ -115,7 +115,7 @@ fn answering(kernel: &Kernel, id: &str, answer: Json) -> Kernel {
     let place = kernel.chain().filters().iter().find(|filter| filter.name() == id).map_or(0.0, Filter::place);
     // By another name: the filter's own inlet is spared.
     let name = format!("{id} (inlet)");
-    let answers = move |_: FilterContext| Ok(Verdict::Skip(answer.copy()));
+    let answers = move |_: FilterContext| Ok(Verdict::Respond(answer.copy()));
     kernel.with_filter(Filter::closure(&name, Hook::Inlet, answers).priority(place))
 }
 

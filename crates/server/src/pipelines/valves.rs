@@ -9,7 +9,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::valve::ValveSchema;
 use valvehouse_host::Plugin;
 use valvehouse_host::app::App;
@@ -36,7 +36,7 @@ pub(super) async fn update(
     answer(updated(&app, &id, &by, request).await)
 }
 
-async fn updated(app: &Arc<App>, id: &str, by: &Operator, request: Request) -> Result<Json, Fault> {
+async fn updated(app: &Arc<App>, id: &str, by: &Operator, request: Request) -> Result<Json, Error> {
     let bytes = read(request.into_body(), app.config.server.max_body_mb).await?;
     let sent = parsed(&bytes)?;
     let plugin = known_filter(&app.host.snapshot(), id)?.id.clone();
@@ -56,7 +56,7 @@ fn in_force(plugin: &Plugin) -> Json {
     }
 }
 
-fn answer(answer: Result<Json, Fault>) -> Response {
+fn answer(answer: Result<Json, Error>) -> Response {
     match answer {
         Ok(value) => json_response(StatusCode::OK, &value),
         Err(fault) => Detail(fault).into_response(),

@@ -21,7 +21,7 @@ use futures::stream::{self, Stream};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::Snapshot;
 use valvehouse_host::app::{App, QueueSlot, StopReason, Ticket};
 use valvehouse_json::Json;
@@ -65,7 +65,7 @@ pub(super) async fn create(
     parts: Parts,
     bytes: &Bytes,
     key_user: Json,
-) -> Result<Response, Fault> {
+) -> Result<Response, Error> {
     let endpoint = Responses { begun: None, in_background: true };
     let call = Call::new(app, snapshot, &parts);
     let (chat, mut answer) = endpoint.decode(&call, bytes).await?;
@@ -73,8 +73,8 @@ pub(super) async fn create(
     let sent = parsed(bytes)?;
     let is_streamed = chat.is_streamed();
     // The turn is streamed in any case: its events are stored.
-    sent.set("stream", true).map_err(|error| Fault::Host(error.to_string()))?;
-    let keeper = answer.keeper.take().ok_or_else(|| Fault::Host("a response has no store".into()))?;
+    sent.set("stream", true).map_err(|error| Error::Host(error.to_string()))?;
+    let keeper = answer.keeper.take().ok_or_else(|| Error::Host("a response has no store".into()))?;
     let queued = answer.writer.standing(&[], &End::Queued);
     let id = answer.writer.resource().id().to_owned();
     keeper.begin(&queued).await?;
@@ -102,9 +102,14 @@ pub(super) async fn create(
 ///
 /// # Errors
 /// Returns a request fault if there are none: it was not made in the background, or they have expired.
-pub(super) async fn resume(app: &Arc<App>, stored: &StoredResponse, after: i64) -> Result<Response, Fault> {
+pub(super) async fn resume(app: &Arc<App>, stored: &StoredResponse, after: i64) -> Result<Response, Error> {
     let invalid = |message: String, code| {
-        Err(Fault::Request { message, param: Some("stream"), code: Some(code), kind: RequestFault::Invalid })
+        Err(Error::Request {
+            message,
+            param: Some("stream"),
+            code: Some(code),
+            kind: RequestErrorKind::Invalid,
+        })
     };
     let id = &stored.id;
     if !is_in_background(stored)? {
@@ -128,10 +133,10 @@ pub(super) async fn resume(app: &Arc<App>, stored: &StoredResponse, after: i64) 
 ///
 /// # Errors
 /// Returns a request fault if it was not made in the background, and a store's fault.
-pub(super) async fn cancel(app: &Arc<App>, parts: &Parts, stored: StoredResponse) -> Result<Json, Fault> {
+pub(super) async fn cancel(app: &Arc<App>, parts: &Parts, stored: StoredResponse) -> Result<Json, Error> {
     let id = &stored.id;
     if !is_in_background(&stored)? {
-        return Err(Fault::invalid(
+        return Err(Error::invalid(
             format!("cannot cancel `{id}`: it was not created with `background: true`"),
             None,
         ));
@@ -160,7 +165,7 @@ pub(super) async fn cancel(app: &Arc<App>, parts: &Parts, stored: StoredResponse
     storage::response_of(&latest)
 }
 
-fn is_in_background(stored: &StoredResponse) -> Result<bool, Fault> {
+fn is_in_background(stored: &StoredResponse) -> Result<bool, Error> {
     Ok(storage::response_of(stored)?.is_true("background"))
 }
 

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use valvehouse_core::chat::{ChatRequest, message, response};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
 /// The words that ask a model for the summary.
@@ -42,7 +42,7 @@ impl Endpoint for Compactions {
     const NAME: &'static str = "responses";
     type Encoder = Compaction;
 
-    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Compaction), Fault> {
+    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Compaction), Error> {
         let (app, headers) = (call.app, &call.parts.headers);
         let sent = parsed(bytes)?;
         request::check(&sent)?;
@@ -59,7 +59,7 @@ impl Endpoint for Compactions {
         let request = request::read(whole, before)?;
         if let Some(messages) = request.chat.field("messages").as_array() {
             let ask = Json::from([("role", "user".into()), ("content", ASK.into())]);
-            messages.push(ask).map_err(|error| Fault::Host(error.to_string()))?;
+            messages.push(ask).map_err(|error| Error::Host(error.to_string()))?;
         }
         let kept = request.conversation.into_iter().filter(is_of_user).collect();
         Ok((ChatRequest::new(request.chat)?, Compaction { kept }))
@@ -104,12 +104,12 @@ pub(super) struct Compaction {
 }
 
 impl Encoder for Compaction {
-    async fn encode(self, answer: Json) -> Result<Json, Fault> {
+    async fn encode(self, answer: Json) -> Result<Json, Error> {
         first_choice::check(&answer)?;
         let choice = Json::from(response::first_choice(&answer));
         let summary = message::text_of(&choice.field("message"));
         if summary.is_empty() {
-            return Err(Fault::Misshapen {
+            return Err(Error::Misshapen {
                 message: "cannot compact the conversation: the model wrote no summary; try again".into(),
             });
         }
@@ -140,11 +140,11 @@ impl Encoder for Compaction {
         Bytes::new()
     }
 
-    fn encode_end(self, _: Result<Json, Fault>) -> BoxFuture<'static, Bytes> {
+    fn encode_end(self, _: Result<Json, Error>) -> BoxFuture<'static, Bytes> {
         Box::pin(std::future::ready(Bytes::new()))
     }
 
-    fn encode_error(fault: Fault) -> Response {
+    fn encode_error(fault: Error) -> Response {
         OpenAiError(fault).into_response()
     }
 }

@@ -13,7 +13,7 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 use valvehouse_store::{MAX_CONVERSATION_SIZE, ResponseConversation, ResponseItem, now};
@@ -36,7 +36,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ItemPath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, OpenAiError> {
         let path = Path::<(String, String)>::from_request_parts(parts, state).await;
-        let path = path.map_err(|error| Fault::invalid(format!("invalid ids in the path: {error}"), None));
+        let path = path.map_err(|error| Error::invalid(format!("invalid ids in the path: {error}"), None));
         path.map(|Path((conversation, item))| Self { conversation, item }).map_err(OpenAiError)
     }
 }
@@ -69,7 +69,7 @@ pub(super) async fn update(State(app): State<Arc<App>>, Id(id): Id, parts: Parts
         let found = find(&app, &parts, &id).await?;
         let sent = extract::object(&app, body).await?;
         if sent.get("metadata").is_none() {
-            return Err(Fault::invalid(
+            return Err(Error::invalid(
                 "missing metadata: nothing else of a conversation can be changed",
                 Some("metadata"),
             ));
@@ -110,7 +110,7 @@ pub(super) async fn add_items(State(app): State<Arc<App>>, Id(id): Id, parts: Pa
         find(&app, &parts, &id).await?;
         let items = given_items(&extract::object(&app, body).await?)?;
         if items.is_empty() {
-            return Err(Fault::invalid("missing items: send a list with at least one item", Some("items")));
+            return Err(Error::invalid("missing items: send a list with at least one item", Some("items")));
         }
         append(&app, &id, &items).await?;
         let all = items.len();
@@ -144,7 +144,7 @@ pub(super) async fn delete_item(State(app): State<Arc<App>>, path: ItemPath, par
 ///
 /// # Errors
 /// Returns a request fault if there is no such conversation of this caller, and a store's fault.
-pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Json>, Fault> {
+pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Json>, Error> {
     find(app, parts, id).await?;
     let items = app.host.store().conversation_items(id).await?;
     items.iter().map(|item| read_stored(&item.item, "an item of a conversation")).collect()
@@ -154,7 +154,7 @@ pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Jso
 ///
 /// # Errors
 /// Returns a request fault if it is missing or would be too large, and a store's fault.
-pub(super) async fn append(app: &App, id: &str, items: &[Json]) -> Result<(), Fault> {
+pub(super) async fn append(app: &App, id: &str, items: &[Json]) -> Result<(), Error> {
     if items.is_empty() {
         return Ok(());
     }
@@ -163,36 +163,36 @@ pub(super) async fn append(app: &App, id: &str, items: &[Json]) -> Result<(), Fa
     if app.host.store().append_conversation_items(id, &rows, expiry()).await? {
         return Ok(());
     }
-    Err(Fault::Request {
+    Err(Error::Request {
         message: format!(
             "cannot add to the conversation `{id}`: it was deleted, or would exceed its limit of {MAX_CONVERSATION_SIZE} bytes"
         ),
         param: Some("items"),
         code: Some("conversation_too_large"),
-        kind: RequestFault::Invalid,
+        kind: RequestErrorKind::Invalid,
     })
 }
 
-async fn find(app: &App, parts: &Parts, id: &str) -> Result<ResponseConversation, Fault> {
+async fn find(app: &App, parts: &Parts, id: &str) -> Result<ResponseConversation, Error> {
     auth::user_of_key(app, parts)?;
     let found = app.host.store().response_conversation(id).await?;
     let asker = auth::asker(app, &parts.headers);
-    found.filter(|found| found.owner == asker).ok_or_else(|| Fault::Request {
+    found.filter(|found| found.owner == asker).ok_or_else(|| Error::Request {
         message: format!(
             "unknown conversation `{id}`: it was deleted, has expired, or belongs to another caller"
         ),
         param: Some("conversation"),
         code: Some("conversation_not_found"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     })
 }
 
-fn no_item(path: &ItemPath) -> Fault {
-    Fault::Request {
+fn no_item(path: &ItemPath) -> Error {
+    Error::Request {
         message: format!("unknown item `{}` in the conversation `{}`", path.item, path.conversation),
         param: None,
         code: Some("item_not_found"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     }
 }
 
@@ -200,7 +200,7 @@ fn expiry() -> i64 {
     now().saturating_add(i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX))
 }
 
-fn shown(conversation: &ResponseConversation) -> Result<Json, Fault> {
+fn shown(conversation: &ResponseConversation) -> Result<Json, Error> {
     Ok(object([
         ("id", conversation.id.as_str().into()),
         ("object", "conversation".into()),
@@ -210,19 +210,19 @@ fn shown(conversation: &ResponseConversation) -> Result<Json, Fault> {
 }
 
 /// The items of a request, each with an id and a status.
-fn given_items(sent: &Json) -> Result<Vec<Json>, Fault> {
+fn given_items(sent: &Json) -> Result<Vec<Json>, Error> {
     let given = sent.field("items");
     if given.as_str().is_some() {
-        return Err(Fault::invalid("invalid items: expected a list of items", Some("items")));
+        return Err(Error::invalid("invalid items: expected a list of items", Some("items")));
     }
     let items = input::items(&given).map_err(|fault| match fault {
-        Fault::Request { message, code, kind, .. } => {
-            Fault::Request { message: message.replace("input", "items"), param: Some("items"), code, kind }
+        Error::Request { message, code, kind, .. } => {
+            Error::Request { message: message.replace("input", "items"), param: Some("items"), code, kind }
         }
         fault => fault,
     })?;
     if items.len() > MAX_ITEMS {
-        return Err(Fault::invalid(
+        return Err(Error::invalid(
             format!("{} items exceed the limit of {MAX_ITEMS} in one request", items.len()),
             Some("items"),
         ));
@@ -230,7 +230,7 @@ fn given_items(sent: &Json) -> Result<Vec<Json>, Fault> {
     for (at, item) in items.iter().enumerate() {
         let is_message = item.text("type").is_some_and(|kind| kind == "message");
         if is_message && (item.text("role").is_none() || item.get("content").is_none()) {
-            return Err(Fault::invalid(
+            return Err(Error::invalid(
                 format!("invalid items[{at}]: a message needs role and content"),
                 Some("items"),
             ));
@@ -239,14 +239,14 @@ fn given_items(sent: &Json) -> Result<Vec<Json>, Fault> {
     Ok(items)
 }
 
-fn metadata(sent: &Json) -> Result<Json, Fault> {
+fn metadata(sent: &Json) -> Result<Json, Error> {
     let Some(given) = sent.given("metadata") else { return Ok(Json::object()) };
     let invalid = || {
         let (keys, key, value) = MAX_METADATA;
         let message = format!(
             "invalid metadata: expected an object of at most {keys} strings, with keys of at most {key} and values of at most {value} characters"
         );
-        Err(Fault::invalid(message, Some("metadata")))
+        Err(Error::invalid(message, Some("metadata")))
     };
     let Some(entries) = given.as_object().map(Object::entries) else { return invalid() };
     let fits = |(key, value): &(compact_str::CompactString, Json)| {

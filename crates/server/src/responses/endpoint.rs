@@ -20,7 +20,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use valvehouse_core::chat::{ChatRequest, response, split};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -28,7 +28,7 @@ use valvehouse_json::Json;
 ///
 /// # Errors
 /// As for any request.
-pub(super) async fn warmed_up(app: &Arc<App>, parts: &Parts, body: &Json) -> Result<Vec<Json>, Fault> {
+pub(super) async fn warmed_up(app: &Arc<App>, parts: &Parts, body: &Json) -> Result<Vec<Json>, Error> {
     auth::user_of_key(app, parts)?;
     let snapshot = app.host.snapshot();
     let bytes = Bytes::from(body.to_string());
@@ -49,12 +49,12 @@ impl Endpoint for Responses {
     const NAME: &'static str = "responses";
     type Encoder = Answer;
 
-    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Answer), Fault> {
+    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Answer), Error> {
         let (app, headers) = (call.app, &call.parts.headers);
         let sent = parsed(bytes)?;
         request::check(&sent)?;
         if !self.in_background && sent.get("background").and_then(|is| is.as_bool()) == Some(true) {
-            return Err(Fault::invalid(
+            return Err(Error::invalid(
                 "cannot answer in the background here; use POST /v1/responses",
                 Some("background"),
             ));
@@ -114,7 +114,7 @@ impl Answer {
 }
 
 impl Encoder for Answer {
-    async fn encode(mut self, answer: Json) -> Result<Json, Fault> {
+    async fn encode(mut self, answer: Json) -> Result<Json, Error> {
         first_choice::check(&answer)?;
         let choice = Json::from(response::first_choice(&answer));
         self.writer.expect_logprobs(&choice);
@@ -131,7 +131,7 @@ impl Encoder for Answer {
         })
     }
 
-    fn encode_end(mut self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes> {
+    fn encode_end(mut self, end: Result<Json, Error>) -> BoxFuture<'static, Bytes> {
         Box::pin(async {
             let end = match end {
                 Ok(_) if self.writer.lacks_first_choice() => Err(first_choice::missing()),
@@ -150,7 +150,7 @@ impl Encoder for Answer {
         })
     }
 
-    fn encode_error(fault: Fault) -> Response {
+    fn encode_error(fault: Error) -> Response {
         OpenAiError(fault).into_response()
     }
 }
@@ -159,7 +159,7 @@ impl Encoder for Answer {
 const KNOWN: [&str; 3] = ["context_length_exceeded", "insufficient_quota", "rate_limit_exceeded"];
 
 /// The code of an error in the middle of a stream, in the words that clients of this API read.
-pub(super) fn code_of(fault: &Fault) -> &'static str {
+pub(super) fn code_of(fault: &Error) -> &'static str {
     let error = reply::body(fault).field("error");
     let named = ["code", "type"].iter().find_map(|key| {
         let given = error.text(key)?;
@@ -174,7 +174,7 @@ pub(super) fn code_of(fault: &Fault) -> &'static str {
 }
 
 /// The message of an error, without details for operators. A temporary limit names its end as Codex reads it.
-pub(super) fn message_of(fault: &Fault) -> String {
+pub(super) fn message_of(fault: &Error) -> String {
     let message = told(fault);
     let seconds = reply::retry_after(fault).and_then(|after| after.to_str().ok()?.parse::<u64>().ok());
     match seconds.filter(|_| code_of(fault) == "rate_limit_exceeded" && !message.contains("try again in")) {
@@ -183,7 +183,7 @@ pub(super) fn message_of(fault: &Fault) -> String {
     }
 }
 
-fn told(fault: &Fault) -> String {
+fn told(fault: &Error) -> String {
     reply::body(fault).at_path("error.message").str_or_empty().to_owned()
 }
 

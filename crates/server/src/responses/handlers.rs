@@ -15,7 +15,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
 use std::sync::Arc;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -73,7 +73,7 @@ pub(super) async fn input_items(
     let found = async {
         let limit = limit_of(&page)?;
         let stored = storage::find(&app, &parts, &id).await?;
-        Ok::<_, Fault>((storage::items(&stored)?, stored.input_items, limit))
+        Ok::<_, Error>((storage::items(&stored)?, stored.input_items, limit))
     };
     let (mut items, given, limit) = match found.await {
         Ok(found) => found,

@@ -9,7 +9,7 @@ use compact_str::CompactString;
 use std::collections::HashSet;
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
 use valvehouse_core::chat::items;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
 /// The beginning of `encrypted_content` that this host wrote: thoughts with what their service signed.
@@ -21,20 +21,20 @@ const COMPACTED: &str = "The conversation so far was compacted. Its summary:\n\n
 ///
 /// # Errors
 /// Returns a request fault for anything else.
-pub(super) fn items(input: &Json) -> Result<Vec<Json>, Fault> {
+pub(super) fn items(input: &Json) -> Result<Vec<Json>, Error> {
     match input {
         Json::Text(text) => Ok(vec![whole(&message("user", text.clone().into()))]),
         Json::Array(items) => {
             let items = items.items();
             match items.iter().position(|item| item.as_object().is_none()) {
                 Some(at) => {
-                    Err(Fault::invalid(format!("invalid input[{at}]: expected an object"), Some("input")))
+                    Err(Error::invalid(format!("invalid input[{at}]: expected an object"), Some("input")))
                 }
                 None => Ok(items.iter().map(whole).collect()),
             }
         }
         Json::Null => Ok(Vec::new()),
-        _ => Err(Fault::invalid("invalid input: expected a string or a list of items", Some("input"))),
+        _ => Err(Error::invalid("invalid input: expected a string or a list of items", Some("input"))),
     }
 }
 
@@ -81,7 +81,7 @@ fn is_encrypted(item: &Json) -> bool {
 ///
 /// # Errors
 /// Returns a request fault that names the item if one has no role or no `call_id`, or nothing can be sent.
-pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault> {
+pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Error> {
     let mut out = Vec::new();
     let mut turn = Turn::default();
     let mut called = HashSet::new();
@@ -100,7 +100,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault
                 _ => {
                     let text =
                         format!("invalid input[{at}].role: expected user, assistant, system or developer");
-                    return Err(Fault::invalid(text, Some("input")));
+                    return Err(Error::invalid(text, Some("input")));
                 }
             },
             "reasoning" => turn.think(item),
@@ -111,7 +111,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault
                     let text = format!(
                         "cannot read input[{at}].encrypted_content: another service made it; send the items themselves"
                     );
-                    Fault::invalid(text, Some("input"))
+                    Error::invalid(text, Some("input"))
                 })?;
                 out.push(message("user", format!("{COMPACTED}{summary}").into()));
             }
@@ -130,13 +130,13 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault
     }
     turn.end(&mut out);
     if out.is_empty() {
-        return Err(Fault::invalid("missing input: send a string or at least one item", Some("input")));
+        return Err(Error::invalid("missing input: send a string or at least one item", Some("input")));
     }
     Ok(out)
 }
 
 /// Refuses the result of a call that is not in the conversation: no service takes it.
-fn check_called(item: &Json, at: usize, called: &HashSet<CompactString>) -> Result<(), Fault> {
+fn check_called(item: &Json, at: usize, called: &HashSet<CompactString>) -> Result<(), Error> {
     let id = item.text_or_empty("call_id");
     if called.contains(&id) {
         return Ok(());
@@ -144,7 +144,7 @@ fn check_called(item: &Json, at: usize, called: &HashSet<CompactString>) -> Resu
     let text = format!(
         "no tool call found for input[{at}] with call_id `{id}`: send the call before it, or the previous_response_id of its response"
     );
-    Err(Fault::invalid(text, Some("input")))
+    Err(Error::invalid(text, Some("input")))
 }
 
 /// The words, thoughts and calls of a model between two messages of others.
@@ -205,10 +205,10 @@ impl Turn {
             .for_each(|text| self.thoughts.push_str(&text));
     }
 
-    fn call(&mut self, item: &Json, at: usize, tools: &Tools) -> Result<(), Fault> {
+    fn call(&mut self, item: &Json, at: usize, tools: &Tools) -> Result<(), Error> {
         let field = |key: &str| {
             item.text(key).filter(|text| !text.is_empty()).ok_or_else(|| {
-                Fault::invalid(format!("missing input[{at}].{key}: a tool call needs it"), Some("input"))
+                Error::invalid(format!("missing input[{at}].{key}: a tool call needs it"), Some("input"))
             })
         };
         let (id, name) = (field("call_id")?, field("name")?);
@@ -254,16 +254,16 @@ impl Turn {
     }
 }
 
-fn result(item: &Json, at: usize) -> Result<Json, Fault> {
+fn result(item: &Json, at: usize) -> Result<Json, Error> {
     let id = item.text("call_id").filter(|id| !id.is_empty()).ok_or_else(|| {
-        Fault::invalid(format!("missing input[{at}].call_id: name the call of this output"), Some("input"))
+        Error::invalid(format!("missing input[{at}].call_id: name the call of this output"), Some("input"))
     })?;
     let output = item.field("output");
     let content = match &output {
         Json::Text(_) | Json::Array(_) => content(&output),
         _ => {
             let text = format!("invalid input[{at}].output: expected a string or a list of parts");
-            return Err(Fault::invalid(text, Some("input")));
+            return Err(Error::invalid(text, Some("input")));
         }
     };
     Ok(Json::from([("role", "tool".into()), ("tool_call_id", id.into()), ("content", content)]))
@@ -304,8 +304,8 @@ fn part(part: &Json) -> Json {
 }
 
 /// Refuses content of which a filter would not see the text.
-fn check_content(item: &Json, at: usize) -> Result<(), Fault> {
-    let invalid = |what: String| Err(Fault::invalid(what, Some("input")));
+fn check_content(item: &Json, at: usize) -> Result<(), Error> {
+    let invalid = |what: String| Err(Error::invalid(what, Some("input")));
     let parts = match item.field("content") {
         Json::Text(_) => return Ok(()),
         Json::Array(parts) => parts.items(),

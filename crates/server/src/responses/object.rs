@@ -5,7 +5,7 @@
 //! Pages of lists of items.
 
 use crate::extract::Words;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
 /// The object with these fields, in their order.
@@ -24,8 +24,8 @@ pub(super) fn put(object: &Json, key: &str, value: impl Into<Json>) {
 ///
 /// # Errors
 /// Returns a fault of the host if it is not valid JSON: its row was changed by something else, or is damaged.
-pub(super) fn read_stored(text: &str, of: &str) -> Result<Json, Fault> {
-    let damaged = |error| Fault::Host(format!("cannot read {of} from the store: {error}; delete it"));
+pub(super) fn read_stored(text: &str, of: &str) -> Result<Json, Error> {
+    let damaged = |error| Error::Host(format!("cannot read {of} from the store: {error}; delete it"));
     Json::parse(text.as_bytes()).map_err(damaged)
 }
 
@@ -38,7 +38,7 @@ pub(super) fn new_id(prefix: &str) -> String {
 ///
 /// # Errors
 /// Returns a request fault if it is not a number.
-pub(super) fn limit_of(page: &Words) -> Result<usize, Fault> {
+pub(super) fn limit_of(page: &Words) -> Result<usize, Error> {
     let limit = page.number("limit")?.unwrap_or(20).clamp(1, 100);
     Ok(usize::try_from(limit).unwrap_or(100))
 }

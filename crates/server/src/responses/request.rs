@@ -3,7 +3,7 @@
 use super::input;
 use super::object::object;
 use super::tools::{Spaces, Tools};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::ONLY_RESPONSES;
 use valvehouse_json::{Json, Object};
 
@@ -80,7 +80,7 @@ fn wishes(sent: &Json) -> Json {
 ///
 /// # Errors
 /// Returns a request fault that names the field if an item or a tool cannot be read.
-pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Fault> {
+pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Error> {
     let items = input::items(&sent.field("input"))?;
     let tools = Tools::read(&sent)?;
     let earlier = before.len();
@@ -156,17 +156,17 @@ fn is_number(value: &Json) -> bool {
 ///
 /// # Errors
 /// Returns a request fault that names the field if one is missing, of another type, or cannot be had.
-pub(super) fn check(sent: &Json) -> Result<(), Fault> {
+pub(super) fn check(sent: &Json) -> Result<(), Error> {
     let invalid = |field: &'static str, expected: &str| {
-        Err(Fault::invalid(format!("invalid {field}: expected {expected}"), Some(field)))
+        Err(Error::invalid(format!("invalid {field}: expected {expected}"), Some(field)))
     };
     if sent.as_object().is_none() {
-        return Err(Fault::invalid("the request body must be a JSON object", None));
+        return Err(Error::invalid("the request body must be a JSON object", None));
     }
     match sent.get("model") {
         Some(Json::Text(model)) if !model.is_empty() => {}
         Some(_) => return invalid("model", "the name of a model"),
-        None => return Err(Fault::invalid("missing model: name a model", Some("model"))),
+        None => return Err(Error::invalid("missing model: name a model", Some("model"))),
     }
     if !matches!(sent.get("stream"), None | Some(Json::Null | Json::Bool(_))) {
         return invalid("stream", "true or false");
@@ -186,13 +186,13 @@ pub(super) fn check(sent: &Json) -> Result<(), Fault> {
     }
     let is = |field: &str, value: bool| sent.get(field).and_then(|given| given.as_bool()) == Some(value);
     if is("background", true) && is("store", false) {
-        return Err(Fault::invalid(
+        return Err(Error::invalid(
             "cannot answer in the background with `store: false`: the response could not be fetched",
             Some("background"),
         ));
     }
     if sent.given("prompt").is_some() {
-        return Err(Fault::invalid(
+        return Err(Error::invalid(
             "cannot use `prompt`: this host does not store prompts; send the items in `input`",
             Some("prompt"),
         ));
@@ -202,7 +202,7 @@ pub(super) fn check(sent: &Json) -> Result<(), Fault> {
             return invalid("conversation", "the id of a conversation, or an object with one");
         }
         if sent.given("previous_response_id").is_some() {
-            return Err(Fault::invalid(
+            return Err(Error::invalid(
                 "cannot use `conversation` together with `previous_response_id`: send one of them",
                 Some("conversation"),
             ));

@@ -21,7 +21,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 
@@ -114,13 +114,13 @@ fn key_of(request: &Request) -> Option<HeaderValue> {
 
 /// Clients that read 426 use events at once.
 fn no_socket() -> Response {
-    let fault = Fault::Request {
+    let fault = Error::Request {
         message:
             "cannot open a WebSocket: the request is not a handshake of WebSocket 13 over HTTP/1.1; use POST"
                 .into(),
         param: None,
         code: Some("websocket_unsupported"),
-        kind: RequestFault::Invalid,
+        kind: RequestErrorKind::Invalid,
     };
     let mut response = OpenAiError(fault).into_response();
     *response.status_mut() = StatusCode::UPGRADE_REQUIRED;

@@ -6,7 +6,7 @@ use compact_str::CompactString;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_store::{RUNNER_SILENCE, StoredResponse, now};
@@ -116,16 +116,16 @@ impl Keeper {
     ///
     /// # Errors
     /// Returns a request fault if it is too large, and a store's fault if it cannot be stored.
-    pub(super) async fn begin(&self, response: &Json) -> Result<(), Fault> {
+    pub(super) async fn begin(&self, response: &Json) -> Result<(), Error> {
         let stored = self.row(response, &self.app.detached.runner);
         if stored.items.len() + stored.response.len() > MAX_SIZE {
-            return Err(Fault::Request {
+            return Err(Error::Request {
                 message: format!(
                     "cannot answer in the background: the conversation exceeded its limit of {MAX_SIZE} bytes"
                 ),
                 param: Some("background"),
                 code: Some("request_too_large"),
-                kind: RequestFault::TooLarge,
+                kind: RequestErrorKind::TooLarge,
             });
         }
         Ok(self.app.host.store().save_response(&stored).await?)
@@ -136,7 +136,7 @@ impl Keeper {
     ///
     /// # Errors
     /// Returns a store's fault if it cannot be stored.
-    pub(super) async fn finish(&self, id: &str, response: &Json, is_added: &mut bool) -> Result<bool, Fault> {
+    pub(super) async fn finish(&self, id: &str, response: &Json, is_added: &mut bool) -> Result<bool, Error> {
         let items = Json::from(self.items_with(response)).to_string();
         let store = self.app.host.store();
         let runner = &self.app.detached.runner;
@@ -155,7 +155,7 @@ impl Keeper {
 /// # Errors
 /// Returns a request fault with status 401 for a key that is not one of the host's and with 404 if there is no such
 /// response, and a store's fault if it cannot be read.
-pub(super) async fn find(app: &App, parts: &Parts, id: &str) -> Result<StoredResponse, Fault> {
+pub(super) async fn find(app: &App, parts: &Parts, id: &str) -> Result<StoredResponse, Error> {
     auth::user_of_key(app, parts)?;
     let asker = auth::asker(app, &parts.headers);
     let stored = app.host.store().response(id).await?;
@@ -174,7 +174,7 @@ pub(super) fn is_lost(seen_ms: i64) -> bool {
 }
 
 /// Marks a response as failed whose runner ended.
-async fn give_up(app: &App, stored: &StoredResponse) -> Result<(), Fault> {
+async fn give_up(app: &App, stored: &StoredResponse) -> Result<(), Error> {
     let response = response_of(stored)?;
     put(&response, "status", "failed");
     let error = [
@@ -194,7 +194,7 @@ async fn give_up(app: &App, stored: &StoredResponse) -> Result<(), Fault> {
 ///
 /// # Errors
 /// As [`find`].
-pub(super) async fn delete(app: &App, parts: &Parts, id: &str) -> Result<(), Fault> {
+pub(super) async fn delete(app: &App, parts: &Parts, id: &str) -> Result<(), Error> {
     find(app, parts, id).await?;
     app.host.store().delete_response(id).await?;
     app.detached.cancel(id);
@@ -205,22 +205,22 @@ pub(super) async fn delete(app: &App, parts: &Parts, id: &str) -> Result<(), Fau
 ///
 /// # Errors
 /// As [`find`], with status 400: the request names it.
-pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Json>, Fault> {
+pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Json>, Error> {
     match find(app, parts, id).await {
         Ok(stored) if stored.runner.is_empty() => items(&stored),
-        Ok(_) => Err(Fault::Request {
+        Ok(_) => Err(Error::Request {
             message: format!("previous response `{id}` is not finished: wait until it is completed"),
             param: Some("previous_response_id"),
             code: Some("previous_response_not_completed"),
-            kind: RequestFault::Invalid,
+            kind: RequestErrorKind::Invalid,
         }),
-        Err(Fault::Request { .. }) => Err(Fault::Request {
+        Err(Error::Request { .. }) => Err(Error::Request {
             message: format!(
                 "previous response `{id}` not found: it was not stored, has expired, or belongs to another caller"
             ),
             param: Some("previous_response_id"),
             code: Some("previous_response_not_found"),
-            kind: RequestFault::Invalid,
+            kind: RequestErrorKind::Invalid,
         }),
         Err(fault) => Err(fault),
     }
@@ -236,7 +236,7 @@ pub(super) async fn resolve(
     headers: &HeaderMap,
     sent: &Json,
     before: &[Json],
-) -> Result<(), Fault> {
+) -> Result<(), Error> {
     let is_reference = |item: &Json| item.text("type").is_some_and(|kind| kind == "item_reference");
     let input = sent.list("input");
     if !input.iter().any(is_reference) {
@@ -267,25 +267,25 @@ pub(super) async fn resolve(
             learn(&mut known, parsed_items(&items)?);
         }
         let found = known.get(&id).filter(|_| !id.is_empty()).cloned();
-        resolved.push(found.ok_or_else(|| Fault::Request {
+        resolved.push(found.ok_or_else(|| Error::Request {
             message: format!("unknown item `{id}` in input[{at}]: the latest responses do not contain it; send the item itself"),
             param: Some("input"),
             code: Some("item_not_found"),
-            kind: RequestFault::Invalid,
+            kind: RequestErrorKind::Invalid,
         })?);
     }
     if sent.set("input", resolved).is_err() {
-        return Err(Fault::Host("cannot resolve the items of a request: it is read-only".into()));
+        return Err(Error::Host("cannot resolve the items of a request: it is read-only".into()));
     }
     Ok(())
 }
 
 /// The items of a conversation up to and with a response.
-pub(super) fn items(stored: &StoredResponse) -> Result<Vec<Json>, Fault> {
+pub(super) fn items(stored: &StoredResponse) -> Result<Vec<Json>, Error> {
     parsed_items(&stored.items)
 }
 
-fn parsed_items(items: &str) -> Result<Vec<Json>, Fault> {
+fn parsed_items(items: &str) -> Result<Vec<Json>, Error> {
     Ok(read_stored(items, "the items of a response")?.items())
 }
 
@@ -293,17 +293,17 @@ fn parsed_items(items: &str) -> Result<Vec<Json>, Fault> {
 ///
 /// # Errors
 /// As [`read_stored`].
-pub(super) fn response_of(stored: &StoredResponse) -> Result<Json, Fault> {
+pub(super) fn response_of(stored: &StoredResponse) -> Result<Json, Error> {
     read_stored(&stored.response, "a response")
 }
 
-fn not_found(id: &str) -> Fault {
-    Fault::Request {
+fn not_found(id: &str) -> Error {
+    Error::Request {
         message: format!(
             "unknown response `{id}`: it was not stored, has expired, or belongs to another caller"
         ),
         param: None,
         code: Some("response_not_found"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     }
 }

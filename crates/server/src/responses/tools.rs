@@ -2,7 +2,7 @@
 
 use super::object::object;
 use std::collections::{HashMap, HashSet};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
 /// The tools of a request as a chat request lists them. Hosted ones, which only their own service has, stand among them
@@ -31,7 +31,7 @@ impl Tools {
     ///
     /// # Errors
     /// Returns a request fault if a tool has no name.
-    pub(super) fn read(sent: &Json) -> Result<Self, Fault> {
+    pub(super) fn read(sent: &Json) -> Result<Self, Error> {
         let mut tools = Self::default();
         for (index, tool) in sent.list("tools").iter().enumerate() {
             tools.add(tool, index, None)?;
@@ -40,11 +40,11 @@ impl Tools {
         Ok(tools)
     }
 
-    fn add(&mut self, tool: &Json, index: usize, space: Option<&str>) -> Result<(), Fault> {
+    fn add(&mut self, tool: &Json, index: usize, space: Option<&str>) -> Result<(), Error> {
         let kind = tool.text_or_empty("type");
         if kind == "namespace" && space.is_none() {
             let space = tool.text("name").filter(|name| !name.is_empty()).ok_or_else(|| {
-                Fault::invalid(
+                Error::invalid(
                     format!("missing tools[{index}].name: a namespace needs a name"),
                     Some("tools"),
                 )
@@ -58,7 +58,7 @@ impl Tools {
             return Ok(());
         }
         let name = tool.text("name").filter(|name| !name.is_empty()).ok_or_else(|| {
-            Fault::invalid(format!("missing tools[{index}].name: a tool needs a name"), Some("tools"))
+            Error::invalid(format!("missing tools[{index}].name: a tool needs a name"), Some("tools"))
         })?;
         let name = match space {
             Some(space) => {

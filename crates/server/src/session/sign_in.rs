@@ -13,7 +13,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::sync::Arc;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::access::{NewSession, Session};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -46,7 +46,7 @@ async fn sign_in(State(app): State<Arc<App>>, request: Request) -> Response {
     }
 }
 
-async fn signed_in(app: &App, request: Request) -> Result<Response, Fault> {
+async fn signed_in(app: &App, request: Request) -> Result<Response, Error> {
     let (parts, body) = request.into_parts();
     let asked = parsed(&read(body, app.config.server.max_body_mb).await?)?;
     let text = |name: &str| asked.string(name);
@@ -73,11 +73,11 @@ async fn sign_out(State(app): State<Arc<App>>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let given = parts.headers.get(CSRF).and_then(|value| value.to_str().ok()).unwrap_or("");
     match cookie::session(&app, &parts) {
-        Some(session) if !session.has_csrf(given) => OpenAiError(Fault::Request {
+        Some(session) if !session.has_csrf(given) => OpenAiError(Error::Request {
             message: "cannot sign out: missing header `x-valvehouse-csrf`; load the page again".into(),
             param: None,
             code: Some("csrf_token_needed"),
-            kind: RequestFault::Forbidden,
+            kind: RequestErrorKind::Forbidden,
         })
         .into_response(),
         session => {

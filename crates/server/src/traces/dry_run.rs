@@ -10,7 +10,7 @@ use axum::response::Response;
 use std::sync::Arc;
 use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::context::{Events, Turn};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::RunOptions;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -21,7 +21,7 @@ pub(super) async fn run(State(app): State<Arc<App>>, request: Request) -> Respon
     answer(tried(&app, &parts, body).await)
 }
 
-async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Fault> {
+async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Error> {
     let chat = asked(object(app, body).await?)?;
     let body = chat.body().clone();
     let user = user(&body)?;
@@ -53,25 +53,25 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Fault>
 }
 
 /// The body of a chat: `text` is one message of the user.
-fn asked(body: Json) -> Result<ChatRequest, Fault> {
+fn asked(body: Json) -> Result<ChatRequest, Error> {
     if let Some(text) = text(&body, "text")? {
         let given = body.list("messages");
         let messages: Vec<Json> = given.into_iter().chain([message::user(text)]).collect();
-        body.set("messages", messages).map_err(|error| Fault::invalid(error.to_string(), None))?;
+        body.set("messages", messages).map_err(|error| Error::invalid(error.to_string(), None))?;
     }
     body.remove("text");
     ChatRequest::new(body)
 }
 
 /// The user of a dry run: an id, or an object of all that is known. A service gets the id alone.
-fn user(body: &Json) -> Result<Json, Fault> {
+fn user(body: &Json) -> Result<Json, Error> {
     let user = match body.get("user") {
         None | Some(Json::Null) => return Ok(Json::object()),
         Some(Json::Text(id)) => Json::from([("id", id.into())]),
         Some(user @ Json::Object(_)) if user.text("id").is_some() => user.copy(),
         Some(_) => {
             let wrong = "`user` must be an id, or an object with an `id`";
-            return Err(Fault::invalid(wrong, Some("user")));
+            return Err(Error::invalid(wrong, Some("user")));
         }
     };
     // A text in an object that nobody else holds: it fits.

@@ -16,21 +16,21 @@ use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report};
 use valvehouse_json::{Json, Object};
 
-/// The interval at which changed figures are sent.
+/// The interval at which changed metrics are sent.
 const FIGURES: Duration = Duration::from_secs(2);
 /// The time without an event after which a comment is sent.
 const KEEP_ALIVE_MS: u64 = 15_000;
 
-/// Requests as they begin and end, what plugins emit in them, new generations, figures. Who listens too
+/// Requests as they begin and end, what plugins emit in them, new generations, metrics. Who listens too
 /// slowly hears `lost`, with how many, and goes on from there.
 pub(super) async fn follow(State(app): State<Arc<App>>) -> Response {
-    let mut figures = interval(FIGURES);
-    figures.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut metrics = interval(FIGURES);
+    metrics.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let stopped = app.stopped();
     let feed = Feed {
         news: app.traces.news(),
         reports: app.host.reports(),
-        figures,
+        metrics,
         told: ClientView::default(),
         app,
     };
@@ -46,11 +46,11 @@ struct Feed {
     app: Arc<App>,
     news: Receiver<News>,
     reports: Receiver<Arc<Report>>,
-    figures: Interval,
+    metrics: Interval,
     told: ClientView,
 }
 
-/// The figures that were sent last.
+/// The metrics that were sent last.
 #[derive(Default)]
 struct ClientView {
     running: Option<usize>,
@@ -65,9 +65,9 @@ impl Feed {
             tokio::select! {
                 news = self.news.recv() => return told(news, of_request),
                 report = self.reports.recv() => return told(report, |report| of_report(&report)),
-                _ = self.figures.tick() => {
-                    if let Some(figures) = self.told.news(&self.app) {
-                        return Some(named_event("figures", &figures));
+                _ = self.metrics.tick() => {
+                    if let Some(metrics) = self.told.news(&self.app) {
+                        return Some(named_event("metrics", &metrics));
                     }
                 }
             }
@@ -100,7 +100,7 @@ fn of_request(news: News) -> Bytes {
 }
 
 fn of_report(report: &Report) -> Bytes {
-    let change = |change: &Change| Json::from([("what", change.word().into()), ("id", change.id().into())]);
+    let change = |change: &Change| Json::from([("what", change.as_str().into()), ("id", change.id().into())]);
     let changes: Vec<Json> = report.changes.iter().map(change).collect();
     let told = Json::from([("generation", report.generation.into()), ("changes", changes.into())]);
     named_event("snapshot", &told)

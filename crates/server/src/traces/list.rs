@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::trace::Trace;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_host::app::App;
@@ -20,7 +20,7 @@ pub(super) async fn all(State(app): State<Arc<App>>, words: Words) -> Response {
     answer(listed(&app, &words))
 }
 
-fn listed(app: &App, words: &Words) -> Result<Json, Fault> {
+fn listed(app: &App, words: &Words) -> Result<Json, Error> {
     let wanted = TraceQuery::of(words)?;
     let limit = usize::try_from(words.number("limit")?.unwrap_or(LISTED)).unwrap_or(usize::MAX);
     let told = |traces: Vec<Arc<Trace>>, limit| -> Json {
@@ -41,12 +41,12 @@ struct TraceQuery {
 }
 
 impl TraceQuery {
-    fn of(words: &Words) -> Result<Self, Fault> {
+    fn of(words: &Words) -> Result<Self, Error> {
         let failed = match words.text("failed").as_deref() {
             None => None,
             Some("true" | "1") => Some(true),
             Some("false" | "0") => Some(false),
-            Some(_) => return Err(Fault::invalid("`failed` must be true or false", Some("failed"))),
+            Some(_) => return Err(Error::invalid("`failed` must be true or false", Some("failed"))),
         };
         let (model, user, plugin) = (words.text("model"), words.text("user"), words.text("plugin"));
         Ok(Self { model, user, plugin, failed })
@@ -71,15 +71,15 @@ pub(super) async fn one(State(app): State<Arc<App>>, Id(id): Id) -> Response {
 }
 
 /// The request of that id.
-pub(super) fn find(app: &App, id: &str) -> Result<Arc<Trace>, Fault> {
-    app.traces.find(id).ok_or_else(|| Fault::Request {
+pub(super) fn find(app: &App, id: &str) -> Result<Arc<Trace>, Error> {
+    app.traces.find(id).ok_or_else(|| Error::Request {
         message: format!(
             "unknown trace `{id}`: this host keeps its last {} requests since its start ([trace] turns)",
             app.traces.kept()
         ),
         param: None,
         code: Some("trace_not_found"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     })
 }
 
@@ -98,7 +98,7 @@ pub(super) async fn keep_contents(State(app): State<Arc<App>>, Id(plugin): Id, b
     let set = async {
         let body = object(&app, body).await?;
         let keep = body.get("keep").and_then(|keep| keep.as_bool());
-        let keep = keep.ok_or_else(|| Fault::invalid("`keep` must be true or false", Some("keep")))?;
+        let keep = keep.ok_or_else(|| Error::invalid("`keep` must be true or false", Some("keep")))?;
         if keep {
             known(&app, &plugin)?;
         }
@@ -109,16 +109,16 @@ pub(super) async fn keep_contents(State(app): State<Arc<App>>, Id(plugin): Id, b
 }
 
 /// Rejects an unknown plugin.
-pub(super) fn known(app: &App, plugin: &str) -> Result<(), Fault> {
+pub(super) fn known(app: &App, plugin: &str) -> Result<(), Error> {
     let snapshot = app.host.snapshot();
     if snapshot.plugins.contains_key(plugin) {
         return Ok(());
     }
     let hint = did_you_mean(plugin, snapshot.plugins.keys().map(|id| &**id));
-    Err(Fault::Request {
+    Err(Error::Request {
         message: format!("unknown plugin `{plugin}`{hint}"),
         param: Some("plugin"),
         code: Some("plugin_not_found"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     })
 }

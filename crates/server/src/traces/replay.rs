@@ -10,7 +10,7 @@ use axum::response::Response;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_core::context::{Events, Turn, TurnFacts, begun_again};
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::filter::{ChainOutcome, Filter, Hook, TraceOutcome, told};
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::{StepRecord, Trace};
@@ -30,7 +30,7 @@ pub(super) async fn replay(State(app): State<Arc<App>>, Id(id): Id, body: Body) 
     let replayed = async {
         let body = object(&app, body).await?;
         let plugin = text(&body, "plugin")?;
-        let plugin = plugin.ok_or_else(|| Fault::invalid("`plugin` must name a plugin", Some("plugin")))?;
+        let plugin = plugin.ok_or_else(|| Error::invalid("`plugin` must name a plugin", Some("plugin")))?;
         let trace = find(&app, &id)?;
         known(&app, &plugin)?;
         let snapshot = app.host.snapshot();
@@ -38,7 +38,7 @@ pub(super) async fn replay(State(app): State<Arc<App>>, Id(id): Id, body: Body) 
         let recorded = recorded(&trace, &plugin)?;
         let stage = own.map(|own| Stage::of(own, text(&body, "source")?.as_deref())).transpose()?;
         let Some(stage) = stage else {
-            return Err(Fault::Host(format!("the plugin `{plugin}` no longer exists")));
+            return Err(Error::Host(format!("the plugin `{plugin}` no longer exists")));
         };
         let turn = turn(&trace, snapshot.listed());
         let steps = tokio::time::timeout(PATIENCE, turn.lasting(stage.play(&recorded, &turn))).await;
@@ -51,12 +51,12 @@ pub(super) async fn replay(State(app): State<Arc<App>>, Id(id): Id, body: Body) 
     answer(replayed.await)
 }
 
-fn refused(message: String, code: &'static str) -> Fault {
-    Fault::Request { message, param: None, code: Some(code), kind: RequestFault::Unusable }
+fn refused(message: String, code: &'static str) -> Error {
+    Error::Request { message, param: None, code: Some(code), kind: RequestErrorKind::Unusable }
 }
 
 /// The steps of a plugin whose values are kept.
-fn recorded(trace: &Trace, plugin: &str) -> Result<Vec<StepRecord>, Fault> {
+fn recorded(trace: &Trace, plugin: &str) -> Result<Vec<StepRecord>, Error> {
     let own = |record: &StepRecord| record.plugin() == Some(plugin) && !record.details().values.is_empty();
     let records: Vec<StepRecord> = trace.records().into_iter().filter(own).collect();
     if records.is_empty() {
@@ -84,16 +84,16 @@ struct Stage {
 }
 
 impl Stage {
-    fn of(plugin: &Plugin, source: Option<&str>) -> Result<Self, Fault> {
+    fn of(plugin: &Plugin, source: Option<&str>) -> Result<Self, Error> {
         let nothing = || refused(format!("cannot replay `{}`: it has never loaded", plugin.id), "not_loaded");
         let script = plugin.script.as_ref().ok_or_else(nothing)?;
         let script = script.rehearsal(source).map_err(|problems| {
             let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            Fault::Request {
+            Error::Request {
                 message: format!("the script does not load: {}", told.join("; ")),
                 param: Some("source"),
                 code: Some("script_does_not_load"),
-                kind: RequestFault::Unusable,
+                kind: RequestErrorKind::Unusable,
             }
         })?;
         let script = Arc::new(script);
@@ -115,14 +115,14 @@ impl Stage {
 
     async fn call(&self, record: &StepRecord, before: &Json, turn: &Turn) -> HookReplay {
         let tool = record.name.rsplit_once('/').map_or(&*record.name, |(_, tool)| tool);
-        let tally = self.script.figures().of(if record.hook == "tool" { tool } else { record.hook });
-        let (operations, begun) = (tally.sum().operations, Instant::now());
+        let call_metrics = self.script.metrics().of(if record.hook == "tool" { tool } else { record.hook });
+        let (operations, begun) = (call_metrics.sum().operations, Instant::now());
         let (word, cause, after) = match Hook::ALL.into_iter().find(|hook| hook.name() == record.hook) {
             Some(hook) => self.hook(hook, before.copy(), turn).await,
             None => self.tool(tool, before.copy(), turn).await,
         };
         let took = begun.elapsed();
-        HookReplay { word, cause, after, took, operations: tally.sum().operations - operations }
+        HookReplay { word, cause, after, took, operations: call_metrics.sum().operations - operations }
     }
 
     async fn hook(&self, hook: Hook, value: Json, turn: &Turn) -> ReplayOutcome {

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use futures::stream::Stream;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{TurnEvent, TurnStream};
 use valvehouse_json::Json;
 
@@ -24,7 +24,7 @@ impl<E: Encoder> AnswerBytes<E> {
         Self { first, answer, encoder: Some(encoder), end: None }
     }
 
-    fn finish(&mut self, end: Result<Json, Fault>) {
+    fn finish(&mut self, end: Result<Json, Error>) {
         if let Err(fault) = &end {
             tracing::warn!("a stream ended with an error: {fault}");
             if let Some(trace) = self.answer.turn().trace() {

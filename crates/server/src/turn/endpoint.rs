@@ -15,7 +15,7 @@ use futures::future::BoxFuture;
 use std::sync::{Arc, OnceLock};
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Context, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::Piece;
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
@@ -56,13 +56,13 @@ pub(crate) trait Endpoint: Sync {
         &self,
         call: &Call<'_>,
         bytes: &Bytes,
-    ) -> impl Future<Output = Result<(ChatRequest, Self::Encoder), Fault>> + Send;
+    ) -> impl Future<Output = Result<(ChatRequest, Self::Encoder), Error>> + Send;
 
     /// The model that a chat is for, with its filters and tools.
     ///
     /// # Errors
     /// Returns a request fault if there is no such model or filter.
-    fn ready(&self, call: &Call<'_>, chat: &ChatRequest) -> Result<Ready, Fault> {
+    fn ready(&self, call: &Call<'_>, chat: &ChatRequest) -> Result<Ready, Error> {
         call.snapshot.ready_for(&chat.model(), &facts::asked_filters(chat.body())?)
     }
 
@@ -119,7 +119,7 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
     ///
     /// # Errors
     /// Returns a fault if this protocol cannot express it.
-    fn encode(self, answer: Json) -> impl Future<Output = Result<Json, Fault>> + Send;
+    fn encode(self, answer: Json) -> impl Future<Output = Result<Json, Error>> + Send;
 
     /// Waits for the first part of a streamed answer, with its properties.
     fn before_first(&mut self) -> impl Future<Output = ()> + Send {
@@ -130,10 +130,10 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
     fn encode_chunk(&mut self, chunk: Chunk) -> Bytes;
 
     /// The end of a streamed answer: the answer as a whole, or the reason for its interruption.
-    fn encode_end(self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes>;
+    fn encode_end(self, end: Result<Json, Error>) -> BoxFuture<'static, Bytes>;
 
     /// A fault before anything was sent, with its status.
-    fn encode_error(fault: Fault) -> Response;
+    fn encode_error(fault: Error) -> Response;
 }
 
 /// Names the run of an agent.

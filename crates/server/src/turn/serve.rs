@@ -18,7 +18,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{RunOptions, TurnEnd, TurnEvent, TurnStream};
 use valvehouse_core::trace::TraceGuard;
 use valvehouse_host::app::App;
@@ -40,13 +40,13 @@ pub(crate) async fn serve<E: Endpoint>(app: Arc<App>, endpoint: E, request: Requ
 ///
 /// # Errors
 /// Returns a request fault for a key that is not one of the host's, and for a body that is too large, or packed other than with zstd.
-pub(crate) async fn received(app: &App, parts: &Parts, body: Body) -> Result<(Json, Bytes), Fault> {
+pub(crate) async fn received(app: &App, parts: &Parts, body: Body) -> Result<(Json, Bytes), Error> {
     let key_user = auth::user_of_key(app, parts)?;
     Ok((key_user, read_plain(&parts.headers, body, app.config.server.max_body_mb).await?))
 }
 
 /// Logs a fault, and returns it in the words of an endpoint.
-pub(crate) fn refused<E: Encoder>(fault: Fault) -> Response {
+pub(crate) fn refused<E: Encoder>(fault: Error) -> Response {
     reply::log(&fault);
     E::encode_error(fault)
 }
@@ -61,7 +61,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     call: &Call<'_>,
     bytes: &Bytes,
     key_user: &Json,
-) -> Result<Response, Fault> {
+) -> Result<Response, Error> {
     let Call { app, snapshot, parts, run } = call;
     let (chat, mut encoder) = endpoint.decode(call, bytes).await?;
     let mut ready = endpoint.ready(call, &chat)?;
@@ -140,7 +140,7 @@ async fn whole<E: Encoder>(
     call: &Call<'_>,
     encoder: E,
     answer: TurnStream<'static>,
-) -> Result<Response, Fault> {
+) -> Result<Response, Error> {
     let trace = answer.turn().trace().cloned();
     match answer.end().await? {
         TurnEnd::Answer(answer) => Ok(json_response(StatusCode::OK, &encoder.encode(answer.reply).await?)),
@@ -155,7 +155,7 @@ async fn streamed<E: Encoder>(
     mut encoder: E,
     is_held: bool,
     mut answer: TurnStream<'static>,
-) -> Result<Response, Fault> {
+) -> Result<Response, Error> {
     let keep_alive_ms = call.app.config.server.keep_alive_ms;
     let keep_alive = Duration::from_millis(keep_alive_ms);
     // Until the first event is there, there is a status to tell the truth with.

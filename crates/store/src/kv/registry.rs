@@ -18,7 +18,7 @@ use std::sync::atomic::{
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use valvehouse_core::context::Durable;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
 /// The maps of all scripts.
@@ -360,8 +360,8 @@ impl Kv {
 }
 
 impl Durable for Kv {
-    fn flush(&self, up_to: u64) -> BoxFuture<'_, Result<(), Fault>> {
-        Box::pin(async move { self.flush_up_to(up_to).await.map_err(Fault::from) })
+    fn flush(&self, up_to: u64) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move { self.flush_up_to(up_to).await.map_err(Error::from) })
     }
 }
 

@@ -288,7 +288,7 @@ async fn insert(
             signed(new.number).into(),
             new.at.into(),
             (&new.by).into(),
-            new.action.word().into(),
+            new.action.as_str().into(),
             (&new.kind).into(),
             (&new.place).into(),
             (&new.hash).into(),
@@ -312,7 +312,7 @@ async fn name(
 ) -> Result<(), sqlx::Error> {
     query("UPDATE versions SET author = ?, action = ? WHERE plugin = ? AND version = ?")
         .bind(by)
-        .bind(action.word())
+        .bind(action.as_str())
         .bind(plugin)
         .bind(signed(number))
         .execute(transaction)

@@ -241,8 +241,8 @@ async fn a_full_disk_is_named_until_there_is_room_again() {
     assert_eq!(error.trouble, Trouble::Full, "{error}");
     assert_eq!(store.failing().map(|error| error.trouble), Some(Trouble::Full));
     assert!(store.kv_all().await.unwrap().is_empty(), "all or nothing");
-    let fault = valvehouse_core::fault::Fault::from(error);
-    assert!(matches!(fault, valvehouse_core::fault::Fault::Unstored { code: "store_full", .. }), "{fault}");
+    let fault = valvehouse_core::error::Error::from(error);
+    assert!(matches!(fault, valvehouse_core::error::Error::Unstored { code: "store_full", .. }), "{fault}");
     limit(pages + 1_000).await;
     store.kv_write(&changes).await.unwrap();
     assert_eq!(store.failing(), None);

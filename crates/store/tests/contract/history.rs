@@ -32,7 +32,7 @@ fn edit<'a>(source: &'a Source, settings: Option<SettingsEdit<'a>>) -> Edit<'a> 
 /// Returns the changes and their authors, the newest first.
 async fn told(store: &dyn Store) -> Vec<(u64, String, &'static str)> {
     let versions = store.history("a").await.unwrap();
-    versions.into_iter().map(|version| (version.number, version.by, version.action.word())).collect()
+    versions.into_iter().map(|version| (version.number, version.by, version.action.as_str())).collect()
 }
 
 async fn a_file_is_written_down_once_however_often_it_is_seen(store: &dyn Store) {

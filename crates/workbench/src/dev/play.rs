@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Events, Turn, TurnFacts, begun_again};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{Kernel, Route, Routes, RunOptions};
 use valvehouse_core::provider::{CannedProvider, Provider, Reply};
 use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
@@ -41,7 +41,7 @@ pub(super) async fn again(app: &App, trace: &Trace, models: ReplayModels) -> Res
     let kernel = Stage::new(&snapshot, models, &records).kernel(&ready.kernel, &model, &facts.filter_ids)?;
 
     // A record of its own, which nobody else reads.
-    let asked = RequestFacts { door: "replay", generation: snapshot.generation, ..trace.asked.clone() };
+    let asked = RequestFacts { endpoint: "replay", generation: snapshot.generation, ..trace.asked.clone() };
     let mut recording = Traces::new(0).begin(asked, true);
     let played = recording.trace().clone();
     let own = Some(played.clone());
@@ -115,7 +115,7 @@ impl<'a> Stage<'a> {
 
 /// The models of a request, which repeat their answers, call by call.
 fn recorded(provider: &str, records: &[StepRecord]) -> CannedProvider {
-    let fault = |message: &str| Fault::Provider { message: message.into(), timeout: false };
+    let fault = |message: &str| Error::Provider { message: message.into(), timeout: false };
     let asked = records.iter().filter(|record| record.hook == "model" && !is_within(record, records));
     let asked = asked.map(|record| {
         let heard = record.details().heard.iter().map(Json::copy);

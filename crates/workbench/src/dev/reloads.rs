@@ -86,8 +86,7 @@ impl News {
                 bad("broken", id, "it does not load and has never loaded", problems)
             }
             Change::Missing(id) => {
-                let mend =
-                    format!("requests are refused until it is restored or: valvehouse confirm-removal {id}");
+                let mend = format!("requests are refused until it is restored or: valvehouse confirm {id}");
                 Self { is_new: true, ..bad("missing", id, &mend, &[]) }
             }
             Change::Problem(problem) => {

@@ -80,7 +80,7 @@ fn in_lines(number: usize, trace: &Trace, detail: &Json, open: StepDetail, paint
     let records = trace.records();
     let parts = [
         paint.bold(&format!("#{number}")),
-        word(detail, "door"),
+        word(detail, "endpoint"),
         word(detail, "model"),
         standing(detail, paint),
         took(detail),
@@ -150,7 +150,7 @@ fn sign(record: &StepRecord) -> char {
         (_, "continue") if record.details().changed > 0 => '~',
         (_, "continue") => '.',
         (_, "skip") => '>',
-        (_, "forgiven" | "rests" | "paused") => '?',
+        (_, "ignored" | "breaker_open" | "paused") => '?',
         _ => '!',
     }
 }
@@ -165,7 +165,7 @@ fn in_a_line(record: &StepRecord, step: &Json, paint: Paint) -> String {
     let mut parts = vec![format!("{} {}", paint.bold(&clean(&record.name)), record.hook)];
     match record.word {
         "continue" | "ended" => {}
-        word @ ("skip" | "forgiven" | "rests" | "paused") => parts.push(paint.yellow(word)),
+        word @ ("skip" | "ignored" | "breaker_open" | "paused") => parts.push(paint.yellow(word)),
         word => parts.push(paint.red(word)),
     }
     if record.calls > 1 {
@@ -196,7 +196,7 @@ fn is_told(error: &str, records: &[StepRecord]) -> bool {
     causes.any(|cause| error.contains(cause.as_str()))
 }
 
-/// The line that a breakage names, as far as it still stands there; None where it names none.
+/// The line that a plugin error names, as far as it still stands there; None where it names none.
 fn excerpt(cause: &str) -> Option<String> {
     let broke = Broke::of(cause)?;
     let text = std::fs::read_to_string(broke.path).ok()?;

@@ -31,7 +31,7 @@ pub(super) fn list(files: ShippedFiles, what: Option<NewKind>, out: &Console) ->
     let paint = out.results();
     for kind in [Kind::Filter, Kind::Tool].into_iter().filter(|kind| wanted(*kind)) {
         let of_kind: Vec<&ShippedScript> = all.iter().filter(|shipped| shipped.kind == kind).collect();
-        out.line(&paint.bold(&count(of_kind.len(), kind.word())))?;
+        out.line(&paint.bold(&count(of_kind.len(), kind.as_str())))?;
         let rows: Vec<Vec<String>> = of_kind
             .iter()
             .map(|shipped| {
@@ -49,7 +49,7 @@ fn as_json(shipped: &ShippedScript) -> Json {
     let tags: Vec<Json> = shipped.tags().into_iter().map(Json::from).collect();
     Json::from([
         ("id", shipped.id.into()),
-        ("kind", shipped.kind.word().into()),
+        ("kind", shipped.kind.as_str().into()),
         ("title", shipped.says("title").into()),
         ("description", shipped.says("description").into()),
         ("tags", tags.into()),
@@ -73,7 +73,7 @@ pub(super) fn find(files: ShippedFiles, name: &str, what: NewKind) -> Result<Shi
     })?;
     let (is_tool, wants_tool) = (found.kind == Kind::Tool, what == NewKind::Tool);
     if is_tool != wants_tool {
-        let kind = found.kind.word();
+        let kind = found.kind.as_str();
         return Err(CommandError::usage(format!(
             "`{name}` is a {kind}, not a {}: valvehouse new {kind} NAME --from {name}",
             word(what)
@@ -134,7 +134,7 @@ fn page(files: ShippedFiles) -> String {
     let mut page = HEAD.to_owned();
     for kind in [Kind::Filter, Kind::Tool] {
         let all: Vec<ShippedScript> = all(files).into_iter().filter(|shipped| shipped.kind == kind).collect();
-        page.push_str(&format!("\n## {}\n\n", count(all.len(), kind.word())));
+        page.push_str(&format!("\n## {}\n\n", count(all.len(), kind.as_str())));
         let (last, rule) = if kind == Kind::Filter { ("runs", "---") } else { ("tag", "---") };
         page.push_str(&format!("| | purpose | {last} |\n|---|---|{rule}|\n"));
         for shipped in all {

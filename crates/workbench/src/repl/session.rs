@@ -11,8 +11,8 @@ use tokio::sync::broadcast::Receiver;
 use valvehouse_config::{Capability, Config};
 use valvehouse_core::chat::message;
 use valvehouse_core::context::{Context, EndOfTurn, States, Turn, TurnFacts};
+use valvehouse_core::executor::{self, Workload};
 use valvehouse_core::filter::Hook;
-use valvehouse_core::lanes::{self, Pace};
 use valvehouse_core::trace::{RequestFacts, Traces};
 use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, Snapshot};
@@ -199,7 +199,7 @@ impl<'a> Session<'a> {
             for change in &report.changes {
                 changed |= change.id().is_some() && change.id() == Some(self.script.id());
                 let what = change.id().unwrap_or("a file");
-                self.out.say(&self.out.talk().dim(&format!("{what}: {}", change.word())));
+                self.out.say(&self.out.talk().dim(&format!("{what}: {}", change.as_str())));
                 if let Change::Stale(_, problems) | Change::Broken(_, problems) = change {
                     problems
                         .iter()
@@ -228,7 +228,7 @@ impl<'a> Session<'a> {
         let Some(mut repl) = self.repl.take() else { return Ok(false) };
         let (turn, line) = (self.turn(), line.to_owned());
         let over = turn.until_dropped();
-        let work = lanes::run(Pace::Waits, move || {
+        let work = executor::run(Workload::Blocking, move || {
             let came = repl.evaluate(&line, &turn);
             (repl, came)
         });
@@ -290,7 +290,11 @@ impl<'a> Session<'a> {
             Command::Plugins => {
                 let snapshot = self.snapshot();
                 let rows = snapshot.plugins.values().map(|plugin| {
-                    vec![plugin.id.to_string(), plugin.kind.word().to_owned(), plugin.word().to_owned()]
+                    vec![
+                        plugin.id.to_string(),
+                        plugin.kind.as_str().to_owned(),
+                        plugin.state_name().to_owned(),
+                    ]
                 });
                 out.line(&table(&rows.collect::<Vec<_>>()))?;
             }
@@ -326,7 +330,7 @@ impl<'a> Session<'a> {
                 "`stream` needs events, not a body: valvehouse run stream ID --text TEXT",
             ));
         }
-        let asked = RequestFacts { door: "cli", model: self.model(), ..RequestFacts::default() };
+        let asked = RequestFacts { endpoint: "cli", model: self.model(), ..RequestFacts::default() };
         let recording = Traces::new(1).begin(asked, true);
         let facts = TurnFacts { trace: Some(recording.trace().clone()), ..self.facts() };
         let turn = Turn::new(facts, self.context.clone(), questions::listening(None, self.out).0);

@@ -14,7 +14,7 @@ use valvehouse_terminal::{CommandError, Console, Exit};
 ///
 /// Returns the reason for which it could not be done.
 pub async fn run(asked: TrialOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
-    if let Some(what) = ScheduledCall::named(&asked.hook) {
+    if let Some(what) = ScheduledCall::from_name(&asked.hook) {
         let named = asked.script.as_deref().ok_or_else(|| {
             CommandError::usage(format!("missing script: valvehouse run {} FILE", what.as_str()))
         })?;

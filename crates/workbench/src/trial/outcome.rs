@@ -2,7 +2,7 @@
 
 use super::stage::Stage;
 use super::stage::TrialOptions;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::trace::TraceGuard;
 use valvehouse_json::Json;
 use valvehouse_json::diff::diff;
@@ -12,15 +12,15 @@ use valvehouse_terminal::{CommandError, Console, Exit, clean, trace_view};
 
 /// The end of a call.
 pub(super) struct TrialOutcome {
-    /// `continue skip refused broke`
+    /// `continue skip refused failed`
     pub(super) word: &'static str,
     pub(super) value: Option<Json>,
-    pub(super) fault: Option<Fault>,
+    pub(super) fault: Option<Error>,
 }
 
 impl TrialOutcome {
-    pub(super) fn failed(fault: Fault) -> Self {
-        let word = if matches!(fault, Fault::Refused(_)) { "refused" } else { "broke" };
+    pub(super) fn failed(fault: Error) -> Self {
+        let word = if matches!(fault, Error::Refused(_)) { "refused" } else { "failed" };
         Self { word, value: None, fault: Some(fault) }
     }
 
@@ -28,11 +28,11 @@ impl TrialOutcome {
     pub(super) fn exit(self, stage: &Stage, out: &Console) -> Result<Exit, CommandError> {
         match self.fault {
             None => Ok(Exit::Done),
-            Some(fault @ Fault::Refused(_)) => Err(fault.into()),
-            Some(Fault::Broken(breakage)) => {
-                let problem = problem(stage, &breakage.cause);
+            Some(fault @ Error::Refused(_)) => Err(fault.into()),
+            Some(Error::Broken(failure)) => {
+                let problem = problem(stage, &failure.cause);
                 if out.is_json() {
-                    return Err(CommandError::new(Exit::Data, breakage.cause));
+                    return Err(CommandError::new(Exit::Data, failure.cause));
                 }
                 out.say(&report::shown(&problem, out.talk()));
                 Err(CommandError::new(Exit::Data, ""))
@@ -131,12 +131,12 @@ pub(super) fn as_json(
 /// The part that is the same for every hook.
 pub(super) fn head(stage: &Stage, asked: &TrialOptions, came: &TrialOutcome, trace: &Json) -> Json {
     let refusal = match &came.fault {
-        Some(Fault::Refused(refusal)) => Some(refusal),
+        Some(Error::Refused(refusal)) => Some(refusal),
         _ => None,
     };
     let cause = match &came.fault {
-        Some(Fault::Refused(refusal)) => Some(refusal.message.clone()),
-        Some(Fault::Broken(breakage)) => Some(breakage.cause.clone()),
+        Some(Error::Refused(refusal)) => Some(refusal.message.clone()),
+        Some(Error::Broken(failure)) => Some(failure.cause.clone()),
         Some(fault) => Some(fault.to_string()),
         None => None,
     };

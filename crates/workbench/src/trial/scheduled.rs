@@ -3,7 +3,7 @@
 use super::outcome::{self, TrialOutcome};
 use super::stage::{self, Stage};
 use super::stage::{Print, TrialOptions};
-use valvehouse_core::fault::{Breakage, Fault};
+use valvehouse_core::error::{Error, PluginError};
 use valvehouse_json::Json;
 use valvehouse_script::{Lists, ScheduledCall};
 use valvehouse_terminal::{CommandError, Console, Exit};
@@ -18,7 +18,7 @@ pub(super) async fn run(
     let called = stage.script.run_scheduled(what, Some(recording.trace().clone())).await;
     let came = match called {
         Ok(list) => TrialOutcome { word: "continue", value: Some(Lists::entries(&list)), fault: None },
-        Err(why) => TrialOutcome::failed(Fault::Broken(Breakage::new(why))),
+        Err(why) => TrialOutcome::failed(Error::Broken(PluginError::new(why))),
     };
     let trace = outcome::ended(recording, &came);
     match (asked.print, &came.value) {

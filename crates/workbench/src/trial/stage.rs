@@ -74,7 +74,7 @@ pub(super) async fn close(app: Option<Arc<App>>) {
     }
 }
 
-/// The script of a file or an id, on its own figures.
+/// The script of a file or an id, on its own metrics.
 pub(crate) fn find(
     named: &str,
     snapshot: &Snapshot,
@@ -176,7 +176,7 @@ pub(super) fn turn(asked: &TrialOptions, snapshot: &Snapshot) -> Result<TrialTur
     };
     let recording = Traces::new(1).begin(
         RequestFacts {
-            door: "cli",
+            endpoint: "cli",
             model,
             user: asked.user.clone().unwrap_or_default(),
             chat_id: asked.chat.clone().unwrap_or_default(),

@@ -6,7 +6,7 @@ use super::stage::{self, Stage};
 use super::stage::{Print, TrialOptions};
 use valvehouse_core::chat::{delta, event, response};
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::words::optional;
@@ -59,7 +59,7 @@ async fn through(
     events: Vec<Json>,
     turn: &Turn,
     passed: &mut Vec<EventPair>,
-) -> Result<(), Fault> {
+) -> Result<(), Error> {
     let template = events.last().cloned().unwrap_or_else(|| whole("", None));
     if hook == Hook::Stream {
         for event in events {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use valvehouse_config::Config;
 use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::RunOptions;
 use valvehouse_host::app::{App, ProviderKeys};
 use valvehouse_host::{Ready, Snapshot};
@@ -89,7 +89,7 @@ async fn answer(
     request: ChatRequest,
     turn: Turn,
     app: Option<&Arc<App>>,
-) -> Result<Json, Fault> {
+) -> Result<Json, Error> {
     let options = RunOptions::new(turn);
     let answer = match app {
         Some(app) => app.run(ready, request, options, |_| {}),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use valvehouse::agent::{Agent, Decision};
 use valvehouse::chat::{ModelCall, message, response::Head};
-use valvehouse::fault::Fault;
+use valvehouse::error::Error;
 use valvehouse::json::Json;
 use valvehouse::provider::{self, Provider, Request};
 use valvehouse::store::Store;
@@ -41,9 +41,9 @@ struct Model {
 }
 
 impl Model {
-    fn answer(&self, request: &Request) -> Result<provider::Answer, Fault> {
+    fn answer(&self, request: &Request) -> Result<provider::Answer, Error> {
         let body = &request.body;
-        let down = || Fault::Provider { message: "it is down".into(), timeout: false };
+        let down = || Error::Provider { message: "it is down".into(), timeout: false };
         let head = Head::new("m");
         // A model that writes summaries is offered no tools.
         if body.get("tools").is_none() {
@@ -78,11 +78,11 @@ impl Provider for Model {
         "planned"
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<provider::Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<provider::Answer, Error>> {
         Box::pin(std::future::ready(self.answer(&request)))
     }
 }

@@ -9,7 +9,7 @@ use crate::sdk::LOOK;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use valvehouse::context::{Events, Turn as CoreTurn, TurnFacts};
-use valvehouse::fault::Fault;
+use valvehouse::error::Error;
 use valvehouse::json::Json;
 use valvehouse::kernel::{ChatOptions, Kernel};
 use valvehouse::tool::Tool;
@@ -111,13 +111,13 @@ fn facts(case: &Case, way: &Way) -> TurnFacts {
     TurnFacts { model: Json::from([("id", case.model(way).into())]), ..TurnFacts::default() }
 }
 
-fn refused(fault: &Fault) -> TurnView {
+fn refused(fault: &Error) -> TurnView {
     let (class, message) = match fault {
-        Fault::Refused(refusal) => (Class::of_status(refusal.status), refusal.message.clone()),
-        Fault::Answered { status, body, .. } => {
+        Error::Refused(refusal) => (Class::of_status(refusal.status), refusal.message.clone()),
+        Error::Answered { status, body, .. } => {
             (Class::of_status(*status), value(body)["error"]["message"].as_str().unwrap_or_default().into())
         }
-        Fault::Broken(breakage) => (Class::Server, super::super::broken(&breakage.plugin, &breakage.hook)),
+        Error::Broken(failure) => (Class::Server, super::super::broken(&failure.plugin, &failure.hook)),
         other => (Class::Server, other.to_string()),
     };
     TurnView { refusal: Some(Refusal::new(class, &message)), ..TurnView::default() }

@@ -9,9 +9,9 @@ use crate::middleware::wait::wait;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::context::NobodyAnswers;
-use valvehouse_core::fault::{Breakage, Refusal};
+use valvehouse_core::error::{PluginError, Rejection};
+use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
-use valvehouse_core::lanes::Pace;
 use valvehouse_json::Json;
 
 pub(in crate::middleware) const NAME: &str = "human_approval";
@@ -81,7 +81,7 @@ pub(in crate::middleware) fn middleware(options: &Json, parts: &Parts) -> Result
 }
 
 impl Approval {
-    fn decide(&self, ctx: &FilterContext) -> Result<Decision, Refusal> {
+    fn decide(&self, ctx: &FilterContext) -> Result<Decision, Rejection> {
         let tool = ctx.tool();
         let data = Json::from([
             ("tool", tool.field("name")),
@@ -96,7 +96,7 @@ impl Approval {
                 OnTimeout::Reject => Decision::Rejected(format!("nobody answered within {after} ms")),
                 OnTimeout::Halt => {
                     let told = format!("nobody approved the tool call within {after} ms");
-                    return Err(Refusal { fatal: true, ..Refusal::new(told).with_status(403) });
+                    return Err(Rejection { fatal: true, ..Rejection::new(told).with_status(403) });
                 }
             },
             Ok(Err(NobodyAnswers::NoListener)) => Decision::Rejected(
@@ -111,9 +111,9 @@ impl Approval {
 }
 
 impl HookRunner for Approval {
-    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
         if let Some(refusal) = seal::replaced_tool(&ctx) {
-            return Ok(Verdict::Error(refusal));
+            return Ok(Verdict::Reject(refusal));
         }
         if !self.asks.needs_approval(&ctx.tool(), &ctx.args()) {
             return match *self.asks {
@@ -123,25 +123,25 @@ impl HookRunner for Approval {
             };
         }
         Ok(match self.decide(&ctx) {
-            Err(refusal) => Verdict::Error(refusal),
+            Err(refusal) => Verdict::Reject(refusal),
             Ok(Decision::Approved { arguments: None }) => sealed(ctx)?,
             Ok(Decision::Approved { arguments: Some(arguments) }) => {
                 let put = ctx.value.set("args", arguments);
-                put.map_err(|error| Breakage::new(format!("cannot use the approved arguments: {error}")))?;
+                put.map_err(|error| PluginError::new(format!("cannot use the approved arguments: {error}")))?;
                 sealed(ctx)?
             }
             Ok(Decision::Rejected(reason)) => {
-                Verdict::Skip(Json::from([("error", "rejected".into()), ("reason", reason.into())]))
+                Verdict::Respond(Json::from([("error", "rejected".into()), ("reason", reason.into())]))
             }
         })
     }
 
-    fn pace(&self, _: Hook, ctx: &FilterContext) -> Option<Pace> {
+    fn workload(&self, _: Hook, ctx: &FilterContext) -> Option<Workload> {
         // A closure is called once, when the hook runs.
         let may_wait = match &*self.asks {
             Asks::Custom(_) => true,
             asks => asks.needs_approval(&ctx.tool(), &ctx.args()),
         };
-        may_wait.then_some(Pace::Waits)
+        may_wait.then_some(Workload::Blocking)
     }
 }

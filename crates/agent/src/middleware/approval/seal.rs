@@ -6,9 +6,9 @@ use crate::middleware::options::Options;
 use regex::Regex;
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, LazyLock};
-use valvehouse_core::fault::{Breakage, Refusal};
+use valvehouse_core::error::{PluginError, Rejection};
+use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{FilterContext, Hook, HookRunner, Verdict};
-use valvehouse_core::lanes::Pace;
 use valvehouse_core::limits::clipped;
 use valvehouse_core::words::hex;
 use valvehouse_json::{Json, Object};
@@ -27,10 +27,10 @@ impl Binding {
 }
 
 /// Returns the call with its seal.
-pub(super) fn sealed(ctx: FilterContext) -> Result<Verdict, Breakage> {
+pub(super) fn sealed(ctx: FilterContext) -> Result<Verdict, PluginError> {
     let seal = seal(&ctx);
     let put = ctx.value.set(SEAL, seal);
-    put.map_err(|error| Breakage::new(format!("cannot seal the approved call: {error}")))?;
+    put.map_err(|error| PluginError::new(format!("cannot seal the approved call: {error}")))?;
     Ok(Verdict::Continue(ctx))
 }
 
@@ -57,12 +57,12 @@ fn canonical(value: &Json) -> Json {
 }
 
 /// Returns a refusal if a filter replaced `ctx.tool`, because a person would then approve a different tool.
-pub(super) fn replaced_tool(ctx: &FilterContext) -> Option<Refusal> {
+pub(super) fn replaced_tool(ctx: &FilterContext) -> Option<Rejection> {
     let tool = ctx.tool();
     (!tool.is_read_only()).then(|| {
         let message =
             "cannot ask a person about this call: a filter replaced `ctx.tool`; change `ctx.args` only";
-        Refusal::new(message.to_owned())
+        Rejection::new(message.to_owned())
     })
 }
 
@@ -73,28 +73,28 @@ impl Binding {
 }
 
 impl HookRunner for Binding {
-    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
         // From here on, no other code holds these values.
         let mut ctx = ctx;
         let own = [("tool", ctx.tool()), ("args", ctx.args().copy())].map(|(name, part)| (name.into(), part));
         let seal = ctx.value.get(SEAL).map(|seal| (SEAL.into(), seal));
         ctx.value = Json::Object(own.into_iter().chain(seal).collect::<Object>());
         if let Some(refusal) = replaced_tool(&ctx) {
-            return Ok(Verdict::Error(refusal));
+            return Ok(Verdict::Reject(refusal));
         }
         let was_looked_at = ctx.value.get(SEAL).is_some();
         if Self::has_seal(&ctx) || !was_looked_at && !self.0.needs_approval(&ctx.tool(), &ctx.args()) {
             return Ok(Verdict::Continue(ctx));
         }
         let name = ctx.tool().text_or_empty("name");
-        Ok(Verdict::Error(Refusal::new(format!(
+        Ok(Verdict::Reject(Rejection::new(format!(
             "cannot call the tool `{name}`: its arguments were changed after a person approved them"
         ))))
     }
 
-    fn pace(&self, _: Hook, ctx: &FilterContext) -> Option<Pace> {
+    fn workload(&self, _: Hook, ctx: &FilterContext) -> Option<Workload> {
         let asks_again = matches!(*self.0, Asks::Custom(_)) && ctx.value.get(SEAL).is_none();
-        asks_again.then_some(Pace::Waits)
+        asks_again.then_some(Workload::Blocking)
     }
 }
 

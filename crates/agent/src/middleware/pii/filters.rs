@@ -5,7 +5,7 @@ use super::hide::{RedactedValue, Settings, Strategy};
 use crate::middleware::definition::{Middleware, Parts};
 use crate::middleware::options::Options;
 use std::sync::Arc;
-use valvehouse_core::fault::{Breakage, Refusal};
+use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::filter::{Filter, FilterContext, Verdict};
 use valvehouse_json::Json;
 
@@ -62,10 +62,10 @@ fn kinds(names: &[String], options: &mut Options<'_>) -> Vec<Kind> {
 }
 
 impl Settings {
-    fn look_through(&self, ctx: FilterContext, part: &str) -> Result<Verdict, Breakage> {
+    fn look_through(&self, ctx: FilterContext, part: &str) -> Result<Verdict, PluginError> {
         let value = ctx.value.field(part);
         let broke = |error: &dyn std::fmt::Display| {
-            Breakage::new(format!("cannot search the {part} for personal data: {error}"))
+            PluginError::new(format!("cannot search the {part} for personal data: {error}"))
         };
         // A copy made through text is a tree, in which repeated containers are expanded; the encoder limits its
         // size.
@@ -81,7 +81,7 @@ impl Settings {
         match self.strategy {
             Strategy::Block => {
                 let told = format!("cannot pass on personal data: the {part} contain it: {found}");
-                return Ok(Verdict::Error(Refusal { fatal: true, ..Refusal::new(told) }));
+                return Ok(Verdict::Reject(Rejection { fatal: true, ..Rejection::new(told) }));
             }
             Strategy::Warn => {
                 tracing::warn!(middleware = NAME, "personal data in the {part}: {found}");

@@ -169,7 +169,7 @@ impl Reader {
     }
 
     fn named(&mut self, given: &Json, place: &Place) -> Option<Kind> {
-        let kind = given.as_str().and_then(Kind::named);
+        let kind = given.as_str().and_then(Kind::from_name);
         if kind.is_none() {
             let hint = match given.str_or_empty() {
                 // These are Python's names of the types.

@@ -48,7 +48,7 @@ impl Kind {
 
     /// Returns the type of a name, without parts. `number` is a synonym of `float`; `int` and `bool` are Rhai's
     /// names.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "string" => Self::String,
             "integer" | "int" => Self::Integer,

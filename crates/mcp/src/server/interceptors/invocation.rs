@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_config::{InterceptorKind, InterceptorMode};
 use valvehouse_core::context::{Context, Events, Turn};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::filter::{Chain, ChainOutcome};
 use valvehouse_host::app::App;
 use valvehouse_host::{Plugin, Snapshot};
@@ -97,10 +97,11 @@ impl<'a> Invocation<'a> {
                 "unknown interceptor `{name}`; list the interceptors again: they may have changed"
             ))
         })?;
-        let phase = Phase::named(&phase)
+        let phase = Phase::from_name(&phase)
             .ok_or_else(|| invalid(format!("unknown phase `{phase}`: expected request or response")))?;
-        let event =
-            InterceptionEvent::named(&event).filter(|event| one.acts_at(*event, phase)).ok_or_else(|| {
+        let event = InterceptionEvent::from_name(&event)
+            .filter(|event| one.acts_at(*event, phase))
+            .ok_or_else(|| {
                 invalid(format!("the interceptor `{name}` does not handle `{event}` ({})", phase.as_str()))
             })?;
         if config.is_some_and(|config| !config.is_empty()) {
@@ -145,9 +146,9 @@ impl<'a> Invocation<'a> {
     }
 
     /// Runs the filter's hooks of this event, each on the result of the previous one.
-    async fn decide(&self, plugin: &Plugin, payload: Payload, turn: &Turn) -> Result<Decision, Fault> {
+    async fn decide(&self, plugin: &Plugin, payload: Payload, turn: &Turn) -> Result<Decision, Error> {
         let Some(filter) = plugin.filter() else {
-            return Err(Fault::Host(format!("the filter `{}` does not load", plugin.id)));
+            return Err(Error::Host(format!("the filter `{}` does not load", plugin.id)));
         };
         let chain = Chain::new(vec![filter.breaker(self.breakers.of(plugin))]);
         let mut payload = payload;
@@ -162,7 +163,7 @@ impl<'a> Invocation<'a> {
                     }
                     break;
                 }
-                Err(Fault::Refused(refusal)) => return Ok(Decision::Refused(refusal.message)),
+                Err(Error::Refused(refusal)) => return Ok(Decision::Refused(refusal.message)),
                 Err(fault) => return Err(fault),
             }
         }

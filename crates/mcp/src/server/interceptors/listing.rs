@@ -6,7 +6,7 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use valvehouse_config::{Config, Interceptor};
-use valvehouse_core::filter::{Hook, OnBreak};
+use valvehouse_core::filter::{FailurePolicy, Hook};
 use valvehouse_host::{Plugin, Snapshot};
 
 /// An interceptor as it is now.
@@ -48,7 +48,7 @@ impl ListedInterceptor<'_> {
         if let Some(description) = manifest.get("description").filter(|text| !text.is_empty()) {
             described["description"] = description.into();
         }
-        described["failOpen"] = (manifest.on_break == OnBreak::Continue).into();
+        described["failOpen"] = (manifest.failure_policy == FailurePolicy::FailOpen).into();
         let priority = script.priority().clamp(f64::from(i32::MIN), f64::from(i32::MAX));
         #[allow(clippy::cast_possible_truncation, reason = "it is within the range")]
         let priority = priority as i32;
@@ -87,7 +87,7 @@ pub(in crate::server) fn list(config: &Config, snapshot: &Snapshot, event: Optio
         let is_at = |event: InterceptionEvent| Phase::ALL.into_iter().any(|phase| one.acts_at(event, phase));
         match event {
             None => InterceptionEvent::ALL.into_iter().any(is_at),
-            Some(name) => InterceptionEvent::named(name).is_some_and(is_at),
+            Some(name) => InterceptionEvent::from_name(name).is_some_and(is_at),
         }
     };
     let listed: Vec<Value> = offered(config, snapshot).filter(is_of).map(|one| one.described()).collect();
@@ -118,7 +118,7 @@ impl InterceptionEvent {
     pub(super) const ALL: [Self; 4] = [Self::ToolCall, Self::Prompt, Self::Resource, Self::Completion];
 
     /// The event of that name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|event| event.as_str() == name)
     }
 
@@ -148,7 +148,7 @@ impl Phase {
     pub(super) const ALL: [Self; 2] = [Self::Request, Self::Response];
 
     /// The phase of that name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|phase| phase.as_str() == name)
     }
 

@@ -12,7 +12,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_he
 use serde_json::Value;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use valvehouse_config::ResourceServer;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 use valvehouse_jwt::install;
 use valvehouse_net::Client;
@@ -53,7 +53,7 @@ impl Bearer {
 
 /// The reason for which a token does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TokenRefusal {
+pub enum TokenRejection {
     /// It does not even claim to be of one of the issuers, in words: it may be a guess at a key of the host.
     Foreign(String),
     /// It is not valid, in words.
@@ -69,7 +69,7 @@ impl TokenChecker {
     ///
     /// # Errors
     /// Returns a fault if outward HTTP cannot be set up.
-    pub fn new(settings: &ResourceServer) -> Result<Self, Fault> {
+    pub fn new(settings: &ResourceServer) -> Result<Self, Error> {
         install();
         let issuers = settings.authorization_servers.iter().map(|name| Issuer::new(name)).collect();
         let introspector = settings.introspection.as_ref().map(Introspector::new);
@@ -87,13 +87,13 @@ impl TokenChecker {
     /// # Errors
     /// Returns the reason for which it does not count.
     // Boxed, so that it is compiled here, and not in the packages that serve.
-    pub fn check<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Bearer, TokenRefusal>> {
+    pub fn check<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Bearer, TokenRejection>> {
         Box::pin(self.checked(token))
     }
 
-    async fn checked(&self, token: &str) -> Result<Bearer, TokenRefusal> {
-        let invalid = |why: &str| TokenRefusal::Invalid(why.to_owned());
-        let foreign = |why: &str| TokenRefusal::Foreign(why.to_owned());
+    async fn checked(&self, token: &str) -> Result<Bearer, TokenRejection> {
+        let invalid = |why: &str| TokenRejection::Invalid(why.to_owned());
+        let foreign = |why: &str| TokenRejection::Foreign(why.to_owned());
         if token.len() > MAX_TOKEN {
             return Err(foreign("it is longer than 16 KiB"));
         }
@@ -112,7 +112,7 @@ impl TokenChecker {
         }
         let key = issuer.key(header.kid.as_deref(), &self.client).await.map_err(|no_key| match no_key {
             NoKey::Unknown => invalid("its issuer has no such key"),
-            NoKey::Unavailable(why) => TokenRefusal::Unavailable(why),
+            NoKey::Unavailable(why) => TokenRejection::Unavailable(why),
         })?;
         if key.common.key_algorithm.is_some_and(|only| only.to_string() != format!("{:?}", header.alg)) {
             return Err(invalid("its key is for another algorithm"));
@@ -131,15 +131,15 @@ impl TokenChecker {
     }
 
     /// Checks a token at its authorization server.
-    async fn introspect(&self, introspector: &Introspector, token: &str) -> Result<Bearer, TokenRefusal> {
-        let invalid = |why: &str| TokenRefusal::Invalid(why.to_owned());
+    async fn introspect(&self, introspector: &Introspector, token: &str) -> Result<Bearer, TokenRejection> {
+        let invalid = |why: &str| TokenRejection::Invalid(why.to_owned());
         if token.is_empty() {
-            return Err(TokenRefusal::Foreign("it is empty".into()));
+            return Err(TokenRejection::Foreign("it is empty".into()));
         }
-        let claims = introspector.answer(token, &self.client).await.map_err(TokenRefusal::Unavailable)?;
+        let claims = introspector.answer(token, &self.client).await.map_err(TokenRejection::Unavailable)?;
         if claims["active"] != true {
             // It may be a guess at a key.
-            return Err(TokenRefusal::Foreign("its authorization server reports it as not active".into()));
+            return Err(TokenRejection::Foreign("its authorization server reports it as not active".into()));
         }
         let is =
             |key: &str, word: &str| claims[key].as_str().is_some_and(|own| own.eq_ignore_ascii_case(word));
@@ -183,13 +183,13 @@ impl TokenChecker {
         self.holder(&issuer.name, &claims)
     }
 
-    fn holder(&self, issuer: &str, claims: &Value) -> Result<Bearer, TokenRefusal> {
+    fn holder(&self, issuer: &str, claims: &Value) -> Result<Bearer, TokenRejection> {
         if let Some(why) = other_purpose(claims) {
-            return Err(TokenRefusal::Invalid(why.into()));
+            return Err(TokenRejection::Invalid(why.into()));
         }
         let name = &self.settings.user_claim;
         let Some(id) = claims[name.as_str()].as_str().filter(|id| !id.is_empty()) else {
-            return Err(TokenRefusal::Invalid(format!(
+            return Err(TokenRejection::Invalid(format!(
                 "it lacks the claim `{name}` with the user's id, a string"
             )));
         };
@@ -197,7 +197,7 @@ impl TokenChecker {
         let missing = self.settings.scopes.iter().filter(|wanted| !scopes.contains(&wanted.as_str()));
         let missing: Vec<String> = missing.cloned().collect();
         if !missing.is_empty() {
-            return Err(TokenRefusal::Scopes(missing));
+            return Err(TokenRejection::Scopes(missing));
         }
         // The same name of another issuer is another person.
         let id = match self.issuers.len() {

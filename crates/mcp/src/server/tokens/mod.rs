@@ -8,5 +8,5 @@ mod issuer;
 #[cfg(test)]
 mod tests;
 
-pub use check::{Bearer, TokenChecker, TokenRefusal};
+pub use check::{Bearer, TokenChecker, TokenRejection};
 pub use held::HeldToken;

@@ -1,6 +1,6 @@
 //! TokenChecker of a real issuer on loopback, with real keys, and of those who are none.
 
-use super::{HeldToken, TokenChecker, TokenRefusal};
+use super::{HeldToken, TokenChecker, TokenRejection};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
@@ -161,7 +161,7 @@ async fn a_token_of_an_issuer_names_its_user() {
     assert_eq!(first.owner, second.owner);
     let few = with(&claims, "scp", json!(["more"]));
     let refused = tokens.check(&ed.token(json!({ "alg": "EdDSA", "kid": "two" }), &few)).await.unwrap_err();
-    assert_eq!(refused, TokenRefusal::Scopes(vec!["tools".into()]));
+    assert_eq!(refused, TokenRejection::Scopes(vec!["tools".into()]));
     assert_eq!(issuer.looks.load(Relaxed), 1);
 }
 
@@ -233,7 +233,7 @@ async fn a_token_that_its_issuer_did_not_make_for_this_host_now_does_not_count()
     for (case, token) in cases {
         let refused = tokens.check(&token).await;
         assert!(
-            matches!(refused, Err(TokenRefusal::Invalid(_) | TokenRefusal::Foreign(_))),
+            matches!(refused, Err(TokenRejection::Invalid(_) | TokenRejection::Foreign(_))),
             "{case}: {refused:?}"
         );
     }
@@ -251,7 +251,7 @@ async fn a_flood_of_unknown_keys_asks_the_issuer_once() {
         async move { tokens.check(&token).await }
     });
     for refused in futures::future::join_all(flood).await {
-        assert!(matches!(refused, Err(TokenRefusal::Invalid(_))), "{refused:?}");
+        assert!(matches!(refused, Err(TokenRejection::Invalid(_))), "{refused:?}");
     }
     assert_eq!(issuer.looks.load(Relaxed), 1);
     let valid = key.token(json!({ "alg": "ES256", "kid": "k" }), &issuer.claims());
@@ -276,7 +276,7 @@ async fn a_new_key_is_found_and_an_old_one_outlives_an_issuer_that_is_away() {
     pass(Duration::from_secs(2 * 3_600)).await;
     assert!(tokens.check(&late).await.is_ok());
     pass(Duration::from_secs(24 * 3_600)).await;
-    assert!(matches!(tokens.check(&late).await, Err(TokenRefusal::Unavailable(_))));
+    assert!(matches!(tokens.check(&late).await, Err(TokenRejection::Unavailable(_))));
 }
 
 #[tokio::test]
@@ -287,7 +287,7 @@ async fn metadata_of_another_issuer_is_not_believed() {
     let tokens = tokens(&[format!("{}/tenant", issuer.name())]);
     let claims = with(&issuer.claims(), "iss", json!(tokens.settings().authorization_servers[0]));
     let refused = tokens.check(&key.token(json!({ "alg": "ES256", "kid": "k" }), &claims)).await;
-    assert!(matches!(refused, Err(TokenRefusal::Unavailable(_))), "{refused:?}");
+    assert!(matches!(refused, Err(TokenRejection::Unavailable(_))), "{refused:?}");
 }
 
 /// An introspection endpoint that says this of every token but `sk-guess`, and counts how often it is asked.
@@ -361,14 +361,14 @@ async fn an_opaque_token_is_checked_at_the_introspection_endpoint_once_in_a_whil
     *endpoint.claims.lock() = json!({ "active": false });
     assert!(tokens.check("opaque+1").await.is_ok());
     pass(Duration::from_secs(31)).await;
-    assert!(matches!(tokens.check("opaque+1").await, Err(TokenRefusal::Foreign(_))));
-    assert!(matches!(tokens.check("opaque+1").await, Err(TokenRefusal::Foreign(_))));
+    assert!(matches!(tokens.check("opaque+1").await, Err(TokenRejection::Foreign(_))));
+    assert!(matches!(tokens.check("opaque+1").await, Err(TokenRejection::Foreign(_))));
     assert_eq!(endpoint.requests.lock().len(), 2);
     // A JSON web token of a known issuer needs no question.
     let issuer = Issuer::start(vec![]).await;
     let tokens = endpoint.tokens(&[&issuer.name()]);
     let own = Key::ec().token(json!({ "alg": "ES256", "kid": "k" }), &issuer.claims());
-    assert!(matches!(tokens.check(&own).await, Err(TokenRefusal::Invalid(_))));
+    assert!(matches!(tokens.check(&own).await, Err(TokenRejection::Invalid(_))));
     assert_eq!(endpoint.requests.lock().len(), 2);
 }
 
@@ -413,20 +413,20 @@ async fn an_opaque_token_that_is_not_for_this_host_now_does_not_count() {
         match counts {
             true => assert!(checked.is_ok(), "{case}: {checked:?}"),
             false => assert!(
-                matches!(checked, Err(TokenRefusal::Invalid(_) | TokenRefusal::Foreign(_))),
+                matches!(checked, Err(TokenRejection::Invalid(_) | TokenRejection::Foreign(_))),
                 "{case}: {checked:?}"
             ),
         }
     }
     *endpoint.claims.lock() = with(&good, "scope", json!("more"));
     let refused = endpoint.tokens(&one).check("opaque").await.unwrap_err();
-    assert_eq!(refused, TokenRefusal::Scopes(vec!["tools".into()]));
+    assert_eq!(refused, TokenRejection::Scopes(vec!["tools".into()]));
     // Of several servers the token has to say whose it is.
     *endpoint.claims.lock() = without(&good, "iss");
     let two = endpoint.tokens(&["https://login.example", "https://other.example"]);
-    assert!(matches!(two.check("opaque").await, Err(TokenRefusal::Invalid(_))));
+    assert!(matches!(two.check("opaque").await, Err(TokenRejection::Invalid(_))));
     let guess = endpoint.tokens(&one).check("sk-guess").await;
-    assert!(matches!(guess, Err(TokenRefusal::Foreign(_))), "{guess:?}");
+    assert!(matches!(guess, Err(TokenRejection::Foreign(_))), "{guess:?}");
 }
 
 #[tokio::test]
@@ -438,7 +438,7 @@ async fn an_opaque_token_expires_while_its_answer_is_cached() {
     *endpoint.claims.lock() = with(&Endpoint::good(), "exp", json!(exp));
     assert!(tokens.check("opaque").await.is_ok());
     let expired = async {
-        while !matches!(tokens.check("opaque").await, Err(TokenRefusal::Invalid(_))) {
+        while !matches!(tokens.check("opaque").await, Err(TokenRejection::Invalid(_))) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -454,7 +454,7 @@ async fn an_endpoint_that_does_not_answer_as_it_should_makes_nothing_of_a_token_
         endpoint.status.store(status, Relaxed);
         let refused = tokens.check("opaque").await;
         assert!(
-            matches!(&refused, Err(TokenRefusal::Unavailable(why)) if why.contains(&status.to_string())),
+            matches!(&refused, Err(TokenRejection::Unavailable(why)) if why.contains(&status.to_string())),
             "{refused:?}"
         );
     }
@@ -463,7 +463,7 @@ async fn an_endpoint_that_does_not_answer_as_it_should_makes_nothing_of_a_token_
     {
         *endpoint.claims.lock() = claims;
         let refused = tokens.check("opaque").await;
-        assert!(matches!(refused, Err(TokenRefusal::Unavailable(_))), "{refused:?}");
+        assert!(matches!(refused, Err(TokenRejection::Unavailable(_))), "{refused:?}");
     }
     *endpoint.claims.lock() = Endpoint::good();
     assert!(tokens.check("opaque").await.is_ok());
@@ -487,7 +487,7 @@ async fn a_signed_token_that_is_bound_to_a_key_or_a_refresh_token_does_not_count
         let token = key.token(header.clone(), &with(&good, claim, value));
         let refused = tokens.check(&token).await;
         assert!(
-            matches!(&refused, Err(TokenRefusal::Invalid(text)) if text.contains(why)),
+            matches!(&refused, Err(TokenRejection::Invalid(text)) if text.contains(why)),
             "{claim}: {refused:?}"
         );
     }

@@ -28,10 +28,10 @@ async fn run(script: Arc<Script>, turn: &Turn) -> Result<String, String> {
         match script.call(Hook::Inlet, vec![live(&body, Shape::Body)], &turn).0 {
             Ok(_) => Ok(body.get("out").unwrap_or_default().to_string()),
             Err(CallEnd::Refused(refusal)) => Err(refusal.message),
-            Err(CallEnd::Broken { breakage, .. }) => Err(breakage.cause),
+            Err(CallEnd::Broken { failure, .. }) => Err(failure.cause),
         }
     };
-    valvehouse_core::lanes::run(valvehouse_core::lanes::Pace::Waits, call).await.unwrap()
+    valvehouse_core::executor::run(valvehouse_core::executor::Workload::Blocking, call).await.unwrap()
 }
 
 async fn try_out(code: &str) -> Result<String, String> {

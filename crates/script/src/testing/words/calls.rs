@@ -10,9 +10,9 @@ use rhai::{Array, Dynamic, EvalAltResult, Module};
 use std::future::Future;
 use valvehouse_core::chat::{event, message, response};
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::error::{Error, Rejection};
+use valvehouse_core::executor::{self, Workload};
 use valvehouse_core::filter::Hook;
-use valvehouse_core::lanes::{self, Pace};
 use valvehouse_json::{Json, Object};
 
 /// A conversation that begins with a question.
@@ -56,7 +56,7 @@ pub(super) fn register(module: &mut Module) {
     function("refresh", &["list: &str", "array"], REFRESH).set_into_module(
         module,
         |list: &str| -> RhaiResultOf<Dynamic> {
-            let what = ScheduledCall::named(list).filter(|what| *what != ScheduledCall::Tick);
+            let what = ScheduledCall::from_name(list).filter(|what| *what != ScheduledCall::Tick);
             let what = what.ok_or_else(|| error("refresh: expected \"pipes\" or \"tools\""))?;
             let list = scheduled("refresh", what)?;
             Ok(live(&Lists::entries(&list), Shape::Plain))
@@ -129,17 +129,17 @@ fn subject_of(hook: Hook, value: &Dynamic) -> RhaiResultOf<Json> {
 }
 
 /// Waits for work of the host; what it refuses is thrown as a script would see it.
-fn waited<T>(turn: &Turn, work: impl Future<Output = Result<T, Fault>>) -> RhaiResultOf<T> {
+fn waited<T>(turn: &Turn, work: impl Future<Output = Result<T, Error>>) -> RhaiResultOf<T> {
     budget::wait(turn, work)?.map_err(thrown)
 }
 
 /// A fault as what a script throws.
-fn thrown(fault: Fault) -> Box<EvalAltResult> {
+fn thrown(fault: Error) -> Box<EvalAltResult> {
     match fault {
-        Fault::Refused(refusal) => ThrownError::refused(refusal),
-        Fault::Broken(breakage) => ThrownError::refused(Refusal {
-            plugin: breakage.plugin,
-            ..Refusal::new(breakage.cause).with_status(500)
+        Error::Refused(refusal) => ThrownError::refused(refusal),
+        Error::Broken(failure) => ThrownError::refused(Rejection {
+            plugin: failure.plugin,
+            ..Rejection::new(failure.cause).with_status(500)
         }),
         other => error(other.to_string()),
     }
@@ -220,7 +220,7 @@ fn run_function(name: &str, arguments: Array) -> RhaiResultOf<Dynamic> {
     }
     let (turn, own) = (stage.turn(), name.to_owned());
     let (script, within) = (made.script, turn.clone());
-    let work = lanes::run(Pace::Waits, move || script.call_function(&own, arguments, &within));
+    let work = executor::run(Workload::Blocking, move || script.call_function(&own, arguments, &within));
     match budget::wait(&turn, work)? {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(fault)) => Err(thrown(fault)),

@@ -13,7 +13,7 @@ const STAGES = {
 };
 const DECISIONS = {
   runs: "runs", refuses: "refuses", off: "off", not_listed: "not listed", not_asked_for: "not asked for",
-  broken: "does not load", no_hooks: "no hooks", tools: "for single tools", elsewhere: "at other endpoints", rests: "rests",
+  broken: "does not load", no_hooks: "no hooks", tools: "for single tools", elsewhere: "at other endpoints", breaker_open: "breaker open",
 };
 // More than that are shown when somebody asks for them, and as many more at a time as nobody waits for.
 const MOST = 40;
@@ -112,7 +112,7 @@ function otherRow(filter) {
   const row = h("li", {}, h("a", { href: address("plugins", filter.id) }, filter.id), " ", word, " ", reason);
   row.update = (filter) => {
     say(word, DECISIONS[filter.decision] ?? filter.decision);
-    word.dataset.state = { refuses: "missing", rests: "resting", broken: "broken" }[filter.decision] ?? "off";
+    word.dataset.state = { refuses: "missing", breaker_open: "breaker_open", broken: "broken" }[filter.decision] ?? "off";
     say(reason, filter.reason);
   };
   return row;

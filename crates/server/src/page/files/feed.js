@@ -23,7 +23,7 @@ export function follow() {
   listen("snapshot", () => reload());
   listen("begun", queue);
   listen("ended", queue);
-  listen("figures", figures);
+  listen("metrics", figures);
   listen("lost", () => { reload(); caughtUp(); });
 }
 

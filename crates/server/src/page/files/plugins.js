@@ -6,7 +6,7 @@ import { address, go } from "/page/route.js";
 import { standing, state } from "/page/state.js";
 import { count } from "/page/words.js";
 
-const ORDER = ["missing", "broken", "held", "stale", "resting", "live", "off"];
+const ORDER = ["missing", "broken", "held", "stale", "breaker_open", "live", "off"];
 
 export function plugins(place, parts, scope) {
   const search = h("input", { type: "search", id: "plugin-search", autocomplete: "off", oninput: draw });

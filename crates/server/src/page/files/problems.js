@@ -13,7 +13,7 @@ export function problemList({ linked }) {
 }
 
 function keyOf(problem) {
-  return JSON.stringify([problem.plugin, problem.state, problem.place, problem.state === "resting" ? "" : problem.message]);
+  return JSON.stringify([problem.plugin, problem.state, problem.place, problem.state === "breaker_open" ? "" : problem.message]);
 }
 
 function card(problem, linked) {

@@ -43,7 +43,7 @@ export function requests(place, parts, scope) {
     const word = search.value.trim().toLowerCase();
     const all = [...state.requests.values()].reverse();
     const fits = (request) => (!failedOnly.checked || isFailed(request))
-      && (!word || `${request.model} ${request.user} ${request.door} ${request.chat_id} ${request.id}`.toLowerCase().includes(word));
+      && (!word || `${request.model} ${request.user} ${request.endpoint} ${request.chat_id} ${request.id}`.toLowerCase().includes(word));
     const fitting = all.filter(fits);
     const running = all.filter((request) => request.running).length;
     say(told, `${running} running, ${count(all.length - running, "request")} over${fitting.length > MOST ? `; the last ${MOST} are shown` : ""}`);
@@ -97,7 +97,7 @@ export function requests(place, parts, scope) {
 }
 
 export function facts(trace) {
-  const rows = [["Model", trace.model], ["User", trace.user], ["Chat", trace.chat_id], ["Door", trace.stream ? `${trace.door}, streamed` : trace.door],
+  const rows = [["Model", trace.model], ["User", trace.user], ["Chat", trace.chat_id], ["Endpoint", trace.stream ? `${trace.endpoint}, streamed` : trace.endpoint],
     ["State", stateOf(trace)], ["Took", trace.running ? "" : time(trace.took_ms * 1000)], ["Generation", String(trace.generation)]];
   return h("dl", { class: "figures" }, rows.filter(([, value]) => value).map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value))));
 }

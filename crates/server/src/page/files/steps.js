@@ -7,10 +7,10 @@ import { plugin } from "/page/state.js";
 import { bytes, count, plain, time } from "/page/words.js";
 
 const OUTCOMES = {
-  continue: "went on", skip: "stopped the chain", refused: "refused", broke: "broke", forgiven: "broke, forgiven", ended: "ended",
-  failed: "failed", running: "running", rests: "rests",
+  continue: "went on", skip: "stopped the chain", refused: "refused", ignored: "failed, ignored", ended: "ended",
+  failed: "failed", running: "running", breaker_open: "breaker open",
 };
-const BAD = new Set(["broke", "failed", "forgiven", "refused"]);
+const BAD = new Set(["failed", "ignored", "refused"]);
 // Differences that are shown at once; the others when somebody opens their step.
 const OPEN = 12;
 // Values of one step that are shown at once.

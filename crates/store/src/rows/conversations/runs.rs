@@ -60,7 +60,7 @@ async fn open(connection: &mut Session, conversation: i64) -> Result<Option<Run>
 fn from_row(row: &Row) -> Result<Run, Error> {
     let (id, status): (String, String) = (row.try_get("id")?, row.try_get("status")?);
     let pending = read(|| format!("the pending calls of the run {id:?}"), row.try_get("pending")?)?;
-    let status = RunStatus::named(&status)
+    let status = RunStatus::from_name(&status)
         .ok_or_else(|| refused(format!("the run {id:?} has the unknown status {status:?}")))?;
     Ok(Run {
         conversation: row.try_get("conversation")?,

@@ -15,8 +15,8 @@ fn wait<F: Future>(future: F) -> Result<F::Output, WaitEnd> {
 
 fn run<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> impl Future<Output = Result<T, LaneError>> {
-    super::run(Pace::Waits, work)
+) -> impl Future<Output = Result<T, ExecutorError>> {
+    super::run(Workload::Blocking, work)
 }
 
 fn wait_ms(ms: u64) -> Result<(), WaitEnd> {
@@ -85,7 +85,7 @@ async fn dropping_the_future_ends_the_work_and_drops_what_it_holds() {
         let ended = wait(std::future::pending::<()>());
         // From here on, every wait returns at once.
         let again = wait_ms(60_000);
-        told.send((ended, again, give_way())).unwrap();
+        told.send((ended, again, yield_now())).unwrap();
     });
     tokio::select! {
         _ = work => panic!("it waits for ever"),
@@ -103,7 +103,7 @@ async fn work_that_computes_gives_way_and_is_ended_too() {
     let work = run(move || {
         begins.send(()).unwrap();
         let mut rounds = 0_u64;
-        while give_way().is_ok() {
+        while yield_now().is_ok() {
             rounds += 1;
         }
         told.send(rounds).unwrap();
@@ -123,7 +123,7 @@ async fn work_that_computes_gives_way_and_is_ended_too() {
 
 #[tokio::test]
 async fn slow_work_is_done_as_well() {
-    assert_eq!(super::run(Pace::Slow, || wait_ms(1).map(|()| 3)).await.unwrap(), Ok(3));
+    assert_eq!(super::run(Workload::CpuBound, || wait_ms(1).map(|()| 3)).await.unwrap(), Ok(3));
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn a_panic_ends_its_work_only() {
         wait_ms(1).unwrap();
         panic!("as expected by the test")
     });
-    assert!(matches!(broken.await, Err(LaneError::Panicked)));
+    assert!(matches!(broken.await, Err(ExecutorError::Panicked)));
     assert_eq!(run(|| 1).await.unwrap(), 1);
 }
 
@@ -158,7 +158,7 @@ fn what_only_computes_needs_no_runtime() {
 #[tokio::test]
 async fn nothing_waits_outside_of_lanes() {
     assert_eq!(wait(async {}), Err(WaitEnd::Elsewhere));
-    assert_eq!(give_way(), Ok(()));
+    assert_eq!(yield_now(), Ok(()));
     assert!(!is_here());
 }
 
@@ -207,7 +207,7 @@ async fn work_that_is_stuck_ends_none_of_another_owner_and_another_lane_takes_it
                     wait_ms(5).unwrap();
                 }
             };
-            super::run_for(&owner, Pace::Slow, work).await
+            super::run_for(&owner, Workload::CpuBound, work).await
         })
     };
     // Each of these waits when the stuck work starts, and each lane has waiting work of its owner.
@@ -216,16 +216,19 @@ async fn work_that_is_stuck_ends_none_of_another_owner_and_another_lane_takes_it
     let own: Vec<_> = (0..4 * usual).map(|_| waits("stuck".to_owned())).collect();
     until(|| began.load(Relaxed) == others.len() + own.len()).await;
     let ended = ends.clone();
-    let stuck = super::run_for("stuck", Pace::Slow, move || computes_until(&ended)).await;
-    assert!(matches!(stuck, Err(LaneError::Stuck)), "{stuck:?}");
+    let stuck = super::run_for("stuck", Workload::CpuBound, move || computes_until(&ended)).await;
+    assert!(matches!(stuck, Err(ExecutorError::Stuck)), "{stuck:?}");
     assert!(lost_so_far() > lost_before && lost_now() > 0);
 
     // Every lane works, and new work runs.
     for owner in 0..2 * OWNERS {
         let name = format!("other {owner}");
-        assert_eq!(super::run_for(&name, Pace::Slow, || wait_ms(1).map(|()| 3)).await.unwrap(), Ok(3));
+        assert_eq!(
+            super::run_for(&name, Workload::CpuBound, || wait_ms(1).map(|()| 3)).await.unwrap(),
+            Ok(3)
+        );
     }
-    assert_eq!(super::run_for("stuck", Pace::Slow, || 4).await.unwrap(), 4);
+    assert_eq!(super::run_for("stuck", Workload::CpuBound, || 4).await.unwrap(), 4);
     ends.store(true, Relaxed);
     for other in others {
         other.await.unwrap().unwrap();
@@ -234,7 +237,7 @@ async fn work_that_is_stuck_ends_none_of_another_owner_and_another_lane_takes_it
     for own in own {
         match own.await.unwrap() {
             Ok(()) => of_own.0 += 1,
-            Err(LaneError::Lost) => of_own.1 += 1,
+            Err(ExecutorError::Lost) => of_own.1 += 1,
             Err(other) => panic!("{other}"),
         }
     }
@@ -248,9 +251,9 @@ async fn work_that_is_stuck_ends_none_of_another_owner_and_another_lane_takes_it
 async fn lanes_are_used_again() {
     for owner in 0..300 {
         let owner = format!("owner {owner}");
-        assert_eq!(super::run_for(&owner, Pace::Waits, || 1).await.unwrap(), 1);
+        assert_eq!(super::run_for(&owner, Workload::Blocking, || 1).await.unwrap(), 1);
     }
-    let lanes = LANES[Pace::Waits as usize].lock().len();
+    let lanes = LANES[Workload::Blocking as usize].lock().len();
     assert!(lanes < 64, "{lanes}");
 }
 
@@ -317,7 +320,7 @@ async fn a_piece_that_is_abandoned_takes_its_parent_along() {
         let works: Vec<Job<'_, ()>> = vec![Box::new(|| wait_ms(1).unwrap_or_default()), Box::new(abandon)];
         let _ = together(works, 5, |_| {}, |()| false, rest);
     });
-    assert!(matches!(ended.await, Err(LaneError::Abandoned)));
+    assert!(matches!(ended.await, Err(ExecutorError::Abandoned)));
     assert_eq!(run(|| 3).await.unwrap(), 3);
 }
 

@@ -1,6 +1,6 @@
 //! Metrics of the calls of one tool.
 
-use super::spread::{Spread, SpreadSnapshot, counted};
+use super::histogram::{Histogram, HistogramSnapshot, counted};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub enum ToolOutcome {
     /// The call paused for a person.
     Paused,
     /// The caller disconnected.
-    Left,
+    Canceled,
 }
 
 const ALL: [ToolOutcome; 6] = [
@@ -30,19 +30,19 @@ const ALL: [ToolOutcome; 6] = [
     ToolOutcome::TooSlow,
     ToolOutcome::Panicked,
     ToolOutcome::Paused,
-    ToolOutcome::Left,
+    ToolOutcome::Canceled,
 ];
 
 impl ToolOutcome {
     /// Returns the name of the outcome in metrics.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Well => "ok",
             Self::Failed => "error",
             Self::TooSlow => "timeout",
             Self::Panicked => "panicked",
             Self::Paused => "paused",
-            Self::Left => "left",
+            Self::Canceled => "canceled",
         }
     }
 }
@@ -62,29 +62,29 @@ impl Tools {
 #[derive(Debug)]
 pub struct Uses {
     ended: [AtomicU64; ALL.len()],
-    times: Spread,
+    times: Histogram,
 }
 
 impl Default for Uses {
     fn default() -> Self {
-        Self { ended: Default::default(), times: Spread::of_work() }
+        Self { ended: Default::default(), times: Histogram::of_work() }
     }
 }
 
 impl Uses {
     /// Starts a call.
     pub fn begin(self: &Arc<Self>) -> ToolCallGuard {
-        ToolCallGuard { uses: self.clone(), began: Instant::now(), ending: ToolOutcome::Left }
+        ToolCallGuard { uses: self.clone(), began: Instant::now(), ending: ToolOutcome::Canceled }
     }
 
     /// Returns the number of calls for each outcome, with its name.
     pub fn outcomes(&self) -> [(&'static str, u64); ALL.len()] {
         let counts = counted(&self.ended);
-        std::array::from_fn(|place| (ALL[place].word(), counts[place]))
+        std::array::from_fn(|place| (ALL[place].as_str(), counts[place]))
     }
 
     /// Returns the distribution of durations, including waiting and retries.
-    pub fn times(&self) -> SpreadSnapshot {
+    pub fn times(&self) -> HistogramSnapshot {
         self.times.read()
     }
 }

@@ -22,8 +22,8 @@ mod work;
 mod tests;
 
 pub use apart::{abandon, run_apart};
-pub use error::{AbandonedWork, LaneError, STUCK};
-pub use health::{Pace, lost_now, lost_so_far, max_stuck, set_max_stuck};
-pub use stackful::{STACK, WaitEnd, give_way, is_here, wait};
+pub use error::{AbandonedWork, ExecutorError, STUCK};
+pub use health::{Workload, lost_now, lost_so_far, max_stuck, set_max_stuck};
+pub use stackful::{STACK, WaitEnd, is_here, wait, yield_now};
 pub use together::{Job, TogetherError, together};
 pub use work::{run, run_for};

@@ -1,13 +1,13 @@
-//! `valvehouse explain-code`: what the code of a problem means.
+//! `valvehouse explain CODE`: the meaning of problem codes.
 
-use super::args;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_script::Code;
 use valvehouse_terminal::{CommandError, Console, Exit, table};
 
-pub(super) fn run(asked: &args::ExplainCode, out: &Console) -> Result<Exit, CommandError> {
-    match &asked.code {
+/// Explains a problem code, or lists all codes.
+pub(super) fn run(code: Option<&str>, out: &Console) -> Result<Exit, CommandError> {
+    match code {
         Some(id) => one(id, out)?,
         None => all(out)?,
     }
@@ -15,10 +15,10 @@ pub(super) fn run(asked: &args::ExplainCode, out: &Console) -> Result<Exit, Comm
 }
 
 fn one(id: &str, out: &Console) -> Result<(), CommandError> {
-    let Some(code) = Code::named(id) else {
+    let Some(code) = Code::from_name(id) else {
         let hint = did_you_mean(id, Code::ALL.iter().map(|code| code.id()));
         return Err(CommandError::usage(format!(
-            "unknown code `{id}`{hint}; valvehouse explain-code lists all codes"
+            "unknown code `{id}`{hint}; valvehouse explain --codes lists all codes"
         )));
     };
     if out.is_json() {

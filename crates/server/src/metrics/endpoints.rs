@@ -4,12 +4,12 @@ use super::families::Families;
 use crate::openai;
 use crate::recording::Follower;
 use axum::extract::MatchedPath;
-use valvehouse_core::figures::{Doors, RequestGuard};
+use valvehouse_core::metrics::{EndpointMetricsMap, RequestGuard};
 
-/// The door of those who look after the host.
+/// The endpoint of those who look after the host.
 pub(crate) const OPERATIONS: &str = "operations";
 
-/// The beginnings of the routes of doors; the first that fits names the door.
+/// The beginnings of the routes of endpoints; the first that fits names the endpoint.
 const ROUTES: [(&str, &str); 30] = [
     ("/v1/chat/completions", openai::chat::DOOR),
     ("/v1/messages", "messages"),
@@ -43,8 +43,8 @@ const ROUTES: [(&str, &str); 30] = [
     ("/openapi.json", OPERATIONS),
 ];
 
-/// The name of the door that a route belongs to: what a client may make up names none.
-pub(crate) fn door_of(route: Option<&MatchedPath>) -> &'static str {
+/// The name of the endpoint that a route belongs to: what a client may make up names none.
+pub(crate) fn endpoint_of(route: Option<&MatchedPath>) -> &'static str {
     match route.map(MatchedPath::as_str) {
         Some("/") => "page",
         Some(route) => {
@@ -70,31 +70,32 @@ impl Follower for RequestGuard {
     }
 }
 
-pub(super) fn collect(doors: &Doors, families: &mut Families) {
-    let used: Vec<_> = doors.iter().filter(|(_, door)| door.times().count + door.running() > 0).collect();
+pub(super) fn collect(endpoints: &EndpointMetricsMap, families: &mut Families) {
+    let used: Vec<_> =
+        endpoints.iter().filter(|(_, endpoint)| endpoint.times().count + endpoint.running() > 0).collect();
     let mut requests = families.counter(
         "http_requests_total",
         "Completed requests by endpoint and status class; gone: the client disconnected before the response.",
     );
-    for (name, door) in &used {
-        for (class, count) in door.answered() {
-            requests.add(&[("door", name), ("status", class)], count as f64);
+    for (name, endpoint) in &used {
+        for (class, count) in endpoint.answered() {
+            requests.add(&[("endpoint", name), ("status", class)], count as f64);
         }
     }
-    let mut left = families.counter("http_answers_left_total", "Responses aborted by the client.");
-    used.iter().for_each(|(name, door)| left.add(&[("door", name)], door.left() as f64));
+    let mut left = families.counter("http_responses_aborted_total", "Responses aborted by the client.");
+    used.iter().for_each(|(name, endpoint)| left.add(&[("endpoint", name)], endpoint.left() as f64));
     let mut running = families.gauge("http_requests_running", "Requests in progress, including streams.");
-    used.iter().for_each(|(name, door)| running.add(&[("door", name)], door.running() as f64));
+    used.iter().for_each(|(name, endpoint)| running.add(&[("endpoint", name)], endpoint.running() as f64));
     let mut streams = families.gauge("http_streams_open", "Streamed responses in progress.");
-    used.iter().for_each(|(name, door)| streams.add(&[("door", name)], door.streams() as f64));
+    used.iter().for_each(|(name, endpoint)| streams.add(&[("endpoint", name)], endpoint.streams() as f64));
     let mut times = families.histogram(
         "http_request_duration_seconds",
         "Time from the request to the last byte of its response, in seconds.",
     );
-    used.iter().for_each(|(name, door)| times.spread(&[("door", name)], &door.times()));
+    used.iter().for_each(|(name, endpoint)| times.spread(&[("endpoint", name)], &endpoint.times()));
     let mut first = families.histogram(
         "http_time_to_first_byte_seconds",
         "Time from the request to the first byte of its response body, in seconds.",
     );
-    used.iter().for_each(|(name, door)| first.spread(&[("door", name)], &door.first()));
+    used.iter().for_each(|(name, endpoint)| first.spread(&[("endpoint", name)], &endpoint.first()));
 }

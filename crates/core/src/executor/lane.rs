@@ -5,7 +5,7 @@
 //! yielded. Time spent waiting for a processor does not count.
 
 use super::health::{
-    ALL, Health, IS_ASLEEP, LOST_NOW, LOST_SO_FAR, Pace, WATCHER, WatchedWork, lost_now, max_stuck,
+    ALL, Health, IS_ASLEEP, LOST_NOW, LOST_SO_FAR, WATCHER, WatchedWork, Workload, lost_now, max_stuck,
 };
 use futures_util::future::LocalBoxFuture;
 use parking_lot::Mutex;
@@ -43,8 +43,8 @@ pub(super) static LANES: [Mutex<Vec<Arc<Lane>>>; 2] = [const { Mutex::new(Vec::n
 impl Lane {
     /// Selects the lane for another piece of an owner's work; `None` if too many lanes are lost. Owners share a
     /// lane only if there are [`MAX_LANES`] already, so that a stuck piece blocks only its owner's work.
-    pub(super) fn next(pace: Pace, owner: u64) -> Option<Arc<Self>> {
-        let mut lanes = LANES[pace as usize].lock();
+    pub(super) fn next(workload: Workload, owner: u64) -> Option<Arc<Self>> {
+        let mut lanes = LANES[workload as usize].lock();
         let of_owner = |lane: &&Arc<Self>| lane.health.owner.load(Relaxed) == owner;
         let load = |lane: &&Arc<Self>| lane.health.pieces.load(Relaxed);
         let own = lanes.iter().filter(|lane| load(lane) > 0).filter(of_owner);
@@ -52,7 +52,7 @@ impl Lane {
             let free = lanes.iter().find(|lane| load(lane) == 0).cloned();
             free.or_else(|| {
                 let may_start = lanes.len() < MAX_LANES && lost_now() <= MAX_LOST;
-                let started = may_start.then(|| Arc::new(Self::start(pace, lanes.len())))?;
+                let started = may_start.then(|| Arc::new(Self::start(workload, lanes.len())))?;
                 lanes.push(started.clone());
                 Some(started)
             })
@@ -67,12 +67,12 @@ impl Lane {
         Some(lane)
     }
 
-    fn start(pace: Pace, index: usize) -> Self {
+    fn start(workload: Workload, index: usize) -> Self {
         let (jobs, mut coming) = mpsc::unbounded_channel::<(u64, Waiting)>();
-        let health = Arc::new(Health::new(pace));
+        let health = Arc::new(Health::new(workload));
         let own = health.clone();
         let drive = move || {
-            if pace == Pace::Slow {
+            if workload == Workload::CpuBound {
                 let_others_go_first();
             }
             add(own.clone());
@@ -95,7 +95,7 @@ impl Lane {
             runtime.block_on(set);
             own.ended();
         };
-        let name = format!("{}-{index}", if pace == Pace::Slow { "slow-lane" } else { "lane" });
+        let name = format!("{}-{index}", if workload == Workload::CpuBound { "slow-lane" } else { "lane" });
         let spawned = std::thread::Builder::new().name(name).stack_size(LANE_STACK).spawn(drive);
         if let Err(error) = spawned {
             tracing::error!("cannot start a thread for waiting scripts: {error}");
@@ -119,7 +119,7 @@ fn usual() -> usize {
 
 /// Removes a lane whose thread is missing or lost; another is started on demand.
 pub(super) fn remove(lost: &Arc<Health>) {
-    LANES[lost.pace as usize].lock().retain(|lane| !Arc::ptr_eq(&lane.health, lost));
+    LANES[lost.workload as usize].lock().retain(|lane| !Arc::ptr_eq(&lane.health, lost));
 }
 
 /// Lowers the priority of this thread, so that it runs if no other needs the processor.
@@ -197,8 +197,8 @@ fn lose(health: &Arc<Health>, piece: u64) {
 /// Returns the processor time used by a thread of this process.
 #[cfg(target_os = "linux")]
 fn processor_time(thread: i32) -> Option<Duration> {
-    let figures = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
-    figures.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+    let metrics = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+    metrics.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -1,6 +1,6 @@
 //! The refusal of a change.
 
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_os::Failure;
 use valvehouse_script::{Problem, Severity};
 use valvehouse_store::StoreError;
@@ -10,26 +10,26 @@ use valvehouse_store::StoreError;
 #[error("{fault}")]
 pub struct AdminError {
     /// The fault.
-    pub fault: Fault,
+    pub fault: Error,
     /// The problems of a script, where they are the reason.
     pub problems: Vec<Problem>,
 }
 
 impl AdminError {
     pub(super) fn invalid(message: impl Into<String>, param: &'static str) -> Self {
-        Fault::invalid(message, Some(param)).into()
+        Error::invalid(message, Some(param)).into()
     }
 
     pub(super) fn missing(message: impl Into<String>, code: &'static str) -> Self {
-        Self::request(message, code, RequestFault::NotFound)
+        Self::request(message, code, RequestErrorKind::NotFound)
     }
 
     pub(super) fn conflict(message: impl Into<String>, code: &'static str) -> Self {
-        Self::request(message, code, RequestFault::Conflict)
+        Self::request(message, code, RequestErrorKind::Conflict)
     }
 
-    fn request(message: impl Into<String>, code: &'static str, kind: RequestFault) -> Self {
-        Fault::Request { message: message.into(), param: None, code: Some(code), kind }.into()
+    fn request(message: impl Into<String>, code: &'static str, kind: RequestErrorKind) -> Self {
+        Error::Request { message: message.into(), param: None, code: Some(code), kind }.into()
     }
 
     /// A script that does not load: everything that is wrong with it.
@@ -37,20 +37,20 @@ impl AdminError {
         let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
         let told: Vec<String> = errors.map(ToString::to_string).collect();
         let message = format!("{doing}; nothing was changed\n{}", told.join("\n"));
-        let refused = Self::request(message, "does_not_load", RequestFault::Unusable);
+        let refused = Self::request(message, "does_not_load", RequestErrorKind::Unusable);
         Self { problems, ..refused }
     }
 }
 
-impl From<Fault> for AdminError {
-    fn from(fault: Fault) -> Self {
+impl From<Error> for AdminError {
+    fn from(fault: Error) -> Self {
         Self { fault, problems: Vec::new() }
     }
 }
 
 impl From<StoreError> for AdminError {
     fn from(error: StoreError) -> Self {
-        Fault::from(error).into()
+        Error::from(error).into()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Metrics of the calls of one provider.
 
-use super::spread::{Spread, SpreadSnapshot, counted};
-use crate::fault::Fault;
+use super::histogram::{Histogram, HistogramSnapshot, counted};
+use crate::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -9,13 +9,13 @@ use valvehouse_json::Json;
 
 /// The outcome of a provider call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServiceOutcome {
+pub enum ProviderOutcome {
     /// The call succeeded.
     Whole,
     /// The provider rejected the request: status 400 to 499.
     Refused,
     /// The provider limited the rate: status 429.
-    Busy,
+    RateLimited,
     /// The provider failed: status 500 and above, or an invalid response.
     Failed,
     /// The provider could not be reached.
@@ -23,52 +23,52 @@ pub enum ServiceOutcome {
     /// The call exceeded its deadline.
     TooSlow,
     /// The response was interrupted.
-    BrokeOff,
+    Interrupted,
     /// The call was skipped because the circuit breaker is open.
-    Rests,
+    BreakerOpen,
     /// The client disconnected.
-    Left,
+    Canceled,
 }
 
-const ALL: [ServiceOutcome; 9] = [
-    ServiceOutcome::Whole,
-    ServiceOutcome::Refused,
-    ServiceOutcome::Busy,
-    ServiceOutcome::Failed,
-    ServiceOutcome::Unreachable,
-    ServiceOutcome::TooSlow,
-    ServiceOutcome::BrokeOff,
-    ServiceOutcome::Rests,
-    ServiceOutcome::Left,
+const ALL: [ProviderOutcome; 9] = [
+    ProviderOutcome::Whole,
+    ProviderOutcome::Refused,
+    ProviderOutcome::RateLimited,
+    ProviderOutcome::Failed,
+    ProviderOutcome::Unreachable,
+    ProviderOutcome::TooSlow,
+    ProviderOutcome::Interrupted,
+    ProviderOutcome::BreakerOpen,
+    ProviderOutcome::Canceled,
 ];
 
-impl ServiceOutcome {
+impl ProviderOutcome {
     /// Returns the name of the outcome in metrics.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Whole => "answered",
             Self::Refused => "refused",
-            Self::Busy => "busy",
+            Self::RateLimited => "rate_limited",
             Self::Failed => "failed",
             Self::Unreachable => "unreachable",
             Self::TooSlow => "timeout",
-            Self::BrokeOff => "broke_off",
-            Self::Rests => "rests",
-            Self::Left => "left",
+            Self::Interrupted => "interrupted",
+            Self::BreakerOpen => "breaker_open",
+            Self::Canceled => "canceled",
         }
     }
 }
 
-/// Converts a fault from before the start of a response. Later failures are `BrokeOff`.
-impl From<&Fault> for ServiceOutcome {
-    fn from(fault: &Fault) -> Self {
+/// Converts a fault from before the start of a response. Later failures are `Interrupted`.
+impl From<&Error> for ProviderOutcome {
+    fn from(fault: &Error) -> Self {
         match fault {
-            Fault::Answered { status: 429, .. } => Self::Busy,
-            Fault::Answered { status: 400..=499, .. } => Self::Refused,
-            Fault::Unanswered { timeout: true, .. } | Fault::Provider { timeout: true, .. } => Self::TooSlow,
-            Fault::Unanswered { .. } => Self::Unreachable,
-            Fault::Resting { .. } => Self::Rests,
-            Fault::Paused => Self::Left,
+            Error::Answered { status: 429, .. } => Self::RateLimited,
+            Error::Answered { status: 400..=499, .. } => Self::Refused,
+            Error::Unanswered { timeout: true, .. } | Error::Provider { timeout: true, .. } => Self::TooSlow,
+            Error::Unanswered { .. } => Self::Unreachable,
+            Error::BreakerOpen { .. } => Self::BreakerOpen,
+            Error::Paused => Self::Canceled,
             _ => Self::Failed,
         }
     }
@@ -82,8 +82,8 @@ pub struct Service {
     retries: AtomicU64,
     fallbacks: AtomicU64,
     tokens: [AtomicU64; 2],
-    times: Spread,
-    first: Spread,
+    times: Histogram,
+    first: Histogram,
 }
 
 impl Default for Service {
@@ -94,8 +94,8 @@ impl Default for Service {
             retries: AtomicU64::new(0),
             fallbacks: AtomicU64::new(0),
             tokens: Default::default(),
-            times: Spread::of_models(),
-            first: Spread::of_models(),
+            times: Histogram::of_models(),
+            first: Histogram::of_models(),
         }
     }
 }
@@ -126,7 +126,7 @@ impl Service {
     /// Returns the number of calls for each outcome, with its name.
     pub fn outcomes(&self) -> [(&'static str, u64); ALL.len()] {
         let counts = counted(&self.ended);
-        std::array::from_fn(|place| (ALL[place].word(), counts[place]))
+        std::array::from_fn(|place| (ALL[place].as_str(), counts[place]))
     }
 
     /// Returns the number of calls in progress.
@@ -150,12 +150,12 @@ impl Service {
     }
 
     /// Returns the distribution of times from a request to the end of its response, for answered calls.
-    pub fn times(&self) -> SpreadSnapshot {
+    pub fn times(&self) -> HistogramSnapshot {
         self.times.read()
     }
 
     /// Returns the distribution of times from a request to the first part of its response.
-    pub fn first(&self) -> SpreadSnapshot {
+    pub fn first(&self) -> HistogramSnapshot {
         self.first.read()
     }
 }
@@ -188,23 +188,23 @@ impl ProviderCallGuard {
     }
 
     /// Records a failure.
-    pub fn fails(&mut self, fault: &Fault) {
+    pub fn fails(&mut self, fault: &Error) {
         let ending = match fault.into() {
-            ServiceOutcome::Failed if self.has_begun => ServiceOutcome::BrokeOff,
+            ProviderOutcome::Failed if self.has_begun => ProviderOutcome::Interrupted,
             other => other,
         };
         self.ends(ending);
     }
 
     /// Ends the call.
-    pub fn ends(&mut self, ending: ServiceOutcome) {
+    pub fn ends(&mut self, ending: ProviderOutcome) {
         if std::mem::replace(&mut self.is_over, true) {
             return;
         }
         let service = &self.service;
         service.running.fetch_sub(1, Relaxed);
         service.ended[ending as usize].fetch_add(1, Relaxed);
-        if ending == ServiceOutcome::Whole {
+        if ending == ProviderOutcome::Whole {
             service.times.add(self.began.elapsed());
         }
         for (sum, tokens) in service.tokens.iter().zip(self.tokens.into_iter().flatten()) {
@@ -215,7 +215,7 @@ impl ProviderCallGuard {
 
 impl Drop for ProviderCallGuard {
     fn drop(&mut self) {
-        self.ends(ServiceOutcome::Left);
+        self.ends(ProviderOutcome::Canceled);
     }
 }
 
@@ -240,22 +240,22 @@ mod tests {
             asking.receives();
             asking.tells(&Json::parse(usage.as_bytes()).unwrap());
         }
-        asking.ends(ServiceOutcome::Whole);
+        asking.ends(ProviderOutcome::Whole);
         drop(asking);
-        assert_eq!((service.running(), of(&service, "answered"), of(&service, "left")), (0, 1, 0));
+        assert_eq!((service.running(), of(&service, "answered"), of(&service, "canceled")), (0, 1, 0));
         assert_eq!((service.tokens(), service.first().count, service.times().count), ([3, 9], 1, 1));
     }
 
     #[test]
     fn failures_are_told_apart_by_when_and_why() {
         let service = Arc::new(Service::default());
-        let broken = Fault::Provider { message: "broke off".into(), timeout: false };
+        let broken = Error::Provider { message: "broke off".into(), timeout: false };
         service.ask().fails(&broken);
         let mut begun = service.ask();
         begun.receives();
         begun.fails(&broken);
         drop(service.ask());
-        for word in ["failed", "broke_off", "left"] {
+        for word in ["failed", "interrupted", "canceled"] {
             assert_eq!(of(&service, word), 1, "{word}");
         }
         assert_eq!(service.times().count, 0, "what failed says nothing of how long answers take");

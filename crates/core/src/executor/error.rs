@@ -8,7 +8,7 @@ use std::fmt;
 pub(super) const MAX_WAITING: usize = 20_000;
 /// The reason why a piece of work returned no value.
 #[derive(Debug)]
-pub enum LaneError {
+pub enum ExecutorError {
     /// Too many pieces of work are waiting.
     Full,
     /// The system provided no stack.
@@ -25,7 +25,7 @@ pub enum LaneError {
     Panicked,
 }
 
-impl fmt::Display for LaneError {
+impl fmt::Display for ExecutorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full => {
@@ -52,7 +52,7 @@ impl fmt::Display for LaneError {
     }
 }
 
-impl std::error::Error for LaneError {
+impl std::error::Error for ExecutorError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::NoStack(error) => Some(error),
@@ -61,13 +61,13 @@ impl std::error::Error for LaneError {
     }
 }
 
-impl From<std::io::Error> for LaneError {
+impl From<std::io::Error> for ExecutorError {
     fn from(error: std::io::Error) -> Self {
         Self::NoStack(error)
     }
 }
 
-/// The cause recorded in the breaker of a plugin whose call ended with [`LaneError::Stuck`].
+/// The cause recorded in the breaker of a plugin whose call ended with [`ExecutorError::Stuck`].
 pub const STUCK: &str = "a call computed for too long within one operation";
 
 /// The error of abandoned work.

@@ -58,16 +58,16 @@ const WORK: [u64; BUCKETS] = [
 
 /// A histogram of durations. Adding one costs two atomic additions and a search among the bounds.
 #[derive(Debug)]
-pub struct Spread {
+pub struct Histogram {
     bounds: &'static [u64; BUCKETS],
     /// The counts by bucket; the last bucket has no upper bound.
     counts: [AtomicU64; BUCKETS + 1],
     nanoseconds: AtomicU64,
 }
 
-/// A snapshot of a [`Spread`].
+/// A snapshot of a [`Histogram`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct SpreadSnapshot {
+pub struct HistogramSnapshot {
     /// The upper bounds in seconds.
     pub bounds: [f64; BUCKETS],
     /// The number of durations up to each bound.
@@ -78,7 +78,7 @@ pub struct SpreadSnapshot {
     pub seconds: f64,
 }
 
-impl Spread {
+impl Histogram {
     /// Creates a histogram for running times of scripts.
     pub fn of_scripts() -> Self {
         Self::within(&SCRIPTS)
@@ -116,14 +116,14 @@ impl Spread {
     }
 
     /// Returns a snapshot.
-    pub fn read(&self) -> SpreadSnapshot {
+    pub fn read(&self) -> HistogramSnapshot {
         let counts = counted(&self.counts);
         let mut sum = 0;
         let up_to: [u64; BUCKETS] = std::array::from_fn(|place| {
             sum += counts[place];
             sum
         });
-        SpreadSnapshot {
+        HistogramSnapshot {
             bounds: self.bounds.map(|bound| bound as f64 / 1e9),
             counts: up_to,
             count: sum + counts[BUCKETS],
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_time_counts_in_every_bucket_that_holds_it() {
-        let spread = Spread::of_scripts();
+        let spread = Histogram::of_scripts();
         for nanoseconds in [1, 1_000, 1_001, 2_000_000_000] {
             spread.add(Duration::from_nanos(nanoseconds));
         }
@@ -157,6 +157,6 @@ mod tests {
         for bounds in [SCRIPTS, MODELS, WORK] {
             assert!(bounds.is_sorted_by(|a, b| a < b), "{bounds:?}");
         }
-        assert_eq!(Spread::of_models().read().bounds[13], 81.92);
+        assert_eq!(Histogram::of_models().read().bounds[13], 81.92);
     }
 }

@@ -6,7 +6,7 @@
 // As in `stackful`: a coroutine that borrows is run to its end, or dropped, before the borrowed data.
 #![allow(unsafe_code)]
 
-use super::error::{AbandonedWork, LaneError};
+use super::error::{AbandonedWork, ExecutorError};
 use super::stackful::{self, Away, Stackful};
 use super::work::Place;
 use parking_lot::Mutex;
@@ -24,7 +24,7 @@ pub type Job<'a, T> = Box<dyn FnOnce() -> T + 'a>;
 #[derive(Debug)]
 pub enum TogetherError<E> {
     /// A piece could not start.
-    Lane(LaneError),
+    Lane(ExecutorError),
     /// The wait for the pieces ended with this error.
     Rest(E),
 }
@@ -144,7 +144,7 @@ pub fn together<'a, T: 'static, E>(
             // SAFETY: `siblings` is dropped in this function, and drives what has begun to its end; if a piece is
             // abandoned, so is the stack of this function, which then never returns.
             let piece = unsafe { Stackful::borrowing(work) };
-            let piece = piece.map_err(|error| TogetherError::Lane(LaneError::NoStack(error)))?;
+            let piece = piece.map_err(|error| TogetherError::Lane(ExecutorError::NoStack(error)))?;
             siblings.pieces.push((index, piece, place));
         }
         if siblings.pieces.is_empty() {
@@ -153,7 +153,7 @@ pub fn together<'a, T: 'static, E>(
         let (ended, is_abandoned) = siblings.go_on(&waker);
         if is_abandoned {
             stackful::abandon();
-            return Err(TogetherError::Lane(LaneError::Abandoned));
+            return Err(TogetherError::Lane(ExecutorError::Abandoned));
         }
         let mut is_over = false;
         let has_ended = !ended.is_empty();

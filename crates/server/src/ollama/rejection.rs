@@ -2,10 +2,10 @@
 
 use crate::reply;
 use axum::response::{IntoResponse, Response};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
-pub(crate) struct OllamaError(pub(crate) Fault);
+pub(crate) struct OllamaError(pub(crate) Error);
 
 impl IntoResponse for OllamaError {
     fn into_response(self) -> Response {
@@ -14,6 +14,6 @@ impl IntoResponse for OllamaError {
 }
 
 /// The fault in an answer of its own, or as the last line of a stream.
-pub(super) fn body(fault: &Fault) -> Json {
+pub(super) fn body(fault: &Error) -> Json {
     Json::from([("error", reply::body(fault).at_path("error.message"))])
 }

@@ -1,7 +1,7 @@
 //! Functions that run work on a lane.
 
-use super::error::{AbandonedWork, LaneError, MAX_WAITING};
-use super::health::{Health, Pace};
+use super::error::{AbandonedWork, ExecutorError, MAX_WAITING};
+use super::health::{Health, Workload};
 use super::lane::{self, Lane, Waiting};
 use super::stackful::Stackful;
 use futures_util::future::LocalBoxFuture;
@@ -23,10 +23,10 @@ use tracing::instrument::WithSubscriber;
 ///
 /// Returns the errors of [`run_for`].
 pub async fn run<T: Send + 'static>(
-    pace: Pace,
+    workload: Workload,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, LaneError> {
-    run_for("", pace, work).await
+) -> Result<T, ExecutorError> {
+    run_for("", workload, work).await
 }
 
 /// Runs the work of an owner, such as a plugin, on a lane. Dropping the future ends the work. Stuck work
@@ -37,9 +37,9 @@ pub async fn run<T: Send + 'static>(
 /// Returns an error if the work was abandoned or panicked, or if there are too many pieces of work.
 pub async fn run_for<T: Send + 'static>(
     owner: &str,
-    pace: Pace,
+    workload: Workload,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, LaneError> {
+) -> Result<T, ExecutorError> {
     let owner = OWNERS.hash_one(owner);
     let place = Place::take()?;
     let (reply, mut value) = oneshot::channel();
@@ -55,7 +55,7 @@ pub async fn run_for<T: Send + 'static>(
             }
             let mut piece = match Stackful::new(runtime, work) {
                 Ok(piece) => piece,
-                Err(error) => return drop(reply.send(Err(LaneError::NoStack(error)))),
+                Err(error) => return drop(reply.send(Err(ExecutorError::NoStack(error)))),
             };
             // The value is `None` once the caller is gone.
             let value = poll_fn(|context| match reply.poll_closed(context) {
@@ -64,21 +64,21 @@ pub async fn run_for<T: Send + 'static>(
             });
             let Some(value) = value.await else { return };
             // The caller may be gone by now.
-            let _ = reply.send(value.map_err(|AbandonedWork| LaneError::Abandoned));
+            let _ = reply.send(value.map_err(|AbandonedWork| ExecutorError::Abandoned));
         };
         // The work's log lines go to the log of its caller.
         Box::pin(piece.with_subscriber(log))
     };
     let job: Waiting = Arc::new(Mutex::new(Some(Box::new(job))));
     loop {
-        let Some(lane) = Lane::next(pace, owner) else { return Err(LaneError::NoLane) };
+        let Some(lane) = Lane::next(workload, owner) else { return Err(ExecutorError::NoLane) };
         let Some(piece) = lane.send(job.clone()) else {
             if lane.health.is_lost() {
                 continue;
             }
             // The lane's thread could not be started: the next piece tries again.
             lane::remove(&lane.health);
-            return Err(LaneError::NoLane);
+            return Err(ExecutorError::NoLane);
         };
         let mut lost = pin!(lane.health.lost());
         // The value is `None` once the lane is lost.
@@ -87,7 +87,7 @@ pub async fn run_for<T: Send + 'static>(
             Poll::Pending => lost.as_mut().poll(context).map(|()| None),
         });
         if let Some(value) = ended.await {
-            return value.unwrap_or(Err(LaneError::Panicked));
+            return value.unwrap_or(Err(ExecutorError::Panicked));
         }
         if let Ok(value) = value.try_recv() {
             return value;
@@ -103,8 +103,8 @@ pub async fn run_for<T: Send + 'static>(
 static OWNERS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Returns the error of a piece that had started on a lane when it was lost.
-fn error_of(health: &Health, piece: u64) -> LaneError {
-    if *health.lost.borrow() == piece { LaneError::Stuck } else { LaneError::Lost }
+fn error_of(health: &Health, piece: u64) -> ExecutorError {
+    if *health.lost.borrow() == piece { ExecutorError::Stuck } else { ExecutorError::Lost }
 }
 
 /// A slot for a piece of work; the number of slots limits concurrent work.
@@ -113,21 +113,21 @@ pub(super) struct Place;
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 impl Place {
-    pub(super) fn take() -> Result<Self, LaneError> {
+    pub(super) fn take() -> Result<Self, ExecutorError> {
         Self::take_of(MAX_WAITING)
     }
 
     /// Takes a slot for a part of a call; parts may use only half of the slots.
-    pub(super) fn take_for_part() -> Result<Self, LaneError> {
+    pub(super) fn take_for_part() -> Result<Self, ExecutorError> {
         Self::take_of(MAX_WAITING / 2)
     }
 
-    fn take_of(most: usize) -> Result<Self, LaneError> {
+    fn take_of(most: usize) -> Result<Self, ExecutorError> {
         if TAKEN.fetch_add(1, Relaxed) < most {
             return Ok(Self);
         }
         TAKEN.fetch_sub(1, Relaxed);
-        Err(LaneError::Full)
+        Err(ExecutorError::Full)
     }
 }
 

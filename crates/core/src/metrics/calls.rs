@@ -1,6 +1,6 @@
 //! Metrics of a plugin's calls, which persist across reloads.
 
-use super::spread::{Spread, SpreadSnapshot, counted};
+use super::histogram::{Histogram, HistogramSnapshot, counted};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,11 +38,11 @@ pub enum CallOutcome {
     /// The hook refused.
     Refused,
     /// The hook refused, and the refusal was ignored by the failure policy.
-    RefusalForgiven,
+    RejectionIgnored,
     /// The hook failed: a bug, an exceeded budget or an invalid return value.
-    Broken,
+    Failed,
     /// The hook failed, and the failure was ignored by the failure policy.
-    BreakageForgiven,
+    ErrorIgnored,
 }
 
 /// All outcomes, in the order of the counters.
@@ -50,58 +50,58 @@ const ENDINGS: [CallOutcome; 6] = [
     CallOutcome::Continued,
     CallOutcome::Skipped,
     CallOutcome::Refused,
-    CallOutcome::RefusalForgiven,
-    CallOutcome::Broken,
-    CallOutcome::BreakageForgiven,
+    CallOutcome::RejectionIgnored,
+    CallOutcome::Failed,
+    CallOutcome::ErrorIgnored,
 ];
 
 impl CallOutcome {
     /// Returns the name of the outcome in metrics.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Continued => "continue",
             Self::Skipped => "skip",
             Self::Refused => "refused",
-            Self::RefusalForgiven | Self::BreakageForgiven => "forgiven",
-            Self::Broken => "broke",
+            Self::RejectionIgnored | Self::ErrorIgnored => "ignored",
+            Self::Failed => "failed",
         }
     }
 
     fn is_breakage(self) -> bool {
-        matches!(self, Self::Broken | Self::BreakageForgiven)
+        matches!(self, Self::Failed | Self::ErrorIgnored)
     }
 }
 
 /// The metrics of one plugin by the name of its hooks and tools.
 #[derive(Debug, Default)]
-pub struct Figures(Mutex<BTreeMap<String, Arc<Tally>>>);
+pub struct PluginMetrics(Mutex<BTreeMap<String, Arc<CallMetrics>>>);
 
-impl Figures {
+impl PluginMetrics {
     /// Returns the counter of a hook or tool.
-    pub fn of(&self, name: &str) -> Arc<Tally> {
-        let mut tallies = self.0.lock();
-        match tallies.get(name) {
-            Some(tally) => tally.clone(),
-            None => tallies.entry(name.to_owned()).or_default().clone(),
+    pub fn of(&self, name: &str) -> Arc<CallMetrics> {
+        let mut metrics_by_name = self.0.lock();
+        match metrics_by_name.get(name) {
+            Some(call_metrics) => call_metrics.clone(),
+            None => metrics_by_name.entry(name.to_owned()).or_default().clone(),
         }
     }
 
     /// Returns the sums of the hooks and tools called so far, by name.
     pub fn sums(&self) -> Vec<(String, Sum)> {
-        let tallies = self.0.lock();
-        let sums = tallies.iter().map(|(name, tally)| (name.clone(), tally.sum()));
+        let metrics_by_name = self.0.lock();
+        let sums = metrics_by_name.iter().map(|(name, call_metrics)| (name.clone(), call_metrics.sum()));
         sums.filter(|(_, sum)| sum.calls > 0).collect()
     }
 
     /// Returns all counters, by name.
-    pub fn tallies(&self) -> Vec<(String, Arc<Tally>)> {
-        self.0.lock().iter().map(|(name, tally)| (name.clone(), tally.clone())).collect()
+    pub fn metrics_by_name(&self) -> Vec<(String, Arc<CallMetrics>)> {
+        self.0.lock().iter().map(|(name, call_metrics)| (name.clone(), call_metrics.clone())).collect()
     }
 }
 
 /// A counter for the calls of one hook or tool; can be updated from any thread.
 #[derive(Debug)]
-pub struct Tally {
+pub struct CallMetrics {
     /// The number of finished calls by outcome.
     ended: [AtomicU64; ENDINGS.len()],
     /// The number of calls skipped because the circuit breaker is open.
@@ -110,12 +110,12 @@ pub struct Tally {
     most_operations: AtomicU64,
     most_memory: AtomicU64,
     /// The running times of the timed calls.
-    times: Spread,
+    times: Histogram,
     longest: AtomicU64,
     slow: AtomicBool,
 }
 
-impl Default for Tally {
+impl Default for CallMetrics {
     fn default() -> Self {
         Self {
             ended: Default::default(),
@@ -123,7 +123,7 @@ impl Default for Tally {
             operations: AtomicU64::new(0),
             most_operations: AtomicU64::new(0),
             most_memory: AtomicU64::new(0),
-            times: Spread::of_scripts(),
+            times: Histogram::of_scripts(),
             longest: AtomicU64::new(0),
             slow: AtomicBool::new(false),
         }
@@ -134,7 +134,7 @@ impl Default for Tally {
 #[derive(Debug)]
 pub struct CallTimer(Option<Instant>);
 
-impl Tally {
+impl CallMetrics {
     /// Starts a call.
     pub fn begin(&self) -> CallTimer {
         // Nearly all calls continue, and one load is cheaper than a sum.
@@ -163,25 +163,25 @@ impl Tally {
     }
 
     /// Counts a call that was skipped because the circuit breaker is open.
-    pub fn rests(&self) {
+    pub fn record_skipped(&self) {
         self.rested.fetch_add(1, Relaxed);
     }
 
-    /// Returns the number of calls for each outcome, with its name; `rests` counts skipped calls.
+    /// Returns the number of calls for each outcome, with its name; `breaker_open` counts skipped calls.
     pub fn outcomes(&self) -> Vec<(&'static str, u64)> {
         let mut outcomes: Vec<(&'static str, u64)> = Vec::new();
         for (ending, count) in ENDINGS.iter().zip(counted(&self.ended)) {
-            match outcomes.iter_mut().find(|(word, _)| *word == ending.word()) {
+            match outcomes.iter_mut().find(|(word, _)| *word == ending.as_str()) {
                 Some((_, sum)) => *sum += count,
-                None => outcomes.push((ending.word(), count)),
+                None => outcomes.push((ending.as_str(), count)),
             }
         }
-        outcomes.push(("rests", self.rested.load(Relaxed)));
+        outcomes.push(("breaker_open", self.rested.load(Relaxed)));
         outcomes
     }
 
     /// Returns the distribution of running times of the timed calls.
-    pub fn times(&self) -> SpreadSnapshot {
+    pub fn times(&self) -> HistogramSnapshot {
         self.times.read()
     }
 
@@ -308,15 +308,15 @@ mod tests {
 
     #[test]
     fn calls_are_added_up_by_name() {
-        let figures = Figures::default();
+        let metrics = PluginMetrics::default();
         let spent = |operations, memory| CallCost { operations, memory, ..CallCost::default() };
-        for (operations, memory, ending) in [(5, 100, CallOutcome::Continued), (9, 40, CallOutcome::Broken)] {
-            let tally = figures.of("inlet");
-            let timing = tally.begin();
-            tally.end(&timing, spent(operations, memory), ending);
+        for (operations, memory, ending) in [(5, 100, CallOutcome::Continued), (9, 40, CallOutcome::Failed)] {
+            let call_metrics = metrics.of("inlet");
+            let timing = call_metrics.begin();
+            call_metrics.end(&timing, spent(operations, memory), ending);
         }
-        figures.of("never called");
-        let [(name, sum)] = figures.sums().try_into().unwrap();
+        metrics.of("never called");
+        let [(name, sum)] = metrics.sums().try_into().unwrap();
         assert_eq!(name, "inlet");
         assert_eq!((sum.calls, sum.broken, sum.operations), (2, 1, 14));
         assert_eq!((sum.most_operations, sum.most_memory, sum.measured), (9, 100, 2));
@@ -325,52 +325,69 @@ mod tests {
 
     #[test]
     fn each_way_to_end_has_its_word_and_only_breakages_are_broken() {
-        let tally = Tally::default();
+        let call_metrics = CallMetrics::default();
         for ending in ENDINGS {
-            tally.end(&tally.begin(), CallCost::default(), ending);
+            call_metrics.end(&call_metrics.begin(), CallCost::default(), ending);
         }
-        tally.rests();
-        let outcomes =
-            [("continue", 1), ("skip", 1), ("refused", 1), ("forgiven", 2), ("broke", 1), ("rests", 1)];
-        assert_eq!(tally.outcomes(), outcomes);
-        assert_eq!((tally.sum().calls, tally.sum().broken, tally.times().count), (6, 2, 6));
+        call_metrics.record_skipped();
+        let outcomes = [
+            ("continue", 1),
+            ("skip", 1),
+            ("refused", 1),
+            ("ignored", 2),
+            ("failed", 1),
+            ("breaker_open", 1),
+        ];
+        assert_eq!(call_metrics.outcomes(), outcomes);
+        assert_eq!(
+            (call_metrics.sum().calls, call_metrics.sum().broken, call_metrics.times().count),
+            (6, 2, 6)
+        );
     }
 
     #[test]
     fn waiting_is_no_own_time() {
-        let tally = Tally::default();
-        let timing = tally.begin();
+        let call_metrics = CallMetrics::default();
+        let timing = call_metrics.begin();
         let waited = Duration::from_secs(3_600);
-        tally.end(&timing, CallCost { waited, ..CallCost::default() }, CallOutcome::Continued);
-        assert_eq!(tally.sum().mean_time(), Duration::ZERO);
+        call_metrics.end(&timing, CallCost { waited, ..CallCost::default() }, CallOutcome::Continued);
+        assert_eq!(call_metrics.sum().mean_time(), Duration::ZERO);
     }
 
     #[test]
     fn of_many_calls_some_are_timed() {
-        let tally = Tally::default();
+        let call_metrics = CallMetrics::default();
         for _ in 0..1_000 {
-            tally.end(&tally.begin(), CallCost::default(), CallOutcome::Continued);
+            call_metrics.end(&call_metrics.begin(), CallCost::default(), CallOutcome::Continued);
         }
-        let sum = tally.sum();
+        let sum = call_metrics.sum();
         assert_eq!(sum.calls, 1_000);
         assert!((100..300).contains(&sum.measured), "{}", sum.measured);
     }
 
     #[test]
     fn what_takes_long_is_known_as_slow_until_it_is_quick_again() {
-        let tally = Tally::default();
+        let call_metrics = CallMetrics::default();
         let end = |operations| {
-            tally.end(&tally.begin(), CallCost { operations, ..CallCost::default() }, CallOutcome::Continued);
-            tally.is_slow()
+            call_metrics.end(
+                &call_metrics.begin(),
+                CallCost { operations, ..CallCost::default() },
+                CallOutcome::Continued,
+            );
+            call_metrics.is_slow()
         };
         assert_eq!([end(100), end(50_000), end(100)], [false, true, false]);
     }
 
     #[test]
     fn sums_are_written_down_and_added() {
-        let tally = Tally::default();
-        tally.end(&tally.begin(), CallCost { operations: 7, ..CallCost::default() }, CallOutcome::Broken);
-        let sum = tally.sum();
+        let call_metrics = CallMetrics::default();
+        call_metrics.end(
+            &call_metrics.begin(),
+            CallCost { operations: 7, ..CallCost::default() },
+            CallOutcome::Failed,
+        );
+        let sum = call_metrics.sum();
         assert_eq!(Sum::from_json(&sum.into_json()), sum);
         let both = sum.and(Sum { calls: 1, most_operations: 9, ..Sum::default() });
         assert_eq!((both.calls, both.operations, both.most_operations), (2, 7, 9));

@@ -26,11 +26,11 @@ pub fn set_max_stuck(limit: Duration) {
 
 /// The workload of a piece of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
+pub enum Workload {
     /// Work that may wait and otherwise finishes soon.
-    Waits,
+    Blocking,
     /// Work that computes for long; its threads have a low priority.
-    Slow,
+    CpuBound,
 }
 
 /// The state of a lane, readable from other threads.
@@ -47,13 +47,13 @@ pub(super) struct Health {
     /// The piece that caused the loss of the lane; 0 for a working lane.
     pub(super) lost: watch::Sender<u64>,
     pub(super) is_counted: AtomicBool,
-    pub(super) pace: Pace,
+    pub(super) workload: Workload,
 }
 
 impl Health {
-    pub(super) fn new(pace: Pace) -> Self {
+    pub(super) fn new(workload: Workload) -> Self {
         Self {
-            pace,
+            workload,
             piece: AtomicU64::new(0),
             turns: AtomicU64::new(0),
             pieces: AtomicUsize::new(0),

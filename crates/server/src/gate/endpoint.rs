@@ -2,17 +2,17 @@
 //! refusals.
 
 use crate::messages::models::speaks_anthropic;
-use crate::messages::refusal::AnthropicError;
-use crate::ollama::refusal::OllamaError;
+use crate::messages::rejection::AnthropicError;
+use crate::ollama::rejection::OllamaError;
 use crate::reply::{Detail, OpenAiError};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 
-/// A kind of door.
+/// A kind of endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum EndpointGroup {
     /// Models, asked in OpenAI's words,
     OpenAi,
     /// or in Anthropic's,
@@ -42,12 +42,13 @@ const PASSED: [&str; 9] = [
     "/realtime",
 ];
 
-impl Door {
+impl EndpointGroup {
     pub(super) fn of(parts: &Parts) -> Self {
         let path = parts.uri.path();
         let bare = path.strip_prefix("/v1").unwrap_or(path);
-        let is_in =
-            |door: &str| bare.strip_prefix(door).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let is_in = |endpoint: &str| {
+            bare.strip_prefix(endpoint).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
         if path.starts_with("/api/v1/questions/") {
             Self::OpenAi
         } else if path == "/mcp" || path.starts_with("/.well-known/oauth-protected-resource") {
@@ -92,7 +93,7 @@ impl Door {
     }
 
     /// A refusal as its clients read it.
-    pub(super) fn refused(self, fault: Fault) -> Response {
+    pub(super) fn refused(self, fault: Error) -> Response {
         match self {
             Self::Anthropic => AnthropicError(fault).into_response(),
             Self::Ollama => OllamaError(fault).into_response(),

@@ -1,4 +1,4 @@
-//! OpenAI's door: what goes in, what the model's service sees, what comes out.
+//! OpenAI's endpoint: what goes in, what the model's service sees, what comes out.
 
 use crate::host::{Answer, PATIENCE, TestHost, saying, streaming, until};
 use crate::upstream::{Gate, MODEL, Reply, chunk};
@@ -346,7 +346,7 @@ async fn reqwest_fails(url: &str) -> bool {
 #[tokio::test]
 async fn a_service_that_is_too_slow_is_a_504() {
     for source in [None, Some(LOOKS_AT_ALL)] {
-        let setup = TestHost::new().provider("timeouts = { answer_ms = 150, idle_ms = 150 }");
+        let setup = TestHost::new().provider("timeouts = { response_ms = 150, idle_ms = 150 }");
         let setup = if let Some(source) = source { setup.filter("looks", source) } else { setup };
         let host = setup.start().await;
         host.upstream.script(|asked| Reply::fitting(asked, "late").after(Duration::from_secs(30)));
@@ -365,7 +365,7 @@ async fn a_service_that_is_too_slow_is_a_504() {
 
 #[tokio::test]
 async fn a_first_word_may_take_longer_than_a_pause_between_words() {
-    let host = TestHost::new().provider("timeouts = { answer_ms = 10000, idle_ms = 100 }").start().await;
+    let host = TestHost::new().provider("timeouts = { response_ms = 10000, idle_ms = 100 }").start().await;
     host.upstream.script(|asked| Reply::fitting(asked, "worth it").after(Duration::from_millis(400)));
     assert_eq!(host.ask("hi").await.text(), "worth it");
     assert_eq!(host.stream("hi").await.text(), "worth it");
@@ -750,7 +750,7 @@ async fn told(request: reqwest::RequestBuilder) -> Value {
 }
 
 #[tokio::test]
-async fn keys_open_the_door_and_name_their_user() {
+async fn keys_open_the_endpoint_and_name_their_user() {
     let host = TestHost::new()
         .filter("tells", TELLS)
         .config("[server]\nkeys = [\"sk-plain\", { key = \"sk-ann\", user = { id = \"ann\", role = \"admin\", timezone = \"Europe/Berlin\" } }]")

@@ -1,15 +1,15 @@
 //! The error type of requests: the responsible party, and a text that clients may see.
 
-use std::error::Error;
+use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 use valvehouse_json::Json;
 
 /// A boxed error, as used by callbacks of library users: `?` and `"text".into()` create one.
-pub type BoxError = Box<dyn Error + Send + Sync>;
+pub type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// Returns the text of an error and of its sources.
-pub(crate) fn with_sources(error: &dyn Error) -> String {
+pub(crate) fn with_sources(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -39,7 +39,7 @@ pub enum Blame {
 
 /// A plugin's decision to reject, with its status.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refusal {
+pub struct Rejection {
     /// The text for the client.
     pub message: String,
     /// The HTTP status, 400 to 599.
@@ -52,7 +52,7 @@ pub struct Refusal {
     pub plugin: String,
 }
 
-impl Refusal {
+impl Rejection {
     /// Creates a refusal with status 400.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), status: 400, retry_after: None, fatal: false, plugin: String::new() }
@@ -66,15 +66,15 @@ impl Refusal {
     }
 }
 
-impl<T: Into<String>> From<T> for Refusal {
+impl<T: Into<String>> From<T> for Rejection {
     fn from(message: T) -> Self {
         Self::new(message)
     }
 }
 
-/// A plugin failure: a bug, an exceeded budget or an invalid return value, as opposed to a [`Refusal`].
+/// A plugin failure: a bug, an exceeded budget or an invalid return value, as opposed to a [`Rejection`].
 #[derive(Debug, Clone)]
-pub struct Breakage {
+pub struct PluginError {
     /// The plugin's id or the closure's name, set by the chain.
     pub plugin: String,
     /// The name of the hook or tool, set by the chain.
@@ -83,22 +83,22 @@ pub struct Breakage {
     pub cause: String,
 }
 
-impl fmt::Display for Breakage {
+impl fmt::Display for PluginError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} failed in {}: {}", self.plugin, self.hook, self.cause)
     }
 }
 
-/// Converts any error of Rust code, so that `?` works in a filter's closure. This conversion is why a breakage
-/// does not implement [`std::error::Error`] itself; [`Fault`] does.
-impl<E: Error> From<E> for Breakage {
+/// Converts any error of Rust code, so that `?` works in a filter's closure. This conversion is why a plugin error
+/// does not implement [`std::error::Error`] itself; [`Error`] does.
+impl<E: StdError> From<E> for PluginError {
     fn from(error: E) -> Self {
         Self::new(with_sources(&error))
     }
 }
 
-impl Breakage {
-    /// Creates a breakage. The chain sets the plugin.
+impl PluginError {
+    /// Creates a plugin error. The chain sets the plugin.
     pub fn new(cause: impl Into<String>) -> Self {
         Self { plugin: String::new(), hook: String::new(), cause: cause.into() }
     }
@@ -140,7 +140,7 @@ impl<T: Into<String>> From<T> for Explanation {
 
 /// The reason why a request has no answer.
 #[derive(Debug, Clone)]
-pub enum Fault {
+pub enum Error {
     /// The request is invalid.
     Request {
         /// The problem, and how to fix it.
@@ -150,7 +150,7 @@ pub enum Fault {
         /// A machine-readable code, such as `model_not_found`.
         code: Option<&'static str>,
         /// The kind of problem.
-        kind: RequestFault,
+        kind: RequestErrorKind,
     },
     /// The request exceeds a rate limit.
     TooOften {
@@ -162,9 +162,9 @@ pub enum Fault {
         wait: Duration,
     },
     /// A filter or tool refused the request.
-    Refused(Refusal),
+    Refused(Rejection),
     /// A plugin failed.
-    Broken(Breakage),
+    Broken(PluginError),
     /// A guard cannot run, so the request is refused.
     Unguarded {
         /// The id of the missing guard.
@@ -193,11 +193,11 @@ pub enum Fault {
         timeout: bool,
     },
     /// The circuit breaker of the provider is open.
-    Resting {
+    BreakerOpen {
         /// The provider, the time of the next attempt and the last failure.
         message: Explanation,
         /// The time until the next attempt.
-        rest: Duration,
+        cool_down: Duration,
     },
     /// The provider failed while answering or could not be used.
     Provider {
@@ -231,19 +231,19 @@ pub enum Fault {
     Host(String),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Request { message, .. }
             | Self::TooOften { message, .. }
-            | Self::Refused(Refusal { message, .. })
+            | Self::Refused(Rejection { message, .. })
             | Self::Unguarded { message, .. }
             | Self::Misshapen { message }
             | Self::Host(message) => f.write_str(message),
-            Self::Broken(breakage) => breakage.fmt(f),
+            Self::Broken(failure) => failure.fmt(f),
             Self::Answered { provider, status, .. } => write!(f, "provider {provider} answered {status}"),
             Self::Unanswered { message, .. }
-            | Self::Resting { message, .. }
+            | Self::BreakerOpen { message, .. }
             | Self::Provider { message, .. }
             | Self::Unstored { message, .. } => message.fmt(f),
             Self::ToolLoop { limit, .. } => {
@@ -254,11 +254,11 @@ impl fmt::Display for Fault {
     }
 }
 
-impl Error for Fault {}
+impl StdError for Error {}
 
 /// The kind of problem with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RequestFault {
+pub enum RequestErrorKind {
     /// A malformed request (status 400).
     Invalid,
     /// A missing or invalid key.
@@ -277,10 +277,10 @@ pub enum RequestFault {
     Unusable,
 }
 
-impl Fault {
+impl Error {
     /// Creates a fault for a malformed request; `param` is the invalid field.
     pub fn invalid(message: impl Into<String>, param: Option<&'static str>) -> Self {
-        Self::Request { message: message.into(), param, code: None, kind: RequestFault::Invalid }
+        Self::Request { message: message.into(), param, code: None, kind: RequestErrorKind::Invalid }
     }
 
     /// Returns the party responsible for the fault.
@@ -290,7 +290,7 @@ impl Fault {
             Self::Broken(_) | Self::Unguarded { .. } => Blame::Plugin,
             Self::Answered { .. }
             | Self::Unanswered { .. }
-            | Self::Resting { .. }
+            | Self::BreakerOpen { .. }
             | Self::Provider { .. }
             | Self::Misshapen { .. } => Blame::Provider,
             Self::ToolLoop { .. } | Self::Paused | Self::Unstored { .. } | Self::Host(_) => Blame::Host,
@@ -298,13 +298,13 @@ impl Fault {
     }
 }
 
-impl From<Refusal> for Fault {
-    fn from(refusal: Refusal) -> Self {
+impl From<Rejection> for Error {
+    fn from(refusal: Rejection) -> Self {
         Self::Refused(refusal)
     }
 }
-impl From<Breakage> for Fault {
-    fn from(breakage: Breakage) -> Self {
-        Self::Broken(breakage)
+impl From<PluginError> for Error {
+    fn from(failure: PluginError) -> Self {
+        Self::Broken(failure)
     }
 }

@@ -3,10 +3,10 @@
 use crate::reply;
 use axum::response::{IntoResponse, Response};
 use valvehouse_core::anthropic::kind_of_status;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
-pub(crate) struct AnthropicError(pub(crate) Fault);
+pub(crate) struct AnthropicError(pub(crate) Error);
 
 impl IntoResponse for AnthropicError {
     fn into_response(self) -> Response {
@@ -15,7 +15,7 @@ impl IntoResponse for AnthropicError {
 }
 
 /// The body of an error, in an answer of its own or in the middle of a stream.
-pub(super) fn body(fault: &Fault) -> Json {
+pub(super) fn body(fault: &Error) -> Json {
     let told = reply::body(fault);
     let error = told.field("error");
     // Of any kind, also one that came after this was written, with all that stands beside it.

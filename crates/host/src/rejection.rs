@@ -1,15 +1,15 @@
 //! Filters that refuse requests in the place of guards that cannot run and of filters that do not exist.
 
 use std::sync::Arc;
-use valvehouse_core::fault::{Breakage, Refusal};
+use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
 
 /// Stands in the place of a guard that cannot run: refuses rather than lets anything by.
 struct Refuser(String);
 
 impl HookRunner for Refuser {
-    fn run(&self, _: Hook, _: FilterContext) -> Result<Verdict, Breakage> {
-        Ok(Verdict::Error(Refusal::new(self.0.clone()).with_status(503)))
+    fn run(&self, _: Hook, _: FilterContext) -> Result<Verdict, PluginError> {
+        Ok(Verdict::Reject(Rejection::new(self.0.clone()).with_status(503)))
     }
 }
 

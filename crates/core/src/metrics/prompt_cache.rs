@@ -5,12 +5,12 @@ use valvehouse_json::Json;
 
 /// The counts for one version of a filter; can be updated from any thread.
 #[derive(Debug, Default)]
-pub struct PromptCacheTally {
+pub struct PromptCacheCounter {
     kept: AtomicU64,
     lost: AtomicU64,
 }
 
-impl PromptCacheTally {
+impl PromptCacheCounter {
     /// Counts a measured request.
     pub fn add(&self, is_kept: bool) {
         if is_kept { &self.kept } else { &self.lost }.fetch_add(1, Relaxed);

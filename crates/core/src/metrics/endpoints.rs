@@ -1,6 +1,6 @@
 //! Metrics of requests, by endpoint.
 
-use super::spread::{Spread, SpreadSnapshot, counted};
+use super::histogram::{Histogram, HistogramSnapshot, counted};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -39,58 +39,58 @@ const NAMES: [&str; 25] = [
 
 /// The metrics of all endpoints.
 #[derive(Debug)]
-pub struct Doors(Vec<(&'static str, Arc<Door>)>);
+pub struct EndpointMetricsMap(Vec<(&'static str, Arc<EndpointMetrics>)>);
 
-impl Default for Doors {
+impl Default for EndpointMetricsMap {
     fn default() -> Self {
         Self(NAMES.iter().map(|name| (*name, Arc::default())).collect())
     }
 }
 
-impl Doors {
+impl EndpointMetricsMap {
     /// Returns the metrics of an endpoint; for an unknown name, those of the last one.
-    pub fn of(&self, name: &str) -> &Arc<Door> {
+    pub fn of(&self, name: &str) -> &Arc<EndpointMetrics> {
         let place = NAMES.iter().position(|known| *known == name);
         &self.0[place.unwrap_or(NAMES.len() - 1)].1
     }
 
     /// Returns the metrics of all endpoints with their names.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Door)> {
-        self.0.iter().map(|(name, door)| (*name, &**door))
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &EndpointMetrics)> {
+        self.0.iter().map(|(name, endpoint)| (*name, &**endpoint))
     }
 }
 
 /// The metrics of one endpoint.
 #[derive(Debug)]
-pub struct Door {
+pub struct EndpointMetrics {
     answered: [AtomicU64; CLASSES.len()],
     /// The responses that the client aborted.
     left: AtomicU64,
     running: AtomicU64,
     streams: AtomicU64,
-    times: Spread,
-    first: Spread,
+    times: Histogram,
+    first: Histogram,
 }
 
-impl Default for Door {
+impl Default for EndpointMetrics {
     fn default() -> Self {
         Self {
             answered: Default::default(),
             left: AtomicU64::new(0),
             running: AtomicU64::new(0),
             streams: AtomicU64::new(0),
-            times: Spread::of_work(),
-            first: Spread::of_work(),
+            times: Histogram::of_work(),
+            first: Histogram::of_work(),
         }
     }
 }
 
-impl Door {
+impl EndpointMetrics {
     /// Starts a request.
     pub fn begin(self: &Arc<Self>) -> RequestGuard {
         self.running.fetch_add(1, Relaxed);
-        let (door, began) = (self.clone(), Instant::now());
-        RequestGuard { door, began, status: None, is_stream: false, has_begun: false, is_whole: false }
+        let (endpoint, began) = (self.clone(), Instant::now());
+        RequestGuard { endpoint, began, status: None, is_stream: false, has_begun: false, is_whole: false }
     }
 
     /// Returns the number of requests by the class of their status.
@@ -115,12 +115,12 @@ impl Door {
     }
 
     /// Returns the distribution of times from a request to the end of its response.
-    pub fn times(&self) -> SpreadSnapshot {
+    pub fn times(&self) -> HistogramSnapshot {
         self.times.read()
     }
 
     /// Returns the distribution of times from a request to the first byte of its response.
-    pub fn first(&self) -> SpreadSnapshot {
+    pub fn first(&self) -> HistogramSnapshot {
         self.first.read()
     }
 }
@@ -128,7 +128,7 @@ impl Door {
 /// A request in progress, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct RequestGuard {
-    door: Arc<Door>,
+    endpoint: Arc<EndpointMetrics>,
     began: Instant,
     status: Option<u16>,
     is_stream: bool,
@@ -145,13 +145,13 @@ impl RequestGuard {
     /// Records that the response is streamed.
     pub fn streams(&mut self) {
         self.is_stream = true;
-        self.door.streams.fetch_add(1, Relaxed);
+        self.endpoint.streams.fetch_add(1, Relaxed);
     }
 
     /// Records that bytes of the response are sent.
     pub fn sends(&mut self) {
         if !std::mem::replace(&mut self.has_begun, true) {
-            self.door.first.add(self.began.elapsed());
+            self.endpoint.first.add(self.began.elapsed());
         }
     }
 
@@ -164,17 +164,17 @@ impl RequestGuard {
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let door = &self.door;
-        door.running.fetch_sub(1, Relaxed);
+        let endpoint = &self.endpoint;
+        endpoint.running.fetch_sub(1, Relaxed);
         if self.is_stream {
-            door.streams.fetch_sub(1, Relaxed);
+            endpoint.streams.fetch_sub(1, Relaxed);
         }
         let class = self.status.map_or(CLASSES.len() - 1, |status| usize::from(status / 100).clamp(1, 5) - 1);
-        door.answered[class].fetch_add(1, Relaxed);
+        endpoint.answered[class].fetch_add(1, Relaxed);
         if self.status.is_some() && !self.is_whole {
-            door.left.fetch_add(1, Relaxed);
+            endpoint.left.fetch_add(1, Relaxed);
         }
-        door.times.add(self.began.elapsed());
+        endpoint.times.add(self.began.elapsed());
     }
 }
 
@@ -184,29 +184,32 @@ mod tests {
 
     #[test]
     fn a_request_counts_by_its_status_and_by_whether_it_was_read() {
-        let doors = Doors::default();
-        let door = doors.of("chat");
-        let mut stream = door.begin();
+        let endpoints = EndpointMetricsMap::default();
+        let endpoint = endpoints.of("chat");
+        let mut stream = endpoint.begin();
         stream.answers(200);
         stream.streams();
         stream.sends();
-        assert_eq!((door.running(), door.streams()), (1, 1));
+        assert_eq!((endpoint.running(), endpoint.streams()), (1, 1));
         drop(stream);
-        let mut whole = door.begin();
+        let mut whole = endpoint.begin();
         whole.answers(404);
         whole.done();
-        drop(door.begin());
-        assert_eq!(door.answered().map(|(_, count)| count), [0, 1, 0, 1, 0, 1]);
-        assert_eq!((door.left(), door.running(), door.streams()), (1, 0, 0));
-        assert_eq!((door.times().count, door.first().count), (3, 2));
+        drop(endpoint.begin());
+        assert_eq!(endpoint.answered().map(|(_, count)| count), [0, 1, 0, 1, 0, 1]);
+        assert_eq!((endpoint.left(), endpoint.running(), endpoint.streams()), (1, 0, 0));
+        assert_eq!((endpoint.times().count, endpoint.first().count), (3, 2));
     }
 
     #[test]
-    fn an_unknown_door_is_the_last_one() {
-        let doors = Doors::default();
-        drop(doors.of("nowhere").begin());
-        let used: Vec<&str> =
-            doors.iter().filter(|(_, door)| door.times().count == 1).map(|(name, _)| name).collect();
+    fn an_unknown_endpoint_is_the_last_one() {
+        let endpoints = EndpointMetricsMap::default();
+        drop(endpoints.of("nowhere").begin());
+        let used: Vec<&str> = endpoints
+            .iter()
+            .filter(|(_, endpoint)| endpoint.times().count == 1)
+            .map(|(name, _)| name)
+            .collect();
         assert_eq!(used, ["none"]);
     }
 }

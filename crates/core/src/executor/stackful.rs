@@ -211,7 +211,7 @@ pub fn wait<F: Future>(future: F, mut aside: impl FnMut(&mut dyn FnMut())) -> Re
 ///
 /// # Errors
 /// Returns an error if the work must end.
-pub fn give_way() -> Result<(), WaitEnd> {
+pub fn yield_now() -> Result<(), WaitEnd> {
     let mut away = Away(HERE.take());
     let Ok(here) = away.here() else { return Ok(()) };
     if let Signal::GoOn(waker) = &here.signal {
