@@ -175,7 +175,7 @@ fn note_as_json(note: &Note) -> Json {
     ])
 }
 
-/// The figures of one kind of plugins.
+/// The counts of one kind of plugins.
 #[derive(Default)]
 struct Row {
     files: usize,
