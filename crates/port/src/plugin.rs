@@ -423,11 +423,8 @@ const CHANGES: [&str; 15] = [
 fn flatten<'a>(body: &'a [Stmt], out: &mut Vec<&'a Stmt>) {
     for stmt in body {
         match &stmt.kind {
-            StmtKind::Try { body, handlers, .. } => {
-                flatten(body, out);
-                // What stands in for a missing package is not needed.
-                let _ = handlers;
-            }
+            // The handlers stand in for missing packages.
+            StmtKind::Try { body, .. } => flatten(body, out),
             StmtKind::If { branches, .. } => branches.iter().take(1).for_each(|(condition, body, _)| {
                 if !is_main(condition) {
                     flatten(body, out);

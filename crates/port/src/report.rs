@@ -95,7 +95,7 @@ impl LineCount {
 
     /// The share of lines that were translated, in percent.
     pub fn percent(&self) -> usize {
-        if self.all == 0 { 100 } else { self.translated() * 100 / self.all }
+        (self.translated() * 100).checked_div(self.all).unwrap_or(100)
     }
 }
 

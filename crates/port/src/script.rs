@@ -129,7 +129,7 @@ fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
     let mut parameters = String::new();
     if let Some(tool) = one_tool {
         let declared = declared_parameters(&mut translator, plugin, tool);
-        parameters = format!("const parameters = {};", value::map(&declared).replace("#{}", "#{}"));
+        parameters = format!("const parameters = {};", value::map(&declared));
     } else if plugin.kind == PluginKind::Tool {
         functions.push(tools_function(&mut translator, plugin, &tools));
     }
@@ -341,6 +341,26 @@ fn unreached(translator: &mut Translator<'_>, plugin: &Plugin<'_>) {
             });
         }
     }
+    for (name, attribute) in &plugin.attributes {
+        if *attribute != Attribute::State || plugin.initial.contains_key(name) {
+            continue;
+        }
+        let mut setters = plugin.methods.values().filter(|function| sets(function, name)).peekable();
+        if setters.peek().is_some()
+            && let Some(setter) =
+                setters.find(|function| !translator.is_translated(Owner::Plugin, &function.name))
+        {
+            translator.effects.notes.push(Note {
+                kind: NoteKind::State,
+                text: format!(
+                    "`self.{name}` is set in `{}`, which no hook calls: set it where it is used",
+                    setter.name
+                ),
+                line: head_line(setter),
+                is_todo: false,
+            });
+        }
+    }
     for (first, last, module) in &plugin.import_lines {
         if !is_known_module(module) {
             translator.effects.count.left(*first, *last);
@@ -352,6 +372,19 @@ fn unreached(translator: &mut Translator<'_>, plugin: &Plugin<'_>) {
             });
         }
     }
+}
+
+/// Returns `true` if a method sets an attribute.
+fn sets(function: &Function, name: &str) -> bool {
+    let mut found = false;
+    for stmt in &function.body {
+        stmt.walk(&mut |stmt| {
+            if let StmtKind::Assign { targets, .. } = &stmt.kind {
+                found |= targets.iter().any(|target| of_self(target) == Some(name));
+            }
+        });
+    }
+    found
 }
 
 /// Returns `true` for modules of Python, Open WebUI and packages with counterparts.

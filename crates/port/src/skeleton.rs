@@ -1,6 +1,6 @@
 //! A test to begin with.
 
-use crate::plugin::{Plugin, PluginKind};
+use crate::plugin::Plugin;
 use crate::python::{Function, ParamKind};
 use crate::schema::Schema;
 use crate::value::Value;
@@ -101,7 +101,6 @@ CANNED    let answer = run_function(\"pipe\", [conversation([\"hello\"])]);
         ));
     }
     if hooks.is_empty() && tools.is_empty() {
-        let _ = PluginKind::Filter;
         out.push_str("\nfn test_nothing_yet() {\n    assert(true);\n}\n");
     }
     out

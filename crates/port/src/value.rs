@@ -210,15 +210,16 @@ pub(crate) fn map(entries: &[String]) -> String {
         return "#{}".to_owned();
     }
     let line = format!("#{{ {} }}", entries.join(", "));
-    if fits(&line) { line } else { wrapped("#{", entries, "}") }
+    if fits(&line) { line } else { on_lines("#{", entries, "}") }
 }
 
 /// Returns elements in brackets, on lines of their own if they are long.
 pub(crate) fn wrapped(open: &str, all: &[String], close: &str) -> String {
     let line = format!("{open}{}{close}", all.join(", "));
-    if all.is_empty() || fits(&line) {
-        return line;
-    }
+    if all.is_empty() || fits(&line) { line } else { on_lines(open, all, close) }
+}
+
+fn on_lines(open: &str, all: &[String], close: &str) -> String {
     let all: String = all.iter().map(|one| format!("    {},\n", one.replace('\n', "\n    "))).collect();
     format!("{open}\n{all}{close}")
 }

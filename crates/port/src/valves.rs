@@ -79,12 +79,11 @@ impl Valve {
         {
             all.iter().filter_map(field).for_each(|args| valve.field(args, known));
         }
-        match value {
-            Some(value) => match field(value) {
+        if let Some(value) = value {
+            match field(value) {
                 Some(args) => valve.field(args, known),
                 None => valve.value = Value::of(value, known),
-            },
-            None => {}
+            }
         }
         if valve.is_secret_by_name() {
             valve.schema.is_secret = true;

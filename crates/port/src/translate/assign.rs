@@ -251,7 +251,12 @@ impl Translator<'_> {
             if self.scope.is_closure {
                 return Hindrance::err(NoteKind::Python, "`self` within a function of a method");
             }
-            let value = if code.kind.is_ghost() { "()" } else { &code.text };
+            let value = match code.kind {
+                // An emitter is always there.
+                Type::Emitter | Type::Caller => "true",
+                ref kind if kind.is_ghost() => "()",
+                _ => &code.text,
+            };
             self.emit(&format!("this.{} = {value};", names::variable(name)));
             return Ok(());
         }

@@ -11,7 +11,7 @@ use crate::python::{Expr, ExprKind};
 use crate::report::NoteKind;
 
 impl Translator<'_> {
-    pub(super) fn builtin(&mut self, name: &str, arguments: &Arguments<'_>, line: usize) -> Outcome {
+    pub(super) fn builtin(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
         if !arguments.spread.is_empty() && !matches!(name, "print" | "max" | "min") {
             return Hindrance::err(NoteKind::Python, format!("`*` in the arguments of `{name}`"));
         }
@@ -412,7 +412,6 @@ impl Translator<'_> {
             | "StopIteration"
             | "AssertionError" => self.error_value(arguments),
             _ => {
-                let _ = line;
                 if name.ends_with("Error") || name.ends_with("Exception") {
                     return self.error_value(arguments);
                 }

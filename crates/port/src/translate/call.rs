@@ -15,13 +15,13 @@ impl<'a> Translator<'a> {
         let arguments = Arguments::of(args);
         // `self.method(…)`, `Filter.method(…)`
         if let Some(name) = of_self(of).or_else(|| self.own_class(of)) {
-            return self.own_call(name, &arguments, line);
+            return self.own_call(name, &arguments);
         }
         if let Some(path) = self.full_path(of) {
             return self.library(&path, &arguments, line);
         }
         match &of.kind {
-            ExprKind::Name(name) => self.named_call(name, &arguments, line),
+            ExprKind::Name(name) => self.named_call(name, &arguments),
             ExprKind::Attribute(of, name) => {
                 if let ExprKind::Call(inner, _) = &of.kind
                     && inner.as_name() == Some("super")
@@ -62,7 +62,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Returns the code of a call of a function by its name.
-    fn named_call(&mut self, name: &str, arguments: &Arguments<'_>, line: usize) -> Outcome {
+    fn named_call(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
         if let Some(variable) = self.scope.variables.get(name).cloned() {
             return match variable.kind {
                 Type::Emitter => self.event("emit", arguments),
@@ -82,7 +82,7 @@ impl<'a> Translator<'a> {
             let function = *function;
             let args = self.bind(Owner::Module, function, arguments, name)?;
             let code = self.use_function(Owner::Module, function);
-            return Ok(self.result_of(function, call(&code, &args, Type::Unknown)));
+            return Ok(call(&code, &args, Type::Unknown));
         }
         if let Some(at) = self.plugin.objects.iter().position(|object| object.class.name == name) {
             return self.make(at, arguments);
@@ -92,11 +92,11 @@ impl<'a> Translator<'a> {
             "UserValves" => return Ok(Code::atom("__user__.valves", Type::Valves)),
             _ => {}
         }
-        self.builtin(name, arguments, line)
+        self.builtin(name, arguments)
     }
 
     /// Returns the code of a call of a method of the plugin.
-    fn own_call(&mut self, name: &str, arguments: &Arguments<'_>, line: usize) -> Outcome {
+    fn own_call(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
         if let Role::Method(at) = self.scope.role {
             return self.this_call(at, name, arguments);
         }
@@ -111,7 +111,7 @@ impl<'a> Translator<'a> {
             }
             let mut args = self.bind(Owner::Plugin, function, arguments, name)?;
             args.extend(self.needs_state.contains(name).then(|| "state".to_owned()));
-            return Ok(self.result_of(function, call(&code, &args, Type::Unknown)));
+            return Ok(call(&code, &args, Type::Unknown));
         }
         match name {
             "Valves" => return Ok(Code::atom("Valves", Type::Valves)),
@@ -127,7 +127,6 @@ impl<'a> Translator<'a> {
             Type::Caller => self.event("ask", arguments),
             _ => {
                 let all = self.all(arguments, name)?;
-                let _ = line;
                 Ok(of.method("call", &all, Type::Unknown))
             }
         }
@@ -167,7 +166,9 @@ impl<'a> Translator<'a> {
         let Some(function) = function else {
             return match name {
                 "model_dump" | "dict" | "copy" | "model_copy" => Ok(of.method("copy", &[], Type::Map)),
-                "model_dump_json" | "json" => Ok(call("json::stringify", &[of.text.clone()], Type::Text)),
+                "model_dump_json" | "json" => {
+                    Ok(call("json::stringify", std::slice::from_ref(&of.text), Type::Text))
+                }
                 _ => Hindrance::err(NoteKind::Method, format!("`.{name}()`")),
             };
         };
@@ -388,11 +389,6 @@ impl<'a> Translator<'a> {
             }
             kind => kind,
         }
-    }
-
-    fn result_of(&self, function: &Function, code: Code) -> Code {
-        let _ = function;
-        code
     }
 
     /// Returns the code that sends an event or asks the user.

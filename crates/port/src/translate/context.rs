@@ -281,7 +281,6 @@ impl<'a> Translator<'a> {
     }
 
     pub(super) fn helper(&mut self, helper: Helper) -> &'static str {
-        self.effects.helpers.extend(helper.needs());
         self.effects.helpers.insert(helper);
         helper.name()
     }

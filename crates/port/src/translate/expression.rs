@@ -243,7 +243,7 @@ impl<'a> Translator<'a> {
             (Type::Stream, "status" | "headers") => of.property(name, Type::Unknown),
             (Type::Stream, "text") => {
                 let read = self.helper(super::Helper::ReadAll);
-                crate::code::call(read, &[of.text.clone()], Type::Text)
+                crate::code::call(read, std::slice::from_ref(&of.text), Type::Text)
             }
             (Type::Stream, "content") => of.clone(),
             (Type::Answer, "text") => of.property("text", Type::Text),
@@ -364,7 +364,13 @@ impl<'a> Translator<'a> {
                         strength::EQUAL,
                         Type::Bool,
                     ),
-                    _ => Code::atom(format!("!empty({})", value.text), Type::Bool),
+                    _ => {
+                        // An empty fallback is as false as nothing.
+                        let fallbacks = [" ?? false", " ?? \"\"", " ?? []", " ?? #{}", " ?? 0"];
+                        let text = fallbacks.iter().find_map(|fallback| value.text.strip_suffix(fallback));
+                        let text = text.filter(|text| !text.contains(['{', '|', '+'])).unwrap_or(&value.text);
+                        Code::atom(format!("!empty({text})"), Type::Bool)
+                    }
                 })
             }
         }

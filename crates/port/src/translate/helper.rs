@@ -35,11 +35,6 @@ impl Helper {
         }
     }
 
-    /// The helpers that a helper calls.
-    pub(super) fn needs(self) -> Vec<Self> {
-        Vec::new()
-    }
-
     pub(crate) fn code(self) -> &'static str {
         match self {
             Self::CheckStatus => {

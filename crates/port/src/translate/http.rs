@@ -103,8 +103,7 @@ impl Translator<'_> {
         let short = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
             .iter()
             .find(|name| method == names::quoted(name));
-        let is_plain_stream = is_stream && is_get;
-        if (is_stream && !is_plain_stream) || (short.is_none() && is_stream) {
+        if is_stream && !is_get {
             options.insert(0, ("method".into(), method.clone()));
         }
         let entries: Vec<String> = options.iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -201,7 +200,7 @@ impl Translator<'_> {
     }
 
     /// Returns the code of a method of an answer.
-    pub(super) fn answer_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Outcome {
+    pub(super) fn answer_method(&mut self, of: &Code, name: &str) -> Outcome {
         let is_stream = of.kind == Type::Stream;
         match name {
             "json" if is_stream => {
@@ -211,17 +210,16 @@ impl Translator<'_> {
             "json" => Ok(of.method("json", &[], Type::Unknown)),
             "text" | "aread" | "read" if is_stream => {
                 let read = self.helper(Helper::ReadAll);
-                Ok(call(read, &[of.text.clone()], Type::Text))
+                Ok(call(read, std::slice::from_ref(&of.text), Type::Text))
             }
             "text" => Ok(of.property("text", Type::Text)),
             "read" | "aread" => Ok(of.property("bytes", Type::Bytes)),
             "raise_for_status" => {
                 let check = self.helper(Helper::CheckStatus);
-                Ok(call(check, &[of.text.clone()], Type::None))
+                Ok(call(check, std::slice::from_ref(&of.text), Type::None))
             }
             "iter_lines" | "aiter_lines" | "iter_content" | "aiter_bytes" | "aiter_text" | "aiter_raw"
             | "iter_any" | "iter_chunked" | "iter_text" | "iter_bytes" | "iter_raw" => {
-                let _ = arguments;
                 if is_stream {
                     Ok(of.clone())
                 } else {

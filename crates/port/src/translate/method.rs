@@ -19,13 +19,10 @@ impl Translator<'_> {
         line: usize,
     ) -> Outcome {
         // Texts that are joined or filled in.
-        if let Some(text) = of.as_text().or(match &of.kind {
-            ExprKind::Format(_) => None,
-            _ => None,
-        }) {
-            if name == "format" {
-                return self.brace_format(text, &arguments.positional, &arguments.named);
-            }
+        if let Some(text) = of.as_text()
+            && name == "format"
+        {
+            return self.brace_format(text, &arguments.positional, &arguments.named);
         }
         if of_self(of) == Some("valves") {
             return match name {
@@ -63,7 +60,7 @@ impl Translator<'_> {
             Type::Pattern => self.pattern_method(&of, name, arguments),
             Type::Match => self.match_method(&of, name, arguments),
             Type::Time | Type::Span => self.time_method(&of, name, arguments),
-            Type::Answer | Type::Stream => self.answer_method(&of, name, arguments),
+            Type::Answer | Type::Stream => self.answer_method(&of, name),
             Type::Encoder => match name {
                 "encode" => Ok(self.expr(arguments.need(0, name)?)?.typed(Type::Tokens)),
                 _ => Hindrance::err(NoteKind::Package, format!("`.{name}()` of an encoding")),
@@ -179,7 +176,7 @@ impl Translator<'_> {
             return Hindrance::err(NoteKind::Python, format!("`*` in the arguments of `.{name}()`"));
         }
         let need = |at: usize| arguments.need(at, name);
-        let text = |name: &str, of: &Code, kind: Type| call(name, &[of.text.clone()], kind);
+        let text = |name: &str, of: &Code, kind: Type| call(name, std::slice::from_ref(&of.text), kind);
         Ok(match (name, arguments.count()) {
             // Texts.
             ("strip", 0) => text("text::trim", of, Type::Text),
@@ -498,7 +495,7 @@ impl Translator<'_> {
                 | "aiter_text" | "iter_any",
                 _,
             ) => {
-                return self.answer_method(of, name, arguments);
+                return self.answer_method(of, name);
             }
             ("text", 0) => of.property("text", Type::Text),
             ("hexdigest", 0) => of.clone().typed(Type::Text),

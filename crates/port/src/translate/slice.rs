@@ -108,7 +108,7 @@ impl Translator<'_> {
         if let Some(step) = step {
             if is_minus_one(step) && start.is_none() && end.is_none() {
                 let name = self.helper(Helper::Reversed);
-                return Ok(call(name, &[of.text.clone()], of.kind.clone()));
+                return Ok(call(name, std::slice::from_ref(&of.text), of.kind.clone()));
             }
             return Hindrance::err(NoteKind::Python, "a slice with steps");
         }

@@ -151,7 +151,7 @@ impl<'a> Translator<'a> {
 
     fn translate(&mut self, stmt: &'a Stmt) -> Outcome<()> {
         match &stmt.kind {
-            StmtKind::Expr(value) => self.expression_statement(value, stmt.line),
+            StmtKind::Expr(value) => self.expression_statement(value),
             StmtKind::Assign { targets, value } => self.assign(stmt, targets, value),
             StmtKind::Annotated { target, value: Some(value), .. } => {
                 self.assign(stmt, std::slice::from_ref(target), value)
@@ -221,16 +221,16 @@ impl<'a> Translator<'a> {
                 self.emit("continue;");
                 Ok(())
             }
-            StmtKind::Import(modules) => {
-                // Known names of modules within a function are those of the file.
-                let _ = modules;
-                Ok(())
-            }
-            StmtKind::ImportFrom { .. } | StmtKind::Scope | StmtKind::TypeAlias | StmtKind::Pass => Ok(()),
+            // Names of modules within a function are those of the file.
+            StmtKind::Import(_)
+            | StmtKind::ImportFrom { .. }
+            | StmtKind::Scope
+            | StmtKind::TypeAlias
+            | StmtKind::Pass => Ok(()),
         }
     }
 
-    fn expression_statement(&mut self, value: &'a Expr, line: usize) -> Outcome<()> {
+    fn expression_statement(&mut self, value: &'a Expr) -> Outcome<()> {
         let value = value.awaited();
         match &value.kind {
             ExprKind::Yield(value) => return self.yielded(value.as_deref()),
@@ -272,7 +272,6 @@ impl<'a> Translator<'a> {
             }
             _ => {}
         }
-        let _ = line;
         let code = self.expr(value)?;
         let is_empty =
             code.text == "()" || code.kind.is_ghost() || (code.is_simple() && !code.text.contains('('));
@@ -320,7 +319,6 @@ impl<'a> Translator<'a> {
     fn if_statement(&mut self, branches: &'a [(Expr, Vec<Stmt>, usize)], otherwise: &'a [Stmt]) {
         let mut is_first = true;
         let mut levels = 0;
-        let known = self.scope.variables.clone();
         for (at, (condition, body, line)) in branches.iter().enumerate() {
             if !is_first {
                 self.effects.count.seen(*line, *line);
@@ -380,7 +378,6 @@ impl<'a> Translator<'a> {
             self.scope.indent -= 1;
             self.emit("}");
         }
-        let _ = known;
     }
 
     fn with(&mut self, stmt: &'a Stmt, items: &'a [(Expr, Option<Expr>)], body: &'a [Stmt]) -> Outcome<()> {
@@ -492,7 +489,10 @@ impl<'a> Translator<'a> {
                     Some("bool") => "bool",
                     _ => return Hindrance::err(NoteKind::Python, "this pattern of `case`"),
                 };
-                Ok(Some(format!("{} == \"{word}\"", call("type_of", &[value.text.clone()], Type::Text).text)))
+                Ok(Some(format!(
+                    "{} == \"{word}\"",
+                    call("type_of", std::slice::from_ref(&value.text), Type::Text).text
+                )))
             }
             _ => Hindrance::err(NoteKind::Python, "this pattern of `case`"),
         }

@@ -33,7 +33,7 @@ impl Translator<'_> {
                 let format = self.expr(arguments.need(0, name)?)?;
                 Ok(call("time::format", &[of.text.clone(), format.text], Type::Text))
             }
-            "isoformat" => Ok(call("time::iso", &[of.text.clone()], Type::Text)),
+            "isoformat" => Ok(call("time::iso", std::slice::from_ref(&of.text), Type::Text)),
             "timestamp" | "total_seconds" => Ok(of.clone().typed(Type::Float)),
             "replace" | "astimezone" | "localize" | "date" | "time" | "utctimetuple" | "timetuple" => {
                 Ok(of.clone())
