@@ -50,7 +50,7 @@ pub(super) fn run(asked: &args::Port, config: &Config, out: &Console) -> Result<
 }
 
 fn stem(path: &Path) -> String {
-    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+    path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
 }
 
 /// Reads a Python file, as far as it may be long.
@@ -223,7 +223,7 @@ fn measure(folder: &Path, out: &Console) -> Result<Exit, CommandError> {
                 ("lines", draft.lines.all.into()),
                 ("translated", draft.lines.translated().into()),
                 ("accepted", first.is_none().into()),
-                ("problem", first.map(|problem| problem.message.as_str()).unwrap_or_default().into()),
+                ("problem", first.map_or("", |problem| problem.message.as_str()).into()),
             ]))?;
         }
     }

@@ -27,7 +27,7 @@ pub(crate) enum Type {
     Pattern,
     /// Seconds since 1970.
     Time,
-    /// Seconds.
+    /// A length of time, in seconds.
     Span,
     Closure,
     /// An emitter of events.

@@ -1,4 +1,4 @@
-//! Assignments.
+//! Assignments to variables, attributes, elements and several of them.
 
 use super::context::{Hindrance, Outcome, Role, Translator, Variable};
 use crate::code::{Code, strength};

@@ -1,4 +1,4 @@
-//! Calls.
+//! Calls of functions and methods of the file.
 
 use super::arguments::Arguments;
 use super::context::{Hindrance, Outcome, Owner, Role, Translator};

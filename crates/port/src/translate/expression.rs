@@ -1,4 +1,4 @@
-//! Expressions.
+//! Expressions and conditions.
 
 use super::context::{Hindrance, Outcome, Translator};
 use crate::code::{Code, strength};

@@ -1,4 +1,4 @@
-//! Statements.
+//! Statements and blocks.
 
 use super::context::{Hindrance, Outcome, Translator, Variable};
 use crate::code::{Code, call, strength};
