@@ -46,7 +46,7 @@ async fn measure() {
     let mut all: Vec<Sample> = Vec::new();
     for _ in 0..ROUNDS {
         let began = Instant::now();
-        let turns = join_all((0..TURNS).map(|_| chat(&client, &url, "helper", "look")));
+        let turns = join_all((0..TURNS).map(|_| chat(&client, &url, "helper", "/look")));
         let (answers, samples) = tokio::join!(turns, pure(&client, &url, WAIT));
         assert!(answers.iter().all(|(_, answer)| answer.contains("seen")), "a turn went wrong");
         totals.push(began.elapsed());

@@ -23,8 +23,9 @@ pub(super) fn start(line: &Line, out: &Console) {
         (_, 0) if is_tested => "off",
         (true, _) => "error,rmcp=off",
         (false, 0) if is_shown => "warn,script=off,valvehouse::filter=off,rmcp=off",
-        // The mount reports a connection's troubles in words of its own.
-        (false, 0) => "warn,valvehouse=info,script=info,rmcp=off",
+        // The mount reports a connection's troubles in words of its own. The host traces requests itself, so that
+        // spans would only cost time.
+        (false, 0) => "warn,valvehouse=info,valvehouse::turn=off,script=info,rmcp=off",
         (false, 1) => "warn,valvehouse=debug,script=debug",
         (false, _) => "debug,valvehouse=trace,script=trace",
     };

@@ -422,7 +422,7 @@ pub(super) fn all() -> impl Iterator<Item = Hostile> {
     let tools = TOOLS.iter().map(|(name, text, comes)| (*name, (*text).to_owned(), *comes)).chain(tools());
     let tools = tools.map(|(name, text, comes)| Hostile {
         file: "tools/hostile.rhai",
-        says: "call hostile".to_owned(),
+        says: "/hostile".to_owned(),
         deadline: Duration::from_secs(2),
         ..Hostile::filter(name, text, comes)
     });

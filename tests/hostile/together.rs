@@ -29,7 +29,7 @@ fn many(requirements: &str, seconds: u32, part: &str) -> String {
 }
 
 fn asks(tool: &str) -> String {
-    format!("llm::chat(#{{ messages: [#{{ role: \"user\", content: \"please call {tool}\" }}] }}).text")
+    format!("llm::chat(#{{ messages: [#{{ role: \"user\", content: \"/{tool}\" }}] }}).text")
 }
 
 /// Returns the peak of a host's resident memory while it answered one request that calls a tool, above a
@@ -57,7 +57,7 @@ fn peak(grants: &str, tools: impl IntoIterator<Item = (String, String)>, asked: 
             wrong
         }
     });
-    let answer = host.ask("demo", &format!("please call {asked}"), false);
+    let answer = host.ask("demo", &format!("/{asked}"), false);
     is_over.store(true, SeqCst);
     let (wrong, resident) = (others.join().unwrap(), host.resident());
     let log = host.end();

@@ -28,7 +28,11 @@ fn text(json: &Json, path: &str) -> String {
 
 /// A run that waits for approval, in a conversation of its own.
 fn paying(project: &Project) -> (String, String) {
-    project.run("chat pay 10").ends(0).prints("Waiting for a person").says("--reject [REASON]");
+    project
+        .run_with(&["chat", r#"/pay {"amount": 10}"#], "")
+        .ends(0)
+        .prints("Waiting for a person")
+        .says("--reject [REASON]");
     let run = only_run(project);
     assert_eq!(text(&run, "status"), "paused");
     (text(&run, "run_id"), text(&run, "chat_id"))
@@ -93,7 +97,10 @@ fn at_a_terminal_the_person_is_asked_right_there() {
 #[test]
 fn a_question_is_answered_with_text() {
     let project = clerk();
-    project.run_with(&["chat", "human_input 'Which city?'"], "").ends(0).prints("Which city?");
+    project
+        .run_with(&["chat", r#"/human_input {"question": "Which city?"}"#], "")
+        .ends(0)
+        .prints("Which city?");
     let run = text(&only_run(&project), "run_id");
     project.run(&format!("resume {run} --approve")).ends(2).says("asks a question");
     project.run(&format!("resume {run} --answer Oslo")).ends(0).prints("Oslo");

@@ -113,7 +113,7 @@ async fn unknown_routes_answer_in_the_callers_protocol() {
 async fn what_is_no_answer_of_a_service_is_a_clear_502() {
     for filter in [None, Some(LOOKS)] {
         let setup =
-            TestHost::new().provider("retry = { max_retries = 0 }\nbreaker = { failure_threshold = 0 }");
+            TestHost::new().provider("retry = { max_attempts = 1 }\nbreaker = { failure_threshold = 0 }");
         let host = filter.into_iter().fold(setup, |setup, text| setup.filter("looks", text)).start().await;
         for body in ["null", "[]"] {
             host.upstream.reply(Reply::raw("application/json", body));
@@ -453,7 +453,7 @@ async fn what_is_no_answer_of_a_service_is_one_502_at_each_endpoint() {
     for answer in answers {
         let address = service_of(answer.clone().leak()).await;
         let config = format!(
-            "[[providers]]\nname = \"odd\"\nkind = \"openai\"\nbase_url = \"http://{address}/v1\"\nmodels = [\"odd-1\"]\nretry = {{ max_retries = 0 }}\nbreaker = {{ failure_threshold = 0 }}\n"
+            "[[providers]]\nname = \"odd\"\nkind = \"openai\"\nbase_url = \"http://{address}/v1\"\nmodels = [\"odd-1\"]\nretry = {{ max_attempts = 1 }}\nbreaker = {{ failure_threshold = 0 }}\n"
         );
         for filter in [None, Some(LOOKS)] {
             let setup = TestHost::new().config(&config);

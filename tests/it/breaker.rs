@@ -94,10 +94,10 @@ async fn a_tool_that_breaks_again_and_again_says_so_to_the_model() {
     );
     let host = TestHost::new().config(&config).tool("look", "fn handler(args) { 1 / 0 }").start().await;
     for _ in 0..3 {
-        let answer = host.chat(&saying("helper", "look")).await;
+        let answer = host.chat(&saying("helper", "/look")).await;
         assert!(answer.text().contains("division by zero"), "{}", answer.body());
     }
-    let answer = host.chat(&saying("helper", "look")).await;
+    let answer = host.chat(&saying("helper", "/look")).await;
     assert!(
         answer.text().contains("cannot call the plugin `look`: its circuit breaker is open"),
         "{}",

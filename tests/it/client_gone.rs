@@ -99,7 +99,7 @@ async fn a_tool_that_waits_for_a_service_leaves_it_at_once() {
     );
     for filter in [LOOKS, HOLDS] {
         let host = TestHost::new().config(&config).tool("look", &tool).filter("looks", filter).start().await;
-        for body in [saying("helper", "look"), streaming("helper", "look")] {
+        for body in [saying("helper", "/look"), streaming("helper", "/look")] {
             is_told_soon(&format!("{filter}: a tool"), &host, &service, &body, None).await;
         }
         // That nobody waits any more is not the tool's fault: it does not rest.

@@ -213,13 +213,13 @@ fn a_replay_runs_a_tool_again_only_where_that_changes_nothing_outside() {
     let server = project.dev("--replay --format json");
     let notes = || std::fs::read_to_string(project.path("work/notes")).unwrap();
 
-    server.says("please shout");
+    server.says("/shout");
     assert_eq!(event(&server, "request").text("bar").as_deref(), Some("MTM"));
     project.write("tools/shout.rhai", &SHOUT.replace("first", "second"));
     let replay = event(&server, "replay");
     assert!(replay.at_path("asked.0.after").to_string().contains("second"), "{replay}");
 
-    server.says("please note");
+    server.says("/note");
     assert_eq!(event(&server, "request").text("bar").as_deref(), Some("MTM"));
     assert_eq!(notes(), "x");
     project.write("tools/note.rhai", &NOTE.replace("\"noted\"", "\"noted again\""));

@@ -170,7 +170,8 @@ async fn a_service_that_is_down_is_tried_again_and_named() {
     let down = refusing();
     let address = down.local_addr().unwrap();
     let host =
-        host_of(&format!("http://{address}/v1"), "retry = { max_retries = 20, initial_delay_ms = 30 }").await;
+        host_of(&format!("http://{address}/v1"), "retry = { max_attempts = 21, initial_delay_ms = 30 }")
+            .await;
     // It comes up while it is tried.
     let asked = tokio::spawn(Answer::tried(host.posting(saying("raw-1", "hi").to_string())));
     tokio::time::sleep(Duration::from_millis(60)).await;
@@ -222,7 +223,7 @@ async fn crowded() -> (String, Vec<TcpStream>, TcpListener) {
 
 #[tokio::test]
 async fn each_time_limit_says_which_it_is_and_where_to_raise_it() {
-    let once = |timeouts: &str| format!("retry = {{ max_retries = 0 }}\ntimeouts = {{ {timeouts} }}");
+    let once = |timeouts: &str| format!("retry = {{ max_attempts = 1 }}\ntimeouts = {{ {timeouts} }}");
     let (url, _waiting, _listener) = crowded().await;
     let host = host_of(&url, &once("connect_ms = 80")).await;
     let answer = host.chat(&saying("raw-1", "hi")).await;
@@ -289,7 +290,7 @@ async fn a_whole_answer_has_a_time_limit_where_one_is_set() {
 #[tokio::test]
 async fn a_service_that_fails_again_and_again_is_left_alone_and_tried_again() {
     for looks in [false, true] {
-        let rest = "retry = { max_retries = 0 }\nbreaker = { failure_threshold = 3, cool_down_ms = 3_000 }";
+        let rest = "retry = { max_attempts = 1 }\nbreaker = { failure_threshold = 3, cool_down_ms = 3_000 }";
         let host = fails(3, busy(500), rest, looks).await;
         for prompt in ["one", "two", "three"] {
             assert_eq!(host.ask(prompt).await.status, 500);
@@ -328,7 +329,7 @@ async fn with_backup(backup: &Upstream, provider: &str, looks: bool) -> TestHost
     let config = format!(
         "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nfallbacks = [\"spare\"]\n\
          [[models]]\nname = \"spare\"\nprovider = \"backup\"\nmodel = \"small-1\"\nfallbacks = [\"demo/demo\"]\n\
-         [[providers]]\nname = \"backup\"\nkind = \"openai\"\nbase_url = \"{}\"\nretry = {{ max_retries = 0 }}",
+         [[providers]]\nname = \"backup\"\nkind = \"openai\"\nbase_url = \"{}\"\nretry = {{ max_attempts = 1 }}",
         backup.url(),
     );
     let setup = TestHost::new().provider(provider).config(&config);

@@ -228,7 +228,7 @@ async fn two_services() -> (TestHost, Upstream) {
         .provider("api = \"responses\"")
         .config(&format!(
             "[[providers]]\nname = \"chats\"\nkind = \"openai\"\nbase_url = \"{}\"\napi_key = \"sk-c\"\nmodels = [\"c-1\"]\n\
-             retry = {{ max_retries = 0 }}\nbreaker = {{ failure_threshold = 0 }}",
+             retry = {{ max_attempts = 1 }}\nbreaker = {{ failure_threshold = 0 }}",
             chats.url()
         ))
         .config(&model("native", "mock", "[]"))

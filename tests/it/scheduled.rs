@@ -107,7 +107,7 @@ fn call_it(name, args) { http::post("URL/call", #{ json: #{ name: name, x: args.
     let names = || host.snapshot().tools.iter().map(|tool| tool.name().to_owned()).collect::<Vec<_>>();
     until("the tools are there", async || names().contains(&"halve".to_owned())).await;
     assert!(host.problems("far").is_empty(), "{:?}", host.problems("far"));
-    let did = host.chat(&saying("helped", "halve, x 4")).await.text();
+    let did = host.chat(&saying("helped", r#"/halve {"x": 4}"#)).await.text();
     assert!(did.contains("halve") && did.contains('4'), "{did}");
     // Another text asks at once, whatever is left of the time.
     host.save_tool(
@@ -256,6 +256,6 @@ async fn tools_of_a_list_may_have_functions_that_are_written_in_place() {
     let names = || host.snapshot().tools.iter().map(|tool| tool.name().to_owned()).collect::<Vec<_>>();
     until("the tool is there", async || names().contains(&"triple".to_owned())).await;
     assert!(host.problems("far").is_empty(), "{:?}", host.problems("far"));
-    let did = host.chat(&saying("helped", "triple, x 14")).await.text();
+    let did = host.chat(&saying("helped", r#"/triple {"x": 14}"#)).await.text();
     assert!(did.contains("42"), "{did}");
 }

@@ -29,7 +29,7 @@ fn calling(code: &str) -> String {
 
 /// The answer of a tool that the demo model calls.
 async fn result(host: &TestHost, tool: &str) -> String {
-    let answer = host.chat(&saying("helper", tool)).await;
+    let answer = host.chat(&saying("helper", &format!("/{tool}"))).await;
     assert_eq!(answer.status, 200, "{}", answer.body());
     let text = answer.text();
     text.strip_prefix(&format!("{tool} answered: ")).unwrap_or(&text).to_owned()
@@ -57,7 +57,7 @@ async fn a_tool_calls_another_one_and_reads_its_result_or_error() {
     let unknown = result(&host, "unknown").await;
     assert!(unknown.contains("unknown tool `wether`; did you mean `weather`?"), "{unknown}");
     assert_eq!(result(&host, "list").await, r#"true ["city"]"#);
-    let answer = host.chat(&saying("helper", "trip")).await;
+    let answer = host.chat(&saying("helper", "/trip")).await;
     let steps = steps(&trace_of(&host, &answer).await);
     assert!(steps.iter().any(|step| step.contains("weather")), "{steps:?}");
 }

@@ -109,7 +109,7 @@ async fn two_tools_in_one_answer_and_a_third_in_the_next_round_share_the_context
         fn outlet(body) { emit(#{ type: "counted", data: 3 }); }
     "#;
     let host = TestHost::new().config(HELPER).tool("counters", COUNTERS).filter("log", log).start().await;
-    let question = "count_apples and count_pears, then count_plums";
+    let question = "/count_apples\n/count_pears\n\n/count_plums";
     for body in [saying("helper", question), streaming("helper", question)] {
         let answer = host.chat(&body).await;
         let text = answer.text();

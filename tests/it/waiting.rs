@@ -37,7 +37,7 @@ async fn sixty_four_turns_wait_at_once_and_another_request_goes_by() {
         .filter("idle", "fn inlet(body) { body }")
         .start()
         .await;
-    let look = saying("helper", "look");
+    let look = saying("helper", "/look");
     let turns = join_all((0..64).map(|_| host.chat(&look)));
     let meanwhile = async {
         // All of them are under way before the first is answered.
@@ -100,7 +100,7 @@ async fn a_tool_that_waits_too_long_ends_and_so_does_its_request() {
     // Long enough to get there on a slow machine.
     let (tool, config) = looks(&service, 1_500);
     let host = TestHost::new().config(&config).tool("look", tool).start().await;
-    let answer = host.chat(&saying("helper", "look")).await;
+    let answer = host.chat(&saying("helper", "/look")).await;
     assert!(answer.text().contains("did not end within 1500 ms"), "{}", answer.body());
     service.was_deserted(1).await;
 }
@@ -111,7 +111,7 @@ async fn who_goes_away_takes_the_waiting_tool_along() {
     service.reply(Reply::raw("text/plain", "late").behind(&Gate::closed()));
     let (tool, config) = looks(&service, 60_000);
     let host = TestHost::new().config(&config).tool("look", tool).start().await;
-    let asking = host.posting(saying("helper", "look").to_string()).send();
+    let asking = host.posting(saying("helper", "/look").to_string()).send();
     tokio::select! {
         answer = asking => panic!("answered: {answer:?}"),
         () = service.was_asked(1) => {}
@@ -130,7 +130,7 @@ timeout: 50
 fn handler(args) { shell::run("sleep 61.7 & setsid sleep 61.7 & (sleep 61.7 &) ; wait; sleep 61.7") }"#;
     let config = format!("{HELPER}[grants.look]\nshell = [\"sh\"]\n");
     let host = TestHost::new().config(&config).tool("look", script).start().await;
-    let answer = host.chat(&saying("helper", "look")).await;
+    let answer = host.chat(&saying("helper", "/look")).await;
     assert!(answer.text().contains("did not end within 50 ms"), "{}", answer.body());
     crate::host::until("no sleep is left", || async { sleeping("61.7") == 0 }).await;
 }
@@ -148,7 +148,7 @@ fn sleeping(length: &str) -> usize {
 async fn a_tool_asks_a_person_over_the_stream_and_goes_on_with_the_answer() {
     let tool = r#"fn handler(args) { let said = ask(#{ type: "input", data: #{ title: "Which city?" } }); `you said ${said}` }"#;
     let host = TestHost::new().config(HELPER).tool("look", tool).start().await;
-    let mut body = saying("helper", "look");
+    let mut body = saying("helper", "/look");
     body["stream"] = true.into();
     let request = host.posting(body.to_string()).header("x-valvehouse-events", "1");
     let mut response = request.send().await.unwrap();

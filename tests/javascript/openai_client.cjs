@@ -72,10 +72,10 @@ const DOOR = {
 
 async function sees_tools_run_at_the_host_and_gets_its_own_to_run() {
     for (const stream of [false, true]) {
-        const counted = await ask("count_apples and count_pears, then count_plums", { model: "helper", stream });
+        const counted = await ask("/count_apples\n/count_pears\n\n/count_plums", { model: "helper", stream });
         const text = stream ? textOf(await collect(counted)) : counted.choices[0].message.content;
         for (const fruit of ["apples 1", "pears 2", "plums 3"]) assert.ok(text.includes(fruit), text);
-        const answer = await ask("open_door", { model: "helper", tools: [DOOR], stream });
+        const answer = await ask("/open_door", { model: "helper", tools: [DOOR], stream });
         if (stream) {
             const chunks = await collect(answer);
             const calls = chunks.flatMap((chunk) => chunk.choices[0].delta.tool_calls ?? []);

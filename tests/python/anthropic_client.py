@@ -74,7 +74,7 @@ def sees_images():
 
 def sees_tools_run_at_the_host():
     for stream in (False, True):
-        text = text_of(ask("count_apples and count_pears, then count_plums", model="helper", stream=stream))
+        text = text_of(ask("/count_apples\n/count_pears\n\n/count_plums", model="helper", stream=stream))
         assert all(counted in text for counted in ("apples 1", "pears 2", "plums 3")), text
         answer = ask("call get_weather", model="clerk", stream=stream)
         assert "The tool said: 20 degrees in Bonn" in text_of(answer), answer

@@ -60,14 +60,14 @@ DOOR = {
 
 def sees_tools_run_at_the_host_and_gets_its_own_to_run():
     for stream in (False, True):
-        answer = ask("count_apples and count_pears, then count_plums", model="helper", stream=stream)
+        answer = ask("/count_apples\n/count_pears\n\n/count_plums", model="helper", stream=stream)
         if stream:
             text = "".join(chunk.choices[0].delta.content or "" for chunk in answer if chunk.choices)
         else:
             assert not answer.choices[0].message.tool_calls, answer
             text = answer.choices[0].message.content
         assert all(counted in text for counted in ("apples 1", "pears 2", "plums 3")), text
-        answer = ask("open_door", model="helper", tools=[DOOR], stream=stream)
+        answer = ask("/open_door", model="helper", tools=[DOOR], stream=stream)
         if stream:
             deltas = [call for chunk in answer for call in chunk.choices[0].delta.tool_calls or ()]
             assert [delta.function.name for delta in deltas if delta.function.name] == ["open_door"], deltas

@@ -474,7 +474,7 @@ fn patience_with_a_provider_is_set_by_file_and_environment() {
         [[providers]]
         name = "openai"
         timeouts = { connect_ms = 1, response_ms = 2, idle_ms = 3, total_ms = 4 }
-        retry = { max_retries = 5, initial_delay_ms = 6, max_delay_ms = 7, after_send = true }
+        retry = { max_attempts = 6, initial_delay_ms = 6, max_delay_ms = 7, after_send = true }
         breaker = { failure_threshold = 8, window_ms = 9, cool_down_ms = 10 }
         "#,
     );
@@ -492,7 +492,7 @@ fn patience_with_a_provider_is_set_by_file_and_environment() {
     );
 
     let env = [
-        ("VALVEHOUSE__PROVIDERS__OPENAI__RETRY__MAX_RETRIES", "0"),
+        ("VALVEHOUSE__PROVIDERS__OPENAI__RETRY__MAX_ATTEMPTS", "1"),
         ("VALVEHOUSE__PROVIDERS__OPENAI__RETRY__AFTER_SEND", "no"),
         ("VALVEHOUSE__PROVIDERS__OPENAI__TIMEOUTS__TOTAL_MS", "44"),
         ("VALVEHOUSE__PROVIDERS__OPENAI__BREAKER__FAILURE_THRESHOLD", "0"),
@@ -508,10 +508,10 @@ fn patience_with_a_provider_is_set_by_file_and_environment() {
     assert_eq!((usual.retry, usual.timeouts), (RetrySettings::default(), Timeouts::default()));
     for (text, expected) in [
         (
-            "retry = { max_retry = 1 }",
-            "unknown setting providers.openai.retry.max_retry; did you mean `max_retries`?",
+            "retry = { max_attempt = 1 }",
+            "unknown setting providers.openai.retry.max_attempt; did you mean `max_attempts`?",
         ),
-        ("retry = { max_retries = 21 }", "retry.max_retries must be a whole number from 0 to 20"),
+        ("retry = { max_attempts = 0 }", "retry.max_attempts must be a whole number from 1 to 21"),
         ("timeouts = { total = 1 }", "settings of this table: connect_ms, response_ms, idle_ms, total_ms"),
         ("breaker = { failure_threshold = -1 }", "breaker.failure_threshold must be a whole number"),
     ] {

@@ -43,10 +43,10 @@ mod problem;
 mod reach;
 mod redaction;
 pub mod reference;
-mod rehearsal;
 mod rename;
 mod repl;
 mod run;
+mod sandbox;
 mod schedule;
 mod script;
 mod settings;
@@ -77,11 +77,12 @@ pub use loader::{
     script_of_tests, tests_of_script,
 };
 pub use manifest::{CHAT, ENDPOINTS, Manifest, says_of_itself};
+pub use pieces::is_whole;
 pub use pipe::{Offer, Pipe, Pipes};
 pub use problem::{Code, Problem, Severity};
 pub use reach::{Background, HostTools, Models, Work};
-pub use rehearsal::{Other, Rehearsal};
-pub use repl::{LineResult, Repl, is_whole};
+pub use repl::{LineResult, Repl};
+pub use sandbox::{Sandbox, SandboxRun, SandboxScript};
 pub use schedule::{Lists, ScheduledCall};
 pub use script::Script;
 pub use settings::Settings;

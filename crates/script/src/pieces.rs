@@ -18,9 +18,32 @@ pub(super) enum Piece {
 
 /// The pieces of a script in their order: each byte is in one of them.
 pub(super) fn of(source: &str) -> Vec<(Piece, Range<usize>)> {
-    let mut cutter = Cutter { source, at: 0, began: 0, nesting: 0, uncharacterized: 0, pieces: Vec::new() };
+    let mut cutter = Cutter::new(source);
     cutter.code(false);
     cutter.pieces
+}
+
+/// Returns `true` if everything that a text opens is closed in it: brackets, texts in backticks, block comments. A
+/// text that closes too much is whole, and the parser reports the error.
+pub fn is_whole(text: &str) -> bool {
+    let mut cutter = Cutter::new(text);
+    cutter.code(false);
+    let mut depth = 0_u32;
+    for (piece, range) in &cutter.pieces {
+        let brackets = text[range.clone()].chars().filter(|letter| "()[]{}".contains(*letter));
+        for bracket in brackets.filter(|_| *piece == Piece::Code) {
+            match (bracket, depth.checked_sub(1)) {
+                ('(' | '[' | '{', _) => depth += 1,
+                (_, Some(less)) => depth = less,
+                (_, None) => return true,
+            }
+        }
+    }
+    // A text in quotes that goes on in the next line ends in a backslash.
+    let last = cutter.pieces.last().map(|(piece, range)| (*piece, &text[range.clone()]));
+    let goes_on =
+        matches!(last, Some((Piece::Quotes, end)) if end.trim_end_matches(['\n', '\r']).ends_with('\\'));
+    depth == 0 && !cutter.is_open && !goes_on
 }
 
 /// The source with blanks in place of comments and texts; every place stays where it is.
@@ -46,10 +69,16 @@ struct Cutter<'a> {
     nesting: usize,
     /// No `'` before this place is closed before it: each line is searched once.
     uncharacterized: usize,
+    /// Set if the text ends in a comment or in backticks.
+    is_open: bool,
     pieces: Vec<(Piece, Range<usize>)>,
 }
 
-impl Cutter<'_> {
+impl<'a> Cutter<'a> {
+    fn new(source: &'a str) -> Self {
+        Self { source, at: 0, began: 0, nesting: 0, uncharacterized: 0, is_open: false, pieces: Vec::new() }
+    }
+
     /// Code until the end, or until the bracket that closes `${`.
     fn code(&mut self, is_inserted: bool) {
         let mut depth = 0_u32;
@@ -66,7 +95,11 @@ impl Cutter<'_> {
                     let length = self.rest().find('\n').unwrap_or(self.rest().len());
                     self.piece(Piece::Comment, length);
                 }
-                '/' if self.rest().starts_with("/*") => self.piece(Piece::Comment, comment(self.rest())),
+                '/' if self.rest().starts_with("/*") => {
+                    let (length, is_closed) = comment(self.rest());
+                    self.is_open |= !is_closed;
+                    self.piece(Piece::Comment, length);
+                }
                 '"' => self.piece(Piece::Quotes, quoted(self.rest(), '"')),
                 '\'' => match self.character() {
                     Some(length) => self.piece(Piece::Quotes, length),
@@ -87,9 +120,11 @@ impl Cutter<'_> {
     fn backticks(&mut self) {
         self.end(Piece::Code);
         self.at += 1;
+        let mut is_closed = false;
         while let Some(letter) = self.next() {
             if letter == '`' {
                 self.at += 1;
+                is_closed = true;
                 break;
             }
             if self.rest().starts_with("${") && self.nesting < MAX_NESTED {
@@ -102,6 +137,7 @@ impl Cutter<'_> {
                 self.at += letter.len_utf8();
             }
         }
+        self.is_open |= !is_closed;
         self.end(Piece::Backticks);
     }
 
@@ -141,8 +177,8 @@ impl Cutter<'_> {
     }
 }
 
-/// Returns the length of a block comment; they stand in each other.
-fn comment(text: &str) -> usize {
+/// Returns the length of a block comment, and `true` if it is closed; they stand in each other.
+fn comment(text: &str) -> (usize, bool) {
     let (mut depth, mut at) = (0_u32, 0);
     while at < text.len() {
         let rest = &text.as_bytes()[at..];
@@ -153,13 +189,13 @@ fn comment(text: &str) -> usize {
             depth -= 1;
             at += 2;
             if depth == 0 {
-                return at;
+                return (at, true);
             }
         } else {
             at += 1;
         }
     }
-    text.len()
+    (text.len(), false)
 }
 
 /// Returns the length of a text that begins with a quote; one that is never closed ends with its line.
@@ -207,6 +243,42 @@ mod tests {
             let found = code_only(source);
             assert_eq!(found.split_whitespace().collect::<Vec<_>>().join(" "), code, "{source}");
             assert_eq!(found.len(), source.len(), "{source}");
+        }
+    }
+
+    #[test]
+    fn what_is_closed_is_whole() {
+        for text in [
+            "1 + 1",
+            "let a = [1, 2];",
+            "fn f(x) {\n  x + 1\n}",
+            "\"a { in a text\"",
+            "'{'",
+            "'\\'' // {",
+            "`a ${b[\"}\"]} {`",
+            "`two `` backticks {`",
+            "/* { /* ( */ */ 1",
+            "1 }",
+            "\"never ends",
+            "",
+        ] {
+            assert!(is_whole(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_open_goes_on_in_the_next_line() {
+        for text in [
+            "fn f(x) {",
+            "#{ a: [1,",
+            "`over\nlines",
+            "`${ f(",
+            "`${ \"`\" ",
+            "/* a comment",
+            "f(\"{\"",
+            "\"goes on \\",
+        ] {
+            assert!(!is_whole(text), "{text}");
         }
     }
 }

@@ -120,8 +120,8 @@ pub(crate) enum Tools {
     /// None: it does not declare that it calls any.
     #[default]
     Undeclared,
-    /// None: it is tried out.
-    TriedOut,
+    /// None: it is a dry run.
+    DryRun,
     /// Those of its turn, and of the host's those that are granted.
     Granted {
         /// The grant for tools of the host.

@@ -95,7 +95,7 @@ impl Setup {
         let upstream = Upstream::start().await;
         // Failures come at once and each by itself, unless a test is about that.
         let mut provider = self.provider;
-        for (key, off) in [("retry", "{ max_retries = 0 }"), ("breaker", "{ failure_threshold = 0 }")] {
+        for (key, off) in [("retry", "{ max_attempts = 1 }"), ("breaker", "{ failure_threshold = 0 }")] {
             if !provider.contains(key) {
                 provider.push_str(&format!("{key} = {off}\n"));
             }

@@ -185,11 +185,8 @@ impl<'a> Batch<'a> {
             let loaded = self.host.load(&file(at, case), &case.text(&id(at)));
             if loaded { 200 } else { 0 }
         } else {
-            let says = if case.position == Position::Handler {
-                format!("call {}", id(at))
-            } else {
-                "hello".to_owned()
-            };
+            let says =
+                if case.position == Position::Handler { format!("/{}", id(at)) } else { "hello".to_owned() };
             let is_stream = case.position == Position::Stream;
             let answer = self.host.ask(&id(at), &says, is_stream);
             if is_stream {

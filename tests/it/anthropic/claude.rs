@@ -13,7 +13,7 @@ pub(crate) async fn start() -> (Upstream, String) {
     claude.script(answer);
     let config = format!(
         "[[providers]]\nname = \"claude\"\nkind = \"anthropic\"\nbase_url = \"{}\"\napi_key = \"sk-claude\"\n\
-         models = [\"claude-1\"]\nretry = {{ max_retries = 0 }}\nbreaker = {{ failure_threshold = 0 }}\n[[models]]\nname = \"clerk\"\nprovider = \"claude\"\nmodel = \"claude-1\"\n\
+         models = [\"claude-1\"]\nretry = {{ max_attempts = 1 }}\nbreaker = {{ failure_threshold = 0 }}\n[[models]]\nname = \"clerk\"\nprovider = \"claude\"\nmodel = \"claude-1\"\n\
          tools = [\"*\"]\n",
         claude.url()
     );

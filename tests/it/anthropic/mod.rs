@@ -162,7 +162,7 @@ async fn a_client_of_anthropics_talks_to_any_model_through_filters_and_tools() {
     assert_eq!((names[0].as_str(), names[names.len() - 1].as_str()), ("message_start", "message_stop"));
     assert_eq!(names.iter().filter(|name| *name == "message_delta").count(), 1);
     assert!(host.upstream.last().text().contains(r#""max_completion_tokens":100"#));
-    for body in [question("helper", "count_apples"), streamed(question("helper", "count_apples"))] {
+    for body in [question("helper", "/count_apples"), streamed(question("helper", "/count_apples"))] {
         let answer = host.message(&body).await;
         assert!(answer.body().contains("apples"), "{}", answer.body());
     }

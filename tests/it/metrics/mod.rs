@@ -41,7 +41,7 @@ async fn what_was_done_moves_the_figures_and_nothing_else_does() {
     let host = TestHost::new()
         .filter("ways", ALL_WAYS)
         .filter("ignored", FORGIVEN)
-        .provider("retry = { max_retries = 1, initial_delay_ms = 1 }")
+        .provider("retry = { max_attempts = 2, initial_delay_ms = 1 }")
         .start()
         .await;
     let before = scraped(&host).await;
@@ -137,7 +137,7 @@ async fn tools_and_fallbacks_are_counted() {
         .await;
     host.upstream.reply(Reply::raw("text/plain", "down").status(503));
     assert_eq!(host.chat(&saying("safe", "hi")).await.status, 200);
-    host.chat(&saying("helper", "add a 2 and b 3")).await.text();
+    host.chat(&saying("helper", r#"/add {"a": 2, "b": 3}"#)).await.text();
     let after = scraped(&host).await;
     assert_eq!(after.of("valvehouse_model_fallbacks_total", "provider=mock"), 1.0);
     assert_eq!(after.of("valvehouse_model_calls_total", "provider=mock,outcome=failed"), 1.0);

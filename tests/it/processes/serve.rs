@@ -44,7 +44,7 @@ impl Project {
         let folder = tempfile::tempdir().unwrap();
         let config = format!(
             "[[providers]]\nname = \"mock\"\nkind = \"openai\"\nbase_url = \"{upstream}\"\napi_key = \"sk\"\n\
-             retry = {{ max_retries = 0 }}\nbreaker = {{ failure_threshold = 0 }}\n\
+             retry = {{ max_attempts = 1 }}\nbreaker = {{ failure_threshold = 0 }}\n\
              [[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true\ntools = [\"*\"]\n\
              [grants.pay]\nfiles = [\"work\"]\n[grants.note]\nfiles = [\"work\"]\n"
         );

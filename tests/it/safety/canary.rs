@@ -94,7 +94,7 @@ fn project(url: &str) -> Project {
     let provider = |name: &str, key: &str| {
         format!(
             "[[providers]]\nname = \"{name}\"\nkind = \"openai\"\nbase_url = \"{url}\"\napi_key = \"{key}\"\n\
-             models = \"*\"\nretry = {{ max_retries = 0 }}\nbreaker = {{ failure_threshold = 0 }}\n"
+             models = \"*\"\nretry = {{ max_attempts = 1 }}\nbreaker = {{ failure_threshold = 0 }}\n"
         )
     };
     let toml = format!(

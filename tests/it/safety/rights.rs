@@ -155,7 +155,7 @@ async fn scripts_see_the_client_behind_a_trusted_proxy_and_none_of_its_credentia
 #[tokio::test]
 async fn clients_are_not_told_where_a_provider_is() {
     let config = "[[providers]]\nname = \"away\"\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:9/secret-path/v1\"\napi_key = \"sk\"\nmodels = \"*\"\n\
-        retry = { max_retries = 0 }\nbreaker = { failure_threshold = 2 }\n";
+        retry = { max_attempts = 1 }\nbreaker = { failure_threshold = 2 }\n";
     let host = TestHost::new().config(config).start().await;
     for _ in 0..3 {
         for path in ["/v1/chat/completions", "/v1/messages"] {

@@ -110,7 +110,7 @@ fn handler(args) { `sunny in ${args.city}` }"#;
         )
         .start()
         .await;
-    let id = kept(&host, &saying("assistant", "call weather city=Oslo")).await;
+    let id = kept(&host, &saying("assistant", r#"/weather {"city": "Oslo"}"#)).await;
     let replayed = replay(&host, &id, json!({"plugin": "weather"})).await.json();
     assert_eq!(replayed["steps"][0]["same"], true, "{replayed:#}");
     let source = tool.replace("sunny", "rainy");

@@ -184,7 +184,7 @@ fn handler(args) { if args.city == "Nowhere" { throw "unknown" } `sunny in ${arg
         )
         .start()
         .await;
-    let request = host.posting(saying("assistant", "call weather city=Oslo").to_string());
+    let request = host.posting(saying("assistant", r#"/weather {"city": "Oslo"}"#).to_string());
     let trace = trace_of(&host, &Answer::of(request.header("x-valvehouse-trace", "content")).await).await;
     let told = steps(&trace);
     assert_eq!(

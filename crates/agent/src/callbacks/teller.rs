@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use valvehouse_core::callback::{Callback, Listener};
 use valvehouse_core::chat::{ModelCall, message, response};
-use valvehouse_core::context::{Notice, Observer, ToolCalled, Turn};
+use valvehouse_core::context::{Notice, NoticeKind, NoticeKinds, Observer, ToolCalled, Turn};
 use valvehouse_core::filter::Verdict::Continue;
 use valvehouse_core::filter::{Chain, Filter, FilterContext};
 use valvehouse_json::Json;
@@ -255,6 +255,13 @@ impl Teller {
 }
 
 impl Observer for Teller {
+    fn kinds(&self) -> NoticeKinds {
+        match self.hears(Callback::LlmNewToken) || self.hears(Callback::Token) {
+            true => NoticeKinds::ALL,
+            false => NoticeKinds::ALL.without(NoticeKind::LlmToken),
+        }
+    }
+
     fn notice(&self, notice: Notice) {
         match notice {
             Notice::LlmStart { messages } => self.asked(&messages),

@@ -11,7 +11,7 @@ use regex::Regex;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
-use valvehouse_core::context::{Notice, Turn};
+use valvehouse_core::context::{Notice, NoticeKind, Turn};
 use valvehouse_core::tool::{Handler, Retry, Tool, ToolError, ToolResult};
 use valvehouse_json::Json;
 
@@ -79,7 +79,7 @@ impl Handler for Again {
                     return Err(error);
                 }
                 retries += 1;
-                turn.tell(|| self.retried(retries, &error, delay));
+                turn.tell(NoticeKind::Retry, || self.retried(retries, &error, delay));
                 tracing::info!(tool = self.tool.name(), retries, "retrying the tool in {delay:?}: {error}");
                 tokio::time::sleep(delay).await;
             }

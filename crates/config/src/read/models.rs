@@ -96,8 +96,9 @@ fn api(it: &mut Reader<'_>, kind: Option<ProviderKind>) -> Api {
 
 fn retry(it: &mut Reader<'_>) -> RetrySettings {
     let mut retry = RetrySettings::default();
-    if let Some(times) = it.whole("max_retries", 0..=20).and_then(|times| u32::try_from(times).ok()) {
-        retry.max_retries = times;
+    if let Some(attempts) = it.whole("max_attempts", 1..=21).and_then(|attempts| u32::try_from(attempts).ok())
+    {
+        retry.max_retries = attempts - 1;
     }
     let mut ms = |key, wait: &mut Duration| {
         if let Some(ms) = it.whole(key, 1..=3_600_000) {

@@ -228,7 +228,7 @@ impl View<'_> {
         self.add(format!("{place}.timeouts.response_ms"), ms(it.timeouts.answer));
         self.add(format!("{place}.timeouts.idle_ms"), ms(it.timeouts.idle));
         self.add_given(format!("{place}.timeouts.total_ms"), it.timeouts.total.map(ms));
-        self.add(format!("{place}.retry.max_retries"), it.retry.max_retries.to_string());
+        self.add(format!("{place}.retry.max_attempts"), (it.retry.max_retries + 1).to_string());
         self.add(format!("{place}.retry.initial_delay_ms"), ms(it.retry.initial_delay));
         self.add(format!("{place}.retry.max_delay_ms"), ms(it.retry.max_delay));
         self.add(format!("{place}.retry.after_send"), it.retry.after_send.to_string());

@@ -437,11 +437,11 @@ pub const SECTIONS: &[Section] = &[
                 "600000",
             ),
             it(
-                "providers.NAME.retry.max_retries",
-                "0 to 20",
-                "2",
-                "The maximum number of retries. A request is retried only until the first byte of its answer.",
-                "0",
+                "providers.NAME.retry.max_attempts",
+                "1 to 21",
+                "3",
+                "The maximum number of attempts, including the first. A request is retried only until the first byte of its answer.",
+                "1",
             ),
             it(
                 "providers.NAME.retry.initial_delay_ms",

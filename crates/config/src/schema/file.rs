@@ -264,8 +264,8 @@ struct Timeouts {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct Retry {
-    #[schemars(range(min = 0, max = 20))]
-    max_retries: u32,
+    #[schemars(range(min = 1, max = 21))]
+    max_attempts: u32,
     #[schemars(range(min = 1, max = 3_600_000))]
     initial_delay_ms: u64,
     #[schemars(range(min = 1, max = 3_600_000))]

@@ -20,7 +20,7 @@ pub use event::{
 pub use exchange::{Credential, Exchange, Header, HeaderNames};
 pub use host_calls::{HostCall, HostResult};
 pub use nested::{Claim, Load, LoadExceeded, NestedCall, Share, TooManyCalls};
-pub use observer::{Notice, Observer, ToolCalled};
+pub use observer::{Notice, NoticeKind, NoticeKinds, Observer, ToolCalled};
 pub use parted::{PartedTurns, SplitTurn, TurnPart};
 pub use pause::{Pauses, PendingQuestion};
 pub use turn::{Behind, EndOfTurn, States, Turn, TurnFacts, begun_again};

@@ -1,5 +1,9 @@
-//! The notices that an observer of a turn receives while it runs.
+//! The notices that the observers of a turn receive while it runs.
 
+use parking_lot::Mutex;
+use std::ops::BitOr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::time::Duration;
 use valvehouse_json::Json;
 
@@ -79,8 +83,117 @@ pub struct ToolCalled {
     pub tags: Vec<String>,
 }
 
+/// The kind of a [`Notice`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum NoticeKind {
+    /// [`Notice::LlmStart`].
+    LlmStart,
+    /// [`Notice::LlmToken`].
+    LlmToken,
+    /// [`Notice::LlmEnd`].
+    LlmEnd,
+    /// [`Notice::LlmError`].
+    LlmError,
+    /// [`Notice::ToolStart`].
+    ToolStart,
+    /// [`Notice::ToolEnd`].
+    ToolEnd,
+    /// [`Notice::ToolError`].
+    ToolError,
+    /// [`Notice::Retry`].
+    Retry,
+    /// [`Notice::Emitted`].
+    Emitted,
+}
+
+/// A set of kinds of notices: `NoticeKind::ToolStart | NoticeKind::ToolEnd`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoticeKinds(u16);
+
+impl NoticeKinds {
+    /// All kinds.
+    pub const ALL: Self = Self(u16::MAX);
+    /// The kinds that need a model's answer or a tool's result as values. A turn with an observer of one of
+    /// them is not passed through as bytes.
+    pub const OF_CALLS: Self = Self(!(Self::of(NoticeKind::Retry).0 | Self::of(NoticeKind::Emitted).0));
+
+    const fn of(kind: NoticeKind) -> Self {
+        Self(1 << kind as u8)
+    }
+
+    /// Returns the kinds without one of them.
+    #[must_use]
+    pub fn without(self, kind: NoticeKind) -> Self {
+        Self(self.0 & !Self::of(kind).0)
+    }
+
+    /// Returns `true` if the sets have a kind in common.
+    pub fn intersects(self, others: impl Into<Self>) -> bool {
+        self.0 & others.into().0 != 0
+    }
+}
+
+impl From<NoticeKind> for NoticeKinds {
+    fn from(kind: NoticeKind) -> Self {
+        Self::of(kind)
+    }
+}
+
+impl<T: Into<NoticeKinds>> BitOr<T> for NoticeKinds {
+    type Output = Self;
+
+    fn bitor(self, others: T) -> Self {
+        Self(self.0 | others.into().0)
+    }
+}
+
+impl BitOr for NoticeKind {
+    type Output = NoticeKinds;
+
+    fn bitor(self, other: Self) -> NoticeKinds {
+        NoticeKinds::of(self) | other
+    }
+}
+
 /// An observer of a turn. It runs on the turn's own task, so it must return quickly.
 pub trait Observer: Send + Sync {
+    /// Returns the kinds of notices that the observer receives. Notices that nobody receives are not built.
+    fn kinds(&self) -> NoticeKinds {
+        NoticeKinds::ALL
+    }
+
     /// Handles a notice.
     fn notice(&self, notice: Notice);
+}
+
+/// The observers of a turn.
+#[derive(Default)]
+pub(super) struct Observers {
+    /// The kinds that any of them receives, so that a turn without observers takes no lock.
+    kinds: AtomicU16,
+    all: Mutex<Arc<Vec<Arc<dyn Observer>>>>,
+}
+
+impl Observers {
+    pub(super) fn add(&self, observer: Arc<dyn Observer>) {
+        self.kinds.fetch_or(observer.kinds().0, Relaxed);
+        Arc::make_mut(&mut *self.all.lock()).push(observer);
+    }
+
+    pub(super) fn receive(&self, kinds: NoticeKinds) -> bool {
+        self.kinds.load(Relaxed) & kinds.0 != 0
+    }
+
+    /// Sends a notice to the observers of its kind. They may start other turns, so no lock is held.
+    pub(super) fn notice(&self, kind: NoticeKind, notice: Notice) {
+        let observers = self.all.lock().clone();
+        let mut receivers = observers.iter().filter(|observer| observer.kinds().intersects(kind)).peekable();
+        while let Some(observer) = receivers.next() {
+            if receivers.peek().is_none() {
+                return observer.notice(notice);
+            }
+            observer.notice(notice.clone());
+        }
+    }
 }

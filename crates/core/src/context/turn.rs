@@ -6,7 +6,7 @@ use super::event::{Events, NobodyAnswers, UnsentEvent};
 use super::exchange::Exchange;
 use super::nested::Load;
 use super::nested::{NestedCall, Runner, TooManyCalls, Within, recorded_by};
-use super::observer::{Notice, Observer};
+use super::observer::{Notice, NoticeKind, NoticeKinds, Observer, Observers};
 use super::pause::Pauses;
 use super::variables::Context;
 use crate::error::Error;
@@ -177,7 +177,7 @@ struct Inner {
     load: OnceLock<Arc<Load>>,
     locals: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     events: Events,
-    observer: OnceLock<Arc<dyn Observer>>,
+    observers: Observers,
     pauses: OnceLock<Pauses>,
     started: Instant,
     /// The bytes stored by calls since the total size was last computed.
@@ -224,7 +224,7 @@ impl Turn {
             load: OnceLock::new(),
             locals: Mutex::default(),
             events,
-            observer: OnceLock::new(),
+            observers: Observers::default(),
             pauses: OnceLock::new(),
             started: Instant::now(),
             kept: AtomicU64::new(0),
@@ -321,11 +321,10 @@ impl Turn {
         self.0.shared.runner.lock().clone()
     }
 
-    /// Sets the observer of this turn.
+    /// Adds an observer to this turn. Each observer receives the notices of its kinds, in order.
     #[must_use]
     pub fn observed_by(self, observer: Arc<dyn Observer>) -> Self {
-        // A turn has one observer, set before the turn runs.
-        let _ = self.0.shared.observer.set(observer);
+        self.0.shared.observers.add(observer);
         self
     }
 
@@ -403,10 +402,10 @@ impl Turn {
         &self.0.shared.events
     }
 
-    /// Sends a notice to the observer. The notice is not built if there is no observer.
-    pub fn tell(&self, notice: impl FnOnce() -> Notice) {
-        if let Some(observer) = self.0.shared.observer.get() {
-            observer.notice(notice());
+    /// Sends a notice to the observers of its kind. It is built only if there are any.
+    pub fn tell(&self, kind: NoticeKind, notice: impl FnOnce() -> Notice) {
+        if self.is_observed(kind) {
+            self.0.shared.observers.notice(kind, notice());
         }
     }
 
@@ -421,7 +420,7 @@ impl Turn {
         self.0.shared.facts.trace.as_ref()
     }
 
-    /// Emits an event of a plugin and notifies the observer.
+    /// Emits an event of a plugin and notifies the observers.
     ///
     /// # Errors
     /// Returns an error if the event cannot be written or the turn has emitted too many.
@@ -430,13 +429,13 @@ impl Turn {
         if let Some(trace) = self.trace() {
             trace.emitted(by, &event);
         }
-        self.tell(|| Notice::Emitted { event });
+        self.tell(NoticeKind::Emitted, || Notice::Emitted { event });
         Ok(())
     }
 
-    /// Returns `true` if the turn has an observer.
-    pub fn is_observed(&self) -> bool {
-        self.0.shared.observer.get().is_some()
+    /// Returns `true` if an observer receives notices of one of these kinds.
+    pub fn is_observed(&self, kinds: impl Into<NoticeKinds>) -> bool {
+        self.0.shared.observers.receive(kinds.into())
     }
 
     /// Returns the questions of this turn if it can pause for a person.

@@ -218,9 +218,9 @@ impl Kernel {
         Self(Arc::new(Parts { chain: Chain::new(filters), ..self.parts() }))
     }
 
-    /// Returns a kernel with other tools and models, for dry runs.
+    /// Returns a kernel with other tools and models, for replays.
     #[must_use]
-    pub fn played_by(&self, tools: Vec<Tool>, provider: Arc<dyn Provider>, routes: Arc<dyn Routes>) -> Self {
+    pub fn replaying(&self, tools: Vec<Tool>, provider: Arc<dyn Provider>, routes: Arc<dyn Routes>) -> Self {
         let (chain, settings) = (self.0.chain.clone(), self.0.settings.clone());
         Self::assembled(chain, tools, Some(provider), settings, routes)
     }

@@ -4,12 +4,13 @@
 use super::assembly::Kernel;
 use super::progress::{Journal, Progress};
 use crate::chat::ModelCall;
-use crate::context::{HostCall, HostResult, Notice, ToolCalled, Turn};
+use crate::context::{HostCall, HostResult, Notice, NoticeKind, ToolCalled, Turn};
 use crate::error::{Error, Rejection, RequestErrorKind};
 use crate::filter::{Chain, ChainOutcome, Hook};
 use crate::tool::{Tool, ToolError, ToolResult};
-use crate::trace::What;
+use crate::trace::{What, spans};
 use crate::words::shortened;
+use tracing::Instrument;
 use valvehouse_json::Json;
 
 /// Returns the kernel's tool of a name, or a fault that lists the tools.
@@ -178,18 +179,28 @@ async fn run_once(tool: &Tool, args: Json, turn: &Turn) -> Result<ToolResult, To
     }
 }
 
-/// Runs the tool and records it in the trace of the turn, if any.
+/// Runs the tool in a `tracing` span and records it in the trace of the turn, if any.
 async fn run(tool: &Tool, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
-    let Some(trace) = turn.trace() else { return tool.run(args, turn).await };
-    let plugin = tool.spec.module.as_deref().unwrap_or(tool.name());
-    let name = if plugin == tool.name() { plugin.to_owned() } else { format!("{plugin}/{}", tool.name()) };
-    let step = trace.begin(What::Tool { name: &name, plugin }, &args);
-    let result = tool.run(args, turn).await;
-    match &result {
-        _ if turn.is_paused() => step.end("paused", None, None),
-        Ok(result) => step.end("ended", None, Some(&result.value)),
-        Err(error) => step.end("failed", Some(&error.message), None),
-    };
+    let module = tool.spec.module.as_deref();
+    let step = turn.trace().map(|trace| {
+        let plugin = module.unwrap_or(tool.name());
+        let name =
+            if plugin == tool.name() { plugin.to_owned() } else { format!("{plugin}/{}", tool.name()) };
+        trace.begin(What::Tool { name: &name, plugin }, &args)
+    });
+    let span = spans::tool_call(tool.name(), module);
+    let result = tool.run(args, turn).instrument(span.clone()).await;
+    let is_paused = turn.is_paused();
+    if let Some(error) = result.as_ref().err().filter(|_| !is_paused) {
+        spans::failed(&span, &error.message);
+    }
+    if let Some(step) = step {
+        match &result {
+            _ if is_paused => step.end("paused", None, None),
+            Ok(result) => step.end("ended", None, Some(&result.value)),
+            Err(error) => step.end("failed", Some(&error.message), None),
+        };
+    }
     result
 }
 
@@ -255,7 +266,7 @@ pub(super) async fn answer_call(
         arguments: args.as_ref().ok().cloned().into(),
         tags: kernel.find_tool(&call.name).map_or_else(Vec::new, |tool| tool.spec.tags.clone()),
     };
-    turn.tell(|| Notice::ToolStart { call: called() });
+    turn.tell(NoticeKind::ToolStart, || Notice::ToolStart { call: called() });
     let result = match &args {
         Ok(args) => {
             let starting = journal.map(|journal| StoredCall { call, progress, journal });
@@ -272,17 +283,23 @@ pub(super) async fn answer_call(
         Err(Error::Request { message, .. }) => Err(message),
         Err(Error::Paused) => return Err(Error::Paused),
         Err(fault) => {
-            turn.tell(|| Notice::ToolError { call: called(), message: fault.to_string() });
+            turn.tell(NoticeKind::ToolError, || Notice::ToolError {
+                call: called(),
+                message: fault.to_string(),
+            });
             return Err(fault);
         }
     };
     Ok(match told {
         Ok(result) => {
-            turn.tell(|| Notice::ToolEnd { call: called(), result: result.clone() });
+            turn.tell(NoticeKind::ToolEnd, || Notice::ToolEnd { call: called(), result: result.clone() });
             result
         }
         Err(message) => {
-            turn.tell(|| Notice::ToolError { call: called(), message: message.clone() });
+            turn.tell(NoticeKind::ToolError, || Notice::ToolError {
+                call: called(),
+                message: message.clone(),
+            });
             error_text(&message)
         }
     })

@@ -8,7 +8,7 @@ use super::recorded::{self, Record};
 use super::{answer, stream};
 use crate::anthropic;
 use crate::chat::{Fold, event, message};
-use crate::context::{Notice, Turn};
+use crate::context::{Notice, NoticeKind, Turn};
 use crate::error::Error;
 use crate::filter::{ChainOutcome, Hook};
 use crate::provider::{Answer, ForwardRequest, PassthroughAnswer, Piece, Provider, Request, TracedCall, fit};
@@ -17,6 +17,7 @@ use compact_str::CompactString;
 use futures_util::future::join;
 use futures_util::stream::{BoxStream, StreamExt};
 use std::sync::Arc;
+use tracing::Instrument;
 use valvehouse_json::{Json, Object};
 
 /// The outcome of the pre_chat chain.
@@ -53,7 +54,7 @@ pub(super) async fn model(
         return Ok(Some(forwarded));
     }
     progress.asked = asked.field("messages");
-    turn.tell(|| Notice::LlmStart { messages: progress.asked.clone() });
+    turn.tell(NoticeKind::LlmStart, || Notice::LlmStart { messages: progress.asked.clone() });
     let answered = ask(kernel, &asked, turn, outgoing).await;
     progress.response = telling(answered, turn)?;
     Ok(None)
@@ -76,7 +77,7 @@ async fn forward(
     exchange.begin_call();
     let call = TracedCall::begin(turn.trace(), provider.name(), &model, || asked.clone());
     // The write and the model call run concurrently.
-    let (answer, flushed) = join(forwarded, turn.flush()).await;
+    let (answer, flushed) = join(forwarded.instrument(call.span()), turn.flush()).await;
     let answer = call.follow(answer)?;
     flushed.map(|()| Some(answer))
 }
@@ -85,7 +86,7 @@ async fn forward(
 fn telling<T>(result: Result<T, Error>, turn: &Turn) -> Result<T, Error> {
     result.inspect_err(|fault| {
         if !matches!(fault, Error::Paused) {
-            turn.tell(|| Notice::LlmError { message: fault.to_string() });
+            turn.tell(NoticeKind::LlmError, || Notice::LlmError { message: fault.to_string() });
         }
     })
 }
@@ -154,11 +155,13 @@ async fn ask(kernel: &Kernel, asked: &Json, turn: &Turn, outgoing: &mut AnswerSt
     let model = asked.text_or_empty("model");
     let (known, mut record) = recorded::begin(kernel, asked, turn);
     let mut call = TracedCall::begin(turn.trace(), provider.name(), &model, || asked.clone());
+    let span = call.span();
     let answer = match known {
         Some(answer) => Ok(answer),
-        None => provider.chat(request).await,
+        None => provider.chat(request).instrument(span.clone()).await,
     };
-    let answered = answered(kernel, answer, turn, outgoing, (&mut call, &mut record)).await;
+    let answered = answered(kernel, answer, turn, outgoing, (&mut call, &mut record));
+    let answered = answered.instrument(span).await;
     if let Some(record) = record {
         record.end(turn);
     }
@@ -263,10 +266,10 @@ async fn pass(
 ) -> Result<(), Error> {
     outgoing.mend(&mut piece);
     fold.push(&piece.event);
-    if turn.is_observed() {
+    if turn.is_observed(NoticeKind::LlmToken) {
         let text = event::text(&piece.event);
         if !text.is_empty() {
-            turn.tell(|| Notice::LlmToken { text: text.into() });
+            turn.tell(NoticeKind::LlmToken, || Notice::LlmToken { text: text.into() });
         }
     }
     outgoing.send(piece, kernel.toolbox()).await
@@ -281,7 +284,7 @@ pub(super) async fn post_chat(kernel: &Kernel, progress: &Progress, turn: &Turn)
     if kernel.chain().has(Hook::PostChat) {
         telling(judge(kernel, asked, response, turn).await, turn)?;
     }
-    turn.tell(|| Notice::LlmEnd { response: response.clone() });
+    turn.tell(NoticeKind::LlmEnd, || Notice::LlmEnd { response: response.clone() });
     Ok(())
 }
 

@@ -13,12 +13,14 @@ use super::{answer, invocation, round};
 use crate::anthropic;
 use crate::chat::history::is_role;
 use crate::chat::{ModelCall, call, delta, message, request, response};
-use crate::context::{FinishedChat, Turn};
+use crate::context::{FinishedChat, NoticeKinds, Turn};
 use crate::error::Error;
 use crate::filter::{ChainOutcome, Hook};
 use crate::provider::PassthroughAnswer;
 use crate::tool::FIND_TOOLS;
+use crate::trace::spans;
 use std::sync::Arc;
+use tracing::Instrument;
 use valvehouse_json::Json;
 
 impl Kernel {
@@ -32,7 +34,14 @@ impl Kernel {
     // Without parameters of type, so that the turn is compiled here once, and not in each package that runs one.
     fn started<'a>(&self, progress: Progress, options: RunOptions<'a>) -> TurnStream<'a> {
         let kernel = self.clone();
-        options.stream(move |options| run(kernel, progress, options))
+        options.stream(move |options| async move {
+            let span = spans::turn(&progress.body, &options.turn.facts().chat_id);
+            let ended = run(kernel, progress, options).instrument(span.clone()).await;
+            if let Some(fault) = ended.as_ref().err().filter(|fault| !matches!(fault, Error::Paused)) {
+                spans::failed(&span, fault);
+            }
+            ended
+        })
     }
 }
 
@@ -49,7 +58,7 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
     let turn = options.turn.clone();
     kernel.runs(&turn);
     // An observer and answer filters need the parsed answer.
-    options.takes_bytes &= !kernel.looks_at_answers() && !turn.is_observed();
+    options.takes_bytes &= !kernel.looks_at_answers() && !turn.is_observed(NoticeKinds::OF_CALLS);
     let sender = options.sender.take();
     let with_usage = sender.is_some() && request::wants_usage(&progress.body);
     let mut outgoing = AnswerStream::new(sender, with_usage);

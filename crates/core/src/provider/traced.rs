@@ -1,14 +1,18 @@
-//! The record of a model call in the trace of its turn.
+//! The observation of a model call: its step in the trace of its turn, and its `tracing` span.
 
 use super::contract::{PIPES, PassthroughAnswer, PassthroughBody};
 use crate::error::Error;
-use crate::trace::{Step, Tokens, Trace, What};
+use crate::trace::{Step, Tokens, Trace, What, spans};
 use futures_util::stream::{self, StreamExt};
 use std::sync::Arc;
+use tracing::Span;
 use valvehouse_json::Json;
 
-/// A model call in progress; records nothing if the turn has no trace.
-pub struct TracedCall(Option<Step<Arc<Trace>>>);
+/// A model call in progress. Without a trace and a `tracing` subscriber it records nothing.
+pub struct TracedCall {
+    step: Option<Step<Arc<Trace>>>,
+    span: Span,
+}
 
 impl TracedCall {
     /// Starts the record of a model call. `asked` is evaluated only if the trace stores contents.
@@ -18,15 +22,21 @@ impl TracedCall {
         model: &str,
         asked: impl FnOnce() -> Json,
     ) -> Self {
-        Self(trace.map(|trace| {
+        let step = trace.map(|trace| {
             let asked = if trace.keeps(None) { asked() } else { Json::Null };
             trace.begin_lasting(What::Model(&format!("{provider}/{model}")), &asked)
-        }))
+        });
+        Self { step, span: spans::model_call(provider, model) }
+    }
+
+    /// Returns the span of the call, in which the provider is called.
+    pub fn span(&self) -> Span {
+        self.span.clone()
     }
 
     /// Records a part of the answer, before any filter.
     pub(crate) fn piece(&mut self, event: &Json) {
-        if let Some(step) = &mut self.0 {
+        if let Some(step) = &mut self.step {
             step.first();
             step.hears(event);
         }
@@ -34,22 +44,27 @@ impl TracedCall {
 
     /// Records a complete answer, before any filter.
     pub(crate) fn whole(&self, answer: &Json) {
-        if let Some(step) = &self.0 {
+        if let Some(step) = &self.step {
             step.hears(answer);
         }
     }
 
     /// Records the answer or the fault, and returns it.
     pub(crate) fn end(self, answered: Result<Json, Error>) -> Result<Json, Error> {
-        if let Some(step) = self.0 {
-            match &answered {
-                Ok(answer) => {
-                    if let Some(tokens) = tokens(answer) {
+        match &answered {
+            Err(fault) => self.failed(fault),
+            Ok(_) if self.is_unseen() => {}
+            Ok(answer) => {
+                let tokens = tokens(answer);
+                if let Some(tokens) = tokens {
+                    spans::used(&self.span, tokens);
+                }
+                if let Some(step) = self.step {
+                    if let Some(tokens) = tokens {
                         step.used(tokens);
                     }
                     step.end("ended", None, Some(answer));
                 }
-                Err(fault) => failed(step, fault),
             }
         }
         answered
@@ -59,37 +74,64 @@ impl TracedCall {
     ///
     /// # Errors
     /// Returns the fault in `forwarded`.
-    pub fn follow(self, forwarded: Result<PassthroughAnswer, Error>) -> Result<PassthroughAnswer, Error> {
-        let Some(mut step) = self.0 else { return forwarded };
+    pub fn follow(mut self, forwarded: Result<PassthroughAnswer, Error>) -> Result<PassthroughAnswer, Error> {
+        if self.is_unseen() {
+            return forwarded;
+        }
         let forwarded = match forwarded {
             Ok(forwarded) => forwarded,
             Err(fault) => {
-                failed(step, &fault);
+                self.failed(&fault);
                 return Err(fault);
             }
         };
         let body = match forwarded.body {
             PassthroughBody::Whole(_) => {
-                step.first();
-                step.end("ended", None, None);
+                self.first();
+                self.ended();
                 return Ok(forwarded);
             }
             PassthroughBody::Stream(body) => body,
         };
-        let body = stream::unfold((body, Some(step)), |(mut body, mut step)| async {
+        let body = stream::unfold((body, Some(self)), |(mut body, mut call)| async {
             let next = body.next().await;
-            match (&next, step.take()) {
+            match (&next, call.take()) {
                 (Some(Ok(_)), Some(mut begun)) => {
                     begun.first();
-                    step = Some(begun);
+                    call = Some(begun);
                 }
-                (Some(Err(fault)), Some(begun)) => failed(begun, fault),
-                (None, Some(begun)) => drop(begun.end("ended", None, None)),
+                (Some(Err(fault)), Some(begun)) => begun.failed(fault),
+                (None, Some(begun)) => begun.ended(),
                 (_, None) => {}
             }
-            Some((next?, (body, step)))
+            Some((next?, (body, call)))
         });
         Ok(PassthroughAnswer { body: PassthroughBody::Stream(body.boxed()), ..forwarded })
+    }
+
+    fn is_unseen(&self) -> bool {
+        self.step.is_none() && self.span.is_disabled()
+    }
+
+    fn first(&mut self) {
+        if let Some(step) = &mut self.step {
+            step.first();
+        }
+    }
+
+    fn ended(self) {
+        if let Some(step) = self.step {
+            step.end("ended", None, None);
+        }
+    }
+
+    fn failed(self, fault: &Error) {
+        if !matches!(fault, Error::Paused) {
+            spans::failed(&self.span, fault);
+        }
+        if let Some(step) = self.step {
+            failed(step, fault);
+        }
     }
 }
 

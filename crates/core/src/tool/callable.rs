@@ -4,7 +4,7 @@ use super::parameters::Parameters;
 use super::result::{ToolError, ToolResult};
 use super::spawned;
 use super::spec::{Retry, ToolSpec};
-use crate::context::{Context, Notice, Turn};
+use crate::context::{Context, Notice, NoticeKind, Turn};
 use crate::error::Rejection;
 use crate::filter::Filter;
 use crate::metrics::{ToolOutcome, Uses};
@@ -203,7 +203,7 @@ impl Tool {
                         && self.may_delay(self.spec.retry.delay, end, turn) =>
                 {
                     tries += 1;
-                    turn.tell(|| self.retried(tries, &error));
+                    turn.tell(NoticeKind::Retry, || self.retried(tries, &error));
                     tracing::info!(tool = self.spec.name, tries, "retrying the tool: {error}");
                     tokio::time::sleep(self.spec.retry.delay).await;
                 }

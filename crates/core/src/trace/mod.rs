@@ -9,6 +9,7 @@ mod facts;
 mod json;
 mod prompt_cache;
 mod record;
+pub(crate) mod spans;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ pub use facts::{Contents, EventRecord, Line, RequestEnd, RequestFacts};
 pub use guard_coverage::{GuardCoverage, GuardCoverageRow};
 pub(crate) use prompt_cache::PromptCacheWatch;
 pub use record::{Cost, Details, StepRecord, Tokens, What};
+pub use spans::SPANS;
 pub use step::{End, Step};
 pub use trace::{News, Trace};
 pub use traces::{TraceGuard, Traces};

@@ -12,7 +12,7 @@ pub use detached::{DetachedTasks, QueueSlot, StopReason, Ticket};
 pub use error::OpenError;
 pub use lifecycle::App;
 pub use offline::{
-    check, glance, kind_of, look, rehearse, settings_of, stored_grants, stored_standing, writer,
+    check, dry_run, glance, kind_of, look, settings_of, stored_grants, stored_standing, writer,
 };
 pub use providers::ProviderKeys;
 pub use turn::setup_of;

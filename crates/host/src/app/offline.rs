@@ -1,4 +1,4 @@
-//! A host without a running process: for commands that only read, rehearse, or change the store.
+//! A host without a running process: for commands that only read, run dry, or change the store.
 
 use super::configuration::{plan, plugin};
 use super::error::OpenError;
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use valvehouse_config::{Config, Grants, StoreAddress};
 use valvehouse_script::crash::QuarantineEntry;
-use valvehouse_script::{Kind, Rehearsal, Settings, beginning};
+use valvehouse_script::{Kind, Sandbox, Settings, beginning};
 use valvehouse_store::{self as store, Kv, Store};
 
 /// Checks that a host can be made of these settings; its scripts and providers' keys are not looked at.
@@ -58,18 +58,17 @@ pub async fn glance(config: &Config, quarantined: Vec<QuarantineEntry>) -> Resul
     looked.map(|(snapshot, _)| snapshot)
 }
 
-/// Returns what a host with these settings would run now, with every script rehearsed: what it does stays here, and
-/// works on a copy of what it keeps.
-pub async fn rehearse(config: &Config, keys: ProviderKeys) -> Result<Snapshot, OpenError> {
+/// Returns what a host with these settings would run now, in a closed sandbox with a copy of the stored values.
+pub async fn dry_run(config: &Config, keys: ProviderKeys) -> Result<Snapshot, OpenError> {
     let plan = plan(config, keys)?;
     let store = store::open(&config.store).await?;
-    let rehearsed = async {
+    let snapshot = async {
         let kv = Arc::new(Kv::load(store.kv_all().await?));
-        Ok(Host::peek(plan, store.clone()).await?.rehearsed(Rehearsal::Alone, Some(&kv)))
+        Ok(Host::peek(plan, store.clone()).await?.within(&Sandbox::closed().with_kv(kv)))
     };
-    let rehearsed = rehearsed.await;
+    let snapshot = snapshot.await;
     store.close().await;
-    rehearsed
+    snapshot
 }
 
 /// Returns what a host with these settings would run now, and a writer that may change it where no host is at hand:

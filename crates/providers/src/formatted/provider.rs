@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::breaker::OpenState;
 use valvehouse_core::chat::{ModelCall, message};
-use valvehouse_core::context::Notice;
+use valvehouse_core::context::{Notice, NoticeKind};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request, whole};
 use valvehouse_json::{Json, Object};
@@ -99,7 +99,7 @@ impl FormattedProvider {
         );
         tracing::debug!(provider, "{}", misfit.why);
         if let Some(turn) = &request.turn {
-            turn.tell(|| Notice::Retry {
+            turn.tell(NoticeKind::Retry, || Notice::Retry {
                 what: format!("provider {provider}"),
                 attempt,
                 most: self.retries,

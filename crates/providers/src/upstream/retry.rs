@@ -5,7 +5,7 @@ use jiff::fmt::rfc2822;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use valvehouse_config::RetrySettings;
-use valvehouse_core::context::{Exchange, Notice, Turn};
+use valvehouse_core::context::{Exchange, Notice, NoticeKind, Turn};
 use valvehouse_core::error::Error;
 use valvehouse_core::metrics::Service;
 use valvehouse_json::Json;
@@ -60,7 +60,7 @@ impl Retries<'_> {
         tracing::warn!(provider, "retrying in {} ms ({attempt} of {most}): {fault}", delay.as_millis());
         if let Some(turn) = self.turn {
             let (what, error) = (format!("provider {provider}"), fault.to_string());
-            turn.tell(|| Notice::Retry { what, attempt, most, error, delay });
+            turn.tell(NoticeKind::Retry, || Notice::Retry { what, attempt, most, error, delay });
         }
     }
 }

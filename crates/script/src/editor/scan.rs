@@ -1,5 +1,6 @@
 //! A text as words, literals, signs and comments; it never fails.
 
+use crate::pieces::{self, Piece};
 use std::ops::Range;
 
 /// The kind of a piece of text.
@@ -33,8 +34,17 @@ const LONG_SIGNS: [&str; 18] = [
 /// The pieces of a text but blanks, in order.
 pub(super) fn tokens(text: &str) -> Vec<Token> {
     let mut scan = Scan { text, at: 0, tokens: Vec::new(), open: Vec::new() };
-    while scan.at < text.len() {
-        scan.next();
+    for (piece, range) in pieces::of(text) {
+        scan.at = range.start;
+        match piece {
+            Piece::Code => {
+                while scan.at < range.end {
+                    scan.next(range.end);
+                }
+            }
+            Piece::Comment => scan.push(Kind::Comment, range.len()),
+            Piece::Quotes | Piece::Backticks => scan.push(Kind::Text, range.len()),
+        }
     }
     scan.tokens
 }
@@ -48,20 +58,13 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    fn next(&mut self) {
-        let rest = &self.text[self.at..];
+    /// Reads a token of code, which ends at a place.
+    fn next(&mut self, end: usize) {
+        let rest = &self.text[self.at..end];
         let Some(letter) = rest.chars().next() else { return };
         let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
         match letter {
             _ if letter.is_whitespace() || letter == '\u{feff}' => self.at += letter.len_utf8(),
-            _ if rest.starts_with("//") => {
-                let length = rest.find('\n').unwrap_or(rest.len());
-                self.push(Kind::Comment, length);
-            }
-            _ if rest.starts_with("/*") => self.push(Kind::Comment, block(rest)),
-            '"' => self.push(Kind::Text, quoted(rest)),
-            '`' => self.template(1),
-            '\'' => self.push(Kind::Text, character(rest)),
             _ if letter.is_ascii_digit() => {
                 // `1..5` is a range, `1.5` a number, `5.sqrt()` a call.
                 let whole = rest.find(|letter: char| !is_word(letter)).unwrap_or(rest.len());
@@ -83,10 +86,10 @@ impl Scan<'_> {
     }
 
     fn sign(&mut self, rest: &str, letter: char) {
-        let long = LONG_SIGNS.iter().find(|sign| rest.starts_with(**sign) && **sign != "${");
+        let long = LONG_SIGNS.iter().find(|sign| rest.starts_with(**sign));
         let sign = long.copied().unwrap_or(&rest[..letter.len_utf8()]);
         match sign {
-            "(" | "[" | "{" | "#{" | "?[" => self.open(sign.len()),
+            "(" | "[" | "{" | "#{" | "${" | "?[" => self.open(sign.len()),
             ")" | "]" | "}" => self.close(sign),
             _ => self.push(Kind::Sign, sign.len()),
         }
@@ -114,77 +117,11 @@ impl Scan<'_> {
         self.push(Kind::Sign, sign.len());
         self.tokens[opened].pair = Some(place);
         self.tokens[place].pair = Some(opened);
-        if self.text[self.tokens[opened].at.clone()] == *"${" {
-            self.template(0);
-        }
-    }
-
-    /// A string of backticks up to its end, or to a `${` in it.
-    fn template(&mut self, skip: usize) {
-        let rest = &self.text[self.at..];
-        let end = rest[skip..].find('`').map_or(rest.len(), |end| end + skip + 1);
-        match rest[..end].find("${") {
-            Some(hole) => {
-                self.push(Kind::Text, hole);
-                self.open(2);
-            }
-            None => self.push(Kind::Text, end),
-        }
     }
 
     fn push(&mut self, kind: Kind, length: usize) {
         let at = self.at..self.at + length;
         self.at = at.end;
         self.tokens.push(Token { kind, at, pair: None, within: self.open.last().copied() });
-    }
-}
-
-/// Returns the length of a block comment; it may hold others.
-fn block(text: &str) -> usize {
-    let (mut at, mut depth) = (0, 0);
-    while at < text.len() {
-        let rest = &text[at..];
-        if rest.starts_with("/*") {
-            depth += 1;
-            at += 2;
-        } else if rest.starts_with("*/") {
-            depth -= 1;
-            at += 2;
-            if depth == 0 {
-                return at;
-            }
-        } else {
-            at += rest.chars().next().map_or(1, char::len_utf8);
-        }
-    }
-    text.len()
-}
-
-/// Returns the length of a string. One that is not closed ends with its line, unless the line goes on.
-fn quoted(text: &str) -> usize {
-    let mut letters = text.char_indices().skip(1);
-    while let Some((at, letter)) = letters.next() {
-        match letter {
-            '\\' => drop(letters.next()),
-            '"' => return at + 1,
-            '\n' => return at,
-            _ => {}
-        }
-    }
-    text.len()
-}
-
-/// Returns the length of a character, `'x'` or `'\n'`; a lone quote is one.
-fn character(text: &str) -> usize {
-    let line = text[1..].find(['\'', '\n']).map(|end| end + 1);
-    match line {
-        Some(end) if text[end..].starts_with('\'') && end <= 12 => {
-            if &text[1..end] == "\\" {
-                (end + 2).min(text.len())
-            } else {
-                end + 1
-            }
-        }
-        _ => 1,
     }
 }

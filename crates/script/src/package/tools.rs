@@ -128,7 +128,7 @@ impl Reachable {
                      requirements: tools",
                 ));
             }
-            Tools::TriedOut => return Err(fail(name, "cannot call tools in a dry run")),
+            Tools::DryRun => return Err(fail(name, "cannot call tools in a dry run")),
             Tools::Granted { .. } => {}
         }
         let kernel = Kernel::of_turn(&turn).ok_or_else(|| {

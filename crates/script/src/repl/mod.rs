@@ -2,7 +2,5 @@
 //! declare stays.
 
 mod session;
-mod whole;
 
 pub use session::{LineResult, Repl};
-pub use whole::is_whole;

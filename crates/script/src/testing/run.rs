@@ -5,11 +5,12 @@ use super::canned::Model;
 use super::stage::Stage;
 use super::words::saying;
 use crate::pipe::Pipes;
+use crate::sandbox::{SandboxRun, SandboxScript};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::error::Error;
-use valvehouse_core::filter::{ChainOutcome, Hook, Hooks, TraceOutcome, told};
+use valvehouse_core::filter::{Hook, Hooks};
 use valvehouse_core::kernel::{Kernel, ModelDefaults, RunOptions, TurnEvent, TurnStream};
 use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
@@ -18,12 +19,8 @@ impl Stage {
     /// One hook of the script.
     pub(super) async fn hook(self: Arc<Self>, hook: Hook, value: Json) -> Result<Json, Error> {
         let made = self.made().map_err(Error::Host)?;
-        if !made.filter.hooks().contains(hook) {
-            return Err(Error::Host(format!("the script has no `{hook}`")));
-        }
         let turn = self.turn();
-        let tools = made.tools.iter().chain(&made.canned).cloned();
-        Kernel::builder().filter(made.filter.clone()).tools(tools).build().runs(&turn);
+        made.own.chain().tools(made.tools()).build().runs(&turn);
         if matches!(hook, Hook::PreChat | Hook::PostChat | Hook::PreInvocation | Hook::PostInvocation) {
             for (name, own) in [("context", turn.context().as_json()), ("metadata", turn.metadata().clone())]
             {
@@ -32,22 +29,25 @@ impl Stage {
                 }
             }
         }
-        let TraceOutcome { word, cause, outcome } = told(&made.filter, hook, value, &turn).await;
+        let SandboxRun { word, cause, value, fault, .. } = made.own.hook(hook, value, &turn).await;
         self.answered_in(&turn).await;
         if let ("ignored", Some(cause)) = (word, cause) {
             // `on_error: continue`: nobody else would hear of it.
             self.recording.trace().line(
-                made.script.id(),
+                made.own.script.id(),
                 "error",
                 &format!("{hook} failed, and `on_error: continue` ignores it: {cause}"),
             );
         }
-        match outcome? {
-            ChainOutcome::Done(value) => Ok(value),
-            ChainOutcome::Skipped(value) => {
-                self.skipped.store(true, Relaxed);
+        match (fault, value) {
+            (Some(fault), _) => Err(fault),
+            (None, Some(value)) if word != "no_hook" => {
+                if word == "skip" {
+                    self.skipped.store(true, Relaxed);
+                }
                 Ok(value)
             }
+            _ => Err(Error::Host(format!("the script has no `{hook}`"))),
         }
     }
 
@@ -69,7 +69,7 @@ impl Stage {
     /// One of the script's tools, with the filters a turn would have around it.
     pub(super) async fn invoke(self: Arc<Self>, name: Option<String>, args: Json) -> Result<Json, Error> {
         let made = self.made().map_err(Error::Host)?;
-        let names: Vec<&str> = made.tools.iter().map(Tool::name).collect();
+        let names: Vec<&str> = made.own.tools.iter().map(Tool::name).collect();
         let name = match (&name, names.as_slice()) {
             (Some(name), _) => name.as_str(),
             (None, [only]) => only,
@@ -81,8 +81,7 @@ impl Stage {
                 )));
             }
         };
-        let tools = made.tools.iter().chain(&made.canned).cloned();
-        let kernel = Kernel::builder().tools(tools).build();
+        let kernel = Kernel::builder().tools(made.tools()).build();
         let turn = self.same_turn();
         let invoked = kernel.invoke_in(name, args, &turn).await;
         self.answered_in(&turn).await;
@@ -93,16 +92,15 @@ impl Stage {
 
     fn kernel(&self, model: Model, spared: Hooks) -> Result<Kernel, Error> {
         let made = self.made().map_err(Error::Host)?;
+        let SandboxScript { script, users, filter, .. } = &made.own;
         let settings = ModelDefaults {
-            hold: made.script.manifest.hold,
-            files_handled: made.script.manifest.file_handler,
+            hold: script.manifest.hold,
+            files_handled: script.manifest.file_handler,
             ..ModelDefaults::default()
         };
-        let kernel = Kernel::builder()
-            .filter(made.filter.clone().sparing(spared))
-            .tools(made.tools.into_iter().chain(made.canned))
-            .settings(settings);
-        let kernel = match made.script.clone().into_pipe(made.users.clone()) {
+        let kernel =
+            Kernel::builder().filter(filter.clone().sparing(spared)).tools(made.tools()).settings(settings);
+        let kernel = match script.clone().into_pipe(users.clone()) {
             Some(pipe) => kernel.provider(Arc::new(Pipes::new(vec![pipe]))),
             None => kernel.provider(Arc::new(model)),
         };
@@ -117,7 +115,7 @@ impl Stage {
     ) -> Result<(Json, Vec<Json>), Error> {
         if body.get("model").is_none() {
             let offered =
-                self.made().map_err(Error::Host)?.script.offers().first().map(|offer| offer.id.clone());
+                self.made().map_err(Error::Host)?.own.script.offers().first().map(|offer| offer.id.clone());
             let model = offered.or_else(|| self.turn().facts().model.text("id").map(String::from));
             body.edit("model", model.unwrap_or_else(|| "test".into()));
         }

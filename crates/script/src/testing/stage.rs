@@ -8,6 +8,7 @@ use crate::argument::UserValves;
 use crate::budget::Budget;
 use crate::problem::{Problem, Severity};
 use crate::reach::{Background, Clock, Reach, SetClock, Work};
+use crate::sandbox::{Sandbox, SandboxScript, TestOutside};
 use crate::{Coverage, Lists, ScheduledCall, Script, Settings, SourceFile};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -19,12 +20,11 @@ use std::time::Duration;
 use valvehouse_config::{Grant, Grants};
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::{Context, Turn};
-use valvehouse_core::filter::Filter;
 use valvehouse_core::metrics::PluginMetrics;
 use valvehouse_core::tool::{Retry, Tool, ToolSpec};
 use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
 use valvehouse_json::{Json, Object};
-use valvehouse_os::{Folders, Programs, Variables};
+use valvehouse_os::{Folders, Variables};
 use valvehouse_store::Kv;
 
 /// The time when tests begin: 2026-01-01T00:00:00Z, a Thursday.
@@ -111,12 +111,16 @@ pub(super) struct StageInputs {
 /// The script, ready to be called.
 #[derive(Clone)]
 pub(super) struct PreparedScript {
-    pub(super) script: Arc<Script>,
-    pub(super) users: Arc<UserValves>,
-    pub(super) filter: Filter,
-    pub(super) tools: Vec<Tool>,
-    /// Those that the test laid out.
+    pub(super) own: SandboxScript,
+    /// The tools that the test laid out.
     pub(super) canned: Vec<Tool>,
+}
+
+impl PreparedScript {
+    /// Returns all tools of a turn: the script's own, then those of the test.
+    pub(super) fn tools(&self) -> impl Iterator<Item = Tool> {
+        self.own.tools.iter().chain(&self.canned).cloned()
+    }
 }
 
 /// The script with its declared valves, or what is wrong with it.
@@ -284,9 +288,9 @@ impl Stage {
         let schema = script.manifest.user_valves.as_ref();
         let default = Json::from(schema.map(|schema| schema.effective(&[&laid.user_valves]).0.freeze()));
         let users = Arc::new(UserValves { default, ..UserValves::default() });
-        let filter = script.clone().into_filter(users.clone());
-        let tools = script.tools(&users).into_iter().map(|scripted| without_pauses(scripted.tool)).collect();
-        let made = PreparedScript { script, users, filter, tools, canned: laid.tools.clone() };
+        let mut own = SandboxScript::new(script, users);
+        own.tools = own.tools.into_iter().map(without_pauses).collect();
+        let made = PreparedScript { own, canned: laid.tools.clone() };
         laid.made = Some(made.clone());
         Ok(made)
     }
@@ -294,23 +298,17 @@ impl Stage {
     fn compiled(&self, laid: &StageInputs) -> Result<Arc<Script>, String> {
         let settings =
             Settings { configured: laid.valves.clone(), lists: laid.lists.clone(), ..self.settings.clone() };
-        let compiled = match &self.on.coverage {
-            Some(coverage) => Script::compile_covered(&self.declared.file, &settings, coverage),
-            None => Script::compile(&self.declared.file, &settings),
-        };
-        let mut script = compiled.map_err(|problems| told_of(&problems))?;
-        let granted = Arc::unwrap_or_clone(std::mem::take(&mut script.reach));
         let hosts = self.hosts.clone();
         let folders = laid.files.as_ref().map(Files::folders).unwrap_or_default();
-        script.reach = Arc::new(Reach {
-            clock: Clock::Set(self.clock.clone()),
-            web: granted.web.answered_by(move |ask| hosts.answer(ask)),
+        let outside = TestOutside {
+            clock: self.clock.clone(),
+            web: Arc::new(move |ask| hosts.answer(ask)),
             folders: Folders::new(&folders),
-            programs: Programs::default(),
             variables: Variables::given(laid.variables.clone()),
-            ..granted
-        });
-        Ok(Arc::new(script))
+        };
+        let sandbox = Sandbox::of_test(outside, self.on.coverage.clone());
+        let compiled = sandbox.compile(&self.declared.file, &settings);
+        compiled.map(Arc::new).map_err(|problems| told_of(&problems))
     }
 }
 

@@ -4,7 +4,6 @@
 mod options;
 mod command;
 mod keys;
-mod play;
 mod reloads;
 mod replay;
 mod requests;
@@ -13,4 +12,5 @@ mod test_runs;
 mod view;
 
 pub use command::run;
-pub use options::{DevOptions, ReplayModels, StepDetail};
+pub use options::{DevOptions, StepDetail};
+pub use valvehouse_host::ReplayModels;

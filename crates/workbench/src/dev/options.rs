@@ -1,5 +1,7 @@
 //! The options of a session.
 
+use valvehouse_host::ReplayModels;
+
 /// The options of `valvehouse dev`.
 #[derive(Debug, Clone)]
 pub struct DevOptions {
@@ -22,13 +24,4 @@ pub enum StepDetail {
     Changed,
     /// No steps.
     Never,
-}
-
-/// The models that answer when a request is run again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReplayModels {
-    /// Their answers as they were.
-    Recorded,
-    /// The models themselves.
-    Live,
 }

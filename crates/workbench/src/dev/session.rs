@@ -1,8 +1,7 @@
 //! A session: its events so far, and the handling of keys.
 
 use super::keys::{HELP, Key, Keys};
-use super::options::{DevOptions, ReplayModels, StepDetail};
-use super::play;
+use super::options::{DevOptions, StepDetail};
 use super::reloads::Reloads;
 use super::replay::{Difference, Outcome};
 use super::requests::{self, Requests};
@@ -17,9 +16,10 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, mpsc};
 use valvehouse_core::trace::{News, Trace};
 use valvehouse_host::app::App;
-use valvehouse_host::{Change, Report};
+use valvehouse_host::{Change, ReplayModels, Report, replay_turn};
 use valvehouse_json::Json;
 use valvehouse_script::{Watch, tests_of_script};
+use valvehouse_server::status_of;
 
 /// The time that more of one save may take to come: a script and its tests are often saved together.
 const MORE: Duration = Duration::from_millis(60);
@@ -237,7 +237,7 @@ async fn work_off(
             test_runs::run(work.tests, &app.config).await.tell(work.in_sum, &view);
         }
         if let Some((number, trace, models)) = work.replay {
-            let again = play::again(&app, &trace, models).await;
+            let again = replay_turn(&app, &trace, models, status_of).await.map_err(|fault| fault.to_string());
             if tell.send(ReplayedRequest { number, of: trace, again }).is_err() {
                 return;
             }

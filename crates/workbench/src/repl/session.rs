@@ -17,7 +17,7 @@ use valvehouse_core::trace::{RequestFacts, Traces};
 use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, Snapshot};
 use valvehouse_json::Json;
-use valvehouse_script::{Code, Kind, Problem, Rehearsal, Repl, Script, SourceFile, UserValves};
+use valvehouse_script::{Code, Kind, Problem, Repl, SandboxScript, Script, SourceFile, UserValves};
 use valvehouse_terminal::{CommandError, Console, Exit, questions, report, table};
 
 /// The id of the script that lines stand for where none is loaded.
@@ -112,7 +112,7 @@ impl<'a> Session<'a> {
             Some(named) => trial::find(named, &app.host.snapshot(), &app.config)?,
             None => (scratch(&app, asked.live).await?, Arc::default()),
         };
-        let script = Arc::new(if asked.live { script } else { script.rehearsed(Rehearsal::Alone) });
+        let script = Arc::new(trial::sandbox(asked.live).enter(script));
         let mut session = Self {
             reports: app.host.reports(),
             repl: None,
@@ -216,7 +216,7 @@ impl<'a> Session<'a> {
             && let Ok((script, users)) = trial::find(&named, &self.snapshot(), &self.app.config)
         {
             let body = self.body();
-            let script = if self.live { script } else { script.rehearsed(Rehearsal::Alone) };
+            let script = trial::sandbox(self.live).enter(script);
             self.users = users;
             // It has just loaded.
             let _ = self.begin(Arc::new(script), &body);
@@ -307,7 +307,7 @@ impl<'a> Session<'a> {
 
     fn load(&mut self, named: String) -> Result<(), CommandError> {
         let (script, users) = trial::find(&named, &self.snapshot(), &self.app.config)?;
-        let script = if self.live { script } else { script.rehearsed(Rehearsal::Alone) };
+        let script = trial::sandbox(self.live).enter(script);
         let body = self.body();
         self.users = users;
         self.begin(Arc::new(script), &body)?;
@@ -334,7 +334,7 @@ impl<'a> Session<'a> {
         let recording = Traces::new(1).begin(asked, true);
         let facts = TurnFacts { trace: Some(recording.trace().clone()), ..self.facts() };
         let turn = Turn::new(facts, self.context.clone(), questions::listening(None, self.out).0);
-        let stage = Stage::of(self.script.clone(), self.users.clone(), self.snapshot());
+        let stage = Stage::of(SandboxScript::new(self.script.clone(), self.users.clone()), self.snapshot());
         let tried = TrialTurn { turn, recording };
         let value = trial::once(&stage, hook, body::Body::Value(self.body().copy()), tried, self.out).await?;
         if let (Some(repl), Some(value)) = (&mut self.repl, value.filter(|_| !hook.has_ctx())) {
@@ -352,7 +352,7 @@ async fn scratch(app: &App, live: bool) -> Result<Script, CommandError> {
     let file = |wanted: &[&str]| SourceFile::new(Kind::Filter, ID, &path, text(wanted));
     let mut wanted = Vec::new();
     for capability in Capability::ALL.map(Capability::name) {
-        // The grants of the id `repl`; of those that are only rehearsed, the ones that stay here.
+        // The grants of the id `repl`; in a dry run, of those that stay here.
         let is_inside = ["kv", "llm", "tools"].contains(&capability);
         if is_inside || (live && app.host.compile(&file(&[capability])).await.is_ok()) {
             wanted.push(capability);

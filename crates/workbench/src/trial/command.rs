@@ -19,7 +19,7 @@ pub async fn run(asked: TrialOptions, config: Config, out: &Console) -> Result<E
             CommandError::usage(format!("missing script: valvehouse run {} FILE", what.as_str()))
         })?;
         let stage = Stage::open(named, &asked, config).await?;
-        let has = stage.script.scheduled().iter().any(|(own, _)| *own == what);
+        let has = stage.script().scheduled().iter().any(|(own, _)| *own == what);
         let done = match has {
             true => scheduled::run(&stage, what, &asked, out).await,
             false => Err(CommandError::usage(format!(
@@ -54,8 +54,8 @@ pub async fn run(asked: TrialOptions, config: Config, out: &Console) -> Result<E
     })?;
     let body = body::body(&asked)?;
     let stage = Stage::open(named, &asked, config).await?;
-    if !stage.script.hooks().any(|own| own == hook) {
-        let own: Vec<&str> = stage.script.hooks().map(Hook::name).collect();
+    if !stage.script().hooks().any(|own| own == hook) {
+        let own: Vec<&str> = stage.script().hooks().map(Hook::name).collect();
         let has = if own.is_empty() { "no hooks".to_owned() } else { own.join(", ") };
         stage.close().await;
         return Err(CommandError::usage(format!("`{named}` has no {hook}; it has {has}")));

@@ -5,8 +5,9 @@ use super::outcome::{self, TrialOutcome};
 use super::stage::{self, Stage, TrialTurn};
 use super::stage::{Print, TrialOptions};
 use valvehouse_core::chat::{ChatRequest, message};
-use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
+use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
+use valvehouse_script::SandboxRun;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
 pub(super) async fn run(
@@ -40,13 +41,11 @@ async fn see(stage: &Stage, hook: Hook, body: Body, tried: TrialTurn) -> Result<
     if hook == Hook::Inlet {
         ChatRequest::new(before.clone())?;
     }
-    let chain = Chain::new(vec![stage.script.clone().into_filter(stage.users.clone())]);
-    let work = chain.run(hook, before.copy(), &tried.turn);
-    let outcome = tried.turn.lasting(work).await;
-    let came = match outcome {
-        Ok(ChainOutcome::Done(value)) => TrialOutcome { word: "continue", value: Some(value), fault: None },
-        Ok(ChainOutcome::Skipped(value)) => TrialOutcome { word: "skip", value: Some(value), fault: None },
-        Err(fault) => TrialOutcome::failed(fault),
+    let work = stage.own.traced_hook(hook, before.copy(), &tried.turn, tried.recording.trace());
+    let came = match tried.turn.lasting(work).await {
+        SandboxRun { fault: Some(fault), .. } => TrialOutcome::failed(fault),
+        SandboxRun { word: "skip", value, .. } => TrialOutcome { word: "skip", value, fault: None },
+        SandboxRun { value, .. } => TrialOutcome { word: "continue", value, fault: None },
     };
     let trace = outcome::ended(tried.recording, &came);
     Ok(Observation { before, came, trace })

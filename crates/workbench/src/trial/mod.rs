@@ -13,4 +13,4 @@ mod turns;
 pub use command::run;
 pub(crate) use hooks::once;
 pub use stage::{Print, TrialOptions};
-pub(crate) use stage::{Stage, TrialTurn, find};
+pub(crate) use stage::{Stage, TrialTurn, find, sandbox};

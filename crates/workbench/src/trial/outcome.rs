@@ -44,7 +44,7 @@ impl TrialOutcome {
 
 /// The place at which a script broke, as far as its cause names it: `filters/x.rhai:3:5: why`.
 fn problem(stage: &Stage, cause: &str) -> Problem {
-    let file = &stage.script.file;
+    let file = &stage.script().file;
     let Some(broke) = Broke::of(cause).filter(|broke| broke.path == file.path) else {
         return Problem::new(Code::Broke, &file.id, &file.path, cause);
     };
@@ -82,7 +82,7 @@ pub(super) fn show_steps(
     out: &Console,
 ) -> Result<(), CommandError> {
     let paint = out.results();
-    let path = report::near(&stage.script.file.path);
+    let path = report::near(&stage.script().file.path);
     // The value it skipped with is not a change.
     let steps =
         if came.word == "skip" { trace_view::costs(trace, paint) } else { trace_view::opened(trace, paint) };
@@ -156,8 +156,8 @@ pub(super) fn head(stage: &Stage, asked: &TrialOptions, came: &TrialOutcome, tra
     ]);
     Json::from([
         ("hook", asked.hook.as_str().into()),
-        ("plugin", stage.script.id().into()),
-        ("file", report::near(&stage.script.file.path).display().to_string().into()),
+        ("plugin", stage.script().id().into()),
+        ("file", report::near(&stage.script().file.path).display().to_string().into()),
         ("live", asked.live.into()),
         ("outcome", came.word.into()),
         ("status", refusal.map(|refusal| u64::from(refusal.status)).into()),

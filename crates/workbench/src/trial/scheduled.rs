@@ -15,7 +15,7 @@ pub(super) async fn run(
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let stage::TrialTurn { recording, .. } = stage::turn(asked, &stage.snapshot)?;
-    let called = stage.script.run_scheduled(what, Some(recording.trace().clone())).await;
+    let called = stage.script().run_scheduled(what, Some(recording.trace().clone())).await;
     let came = match called {
         Ok(list) => TrialOutcome { word: "continue", value: Some(Lists::entries(&list)), fault: None },
         Err(why) => TrialOutcome::failed(Error::Broken(PluginError::new(why))),

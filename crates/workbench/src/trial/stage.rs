@@ -1,6 +1,4 @@
-//! The script that is tried, and the turn it is tried in.
-//!
-//! The options of a run.
+//! The script of a run, its sandbox and its turn, and the options of a run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,13 +9,12 @@ use valvehouse_core::words::did_you_mean;
 use valvehouse_host::app::{self, App, ProviderKeys};
 use valvehouse_host::{Plugin, Snapshot, State};
 use valvehouse_json::Json;
-use valvehouse_script::{LoadedFile, Other, Problem, Rehearsal, Script, UserValves, read_file};
+use valvehouse_script::{LoadedFile, Problem, Sandbox, SandboxScript, Script, UserValves, read_file};
 use valvehouse_terminal::{CommandError, PLAIN, check_valve, report};
 
 /// A script in its project.
 pub(crate) struct Stage {
-    pub(super) script: Arc<Script>,
-    pub(super) users: Arc<UserValves>,
+    pub(super) own: SandboxScript,
     pub(super) snapshot: Arc<Snapshot>,
     /// The host that it acts in, where what it does is real.
     app: Option<Arc<App>>,
@@ -25,8 +22,12 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// An available script.
-    pub(crate) fn of(script: Arc<Script>, users: Arc<UserValves>, snapshot: Arc<Snapshot>) -> Self {
-        Self { script, users, snapshot, app: None }
+    pub(crate) fn of(own: SandboxScript, snapshot: Arc<Snapshot>) -> Self {
+        Self { own, snapshot, app: None }
+    }
+
+    pub(super) fn script(&self) -> &Arc<Script> {
+        &self.own.script
     }
 
     /// Finds and compiles the script of a file or an id.
@@ -38,11 +39,11 @@ impl Stage {
         let settings = config.clone();
         let (snapshot, app) = opened(config, asked.live, ProviderKeys::Left).await?;
         let found = find(named, &snapshot, &settings).and_then(|(script, users)| {
-            let script = with_valves(script, &asked.valves)?;
-            Ok((if asked.live { script } else { script.rehearsed(Rehearsal::Alone) }, users))
+            let script = sandbox(asked.live).enter(with_valves(script, &asked.valves)?);
+            Ok(SandboxScript::new(Arc::new(script), users))
         });
         match found {
-            Ok((script, users)) => Ok(Self { script: Arc::new(script), users, snapshot, app }),
+            Ok(own) => Ok(Self { own, snapshot, app }),
             Err(failure) => {
                 close(app).await;
                 Err(failure)
@@ -55,6 +56,11 @@ impl Stage {
     }
 }
 
+/// Returns the sandbox of a run: a closed one unless it is live.
+pub(crate) fn sandbox(is_live: bool) -> Sandbox {
+    if is_live { Sandbox::live() } else { Sandbox::closed() }
+}
+
 /// The generation to try things in, and its host where it is a real one.
 pub(super) async fn opened(
     config: Config,
@@ -62,7 +68,7 @@ pub(super) async fn opened(
     keys: ProviderKeys,
 ) -> Result<(Arc<Snapshot>, Option<Arc<App>>), CommandError> {
     if !live {
-        return Ok((Arc::new(app::rehearse(&config, keys).await?), None));
+        return Ok((Arc::new(app::dry_run(&config, keys).await?), None));
     }
     let app = App::open(config).await?;
     Ok((app.host.snapshot(), Some(app)))
@@ -115,7 +121,7 @@ pub(crate) fn find(
 fn loaded(plugin: &Plugin) -> Result<Script, CommandError> {
     match (&plugin.script, &plugin.state) {
         (Some(script), State::Live) => {
-            script.with(Other::default()).map_err(|problems| does_not_load(&problems))
+            Sandbox::live().script(script).map_err(|problems| does_not_load(&problems))
         }
         (_, State::Missing) => Err(CommandError::data(format!(
             "the file of `{}` is missing: {}",
@@ -148,8 +154,7 @@ fn with_valves(script: Script, given: &[(String, String)]) -> Result<Script, Com
         // A fresh object takes any key.
         stored.edit(key, value);
     }
-    let other = Other { valves: Some(stored), ..Other::default() };
-    script.with(other).map_err(|problems| does_not_load(&problems))
+    Sandbox::live().with_valves(stored).script(&script).map_err(|problems| does_not_load(&problems))
 }
 
 /// A turn, and what is written down of it.

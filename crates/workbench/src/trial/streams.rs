@@ -28,7 +28,7 @@ pub(super) async fn run(
 ) -> Result<Exit, CommandError> {
     let events = pieces(hook, body)?;
     let tried = stage::turn(asked, &stage.snapshot)?;
-    let kernel = Kernel::builder().filter(stage.script.clone().into_filter(stage.users.clone())).build();
+    let kernel = stage.own.chain().build();
     let mut passed = Vec::new();
     let work = through(&kernel, hook, events, &tried.turn, &mut passed);
     let came = match tried.turn.lasting(work).await {
@@ -159,7 +159,7 @@ fn said(one: &Json) -> String {
 
 fn show(stage: &Stage, passed: &[EventPair], trace: &Json, out: &Console) -> Result<(), CommandError> {
     let paint = out.results();
-    let path = report::near(&stage.script.file.path);
+    let path = report::near(&stage.script().file.path);
     out.line(&format!("{}{}", paint.dim(&path.display().to_string()), trace_view::costs(trace, paint)))?;
     for (number, passed) in passed.iter().enumerate() {
         out.line(&passed.row(number + 1, paint))?;

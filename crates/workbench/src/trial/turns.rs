@@ -83,7 +83,7 @@ fn said(answer: &Json) -> String {
     message::text_of(&response::message_of(answer)).to_string()
 }
 
-/// As a host would; what is rehearsed is not remembered.
+/// As a host would; what runs in a sandbox is not remembered.
 async fn answer(
     ready: &Ready,
     request: ChatRequest,

@@ -46,7 +46,7 @@ impl Service {
         };
         format!(
             "[[providers]]\nname = \"{}\"\n{kind}\nbase_url = \"{url}\"\napi_key = \"sk-upstream\"\n\
-             models = [\"{}\"]\nretry = {{ max_retries = 0 }}\nbreaker = {{ failure_threshold = 0 }}\n",
+             models = [\"{}\"]\nretry = {{ max_attempts = 1 }}\nbreaker = {{ failure_threshold = 0 }}\n",
             self.provider(),
             self.provider()
         )

@@ -197,12 +197,12 @@ fn invoke(tool: Option<&str>, args: &Dynamic) -> RhaiResultOf<Dynamic> {
 fn scheduled(word: &str, what: ScheduledCall) -> RhaiResultOf<Json> {
     let stage = stage(word)?;
     let made = stage.made().map_err(error)?;
-    if !made.script.scheduled().iter().any(|(own, _)| *own == what) {
+    if !made.own.script.scheduled().iter().any(|(own, _)| *own == what) {
         let constant = if what == ScheduledCall::Tick { "every" } else { "ttl" };
         let name = what.as_str();
         return Err(error(format!("{word}: the script has no `fn {name}()` with `const {constant}`")));
     }
-    let work = made.script.run_scheduled_in(what, stage.same_turn());
+    let work = made.own.script.run_scheduled_in(what, stage.same_turn());
     let list = budget::wait(&stage.turn(), work)?.map_err(error)?;
     if what != ScheduledCall::Tick {
         stage.set_list(what, list.clone());
@@ -213,13 +213,13 @@ fn scheduled(word: &str, what: ScheduledCall) -> RhaiResultOf<Json> {
 fn run_function(name: &str, arguments: Array) -> RhaiResultOf<Dynamic> {
     let stage = stage("run_function")?;
     let made = stage.made().map_err(error)?;
-    let known: Vec<String> = made.script.functions().map(|function| function.name.to_owned()).collect();
+    let known: Vec<String> = made.own.script.functions().map(|function| function.name.to_owned()).collect();
     if !known.iter().any(|known| known == name) {
         let hint = valvehouse_core::words::did_you_mean(name, known.iter().map(String::as_str));
         return Err(error(format!("run_function: unknown function `{name}`{hint}")));
     }
     let (turn, own) = (stage.turn(), name.to_owned());
-    let (script, within) = (made.script, turn.clone());
+    let (script, within) = (made.own.script, turn.clone());
     let work = executor::run(Workload::Blocking, move || script.call_function(&own, arguments, &within));
     match budget::wait(&turn, work)? {
         Ok(Ok(value)) => Ok(value),

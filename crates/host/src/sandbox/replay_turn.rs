@@ -1,6 +1,7 @@
-//! Replays a request through the current chain, without lasting effects and without a client.
+//! A recorded request that runs again through the current chain, without lasting effects and without a client.
 
-use super::options::ReplayModels;
+use crate::app::App;
+use crate::snapshot::Snapshot;
 use futures::future::{BoxFuture, FutureExt};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +12,8 @@ use valvehouse_core::kernel::{Kernel, Route, Routes, RunOptions};
 use valvehouse_core::provider::{CannedProvider, Provider, Reply};
 use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
 use valvehouse_core::trace::{RequestFacts, StepRecord, Trace, Traces};
-use valvehouse_host::Snapshot;
-use valvehouse_host::app::App;
 use valvehouse_json::Json;
-use valvehouse_script::Rehearsal;
-use valvehouse_server::status_of;
+use valvehouse_script::Sandbox;
 
 /// The time that a replay may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,22 +21,49 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const NEVER_CALLED: &str =
     "a replay does not run this tool: it reaches outside, and no call with these arguments is recorded";
 
-/// Runs the turn of a request again; what came of it. `Err` says why that cannot be.
-pub(super) async fn again(app: &App, trace: &Trace, models: ReplayModels) -> Result<Arc<Trace>, String> {
-    let body = trace.body().ok_or("its request was not recorded")?;
-    let request = ChatRequest::new(body.copy()).map_err(|fault| fault.to_string())?;
+/// The models that answer when a request is run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplayModels {
+    /// Their answers as they were.
+    Recorded,
+    /// The models themselves.
+    Live,
+}
+
+impl ReplayModels {
+    fn sandbox(self) -> Sandbox {
+        match self {
+            Self::Recorded => Sandbox::closed(),
+            Self::Live => Sandbox::connected(),
+        }
+    }
+}
+
+/// Runs the turn of a request again and returns its trace. `status_of` is the status of a fault.
+///
+/// # Errors
+/// Returns the reason for which it cannot run again.
+pub async fn replay_turn(
+    app: &App,
+    trace: &Trace,
+    models: ReplayModels,
+    status_of: impl FnOnce(&Error) -> u16,
+) -> Result<Arc<Trace>, Error> {
+    let body = trace.body().ok_or_else(|| Error::invalid("its request was not recorded", None))?;
+    let request = ChatRequest::new(body.copy())?;
     let records = trace.records();
     if models == ReplayModels::Recorded && !trace.is_whole() {
-        return Err(
-            "its request was too large to be recorded in full; use --replay=live to call the model again"
-                .into(),
-        );
+        return Err(Error::invalid(
+            "its request was too large to be recorded in full; use --replay=live to call the model again",
+            None,
+        ));
     }
     let snapshot = app.host.snapshot();
     let model = body.text_or_empty("model");
     let (facts, context) = begun_again(trace);
-    let ready = snapshot.ready(&model, &facts.filter_ids).map_err(|fault| fault.to_string())?;
-    let kernel = Stage::new(&snapshot, models, &records).kernel(&ready.kernel, &model, &facts.filter_ids)?;
+    let ready = snapshot.ready(&model, &facts.filter_ids)?;
+    let kernel =
+        ReplayStage::new(&snapshot, models, &records).kernel(&ready.kernel, &model, &facts.filter_ids)?;
 
     // A record of its own, which nobody else reads.
     let asked = RequestFacts { endpoint: "replay", generation: snapshot.generation, ..trace.asked.clone() };
@@ -49,7 +74,8 @@ pub(super) async fn again(app: &App, trace: &Trace, models: ReplayModels) -> Res
     let turn = Turn::new(facts, context, Events::default());
     let answer = kernel.run(request, RunOptions::new(turn).streamed(trace.asked.stream)).answer();
     let replied = tokio::time::timeout(PATIENCE, answer).await;
-    let replied = replied.map_err(|_| format!("it exceeded its limit of {} s", PATIENCE.as_secs()))?;
+    let replied = replied
+        .map_err(|_| Error::invalid(format!("it exceeded its limit of {} s", PATIENCE.as_secs()), None))?;
     recording.answered(match replied {
         Ok(_) => 200,
         Err(fault) => status_of(&recording.failed(fault)),
@@ -59,52 +85,49 @@ pub(super) async fn again(app: &App, trace: &Trace, models: ReplayModels) -> Res
 }
 
 /// The parts of a turn that is replayed.
-struct Stage<'a> {
-    /// Every script rehearses.
+struct ReplayStage<'a> {
+    /// All scripts are in the sandbox.
     snapshot: Arc<Snapshot>,
     models: ReplayModels,
-    reaches: Rehearsal,
+    sandbox: Sandbox,
     records: &'a [StepRecord],
     calls: Arc<Vec<ToolCall>>,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> ReplayStage<'a> {
     fn new(snapshot: &Snapshot, models: ReplayModels, records: &'a [StepRecord]) -> Self {
-        let reaches = match models {
-            ReplayModels::Recorded => Rehearsal::Alone,
-            ReplayModels::Live => Rehearsal::Connected,
-        };
+        let sandbox = models.sandbox();
         let calls = records.iter().filter(|record| record.hook == "tool").filter_map(ToolCall::of);
-        let snapshot = Arc::new(snapshot.rehearsed(reaches, None));
-        Self { snapshot, models, reaches, records, calls: Arc::new(calls.collect()) }
+        let snapshot = Arc::new(snapshot.within(&sandbox));
+        Self { snapshot, models, sandbox, records, calls: Arc::new(calls.collect()) }
     }
 
-    /// The kernel with rehearsing scripts and, unless they are live, models that repeat their answers. It has
+    /// The kernel with scripts in the sandbox and, unless they are live, models that repeat their answers. It has
     /// the tools of the real one, since requests list them.
-    fn kernel(&self, real: &Kernel, model: &str, filters: &[String]) -> Result<Kernel, String> {
-        let ready = self.snapshot.ready(model, filters).map_err(|fault| fault.to_string())?;
+    fn kernel(&self, real: &Kernel, model: &str, filters: &[String]) -> Result<Kernel, Error> {
+        let ready = self.snapshot.ready(model, filters)?;
         let kernel = ready.kernel;
         let tools = real.toolbox().iter().map(|tool| self.tool(tool, kernel.find_tool(tool.name())));
-        let own = kernel.provider().ok_or("no provider serves its model")?;
+        let own = kernel.provider().ok_or_else(|| Error::invalid("no provider serves its model", None))?;
         let provider: Arc<dyn Provider> = match self.models {
             ReplayModels::Live => own.clone(),
             ReplayModels::Recorded => Arc::new(recorded(own.name(), self.records)),
         };
         let leads =
             Leads { snapshot: self.snapshot.clone(), models: self.models, provider: provider.clone() };
-        Ok(kernel.played_by(tools.collect(), provider, Arc::new(leads)))
+        Ok(kernel.replaying(tools.collect(), provider, Arc::new(leads)))
     }
 
     /// A tool that runs again if it changes nothing outside, and otherwise repeats its result.
-    fn tool(&self, real: &Tool, rehearsing: Option<&Tool>) -> Tool {
+    fn tool(&self, real: &Tool, dry: Option<&Tool>) -> Tool {
         let module = real.spec.module.as_deref();
         let script = module.and_then(|module| self.snapshot.plugins.get(module)?.script.as_ref());
-        let may_run = script.is_some_and(|script| self.reaches.has_all(&script.manifest.requirements));
-        match rehearsing.filter(|_| may_run) {
-            Some(rehearsing) => rehearsing.clone(),
+        let may_run = script.is_some_and(|script| self.sandbox.reaches(&script.manifest.requirements));
+        match dry.filter(|_| may_run) {
+            Some(dry) => dry.clone(),
             None => {
                 let handler = Again { name: real.name().to_owned(), calls: self.calls.clone() };
-                let filters = rehearsing.unwrap_or(real).filters.clone();
+                let filters = dry.unwrap_or(real).filters.clone();
                 let mut tool = Tool::new((*real.spec).clone(), handler);
                 tool.filters = filters;
                 tool
@@ -136,7 +159,7 @@ fn recorded(provider: &str, records: &[StepRecord]) -> CannedProvider {
     CannedProvider::named(provider, asked.chain([Reply::fault(fault(more))]))
 }
 
-/// Returns `true` if a script asked it, in a step of its own: a script that rehearses asks no recorded model.
+/// Returns `true` if a script asked it, in a step of its own: a script in a sandbox asks no recorded model.
 fn is_within(asked: &StepRecord, records: &[StepRecord]) -> bool {
     let end = |record: &StepRecord| record.at + record.cost.took;
     let holds = |record: &StepRecord| {

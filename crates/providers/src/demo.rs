@@ -1,7 +1,6 @@
-//! The answers of the demonstration model: the user's words, a tool's call, or the tools' results.
+//! The demonstration model, which answers without a network: with the user's words, the tool calls that the user
+//! writes out, or the tools' results.
 
-use super::arguments::arguments;
-use super::mention::{Offer, offers, rounds};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream;
@@ -10,14 +9,14 @@ use std::time::Duration;
 use valvehouse_core::chat::{Head, ModelCall, message, request, response, split};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, Piece, Provider, Request};
-use valvehouse_core::words::hex;
+use valvehouse_core::words::{hex, optional};
 use valvehouse_json::Json;
 
 /// The provider `demo` with the model `demo`: offline, and the same question has the same answer.
 ///
-/// It repeats the user's message. When the message names a tool the request offers, it calls it
-/// with arguments made of the message; several tools are called together, those after the word
-/// "then" one round later. Tool results it quotes.
+/// It repeats the user's message. A line such as `/weather {"city": "Oslo"}` calls a tool that the request offers,
+/// with these arguments as they are written. The lines of one paragraph are called together, those of the next
+/// paragraph one round later. Tool results it quotes.
 #[derive(Debug, Clone, Default)]
 pub struct Demo {
     delay: Duration,
@@ -87,24 +86,55 @@ fn next_message(body: &Json, messages: &[Json], id: &str) -> Json {
     let text = message::text_of(&messages[asked]);
     let since = &messages[asked + 1..];
     let done = since.iter().filter(|message| !ModelCall::all(message).is_empty()).count();
-    let offers = offers(body);
-    if let Some(round) = rounds(&text, &offers).get(done) {
-        let mut calls: Vec<ModelCall> = Vec::new();
-        for mention in round {
-            let name = mention.offer.name.as_str();
-            let arguments = arguments(&mention.offer.parameters, mention.words).to_string();
-            // Naming a tool twice with nothing new to say is one call.
-            if !calls.iter().any(|call| call.name == name && call.arguments == arguments) {
-                let id = format!("call_{id}_{}", calls.len());
-                calls.push(ModelCall { id: id.into(), name: name.into(), arguments: arguments.into() });
-            }
-        }
+    let tools = offered(body);
+    if let Some(round) = rounds(&text, &tools).get(done) {
+        let calls = round.iter().enumerate().map(|(index, (name, arguments))| ModelCall {
+            id: format!("call_{id}_{index}").into(),
+            name: (*name).into(),
+            arguments: arguments.as_str().into(),
+        });
         let message = message::assistant(Json::Null);
         // A new object takes any value.
-        message.put("tool_calls", calls.iter().map(ModelCall::to_json).collect::<Vec<_>>());
+        message.put("tool_calls", calls.map(|call| call.to_json()).collect::<Vec<_>>());
         return message;
     }
-    message::assistant(results(since).unwrap_or_else(|| echo(&text, &offers)))
+    message::assistant(results(since).unwrap_or_else(|| echo(&text, &tools)))
+}
+
+/// Returns the names of the tools that a request lets the model call.
+fn offered(body: &Json) -> Vec<String> {
+    if body.text("tool_choice").is_some_and(|choice| choice == "none") {
+        return Vec::new();
+    }
+    let names = body.list("tools").into_iter().filter_map(|tool| tool.get("function")?.text("name"));
+    names.map(String::from).collect()
+}
+
+/// A call: the name of a tool, and its arguments as JSON text.
+type WrittenCall<'a> = (&'a str, String);
+
+/// The calls that a text writes out, paragraph by paragraph. Arguments may go on in further lines.
+fn rounds<'a>(text: &str, tools: &'a [String]) -> Vec<Vec<WrittenCall<'a>>> {
+    let mut rounds: Vec<Vec<WrittenCall<'_>>> = vec![Vec::new()];
+    for line in text.lines().map(str::trim) {
+        let named =
+            line.strip_prefix('/').map(|call| call.split_once(char::is_whitespace).unwrap_or((call, "")));
+        let tool = named.and_then(|(name, rest)| Some((tools.iter().find(|tool| *tool == name)?, rest)));
+        if line.is_empty() {
+            rounds.push(Vec::new());
+        }
+        let Some(calls) = rounds.last_mut() else { continue };
+        match (tool, calls.last_mut()) {
+            (Some((tool, arguments)), _) => calls.push((tool, arguments.trim().to_owned())),
+            (None, Some((_, arguments))) => arguments.push_str(line),
+            (None, None) => {}
+        }
+    }
+    rounds.retain(|calls| !calls.is_empty());
+    for (_, arguments) in rounds.iter_mut().flatten().filter(|(_, arguments)| arguments.is_empty()) {
+        arguments.push_str("{}");
+    }
+    rounds
 }
 
 /// The results of tools since the user spoke.
@@ -122,13 +152,10 @@ fn results(since: &[Json]) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-fn echo(text: &str, offers: &[Offer]) -> String {
-    let tools: Vec<&str> = offers.iter().map(|offer| offer.name.as_str()).collect();
-    let hint = if tools.is_empty() {
-        String::new()
-    } else {
-        format!(" Name a tool and I will call it: {}.", tools.join(", "))
-    };
+fn echo(text: &str, tools: &[String]) -> String {
+    let hint = optional((!tools.is_empty()).then_some(tools), |tools| {
+        format!(" Call a tool with /NAME {{\"argument\": …}}: {}.", tools.join(", "))
+    });
     format!("You said: {text}\n\nI am the demo model: I answer without a network, always the same way.{hint}")
 }
 
@@ -175,7 +202,7 @@ mod tests {
         assert_eq!(
             said(&body),
             "You said: Hello there\n\nI am the demo model: I answer without a network, always the same way. \
-             Name a tool and I will call it: get_weather, todo_add."
+             Call a tool with /NAME {\"argument\": …}: get_weather, todo_add."
         );
         assert_eq!(answer(&body).get("id"), answer(&body).get("id"));
         assert_eq!(answer(&body).at_path("usage.prompt_tokens").as_i64(), Some(4));
@@ -184,8 +211,9 @@ mod tests {
 
     #[test]
     fn a_turn_with_two_rounds_calls_then_calls_again_then_quotes() {
-        let mut messages =
-            vec![message::user("get_weather for Bonn and todo_add \"tea\", then get_weather in Rome")];
+        let mut messages = vec![message::user(
+            "/get_weather {\"city\":\"Bonn\"}\n/todo_add {\"text\":\n\"tea\"}\n\nthen:\n/get_weather {\"city\":\"Rome\"}",
+        )];
         let first = answer(&body(messages.clone()));
         assert_eq!(
             called(&body(messages.clone())),
@@ -213,9 +241,20 @@ mod tests {
 
     #[test]
     fn tools_are_left_alone_when_the_request_says_so() {
-        let body = body(vec![message::user("get_weather for Bonn")]);
+        let body = body(vec![message::user("/get_weather {}")]);
         body.set("tool_choice", "none").unwrap();
         assert!(called(&body).is_empty());
+    }
+
+    #[test]
+    fn arguments_are_sent_as_written_and_other_lines_call_nothing() {
+        let called = |text: &str| called(&body(vec![message::user(text)]));
+        assert_eq!(called("/get_weather"), ["get_weather {}"]);
+        assert_eq!(called("please\n/get_weather {\"city\":"), ["get_weather {\"city\":"]);
+        assert_eq!(called("/get_weather a\r\n/get_weather a"), ["get_weather a", "get_weather a"]);
+        for text in ["get_weather", "/get_weather_now {}", "see /get_weather", "/", "/tmp/get_weather"] {
+            assert!(called(text).is_empty(), "{text}");
+        }
     }
 
     #[tokio::test]

@@ -1,0 +1,32 @@
+//! A generation in a sandbox.
+
+use crate::builtin;
+use crate::catalog::Shelf;
+use crate::plugin::{Plugin, State};
+use crate::snapshot::Snapshot;
+use std::sync::Arc;
+use valvehouse_config::Grants;
+use valvehouse_script::Sandbox;
+
+impl Snapshot {
+    /// Returns the same generation with every script in a sandbox, and native tools without grants. Models of
+    /// requests are called as ever.
+    pub fn within(&self, sandbox: &Sandbox) -> Self {
+        let plugins = self.plugins.iter();
+        let plugins = plugins.map(|(id, plugin)| (id.clone(), Arc::new(entered(plugin, sandbox)))).collect();
+        let kv = sandbox.kv().cloned().unwrap_or_default();
+        let native = builtin::tools(&|_| Grants::default(), &kv);
+        let plan = self.served.plan.clone();
+        let shelf = Shelf::new(&native, &plugins, &plan);
+        Self::new(self.generation, plugins, self.problems.clone(), shelf.tools, plan).offering(shelf.offered)
+    }
+}
+
+fn entered(plugin: &Plugin, sandbox: &Sandbox) -> Plugin {
+    match plugin.script.as_ref().map(|script| sandbox.script(script)) {
+        Some(Ok(script)) => Plugin { script: Some(Arc::new(script)), ..plugin.clone() },
+        // It has just loaded with the same text and valves.
+        Some(Err(problems)) => Plugin { script: None, state: State::Broken(problems), ..plugin.clone() },
+        None => plugin.clone(),
+    }
+}

@@ -1,0 +1,192 @@
+//! The replacements of a run.
+
+use crate::coverage::Coverage;
+use crate::problem::Problem;
+use crate::reach::{Clock, Models, NoBackground, Reach, SetClock, Tools};
+use crate::script::Script;
+use crate::settings::Settings;
+use crate::source::SourceFile;
+use futures::future::{self, BoxFuture, FutureExt};
+use futures::stream::{self, BoxStream, StreamExt};
+use std::sync::Arc;
+use valvehouse_config::Capability;
+use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_core::context::Turn;
+use valvehouse_core::error::{Error, Rejection};
+use valvehouse_json::Json;
+use valvehouse_net::web::{Ask, WebError, WebResponse};
+use valvehouse_os::{Folders, Programs, Variables};
+use valvehouse_store::Kv;
+
+/// The replacements of a run. A script in it has its own metrics and an own breaker that never opens.
+#[derive(Clone, Default)]
+pub struct Sandbox {
+    text: Option<Arc<str>>,
+    valves: Option<Json>,
+    kv: Option<Arc<Kv>>,
+    outside: Outside,
+    coverage: Option<Arc<Coverage>>,
+}
+
+/// The part of the world outside of a script that it reaches.
+#[derive(Clone, Default)]
+enum Outside {
+    /// All that is granted.
+    #[default]
+    Granted,
+    /// Other hosts and models.
+    Connected,
+    /// Nothing.
+    Closed,
+    /// What a test lays out.
+    Test(TestOutside),
+}
+
+/// What a test lays out in place of the world outside.
+#[derive(Clone)]
+pub(crate) struct TestOutside {
+    pub(crate) clock: Arc<SetClock>,
+    /// The answers of other hosts.
+    pub(crate) web: Arc<dyn Fn(&Ask) -> Result<WebResponse, WebError> + Send + Sync>,
+    pub(crate) folders: Folders,
+    pub(crate) variables: Variables,
+}
+
+impl Sandbox {
+    /// Replaces nothing: scripts reach what they are granted.
+    pub fn live() -> Self {
+        Self::default()
+    }
+
+    /// Nothing leaves the process or stays: no other host, model, tool, file or program is reached, and stored
+    /// values are changed in a copy.
+    pub fn closed() -> Self {
+        Self { outside: Outside::Closed, ..Self::default() }
+    }
+
+    /// The same, but other hosts and models are reached.
+    pub fn connected() -> Self {
+        Self { outside: Outside::Connected, ..Self::default() }
+    }
+
+    /// What a test lays out.
+    pub(crate) fn of_test(outside: TestOutside, coverage: Option<Arc<Coverage>>) -> Self {
+        Self { outside: Outside::Test(outside), coverage, ..Self::default() }
+    }
+
+    /// Runs another text in the place of the script's own.
+    #[must_use]
+    pub fn with_text(self, text: Option<&str>) -> Self {
+        Self { text: text.map(Arc::from), ..self }
+    }
+
+    /// Replaces the stored values of the script's valves.
+    #[must_use]
+    pub fn with_valves(self, valves: Json) -> Self {
+        Self { valves: Some(valves), ..self }
+    }
+
+    /// Replaces the store of the values that scripts keep.
+    #[must_use]
+    pub fn with_kv(self, kv: Arc<Kv>) -> Self {
+        Self { kv: Some(kv), ..self }
+    }
+
+    /// Returns the store of the values that scripts keep, if it is replaced.
+    pub fn kv(&self) -> Option<&Arc<Kv>> {
+        self.kv.as_ref()
+    }
+
+    /// Returns `true` if a script with these requirements reaches all that it needs.
+    pub fn reaches(&self, requirements: &[Capability]) -> bool {
+        requirements.iter().all(|capability| match (&self.outside, capability) {
+            (Outside::Granted | Outside::Test(_), _) | (_, Capability::Kv | Capability::Env) => true,
+            (outside, Capability::Http | Capability::Llm) => matches!(outside, Outside::Connected),
+            (_, Capability::Files | Capability::Shell | Capability::Tools) => false,
+        })
+    }
+
+    /// Compiles a script again for this sandbox.
+    ///
+    /// # Errors
+    /// Returns the problems of its text.
+    pub fn script(&self, script: &Script) -> Result<Script, Vec<Problem>> {
+        let file = match &self.text {
+            Some(text) => SourceFile { text: text.as_ref().into(), ..script.file.clone() },
+            None => script.file.clone(),
+        };
+        let own = &script.settings;
+        let settings = Settings {
+            metrics: Arc::default(),
+            breaker: BreakerSettings { failure_threshold: 0, ..own.breaker },
+            stored: self.valves.as_ref().unwrap_or(&own.stored).clone(),
+            kv: self.kv.as_ref().unwrap_or(&own.kv).clone(),
+            ..own.clone()
+        };
+        self.compile(&file, &settings)
+    }
+
+    /// Compiles a file for this sandbox.
+    pub(crate) fn compile(&self, file: &SourceFile, settings: &Settings) -> Result<Script, Vec<Problem>> {
+        let compiled = match &self.coverage {
+            Some(coverage) => Script::compile_covered(file, settings, coverage),
+            None => Script::compile(file, settings),
+        };
+        compiled.map(|script| self.enter(script))
+    }
+
+    /// Moves a compiled script into this sandbox, as far as the world outside is concerned.
+    #[must_use]
+    pub fn enter(&self, mut script: Script) -> Script {
+        let granted = Arc::unwrap_or_clone(std::mem::take(&mut script.reach));
+        let reach = match &self.outside {
+            Outside::Granted => granted,
+            Outside::Test(outside) => {
+                let TestOutside { clock, web, folders, variables } = outside.clone();
+                Reach {
+                    clock: Clock::Set(clock),
+                    web: granted.web.answered_by(move |ask| web(ask)),
+                    folders,
+                    programs: Programs::default(),
+                    variables,
+                    ..granted
+                }
+            }
+            Outside::Connected | Outside::Closed => {
+                script.settings.background = Some(Arc::new(NoBackground));
+                self.dry(granted, &script.file.id)
+            }
+        };
+        script.reach = Arc::new(reach);
+        script
+    }
+
+    /// What a script reaches in a dry run: copies of what it keeps.
+    fn dry(&self, granted: Reach, id: &str) -> Reach {
+        let tools = match granted.tools {
+            Tools::Undeclared => Tools::Undeclared,
+            Tools::DryRun | Tools::Granted { .. } => Tools::DryRun,
+        };
+        let (models, web) = match self.outside {
+            Outside::Connected => (granted.models, granted.web),
+            _ => (granted.models.map(|_| Arc::new(NoModels) as Arc<dyn Models>), Default::default()),
+        };
+        let kv = granted.kv.map(|kv| Arc::new(kv.copy_of(id)));
+        Reach { kv, models, tools, web, variables: granted.variables, ..Reach::default() }
+    }
+}
+
+/// Answers nothing.
+#[derive(Debug)]
+struct NoModels;
+
+impl Models for NoModels {
+    fn chat(&self, plugin: String, _: Json, _: Turn) -> BoxFuture<'static, Result<Json, Error>> {
+        let refusal = Rejection::new("cannot call a model in a dry run");
+        future::ready(Err(Error::Refused(Rejection { plugin, ..refusal }))).boxed()
+    }
+
+    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Error>> {
+        stream::once(self.chat(plugin, request, turn)).boxed()
+    }
+}

@@ -1,0 +1,116 @@
+//! A script that is called by itself, outside of the chains of a host.
+
+use crate::argument::UserValves;
+use crate::script::Script;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use valvehouse_core::context::Turn;
+use valvehouse_core::error::Error;
+use valvehouse_core::filter::{ChainOutcome, Filter, Hook, TraceOutcome, told};
+use valvehouse_core::kernel::{Kernel, KernelBuilder};
+use valvehouse_core::metrics::CallMetrics;
+use valvehouse_core::tool::Tool;
+use valvehouse_core::trace::{Trace, What};
+use valvehouse_json::Json;
+
+/// A script with its hooks as a filter and its handlers as tools.
+#[derive(Clone)]
+pub struct SandboxScript {
+    /// The script.
+    pub script: Arc<Script>,
+    /// The valves of users.
+    pub users: Arc<UserValves>,
+    pub(crate) filter: Filter,
+    pub(crate) tools: Vec<Tool>,
+}
+
+/// The end of a hook or of a tool, with its cost.
+pub struct SandboxRun {
+    /// `continue skip refused failed ignored breaker_open paused` of a hook, `ended failed` of a tool; `no_hook` and
+    /// `no_tool` if the script has none of that name.
+    pub word: &'static str,
+    /// The reason for a failure.
+    pub cause: Option<String>,
+    /// The value that the hook left, the value that it skipped with, or the tool's result.
+    pub value: Option<Json>,
+    /// The fault that would end the turn.
+    pub fault: Option<Error>,
+    /// The time of the call, including waiting.
+    pub took: Duration,
+    /// The operations of the interpreter.
+    pub operations: u64,
+}
+
+impl SandboxScript {
+    /// Prepares a script for calls.
+    pub fn new(script: Arc<Script>, users: Arc<UserValves>) -> Self {
+        let filter = script.clone().into_filter(users.clone());
+        let tools = script.tools(&users).into_iter().map(|scripted| scripted.tool).collect();
+        Self { script, users, filter, tools }
+    }
+
+    /// Returns a kernel with the script as its only filter.
+    pub fn chain(&self) -> KernelBuilder {
+        Kernel::builder().filter(self.filter.clone())
+    }
+
+    /// Runs a hook as a step of a trace.
+    pub async fn traced_hook(&self, hook: Hook, value: Json, turn: &Turn, trace: &Trace) -> SandboxRun {
+        let name: Arc<str> = self.script.id().into();
+        let step = trace.begin(What::Hook(&name, hook.name()), &value);
+        let run = self.hook(hook, value, turn).await;
+        step.end(run.word, run.cause.as_deref(), run.value.as_ref());
+        run
+    }
+
+    /// Runs a hook.
+    pub async fn hook(&self, hook: Hook, value: Json, turn: &Turn) -> SandboxRun {
+        if !self.filter.hooks().contains(hook) {
+            return SandboxRun::of("no_hook", Some(value));
+        }
+        let meter = Meter::start(self.script.metrics().of(hook.name()));
+        let TraceOutcome { word, cause, outcome } = told(&self.filter, hook, value, turn).await;
+        let (value, fault) = match outcome {
+            Ok(ChainOutcome::Done(value) | ChainOutcome::Skipped(value)) => (Some(value), None),
+            Err(fault) => (None, Some(fault)),
+        };
+        meter.read(SandboxRun { cause, fault, ..SandboxRun::of(word, value) })
+    }
+
+    /// Runs a tool, without filters around it.
+    pub async fn tool(&self, name: &str, args: Json, turn: &Turn) -> SandboxRun {
+        let Some(tool) = self.tools.iter().find(|tool| tool.name() == name) else {
+            return SandboxRun::of("no_tool", None);
+        };
+        let meter = Meter::start(self.script.metrics().of(name));
+        let run = match tool.invoke(args, turn).await {
+            Ok(result) => SandboxRun::of("ended", Some(result.value)),
+            Err(error) => SandboxRun { cause: Some(error.message), ..SandboxRun::of("failed", None) },
+        };
+        meter.read(run)
+    }
+}
+
+impl SandboxRun {
+    fn of(word: &'static str, value: Option<Json>) -> Self {
+        Self { word, cause: None, value, fault: None, took: Duration::ZERO, operations: 0 }
+    }
+}
+
+/// The cost of one call, by the metrics before and after it.
+struct Meter {
+    calls: Arc<CallMetrics>,
+    before: u64,
+    begun: Instant,
+}
+
+impl Meter {
+    fn start(calls: Arc<CallMetrics>) -> Self {
+        Self { before: calls.sum().operations, calls, begun: Instant::now() }
+    }
+
+    fn read(self, run: SandboxRun) -> SandboxRun {
+        let operations = self.calls.sum().operations - self.before;
+        SandboxRun { took: self.begun.elapsed(), operations, ..run }
+    }
+}
