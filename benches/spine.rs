@@ -18,7 +18,7 @@ use valvehouse::chat::ChatRequest;
 use valvehouse::context::{Context, Events, Turn, TurnFacts};
 use valvehouse::error::Error;
 use valvehouse::filter::Verdict::Continue;
-use valvehouse::filter::{Chain, ChainOutcome, Filter, Hook};
+use valvehouse::filter::{Chain, ChainOutcome, FilterEntry, Hook};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, RunOptions, TurnEvent};
 use valvehouse::net::sse::Parser;
@@ -120,11 +120,11 @@ fn show(ns: f64) -> String {
     }
 }
 
-fn script(id: &str, text: &str) -> Filter {
+fn script(id: &str, text: &str) -> FilterEntry {
     script_with(id, text, &Settings::default())
 }
 
-fn script_with(id: &str, text: &str, settings: &Settings) -> Filter {
+fn script_with(id: &str, text: &str, settings: &Settings) -> FilterEntry {
     let file = SourceFile::new(Kind::Filter, id, format!("{id}.rhai"), text);
     let script = Script::compile(&file, settings).unwrap_or_else(|problems| panic!("{problems:?}"));
     Arc::new(script).into_filter(Arc::default())
@@ -252,9 +252,9 @@ fn bodies() {
             let closures = Chain::new(
                 (0..count)
                     .map(|index| {
-                        Filter::closure(&format!("c{index}"), Hook::Inlet, |ctx| {
+                        FilterEntry::closure(&format!("c{index}"), Hook::Inlet, |ctx| {
                             let _ = ctx.value.set("temperature", 0.5);
-                            Ok(Continue(ctx))
+                            Ok(Continue)
                         })
                     })
                     .collect(),
@@ -404,7 +404,7 @@ fn reloads() {
     let one = time(|| drop(black_box(script("one", &text))));
     row("compile one script (twice: read, then fold valves)", one, Some(160_000.0), "floor: 2 x 80 us");
     let began = Instant::now();
-    let thousand: Vec<Filter> = (0..1_000).map(|index| script(&format!("s{index}"), &text)).collect();
+    let thousand: Vec<FilterEntry> = (0..1_000).map(|index| script(&format!("s{index}"), &text)).collect();
     let compiled = began.elapsed();
     row("compile 1 000 scripts", compiled, Some(160_000_000.0), "");
     let sorted = time(|| drop(black_box(Chain::new(thousand.clone()))));

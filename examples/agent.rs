@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::sync::Arc;
 use valvehouse::agent::Decision;
+use valvehouse::agent::middleware::HumanApproval;
 use valvehouse::provider::{CannedProvider, Reply};
 use valvehouse::{Agent, BoxError, Error, Json, Tool};
 
@@ -34,10 +34,11 @@ async fn run() -> Result<(), BoxError> {
         "function": {"name": "pay", "arguments": "{\"to\": \"Ann\", \"amount\": 250}"}}]}"#;
     let receipt = r#"{"to": "Ann", "amount": 200}"#;
     let model = CannedProvider::new([Reply::message(Json::parse(call)?), Reply::text(receipt)]);
-    let mut agent = Agent::builder("cashier")
-        .provider(Arc::new(model.clone()))
+    let mut agent = Agent::builder()
+        .id("cashier")
+        .provider(model.clone())
         .tool(pay)
-        .middleware("human_approval", Json::object())
+        .middleware(HumanApproval::all())
         .build()?;
     // The run pauses for a person, who approves a smaller amount.
     let waiting = agent.ask::<Receipt>("Pay Ann 2.50").await;

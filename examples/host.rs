@@ -2,21 +2,18 @@
 //! --example host`.
 
 use std::sync::{Arc, Mutex};
-use valvehouse::app::App;
-use valvehouse::chat::message;
-use valvehouse::config::Config;
-use valvehouse::context::{Context, Events, Notice, Observer, Turn, TurnFacts};
-use valvehouse::kernel::RunOptions;
-use valvehouse::{BoxError, ChatRequest, Json};
+use valvehouse::context::{Notice, Observer};
+use valvehouse::provider::CannedProvider;
+use valvehouse::{BoxError, Host};
 
 /// An observer that records the text of models.
-#[derive(Default)]
-struct Listener(Mutex<String>);
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Vec<String>>>);
 
-impl Observer for Listener {
+impl Observer for Recorder {
     fn notice(&self, notice: Notice) {
-        if let Notice::LlmToken { text } = notice {
-            self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push_str(&text);
+        if let (Notice::LlmToken { text }, Ok(mut texts)) = (notice, self.0.lock()) {
+            texts.push(text);
         }
     }
 }
@@ -26,29 +23,29 @@ fn main() -> Result<(), BoxError> {
 }
 
 async fn run() -> Result<(), BoxError> {
-    let project = tempfile::tempdir()?;
-    let filters = project.path().join("filters");
-    std::fs::create_dir(&filters)?;
-    std::fs::write(filters.join("shout.rhai"), "fn stream(event) { event.text.make_upper(); event }")?;
-    let app = App::open(Config::load(project.path(), &[])?).await?;
-    // The model `demo` answers without a network; `valvehouse.toml` in the folder can define others.
-    assert_eq!(say(&app, "good day").await?, say(&app, "good day").await?.to_uppercase());
-    std::fs::write(filters.join("shout.rhai"), "fn stream(event) { event.text += \"!\"; event }")?;
-    app.host.reload().await;
-    assert!(say(&app, "good day").await?.ends_with('!'));
-    app.close().await;
+    let filters = tempfile::tempdir()?;
+    let script = filters.path().join("shout.rhai");
+    std::fs::write(&script, "fn stream(event) { event.text.make_upper(); event }")?;
+    let recorder = Recorder::default();
+    let host = Host::builder()
+        .scripts(filters.path())
+        // Any `Provider` can be used here.
+        .model("helper", CannedProvider::new(["good day", "good day"]), "any")
+        .observer(recorder.clone())
+        .open()
+        .await?;
+    let mut stream = host.stream("helper", "hello")?;
+    let mut heard = String::new();
+    while let Some(chunk) = stream.next().await {
+        heard += &chunk?.text();
+    }
+    assert_eq!(heard, "GOOD DAY");
+    std::fs::write(&script, "fn stream(event) { event.text += \"!\"; event }")?;
+    host.host.reload().await;
+    assert!(host.chat("helper", "hello").await?.text().ends_with('!'));
+    eprintln!("{:?}", recorder.0.lock().map_err(|poisoned| poisoned.to_string())?);
+    host.close().await;
     Ok(())
-}
-
-/// Returns the text of a streamed answer as the observer receives it.
-async fn say(app: &Arc<App>, text: &str) -> Result<String, BoxError> {
-    let ready = app.host.snapshot().ready("demo", &[])?;
-    let listener = Arc::new(Listener::default());
-    let body = [("model", "demo".into()), ("messages", vec![message::user(text)].into())];
-    let turn = Turn::new(TurnFacts::default(), Context::default(), Events::default());
-    let options = RunOptions::new(turn.observed_by(listener.clone())).streamed(true);
-    app.run(&ready, ChatRequest::new(Json::from(body))?, options, |_| {}).answer().await?;
-    Ok(listener.0.lock().map_err(|poisoned| poisoned.to_string())?.clone())
 }
 
 #[test]

@@ -4,15 +4,47 @@
 //! every tool call, through every endpoint. This package is the binary and the facade of the library: each
 //! layer is a package under `crates/`.
 //!
+//! | a program that | starts with |
+//! |---|---|
+//! | runs filters and tools around a model | [`Kernel::builder`], with a [`Filter`], a [`Tool`] and a [`Provider`] |
+//! | keeps a conversation and asks a person | [`Agent::builder`] |
+//! | runs folders of scripts that change | [`Host::builder`] |
+//!
+//! ```
+//! use valvehouse::filter::{HookResult, PreChat};
+//! use valvehouse::provider::CannedProvider;
+//! use valvehouse::{Filter, Kernel, Verdict};
+//!
+//! struct Polite;
+//!
+//! impl Filter for Polite {
+//!     async fn pre_chat(&self, chat: &mut PreChat) -> HookResult {
+//!         match chat.messages().items().len() {
+//!             1..=20 => Ok(Verdict::Continue),
+//!             _ => Ok(Verdict::reject("the conversation is too long")),
+//!         }
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), valvehouse::BoxError> {
+//! // Answers without a network; any `Provider` stands here.
+//! let kernel = Kernel::builder().filter(Polite).provider(CannedProvider::new(["hello"])).build();
+//! let mut stream = kernel.stream("good day")?;
+//! while let Some(chunk) = stream.next().await {
+//!     print!("{}", chunk?.text());
+//! }
+//! # Ok(()) }
+//! ```
+//!
 //! The path of a request: [`server`] (`turn/serve.rs`) takes a [`host`] snapshot and runs a turn of the
 //! [`kernel`], which runs the [`filter`] chains around each call of a [`provider`] or a [`tool`]; [`script`]
 //! compiles scripts to filters and tools. For a model with a memory, [`app`] runs the same turn in an
 //! [`agent`], which stores it in the [`store`] after each step.
 
 pub use valvehouse_agent::Agent;
-pub use valvehouse_core::{
-    BoxError, ChatRequest, Context, Error, Filter, FilterContext, Kernel, Provider, Tool, Verdict,
-};
+pub use valvehouse_core::chat::{ChatChunk, Message};
+pub use valvehouse_core::{BoxError, ChatRequest, Context, Error, Filter, Kernel, Provider, Tool, Verdict};
 pub use valvehouse_host::Host;
 pub use valvehouse_json::Json;
 

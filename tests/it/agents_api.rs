@@ -281,7 +281,9 @@ async fn runs_are_listed_by_agent_chat_and_status() {
     assert_eq!(paused["data"].as_array().unwrap().len(), 1);
     let of_chat = host.look("clerk/runs?chat_id=c2&limit=5").await;
     assert_eq!(of_chat["data"][0]["status"], "done");
-    host.get("/api/v1/agents/clerk/runs?status=odd").await.refused(400, "unknown status `odd`");
+    host.get("/api/v1/agents/clerk/runs?status=odd")
+        .await
+        .refused(400, "`status` must be `running`, `paused`");
     host.get("/api/v1/agents/clerk/runs?limit=x").await.refused(400, "`limit` must be a whole number");
 }
 

@@ -18,6 +18,58 @@ fn told(host: &TestHost, id: &str) -> String {
 }
 
 #[tokio::test]
+async fn a_wrong_body_for_operators_names_every_wrong_field_with_a_near_miss() {
+    let host = TestHost::new().filter("good", GOOD).start().await;
+    let cases = [
+        (
+            "PUT",
+            "/api/v1/traces/contents/good",
+            json!({"kepe": true}),
+            "missing `keep`; unknown field `kepe`; did you mean `keep`?",
+            json!("keep"),
+        ),
+        (
+            "POST",
+            "/api/v1/agents/prune",
+            json!({"whole_run": 1, "runs": "x"}),
+            "unknown field `whole_run`; did you mean `whole_runs`?; `runs` must be a whole number, not a string",
+            json!("runs"),
+        ),
+        (
+            "POST",
+            "/api/v1/agents/clerk/runs",
+            json!({"input": 1, "variables": [], "more": {}}),
+            "`input` must be a string, not a number; `variables` must be an object, not an array",
+            json!("input"),
+        ),
+        (
+            "POST",
+            "/api/v1/try",
+            json!("x"),
+            "invalid request body: must be a JSON object, not a string",
+            json!(null),
+        ),
+        (
+            "GET",
+            "/api/v1/traces?limit=-1&failed=perhaps",
+            json!(null),
+            "`limit` must be a whole number from 0; `failed` must be true or false, not a string",
+            json!("limit"),
+        ),
+    ];
+    for (method, path, body, message, param) in cases {
+        let answer = Answer::of(host.request(method, path).body(body.to_string())).await;
+        answer.refused(400, message);
+        assert_eq!(answer.json()["error"]["param"], param, "{path}");
+    }
+    // What Open WebUI sends beside it is ignored, and still hints at what was meant.
+    let update = json!({"contnet": "x", "meta": {}});
+    let answer = host.request("POST", "/api/v1/functions/id/good/update").body(update.to_string());
+    Answer::of(answer).await.denied(400, "missing `content`; did you mean it by `contnet`?");
+    undisturbed(&host).await;
+}
+
+#[tokio::test]
 async fn a_file_that_is_no_script_is_named_with_what_is_wrong_with_it() {
     let two_lines = "fn inlet(body) { body }\nfn outlet(body) { body ";
     let bad: [(&str, &[u8], &str); 14] = [

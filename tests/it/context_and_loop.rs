@@ -6,8 +6,8 @@ use serde_json::json as value;
 use valvehouse::ChatRequest;
 use valvehouse::chat::message;
 use valvehouse::context::{Context, Turn};
-use valvehouse::error::{Error, PluginError, RequestErrorKind};
-use valvehouse::filter::{Filter, Verdict::Continue, Verdict::Reject, Verdict::Respond};
+use valvehouse::error::{Error, RequestErrorKind};
+use valvehouse::filter::{self, Verdict::Continue, Verdict::Reject, Verdict::Respond};
 use valvehouse::json::Json;
 use valvehouse::kernel::{ChatOptions, Kernel, ModelDefaults, RunOptions, TurnAnswer};
 use valvehouse::provider::Reply;
@@ -38,17 +38,17 @@ async fn a_variable_goes_from_filter_to_tool_to_filter_to_the_caller() {
         Ok(ToolResult { value: "ok".into(), context: Some(append(&context, "tool")) })
     });
     let closures = vec![
-        Filter::pre_invocation("pre", move |ctx| {
+        filter::pre_invocation("pre", move |ctx| {
             append(ctx.context(), "pre");
-            Ok(Continue(ctx))
+            Ok(Continue)
         }),
-        Filter::post_invocation("post", move |ctx| {
+        filter::post_invocation("post", move |ctx| {
             append(ctx.context(), "post");
-            Ok(Continue(ctx))
+            Ok(Continue)
         }),
-        Filter::pre_chat("round", move |ctx| {
+        filter::pre_chat("round", move |ctx| {
             append(ctx.context(), "round");
-            Ok(Continue(ctx))
+            Ok(Continue)
         }),
     ];
     let script = script(
@@ -111,9 +111,9 @@ async fn a_context_goes_on_into_the_next_turn() {
 
 #[tokio::test]
 async fn only_who_may_chat_may_chat() {
-    let closure = Filter::pre_chat("auth", |ctx| {
+    let closure = filter::pre_chat("auth", |ctx| {
         let may = ctx.context().get_or("permissions", Json::array()).items().contains(&"chat".into());
-        if may { Ok(Continue(ctx)) } else { Ok(Reject("unauthorized".into())) }
+        if may { Ok(Continue) } else { Ok(Reject("unauthorized".into())) }
     });
     let text = r#"fn pre_chat(ctx) {
         if "chat" in ctx.context.get("permissions", []) { ctx } else { error("unauthorized") }
@@ -254,7 +254,7 @@ async fn what_goes_wrong_with_a_call_is_told_to_the_model_and_the_loop_goes_on()
 
 #[tokio::test]
 async fn a_filters_refusal_of_a_call_is_told_to_the_model() {
-    let closure = Filter::pre_invocation("auth", |_| Ok(Reject("not for you".into())));
+    let closure = filter::pre_invocation("auth", |_| Ok(Reject("not for you".into())));
     for filter in both(closure, r#"fn pre_invocation(ctx) { deny("not for you", 403); }"#) {
         let (builder, model) = asking([calls("", &[("echo", "{}")]), "sorry".into()]);
         let chat = chat(&builder.tool(echo()).filter(filter).build(), "hi").await.unwrap();
@@ -362,11 +362,11 @@ async fn a_providers_failure_is_the_turns() {
 async fn a_trace_tells_of_every_call_how_it_ended() {
     let fail = Tool::from_json_fn("fail", |_| Err("no".into()));
     let long = Tool::from_json_fn("long", |_| Ok("x".repeat(5_000).into()));
-    let guard = Filter::pre_invocation("guard", |ctx| match ctx.args().text("do").as_deref() {
+    let guard = filter::pre_invocation("guard", |ctx| match ctx.args().text("do").as_deref() {
         Some("skip") => Ok(Respond("from the cache".into())),
         Some("refuse") => Ok(Reject("not allowed".into())),
-        Some("break") => Err(PluginError::new("a secret")),
-        _ => Ok(Continue(ctx)),
+        Some("break") => Err("a secret".into()),
+        _ => Ok(Continue),
     });
     let (builder, _) = asking([
         calls("", &[("echo", r#"{"a":1}"#), ("fail", "{}"), ("long", "{}")]),

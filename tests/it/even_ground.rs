@@ -173,6 +173,8 @@ async fn tools_are_listed_with_their_schemas_tags_and_models() {
         (&json!("look"), &json!("look"), &json!(["helper"]))
     );
     assert_eq!(look["parameters"]["required"], json!(["city"]));
+    let plugin = host.get("/api/v1/functions/id/look").await.json();
+    assert_eq!(plugin["meta"]["description"], "Looks");
 
     let project = Project::new();
     project.write("tools/look.rhai", tool);

@@ -9,13 +9,17 @@ use std::time::{Duration, Instant};
 use valvehouse::Error;
 use valvehouse::chat::message;
 use valvehouse::context::Context;
-use valvehouse::filter::{Filter, Hook, Verdict, Verdict::Continue, Verdict::Reject, Verdict::Respond};
+use valvehouse::context::Turn;
+use valvehouse::filter::{
+    self, Filter, FilterEntry, Hook, HookResult, Inlet, Outlet, PostChat, PreChat, Verdict::Continue,
+    Verdict::Reject, Verdict::Respond,
+};
 use valvehouse::json::Json;
 use valvehouse::kernel::{ChatOptions, Kernel};
 use valvehouse::provider::Reply;
 use valvehouse::tool::Tool;
 
-fn tooled(tool: Tool, filters: impl IntoIterator<Item = Filter>) -> Kernel {
+fn tooled(tool: Tool, filters: impl IntoIterator<Item = FilterEntry>) -> Kernel {
     Kernel::builder().tool(tool).filters(filters).build()
 }
 
@@ -26,9 +30,10 @@ fn forbidden() -> Tool {
 
 #[tokio::test]
 async fn a_pre_chat_filter_changes_what_the_model_reads() {
-    let closure = Filter::pre_chat("system_prompt", |ctx| {
+    let closure = filter::pre_chat("system_prompt", |ctx| {
         let messages = [vec![message::system("You are helpful.")], ctx.messages().items()].concat();
-        Ok(Continue(ctx.with_messages(messages)))
+        ctx.set_messages(messages);
+        Ok(Continue)
     });
     let text = r#"fn pre_chat(ctx) {
         ctx.messages = [#{ role: "system", content: "You are helpful." }] + ctx.messages;
@@ -45,10 +50,10 @@ async fn a_pre_chat_filter_changes_what_the_model_reads() {
 
 #[tokio::test]
 async fn a_post_chat_filter_changes_the_answer() {
-    let closure = Filter::post_chat("polite", |ctx| {
+    let closure = filter::post_chat("polite", |ctx| {
         assert_eq!(message::text_of(&ctx.messages().at(-1).unwrap()), "hi");
         ctx.result().set("content", "hello, Ann").unwrap();
-        Ok(Continue(ctx))
+        Ok(Continue)
     });
     let text = r#"fn post_chat(ctx) {
         if ctx.messages[-1].content != "hi" || ctx.result.finish_reason != "stop" { throw "wrong ctx"; }
@@ -63,11 +68,12 @@ async fn a_post_chat_filter_changes_the_answer() {
 
 #[tokio::test]
 async fn a_pre_invocation_filter_changes_the_arguments() {
-    let closure = Filter::pre_invocation("metric", |ctx| {
+    let closure = filter::pre_invocation("metric", |ctx| {
         assert_eq!(ctx.tool().text("name").unwrap(), "echo");
         let args = ctx.args().copy();
         args.set("unit", "celsius").unwrap();
-        Ok(Continue(ctx.with_args(args)))
+        ctx.set_args(args);
+        Ok(Continue)
     });
     let text = r#"fn pre_invocation(ctx) {
         if ctx.tool.name != "echo" { throw "wrong tool"; }
@@ -81,10 +87,14 @@ async fn a_pre_invocation_filter_changes_the_arguments() {
 
 #[tokio::test]
 async fn a_post_invocation_filter_changes_the_result_and_sees_the_arguments_that_were_used() {
-    let change = Filter::pre_invocation("change", |ctx| Ok(Continue(ctx.with_args(json(r#"{"n":2}"#)))));
-    let closure = Filter::post_invocation("double", |ctx| {
+    let change = filter::pre_invocation("change", |ctx| {
+        ctx.set_args(json(r#"{"n":2}"#));
+        Ok(Continue)
+    });
+    let closure = filter::post_invocation("double", |ctx| {
         let sum = ctx.args().get("n").unwrap().as_i64().unwrap() + ctx.result().as_i64().unwrap();
-        Ok(Continue(ctx.with_result(sum)))
+        ctx.set_result(sum);
+        Ok(Continue)
     });
     let text = "fn post_invocation(ctx) { ctx.result += ctx.args.n; ctx }";
     for filter in both(closure, text) {
@@ -96,17 +106,26 @@ async fn a_post_invocation_filter_changes_the_result_and_sees_the_arguments_that
 
 #[tokio::test]
 async fn filters_may_wait_at_every_hook_and_many_wait_at_once() {
-    let wait = |hook: Hook| {
-        Filter::async_fn("waits", hook, move |ctx| async move {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            let seen = ctx.context().get_or("seen", "");
-            ctx.context().set("seen", format!("{} {}", seen.as_str().unwrap(), hook.name()));
-            Ok(Continue(ctx))
-        })
-    };
-    let filters = [Hook::Inlet, Hook::PreChat, Hook::PostChat, Hook::Outlet].map(wait);
+    async fn wait(context: &Context, hook: &str) -> HookResult {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let seen = context.get_or("seen", "");
+        context.set("seen", format!("{} {hook}", seen.as_str().unwrap()));
+        Ok(Continue)
+    }
+    struct Waits;
+    impl Filter for Waits {
+        async fn inlet(&self, request: &mut Inlet) -> HookResult {
+            wait(request.context(), "inlet").await
+        }
+
+        async fn outlet(&self, conversation: &mut Outlet) -> HookResult {
+            wait(conversation.context(), "outlet").await
+        }
+    }
+    let pre = filter::from_fn("pre", async |chat: &mut PreChat| wait(chat.context(), "pre_chat").await);
+    let post = filter::from_fn("post", async |chat: &mut PostChat| wait(chat.context(), "post_chat").await);
     let (builder, _) = asking(["hello"]);
-    let kernel = Arc::new(builder.filters(filters).build());
+    let kernel = Arc::new(builder.filter(Waits).filters([pre, post]).build());
     let began = Instant::now();
     let all = (0..500).map(|_| {
         let kernel = kernel.clone();
@@ -122,14 +141,29 @@ async fn filters_may_wait_at_every_hook_and_many_wait_at_once() {
 
 #[tokio::test]
 async fn any_error_of_a_closure_is_breakage_with_its_causes() {
-    let sync = Filter::pre_chat("counts", |ctx| {
+    let sync = filter::pre_chat("counts", |ctx| {
         ctx.messages().field("0").as_str().unwrap_or("x").parse::<i64>()?;
-        Ok(Continue(ctx))
+        Ok(Continue)
     });
-    let waiting = Filter::async_fn("counts", Hook::PreChat, |_| async {
-        Err(std::io::Error::other("the disk is full").into())
+    let on_its_stack = filter::from_fn("counts", async |_: &mut PreChat| {
+        tokio::task::yield_now().await;
+        Err(std::io::Error::other("the disk is full"))?
     });
-    for (filter, cause) in [(sync, "invalid digit found in string"), (waiting, "the disk is full")] {
+    struct Counts;
+    impl Filter for Counts {
+        fn name(&self) -> &str {
+            "counts"
+        }
+
+        async fn pre_chat(&self, _: &mut PreChat) -> HookResult {
+            tokio::task::yield_now().await;
+            Err(std::io::Error::other("the disk is full"))?
+        }
+    }
+    let full = "the disk is full";
+    for (filter, cause) in
+        [(sync, "invalid digit found in string"), (on_its_stack, full), (Counts.into(), full)]
+    {
         let (builder, model) = asking(["never"]);
         let kernel = builder.filters([filter]).build();
         let Error::Broken(failure) = chat(&kernel, "hi").await.unwrap_err() else {
@@ -137,6 +171,7 @@ async fn any_error_of_a_closure_is_breakage_with_its_causes() {
         };
         assert_eq!((failure.plugin.as_str(), failure.hook.as_str()), ("counts", "pre_chat"));
         assert_eq!(failure.cause, cause);
+        assert_eq!(std::error::Error::source(&Error::Broken(failure)).unwrap().to_string(), cause);
         assert!(model.requests().is_empty());
     }
 }
@@ -145,14 +180,11 @@ async fn any_error_of_a_closure_is_breakage_with_its_causes() {
 async fn an_async_filter_is_dropped_with_its_turn() {
     let (began, mut beginnings) = tokio::sync::mpsc::unbounded_channel();
     let (ended, mut endings) = tokio::sync::mpsc::unbounded_channel::<()>();
-    let filter = Filter::async_fn("hangs", Hook::PreChat, move |_| {
-        let (began, ended) = (began.clone(), ended.clone());
-        async move {
-            let _ended = ended;
-            began.send(()).unwrap();
-            std::future::pending::<()>().await;
-            Err("never".into())
-        }
+    let filter = filter::from_fn("hangs", async move |_: &mut PreChat| {
+        let _ended = ended.clone();
+        began.send(()).unwrap();
+        std::future::pending::<()>().await;
+        Err("never".into())
     });
     let (builder, _) = asking(["never"]);
     let kernel = builder.filters([filter]).build();
@@ -165,7 +197,7 @@ async fn an_async_filter_is_dropped_with_its_turn() {
 
 #[tokio::test]
 async fn skip_in_inlet_answers_and_nothing_else_runs() {
-    let closure = Filter::closure("shut", Hook::Inlet, |_| Ok(Respond("closed".into())));
+    let closure = filter::inlet("shut", |_| Ok(Respond("closed".into())));
     for filter in both(closure, r#"fn inlet(body) { skip("closed") }"#) {
         let (builder, model) = asking(["never"]);
         let kernel = builder.filters([filter, recorder().priority(1.0)]).build();
@@ -179,7 +211,7 @@ async fn skip_in_inlet_answers_and_nothing_else_runs() {
 
 #[tokio::test]
 async fn skip_in_pre_chat_answers_in_the_models_place_and_the_turn_goes_on_to_its_outlet() {
-    let closure = Filter::pre_chat("cached", |ctx| {
+    let closure = filter::pre_chat("cached", |ctx| {
         ctx.context().set("hit", true);
         Ok(Respond(json(r#"{"role":"assistant","content":"from the cache"}"#)))
     });
@@ -200,7 +232,7 @@ async fn skip_in_pre_chat_answers_in_the_models_place_and_the_turn_goes_on_to_it
 
 #[tokio::test]
 async fn skip_in_pre_invocation_is_the_result_and_neither_the_tool_nor_post_filters_run() {
-    let closure = Filter::pre_invocation("cached", |_| Ok(Respond(json(r#"{"cached":true}"#))));
+    let closure = filter::pre_invocation("cached", |_| Ok(Respond(json(r#"{"cached":true}"#))));
     for filter in both(closure, "fn pre_invocation(ctx) { skip(#{ cached: true }) }") {
         let kernel = tooled(forbidden(), [filter, recorder().priority(1.0)]);
         let invoked = kernel.invoke("echo", Json::object(), &Context::default()).await.unwrap();
@@ -211,15 +243,18 @@ async fn skip_in_pre_invocation_is_the_result_and_neither_the_tool_nor_post_filt
 
 #[tokio::test]
 async fn skip_in_post_hooks_is_the_final_value() {
-    let closure = Filter::post_invocation("final", |_| Ok(Respond("final".into())));
+    let closure = filter::post_invocation("final", |_| Ok(Respond("final".into())));
     for filter in both(closure, r#"fn post_invocation(ctx) { skip("final") }"#) {
-        let later = Filter::post_invocation("later", |ctx| Ok(Continue(ctx.with_result("later"))));
+        let later = filter::post_invocation("later", |ctx| {
+            ctx.set_result("later");
+            Ok(Continue)
+        });
         assert_eq!(invoke(&tooled(echo(), [filter, later]), "echo", "{}").await.unwrap(), "final".into());
     }
     for (hook, name) in [(Hook::PostChat, "post_chat(ctx)"), (Hook::Outlet, "outlet(body)")] {
-        let closure = Filter::closure("final", hook, |_| Ok(Respond("final".into())));
+        let closure = FilterEntry::closure("final", hook, |_| Ok(Respond("final".into())));
         for filter in both(closure, &format!("fn {name} {{ skip(\"final\") }}")) {
-            let later = Filter::closure("later", hook, |_| Ok(Respond("later".into())));
+            let later = FilterEntry::closure("later", hook, |_| Ok(Respond("later".into())));
             let chat = chat(&answering("hello", [filter, later]), "hi").await.unwrap();
             assert_eq!(chat.text(), "final");
         }
@@ -237,11 +272,11 @@ async fn an_error_of_a_chat_filter_fails_the_request_and_names_the_filter() {
         (Hook::Outlet, "outlet(body)"),
     ];
     for (hook, name) in hooks {
-        let closure = Filter::closure("limit", hook, |_| Ok(Reject("too long".into())));
+        let closure = FilterEntry::closure("limit", hook, |_| Ok(Reject("too long".into())));
         let [closure, returned] = both(closure, &format!("fn {name} {{ error(\"too long\") }}"));
         let thrown = script("limit", &format!("fn {name} {{ throw \"too long\"; }}"));
         for filter in [closure, returned, thrown] {
-            let later = Filter::closure("later", hook, |_| panic!("the chain went on"));
+            let later = FilterEntry::closure("later", hook, |_| panic!("the chain went on"));
             let answer = chat(&answering("hello", [filter, later]), "hi").await;
             assert_eq!(refusal(answer), ("limit".into(), "too long".into(), 400), "{hook}");
         }
@@ -250,12 +285,12 @@ async fn an_error_of_a_chat_filter_fails_the_request_and_names_the_filter() {
 
 #[tokio::test]
 async fn an_error_of_an_invocation_filter_fails_the_call_and_names_the_filter() {
-    let closure = Filter::pre_invocation("limit", |_| Ok(Reject("too often".into())));
+    let closure = filter::pre_invocation("limit", |_| Ok(Reject("too often".into())));
     for filter in both(closure, r#"fn pre_invocation(ctx) { error("too often") }"#) {
         let called = invoke(&tooled(forbidden(), [filter]), "echo", "{}").await;
         assert_eq!(refusal(called), ("limit".into(), "too often".into(), 400));
     }
-    let closure = Filter::post_invocation("limit", |_| Ok(Reject("too much".into())));
+    let closure = filter::post_invocation("limit", |_| Ok(Reject("too much".into())));
     for filter in both(closure, r#"fn post_invocation(ctx) { throw "too much"; }"#) {
         let called = invoke(&tooled(echo(), [filter]), "echo", "{}").await;
         assert_eq!(refusal(called), ("limit".into(), "too much".into(), 400));
@@ -266,9 +301,9 @@ async fn an_error_of_an_invocation_filter_fails_the_call_and_names_the_filter() 
 async fn filters_run_in_ascending_priority_and_ties_keep_their_order() {
     let places = [("d", 7.0), ("b", 0.0), ("a", -1.0), ("c", 0.0)];
     let closures = places.map(|(name, priority)| {
-        Filter::pre_chat(name, move |ctx| {
-            note(&ctx, name);
-            Ok(Continue(ctx))
+        filter::pre_chat(name, move |ctx| {
+            note(ctx.turn(), name);
+            Ok(Continue)
         })
         .priority(priority)
     });
@@ -285,9 +320,9 @@ async fn filters_run_in_ascending_priority_and_ties_keep_their_order() {
 #[tokio::test]
 async fn post_hooks_run_in_the_same_ascending_order() {
     let add = |name: &'static str| {
-        Filter::post_chat(name, move |ctx| {
+        filter::post_chat(name, move |ctx| {
             ctx.result().set("content", format!("{}{name}", message::text_of(&ctx.result()))).unwrap();
-            Ok(Continue(ctx))
+            Ok(Continue)
         })
     };
     let kernel = answering("", [add("2").priority(2.0), add("1").priority(1.0)]);
@@ -296,8 +331,8 @@ async fn post_hooks_run_in_the_same_ascending_order() {
 
 #[tokio::test]
 async fn a_filter_that_breaks_fails_the_request_and_is_named() {
-    let err = Filter::pre_chat("broken", |_| Err(valvehouse::error::PluginError::new("no such key")));
-    let panic = Filter::pre_chat("broken", |_| panic!("no such key"));
+    let err = filter::pre_chat("broken", |_| Err("no such key".into()));
+    let panic = filter::pre_chat("broken", |_| panic!("no such key"));
     let script = script("broken", "fn pre_chat(ctx) { ctx.messages[9].content }");
     for (filter, why) in
         [(err, "no such key"), (panic, "panicked: no such key"), (script, "index 9 is out of range")]
@@ -319,8 +354,8 @@ async fn a_script_that_returns_nonsense_is_told_what_it_may_return() {
 
 #[tokio::test]
 async fn arguments_are_validated_before_the_tool_runs() {
-    let closure = Filter::pre_invocation("validate", |ctx| match ctx.args().get("required_field") {
-        Some(_) => Ok(Continue(ctx)),
+    let closure = filter::pre_invocation("validate", |ctx| match ctx.args().get("required_field") {
+        Some(_) => Ok(Continue),
         None => Ok(Reject("missing_required_field".into())),
     });
     let text = r#"fn pre_invocation(ctx) {
@@ -340,17 +375,15 @@ async fn a_result_is_cached_and_the_tool_runs_once() {
         let runs = runs.clone();
         Tool::from_json_fn("slow", move |_| Ok((runs.fetch_add(1, Ordering::Relaxed) as i64 + 1).into()))
     };
-    let cache = |ctx: &valvehouse::filter::FilterContext| {
-        ctx.metadata().ensure_path("cache", Json::object()).unwrap()
-    };
+    let cache = |turn: &Turn| turn.metadata().ensure_path("cache", Json::object()).unwrap();
     let closures = [
-        Filter::pre_invocation("cache", move |ctx| match cache(&ctx).get(&ctx.args().to_string()) {
+        filter::pre_invocation("cache", move |ctx| match cache(ctx.turn()).get(&ctx.args().to_string()) {
             Some(kept) => Ok(Respond(kept)),
-            None => Ok(Continue(ctx)),
+            None => Ok(Continue),
         }),
-        Filter::post_invocation("cache", move |ctx| {
-            cache(&ctx).set(&ctx.args().to_string(), ctx.result()).unwrap();
-            Ok(Continue(ctx))
+        filter::post_invocation("cache", move |ctx| {
+            cache(ctx.turn()).set(&ctx.args().to_string(), ctx.result()).unwrap();
+            Ok(Continue)
         }),
     ];
     let scripts = script(
@@ -375,11 +408,11 @@ async fn a_result_is_cached_and_the_tool_runs_once() {
 
 #[tokio::test]
 async fn permissions_are_checked_before_filters_of_a_higher_number() {
-    let closure = Filter::pre_invocation("auth", |ctx| {
+    let closure = filter::pre_invocation("auth", |ctx| {
         let name = ctx.tool().text("name").unwrap();
         let allowed = ctx.context().get_or("permissions", Json::array());
         match allowed.items().contains(&Json::from(name.clone())) {
-            true => Ok(Continue(ctx)),
+            true => Ok(Continue),
             false => Ok(Reject(format!("unauthorized: {name}").into())),
         }
     })
@@ -401,16 +434,17 @@ async fn permissions_are_checked_before_filters_of_a_higher_number() {
 
 #[tokio::test]
 async fn a_call_is_logged_before_and_after() {
-    let log = |when: &'static str| {
-        move |ctx: valvehouse::filter::FilterContext| -> Result<Verdict, _> {
-            let what = if when == "start" { ctx.args() } else { ctx.result() };
-            note(&ctx, &format!("{when}:{}:{what}", ctx.tool().text("name").unwrap()));
-            Ok(Continue(ctx))
-        }
-    };
+    let log =
+        |turn: &Turn, when: &str, tool: String, what: Json| note(turn, &format!("{when}:{tool}:{what}"));
     let closures = vec![
-        Filter::pre_invocation("log_start", log("start")),
-        Filter::post_invocation("log_end", log("end")),
+        filter::pre_invocation("log_start", move |call| {
+            log(call.turn(), "start", call.tool_name(), call.args());
+            Ok(Continue)
+        }),
+        filter::post_invocation("log_end", move |call| {
+            log(call.turn(), "end", call.tool_name(), call.result());
+            Ok(Continue)
+        }),
     ];
     let scripts = vec![
         script(
@@ -449,14 +483,14 @@ async fn hooks_run_in_the_order_of_a_turn() {
 #[tokio::test]
 async fn what_inlet_notes_in_the_metadata_outlet_reads() {
     let closures = vec![
-        Filter::closure("in", Hook::Inlet, |ctx| {
+        filter::inlet("in", |ctx| {
             ctx.metadata().set("asked", ctx.messages().at(0).unwrap().text("content")).unwrap();
-            Ok(Continue(ctx))
+            Ok(Continue)
         }),
-        Filter::closure("out", Hook::Outlet, |ctx| {
+        filter::outlet("out", |ctx| {
             let answer = ctx.messages().at(-1).unwrap();
             answer.set("content", ctx.metadata().get("asked")).unwrap();
-            Ok(Continue(ctx))
+            Ok(Continue)
         }),
     ];
     let scripts = vec![
@@ -489,9 +523,9 @@ async fn metadata_is_one_map_along_one_turn_and_new_in_the_next() {
 
 #[tokio::test]
 async fn a_closure_and_a_script_work_on_the_same_answer() {
-    let closure = Filter::post_chat("one", |ctx| {
+    let closure = filter::post_chat("one", |ctx| {
         ctx.result().set("content", "one").unwrap();
-        Ok(Continue(ctx))
+        Ok(Continue)
     });
     let script = script("two", "fn post_chat(ctx) { ctx.result.content += \" two\"; }");
     let kernel = answering("", [script.priority(1.0), closure]);
@@ -501,9 +535,9 @@ async fn a_closure_and_a_script_work_on_the_same_answer() {
 #[tokio::test]
 async fn a_tools_own_filters_run_for_it_alone_among_the_others() {
     let mark = |name: &'static str| {
-        Filter::pre_invocation(name, move |ctx| {
-            note(&ctx, name);
-            Ok(Continue(ctx))
+        filter::pre_invocation(name, move |ctx| {
+            note(ctx.turn(), name);
+            Ok(Continue)
         })
     };
     let mut own = echo();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use valvehouse::chat::{ChatRequest, ModelCall, message};
 use valvehouse::context::{Context, Turn};
 use valvehouse::error::Error;
-use valvehouse::filter::{Filter, FilterContext, Hook, HookRunner, Verdict};
+use valvehouse::filter::{FilterContext, FilterEntry, Hook, HookRunner, Verdict};
 use valvehouse::json::Json;
 use valvehouse::kernel::{ChatOptions, Kernel, KernelBuilder, RunOptions, TurnAnswer, TurnEvent};
 use valvehouse::provider::{CannedProvider, Piece, Reply};
@@ -17,7 +17,7 @@ pub fn json(text: &str) -> Json {
 }
 
 /// A script as a filter of this name.
-pub fn script(id: &str, text: &str) -> Filter {
+pub fn script(id: &str, text: &str) -> FilterEntry {
     let file = SourceFile::new(Kind::Filter, id, format!("filters/{id}.rhai"), text);
     let script = Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| {
         panic!("{}", problems.iter().map(ToString::to_string).collect::<String>())
@@ -26,25 +26,29 @@ pub fn script(id: &str, text: &str) -> Filter {
 }
 
 /// A closure, and a script of the same name: two filters that shall do the same.
-pub fn both(closure: Filter, text: &str) -> [Filter; 2] {
+pub fn both(closure: FilterEntry, text: &str) -> [FilterEntry; 2] {
     let script = script(closure.name(), text);
     [closure, script]
 }
 
 /// A filter with all hooks that writes down each of them in the turn's metadata, which all share.
-pub fn recorder() -> Filter {
+pub fn recorder() -> FilterEntry {
     struct Recorder;
     impl HookRunner for Recorder {
-        fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, valvehouse::error::PluginError> {
-            note(&ctx, hook.name());
-            Ok(Verdict::Continue(ctx))
+        fn run(
+            &self,
+            hook: Hook,
+            ctx: &mut FilterContext,
+        ) -> Result<Verdict, valvehouse::error::PluginError> {
+            note(&ctx.turn, hook.name());
+            Ok(Verdict::Continue)
         }
     }
-    Filter::new("recorder", Hook::ALL.into_iter().collect(), Arc::new(Recorder))
+    FilterEntry::new("recorder", Hook::ALL.into_iter().collect(), Arc::new(Recorder))
 }
 
 /// The same as a script.
-pub fn recording_script() -> Filter {
+pub fn recording_script() -> FilterEntry {
     script(
         "recorder",
         r#"
@@ -62,8 +66,8 @@ pub fn recording_script() -> Filter {
 }
 
 /// Writes a word down where [`notes`] finds it.
-pub fn note(ctx: &FilterContext, word: &str) {
-    let notes = ctx.metadata().ensure_path("notes", Json::array()).unwrap();
+pub fn note(turn: &Turn, word: &str) {
+    let notes = turn.metadata().ensure_path("notes", Json::array()).unwrap();
     notes.as_array().unwrap().push(word.into()).unwrap();
 }
 
@@ -99,7 +103,7 @@ pub fn calls(text: &str, calls: &[(&str, &str)]) -> Reply {
 }
 
 /// A kernel of these filters whose model says `answer`.
-pub fn answering(answer: &str, filters: impl IntoIterator<Item = Filter>) -> Kernel {
+pub fn answering(answer: &str, filters: impl IntoIterator<Item = FilterEntry>) -> Kernel {
     Kernel::builder().provider(Arc::new(CannedProvider::new([answer]))).filters(filters).build()
 }
 

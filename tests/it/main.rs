@@ -42,6 +42,7 @@ mod javascript;
 mod kernel;
 mod lanes;
 mod language_server;
+mod library;
 mod long_talk;
 mod mcp;
 mod metrics;

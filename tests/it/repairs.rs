@@ -3,7 +3,7 @@
 
 use crate::kernel::{StreamedTurn, asking, echo, json, script, stream};
 use valvehouse::chat::Fold;
-use valvehouse::filter::Filter;
+use valvehouse::filter::FilterEntry;
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelDefaults};
 use valvehouse::provider::Reply;
@@ -29,8 +29,9 @@ fn end(why: &str) -> Json {
 async fn each_way(pieces: &[Json]) -> [StreamedTurn; 3] {
     let looks = script("looks", "fn stream(event) { event }");
     let touches = script("touches", "fn stream(event) { event.touched = true; }");
-    let kernel =
-        |filters: Vec<Filter>| asking([Reply::pieces(pieces.iter().cloned())]).0.filters(filters).build();
+    let kernel = |filters: Vec<FilterEntry>| {
+        asking([Reply::pieces(pieces.iter().cloned())]).0.filters(filters).build()
+    };
     let kernels = [kernel(vec![]), kernel(vec![looks]), kernel(vec![touches])];
     let mut all = Vec::new();
     for kernel in &kernels {

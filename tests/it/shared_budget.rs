@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use valvehouse::config::{Secret, SecretSource};
 use valvehouse::context::{Context, Events, Turn, TurnFacts};
-use valvehouse::filter::{Chain, Filter, Hook};
+use valvehouse::filter::{Chain, FilterEntry, Hook};
 use valvehouse::json::Json;
 use valvehouse::script::{Kind, Script, Settings, read_file};
 use valvehouse::store::{Kv, SqlStore, Store as _};
@@ -23,7 +23,7 @@ fn json(text: &str) -> Json {
 }
 
 /// The maps of a host, and the shipped filter on them.
-async fn host(url: &str) -> (Arc<Kv>, Filter) {
+async fn host(url: &str) -> (Arc<Kv>, FilterEntry) {
     let key = SecretSource::Literal(Secret::new("the same key on every host of this test"));
     let store = Arc::new(SqlStore::postgres(url, Some(&key)).await.unwrap());
     let (writes, reads) = (store.clone(), store);
@@ -65,14 +65,14 @@ fn turn(user: u64) -> Turn {
     Turn::new(facts, Context::default(), Events::default())
 }
 
-async fn begins(filter: &Filter, turn: &Turn) -> bool {
+async fn begins(filter: &FilterEntry, turn: &Turn) -> bool {
     let question = "four".repeat(usize::try_from(QUESTION).unwrap());
     let body =
         json(&format!(r#"{{"model": "m", "messages": [{{"role": "user", "content": "{question}"}}]}}"#));
     Chain::new(vec![filter.clone()]).run(Hook::Inlet, body, turn).await.is_ok()
 }
 
-async fn ends(filter: &Filter, turn: &Turn, took: i64) {
+async fn ends(filter: &FilterEntry, turn: &Turn, took: i64) {
     let body = json(&format!(
         r#"{{"model": "m", "messages": [{{"role": "user", "content": "x"}}, {{"role": "assistant", "content": "y",
             "usage": {{"prompt_tokens": {QUESTION}, "completion_tokens": {}}}}}]}}"#,

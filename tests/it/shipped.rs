@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use valvehouse::chat::{event, message};
 use valvehouse::context::{Context, Events, Turn, TurnFacts};
 use valvehouse::error::Error;
-use valvehouse::filter::{Chain, ChainOutcome, Filter, Hook};
+use valvehouse::filter::{Chain, ChainOutcome, FilterEntry, Hook};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, RunOptions};
 use valvehouse::llm::Demo;
@@ -39,20 +39,20 @@ fn compiled(id: &str, settings: &Settings) -> Script {
 }
 
 /// A shipped filter with these valves, as the host makes it: with the host's own budgets.
-fn hurried(id: &str, valves: &str) -> Filter {
+fn hurried(id: &str, valves: &str) -> FilterEntry {
     with_users(id, &Settings { configured: json(valves), ..Settings::default() }, &[])
 }
 
 /// The same for tests of what it does, tens of thousands of times: unoptimised it has twenty times as long,
 /// as the hostile corpus has, so that a machine that stops for some milliseconds fails none of them.
-fn shipped(id: &str, valves: &str) -> Filter {
+fn shipped(id: &str, valves: &str) -> FilterEntry {
     let usual = Settings::default();
     let times = if cfg!(debug_assertions) { 20 } else { 1 };
     let stream = Budget { time: usual.stream.time * times, ..usual.stream };
     with_users(id, &Settings { configured: json(valves), stream, ..usual }, &[])
 }
 
-fn with_users(id: &str, settings: &Settings, users: &[(&str, &str)]) -> Filter {
+fn with_users(id: &str, settings: &Settings, users: &[(&str, &str)]) -> FilterEntry {
     let script = compiled(id, settings);
     let effective = |values: Json| {
         script.manifest.user_valves.as_ref().map(|schema| schema.effective(&[&values]).0.freeze())
@@ -76,13 +76,13 @@ fn turn_of(user: &str) -> Turn {
     Turn::new(facts, Context::default(), Events::default())
 }
 
-async fn inlet(filter: &Filter, turn: &Turn, body: &Json) -> Result<Json, Error> {
+async fn inlet(filter: &FilterEntry, turn: &Turn, body: &Json) -> Result<Json, Error> {
     match Chain::new(vec![filter.clone()]).run(Hook::Inlet, body.clone(), turn).await? {
         ChainOutcome::Done(body) | ChainOutcome::Skipped(body) => Ok(body),
     }
 }
 
-async fn outlet(filter: &Filter, body: &Json) -> Json {
+async fn outlet(filter: &FilterEntry, body: &Json) -> Json {
     match Chain::new(vec![filter.clone()]).run(Hook::Outlet, body.clone(), &Turn::default()).await.unwrap() {
         ChainOutcome::Done(body) | ChainOutcome::Skipped(body) => body,
     }
@@ -99,7 +99,7 @@ fn saying(text: &str) -> Json {
 }
 
 /// The answer to a client that streams, and to one that does not.
-async fn both_ways(filter: &Filter, pieces: &[&str]) -> (String, String) {
+async fn both_ways(filter: &FilterEntry, pieces: &[&str]) -> (String, String) {
     let reply = || Reply::pieces(pieces.iter().copied());
     let kernel = asking([reply()]).0.filter(filter.clone()).build();
     let streamed = stream(&kernel).await;
@@ -110,7 +110,7 @@ async fn both_ways(filter: &Filter, pieces: &[&str]) -> (String, String) {
     (text, whole(filter, &pieces.concat()).await)
 }
 
-async fn whole(filter: &Filter, text: &str) -> String {
+async fn whole(filter: &FilterEntry, text: &str) -> String {
     let kernel = asking([Reply::text(text)]).0.filter(filter.clone()).build();
     chat(&kernel, "hi").await.unwrap().text()
 }
@@ -150,7 +150,7 @@ async fn all_together_leave_a_plain_chat_as_it_is() {
         let script = compiled(id, &Settings::default());
         script.manifest.global && !script.manifest.toggle
     };
-    let filters: Vec<Filter> =
+    let filters: Vec<FilterEntry> =
         all().iter().filter(|id| runs_by_default(id.as_str())).map(|id| shipped(id, "{}")).collect();
     let text = "Hello there! What is 2 + 2, and who wrote \"Faust\"? Grüße, 再见.";
     for provider in [Arc::new(Demo::default()) as Arc<dyn Provider>, Arc::new(CannedProvider::new([text]))] {

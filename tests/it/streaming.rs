@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use valvehouse::chat::{event, message};
 use valvehouse::error::{Error, PluginError};
-use valvehouse::filter::{FailurePolicy, Filter, Hook, Verdict::Continue, Verdict::Respond};
+use valvehouse::filter::{FailurePolicy, FilterEntry, Hook, Verdict::Continue, Verdict::Respond};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelDefaults, RunOptions, TurnEnd, TurnEvent};
 use valvehouse::provider::{
@@ -16,11 +16,11 @@ use valvehouse::provider::{
 };
 
 /// A kernel whose model streams these pieces of text.
-fn streaming(pieces: &[&str], filters: impl IntoIterator<Item = Filter>) -> Kernel {
+fn streaming(pieces: &[&str], filters: impl IntoIterator<Item = FilterEntry>) -> Kernel {
     asking([Reply::pieces(pieces.iter().copied())]).0.filters(filters).build()
 }
 
-fn holding(pieces: &[&str], filter: Filter) -> Kernel {
+fn holding(pieces: &[&str], filter: FilterEntry) -> Kernel {
     let settings = ModelDefaults { hold: true, ..ModelDefaults::default() };
     asking([Reply::pieces(pieces.iter().copied())]).0.filter(filter).settings(settings).build()
 }
@@ -47,10 +47,10 @@ fn choice_texts(answer: &Json) -> Vec<String> {
 }
 
 /// A closure for the stream that works on the text of each event.
-fn on_text(name: &str, change: impl Fn(&str) -> String + Send + Sync + 'static) -> Filter {
-    Filter::closure(name, Hook::Stream, move |ctx| {
+fn on_text(name: &str, change: impl Fn(&str) -> String + Send + Sync + 'static) -> FilterEntry {
+    FilterEntry::closure(name, Hook::Stream, move |ctx| {
         event::set_text(&ctx.value, &change(&event::text(&ctx.value)));
-        Ok(Continue(ctx))
+        Ok(Continue)
     })
 }
 
@@ -172,13 +172,13 @@ async fn a_turn_nobody_looks_at_is_passed_on_byte_for_byte() {
 
 #[tokio::test]
 async fn a_stream_hook_changes_drops_and_splits_events() {
-    let closure = Filter::closure("edit", Hook::Stream, |mut ctx| {
+    let closure = FilterEntry::closure("edit", Hook::Stream, |ctx| {
         match &*event::text(&ctx.value) {
             "secret " => ctx.value = Json::array(),
             "split " => ctx.value = vec![json(r#"{"text":"sp"}"#), json(r#"{"text":"lit "}"#)].into(),
             text => event::set_text(&ctx.value, &text.to_uppercase()),
         }
-        Ok(Continue(ctx))
+        Ok(Continue)
     });
     let text = r#"fn stream(event) {
         if event.text == "secret " { return []; }
@@ -205,9 +205,9 @@ async fn what_one_filter_emits_the_next_one_sees() {
 
 #[tokio::test]
 async fn skip_in_the_stream_is_final_for_that_event() {
-    let closure = Filter::closure("first", Hook::Stream, |ctx| match &*event::text(&ctx.value) {
+    let closure = FilterEntry::closure("first", Hook::Stream, |ctx| match &*event::text(&ctx.value) {
         "a" => Ok(Respond(json(r#"{"text":"A"}"#))),
-        _ => Ok(Continue(ctx)),
+        _ => Ok(Continue),
     });
     for filter in both(closure, r##"fn stream(event) { if event.text == "a" { skip(#{ text: "A" }) } }"##) {
         let later =
@@ -288,9 +288,9 @@ async fn usage_comes_last_and_only_where_it_is_wanted() {
 
 #[tokio::test]
 async fn stream_end_adds_text_before_the_end() {
-    let closure = Filter::closure("sign", Hook::StreamEnd, |mut ctx| {
+    let closure = FilterEntry::closure("sign", Hook::StreamEnd, |ctx| {
         ctx.value = json(r#"{"text":" - the host"}"#);
-        Ok(Continue(ctx))
+        Ok(Continue)
     });
     for filter in both(closure, r#"fn stream_end(state) { " - the host" }"#) {
         let kernel = streaming(&["hello"], [filter]);
@@ -446,9 +446,9 @@ async fn a_refusal_beforehand_comes_before_any_piece() {
 #[tokio::test]
 async fn a_stream_that_fails_midway_keeps_what_was_sent_and_invents_no_end() {
     let at_b = |what: &str| format!("fn stream(event) {{ if event.text == \"b\" {{ {what} }} }}");
-    let broken = Filter::closure("broken", Hook::Stream, |ctx| match &*event::text(&ctx.value) {
+    let broken = FilterEntry::closure("broken", Hook::Stream, |ctx| match &*event::text(&ctx.value) {
         "b" => Err(PluginError::new("bug")),
-        _ => Ok(Continue(ctx)),
+        _ => Ok(Continue),
     });
     for filter in both(broken, &at_b("event.no.such.key")) {
         let streamed = stream(&streaming(&["a", "b", "c"], [filter])).await;
@@ -490,12 +490,12 @@ async fn too_many_events_and_what_is_no_event_break_the_hook_that_returns_them()
         for hook in [Hook::Stream, Hook::StreamEnd] {
             for skips in [false, true] {
                 let given = given.clone();
-                let filter = Filter::closure("odd", hook, move |mut ctx| {
+                let filter = FilterEntry::closure("odd", hook, move |ctx| {
                     if skips {
                         return Ok(Respond(given.copy()));
                     }
                     ctx.value = given.copy();
-                    Ok(Continue(ctx))
+                    Ok(Continue)
                 });
                 let streamed = stream(&streaming(&["a"], [filter.clone()])).await;
                 let (plugin, told, cause) = failure(streamed.answer);

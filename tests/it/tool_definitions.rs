@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use valvehouse::context::{Context, Turn};
 use valvehouse::error::{Error, RequestErrorKind};
-use valvehouse::filter::{Filter, Verdict::Continue};
+use valvehouse::filter::{self, Verdict::Continue};
 use valvehouse::json::Json;
 use valvehouse::kernel::Kernel;
 use valvehouse::tool::{SchemaDialect, Tool, ToolInfo, ToolModule, ToolResult, ToolSpec};
@@ -245,13 +245,13 @@ async fn the_model_reads_all_that_is_wrong_and_may_try_again() {
 
 #[tokio::test]
 async fn filters_see_the_arguments_that_the_tool_gets() {
-    let pre = Filter::pre_invocation("pre", |ctx| {
-        note(&ctx, &format!("pre{}", ctx.args()));
-        Ok(Continue(ctx))
+    let pre = filter::pre_invocation("pre", |ctx| {
+        note(ctx.turn(), &format!("pre{}", ctx.args()));
+        Ok(Continue)
     });
-    let post = Filter::post_invocation("post", |ctx| {
-        note(&ctx, &format!("post{}", ctx.args()));
-        Ok(Continue(ctx))
+    let post = filter::post_invocation("post", |ctx| {
+        note(ctx.turn(), &format!("post{}", ctx.args()));
+        Ok(Continue)
     });
     let kernel =
         Kernel::builder().filters([pre, post]).tool(echo_of(r#"{"list": "array", "n": {"default": 1}}"#));
@@ -262,14 +262,17 @@ async fn filters_see_the_arguments_that_the_tool_gets() {
 
 #[tokio::test]
 async fn a_filter_may_mend_arguments_and_may_not_spoil_them() {
-    let mend = Filter::pre_invocation("mend", |ctx| {
+    let mend = filter::pre_invocation("mend", |ctx| {
         let args = ctx.args();
         args.set("city", "Bonn").unwrap();
-        Ok(Continue(ctx))
+        Ok(Continue)
     });
     let kernel = kernel_of([weather()]).with_filter(mend);
     assert!(invoke(&kernel, "get_weather", "{}").await.is_ok());
-    let spoil = Filter::pre_invocation("spoil", |ctx| Ok(Continue(ctx.with_args(Json::object()))));
+    let spoil = filter::pre_invocation("spoil", |ctx| {
+        ctx.set_args(Json::object());
+        Ok(Continue)
+    });
     let kernel = kernel_of([weather()]).with_filter(spoil);
     assert!(refused(&kernel, "get_weather", r#"{"city":"Bonn"}"#).await.contains("`city` is required"));
 }
@@ -289,9 +292,9 @@ async fn a_tool_is_tried_again_as_often_as_it_says_and_filters_run_once() {
     for (failures, max, expected) in [(2, 3, Ok("done")), (5, 2, Err("failure 3")), (1, 0, Err("failure 1"))]
     {
         let (tool, tries) = flaky(failures);
-        let pre = Filter::pre_invocation("pre", |ctx| {
-            note(&ctx, "pre");
-            Ok(Continue(ctx))
+        let pre = filter::pre_invocation("pre", |ctx| {
+            note(ctx.turn(), "pre");
+            Ok(Continue)
         });
         let kernel = kernel_of([tool.retry(max, Duration::from_millis(1))]).with_filter(pre);
         let called = kernel.invoke("flaky", Json::object(), &Context::default()).await;

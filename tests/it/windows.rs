@@ -2,12 +2,12 @@
 
 use crate::kernel::*;
 use std::sync::Arc;
-use valvehouse::filter::Filter;
+use valvehouse::filter::FilterEntry;
 use valvehouse::json::Json;
 use valvehouse::provider::Reply;
 use valvehouse::script::{Kind, Script, Settings, SourceFile, UserValves};
 
-fn script(text: &str) -> Filter {
+fn script(text: &str) -> FilterEntry {
     let file = SourceFile::new(Kind::Filter, "key", "filters/key.rhai", text);
     let script = Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| {
         panic!("{}", problems.iter().map(ToString::to_string).collect::<String>())
@@ -19,11 +19,11 @@ fn script(text: &str) -> Filter {
 const WINDOW: &str =
     r#"stream::window(event, state, 20, |text| regex::replace(text, "sk-[a-z0-9]{6,12}", "[key]"))"#;
 
-fn window() -> Filter {
+fn window() -> FilterEntry {
     script(&format!("fn stream(event, state) {{ {WINDOW} }}"))
 }
 
-async fn streamed(filter: &Filter, pieces: Reply) -> String {
+async fn streamed(filter: &FilterEntry, pieces: Reply) -> String {
     let streamed = stream(&asking([pieces]).0.filter(filter.clone()).build()).await;
     streamed.answer.as_ref().unwrap();
     streamed.text()

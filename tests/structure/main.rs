@@ -8,6 +8,7 @@
 
 mod arrows;
 mod cycles;
+mod errors;
 mod messages;
 mod modules;
 mod public_names;

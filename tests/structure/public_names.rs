@@ -18,7 +18,7 @@ const LIBRARIES: &[(&str, &str)] =
 
 /// The names that users of the library meet first, which both libraries have at their top.
 const FRONT_PAGE: &[&str] =
-    &["ChatRequest", "Context", "Error", "Filter", "FilterContext", "Kernel", "Provider", "Tool", "Verdict"];
+    &["ChatRequest", "Context", "Error", "Filter", "Kernel", "Provider", "Tool", "Verdict"];
 
 #[test]
 fn the_public_names_of_the_libraries_are_those_listed() {

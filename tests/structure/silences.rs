@@ -58,8 +58,12 @@ fn silences_are_found_in_code_and_not_in_its_tests() {
     assert_eq!(count(text.parse().unwrap()), Count { defaults: 3, ignored: 2 });
 }
 
-/// Compares the count of each package with its ceiling.
 fn check(rule: &str, help: &str, of: impl Fn(&Count) -> usize) {
+    check_counts(rule, help, |text| of(&count(text.parse().unwrap())));
+}
+
+/// Compares the count of each package, by a function of each of its files, with its ceiling.
+pub(crate) fn check_counts(rule: &str, help: &str, of: impl Fn(&str) -> usize) {
     let listed = words::listed();
     let mut ceilings: BTreeMap<PathBuf, usize> = listed
         .into_iter()
@@ -67,8 +71,8 @@ fn check(rule: &str, help: &str, of: impl Fn(&Count) -> usize) {
         .map(|(_, path, ceiling)| (path, ceiling))
         .collect();
     let mut wrong = Vec::new();
-    for (package, count) in counts() {
-        let (found, ceiling) = (of(&count), ceilings.remove(&package).unwrap_or(0));
+    for (package, found) in counts(of) {
+        let ceiling = ceilings.remove(&package).unwrap_or(0);
         if found != ceiling {
             let why = if found > ceiling { "too many" } else { "fewer than listed" };
             wrong.push(format!("{}: {found} where {ceiling} are listed, {why}", package.display()));
@@ -82,12 +86,12 @@ fn check(rule: &str, help: &str, of: impl Fn(&Count) -> usize) {
 }
 
 /// Returns the counts of each package, by its folder; those of the package of the workspace are under `src`.
-fn counts() -> BTreeMap<PathBuf, Count> {
+fn counts(of: impl Fn(&str) -> usize) -> BTreeMap<PathBuf, usize> {
     let mut paths = Vec::new();
     for folder in ["crates", "src"] {
         words::sources(&root().join(folder), &mut paths);
     }
-    let mut counts: BTreeMap<PathBuf, Count> = BTreeMap::new();
+    let mut counts: BTreeMap<PathBuf, usize> = BTreeMap::new();
     for path in paths {
         let own = relative(&path);
         if is_of_tests(&own) {
@@ -95,11 +99,7 @@ fn counts() -> BTreeMap<PathBuf, Count> {
         }
         let parts: Vec<_> = own.iter().collect();
         let package = if parts[0] == "src" { PathBuf::from("src") } else { parts[..2].iter().collect() };
-        let text = std::fs::read_to_string(&path).unwrap();
-        let found = count(text.parse().unwrap_or_else(|error| panic!("{}: {error}", own.display())));
-        let sum = counts.entry(package).or_default();
-        sum.defaults += found.defaults;
-        sum.ignored += found.ignored;
+        *counts.entry(package).or_default() += of(&std::fs::read_to_string(&path).unwrap());
     }
     counts
 }

@@ -2,6 +2,7 @@
 //! fits, stores each step of a run, pauses for a person and resumes in another process.
 //!
 //! ```
+//! use valvehouse_agent::middleware::HumanApproval;
 //! use valvehouse_agent::{Agent, Decision};
 //! use valvehouse_json::Json;
 //! use valvehouse_core::provider::{CannedProvider, Reply};
@@ -9,10 +10,10 @@
 //! # tokio_test(async {
 //! # let call = br#"{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]}"#;
 //! # let provider = std::sync::Arc::new(CannedProvider::new([Reply::message(Json::parse(call).unwrap()), Reply::text("It is warm.")]));
-//! let mut agent = Agent::builder("helper")
+//! let mut agent = Agent::builder().id("helper")
 //!     .provider(provider)
 //!     .tool(Tool::from_json_fn("look", |_| Ok("22 degrees".into())))
-//!     .middleware("human_approval", Json::object())
+//!     .middleware(HumanApproval::all())
 //!     .build()?;
 //! let paused = agent.run("is it warm?").await?;
 //! assert_eq!(paused.pending_action.at_path("question.data.tool"), "look".into());
@@ -26,6 +27,8 @@
 //! #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test).unwrap();
 //! # }
 //! ```
+
+#![warn(clippy::missing_errors_doc)]
 
 pub mod callbacks;
 mod conversations;
@@ -43,7 +46,7 @@ mod store_keeper;
 pub mod summary;
 
 pub use conversations::{checkpoint_to_json, conversation_to_json};
-pub use library::{Agent, AgentBuilder, AgentResponse};
+pub use library::{Agent, AgentBuilder, AgentResponse, AgentStream};
 pub use pending::{Decision, in_words};
 pub use run::Setup;
 pub use runs::{Begin, HistoryMatch, RunOutcome, Runs};

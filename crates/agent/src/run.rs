@@ -53,6 +53,7 @@ pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<RunEn
         Some(teller) => teller.watch(turn),
         None => turn,
     };
+    turn.context().set_run(&setup.id, keeper.run());
     let tell = |tell: &dyn Fn(&Teller)| teller.as_deref().into_iter().for_each(tell);
     match &opening {
         RunInput::Begins(messages) => tell(&|teller| teller.started(messages)),

@@ -19,6 +19,15 @@ pub const FILE: &str = "valvehouse.toml";
 const PREFIX: &str = "VALVEHOUSE__";
 
 impl Config {
+    /// Returns the default settings, without a file and an environment. Relative folders are in `project`.
+    pub fn defaults(project: &Path) -> Self {
+        read::config(
+            project.to_owned(),
+            Setting::new(Node::Table(Table::new()), &Origin::Default),
+            &mut Log::default(),
+        )
+    }
+
     /// The settings of a project, or everything that is wrong with them.
     ///
     /// `overrides` are the command line's: dotted keys and their text, `("server.listen", "…")`.

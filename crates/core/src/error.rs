@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_json::Json;
 
@@ -22,6 +23,53 @@ pub(crate) fn with_sources(error: &dyn StdError) -> String {
         source = cause.source();
     }
     text
+}
+
+/// The error of a declaration, such as that of a tool's parameters: all its problems, each with its fix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclarationError(Vec<String>);
+
+impl std::ops::Deref for DeclarationError {
+    type Target = [String];
+
+    fn deref(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl fmt::Display for DeclarationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("; "))
+    }
+}
+
+impl StdError for DeclarationError {}
+
+impl From<Vec<String>> for DeclarationError {
+    fn from(problems: Vec<String>) -> Self {
+        Self(problems)
+    }
+}
+
+impl From<String> for DeclarationError {
+    fn from(problem: String) -> Self {
+        Self(vec![problem])
+    }
+}
+
+impl From<DeclarationError> for Vec<String> {
+    fn from(error: DeclarationError) -> Self {
+        error.0
+    }
+}
+
+impl IntoIterator for DeclarationError {
+    type Item = String;
+    type IntoIter = std::vec::IntoIter<String>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
 }
 
 /// The party responsible for a fault.
@@ -81,6 +129,8 @@ pub struct PluginError {
     pub hook: String,
     /// The full cause for the log: message with file:line:column.
     pub cause: String,
+    /// The error that the plugin's Rust code returned, if any.
+    pub source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl fmt::Display for PluginError {
@@ -100,7 +150,13 @@ impl<E: StdError> From<E> for PluginError {
 impl PluginError {
     /// Creates a plugin error. The chain sets the plugin.
     pub fn new(cause: impl Into<String>) -> Self {
-        Self { plugin: String::new(), hook: String::new(), cause: cause.into() }
+        Self { plugin: String::new(), hook: String::new(), cause: cause.into(), source: None }
+    }
+
+    /// Creates a plugin error from the error of a plugin in Rust, which becomes its source.
+    pub fn of(error: BoxError) -> Self {
+        let cause = with_sources(&*error);
+        Self { source: Some(error.into()), ..Self::new(cause) }
     }
 }
 
@@ -138,8 +194,11 @@ impl<T: Into<String>> From<T> for Explanation {
     }
 }
 
-/// The reason why a request has no answer.
+/// The error of a request: the reason why it has no answer.
+///
+/// [`Error::blame`] returns the responsible party, and [`Error::is_retryable`] whether to try again.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Error {
     /// The request is invalid.
     Request {
@@ -254,7 +313,16 @@ impl fmt::Display for Error {
     }
 }
 
-impl StdError for Error {}
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Broken(failure) => {
+                failure.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+            }
+            _ => None,
+        }
+    }
+}
 
 /// The kind of problem with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -294,6 +362,26 @@ impl Error {
             | Self::Provider { .. }
             | Self::Misshapen { .. } => Blame::Provider,
             Self::ToolLoop { .. } | Self::Paused | Self::Unstored { .. } | Self::Host(_) => Blame::Host,
+        }
+    }
+}
+
+impl Error {
+    /// Returns `true` if the same request may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::TooOften { .. } | Self::BreakerOpen { .. } | Self::Unstored { .. } => true,
+            Self::Unanswered { sent, .. } => !sent,
+            Self::Provider { timeout, .. } => *timeout,
+            Self::Refused(refusal) => refusal.retry_after.is_some() || refusal.status == 429,
+            Self::Answered { status, .. } => matches!(status, 408 | 429 | 500..),
+            Self::Request { .. }
+            | Self::Broken(_)
+            | Self::Unguarded { .. }
+            | Self::Misshapen { .. }
+            | Self::ToolLoop { .. }
+            | Self::Paused
+            | Self::Host(_) => false,
         }
     }
 }

@@ -4,6 +4,8 @@
 //! The modules are listed in dependency order; each uses only earlier ones. The kernel needs no web server,
 //! database, command line or scripting language.
 
+#![warn(clippy::missing_errors_doc)]
+
 pub mod words;
 pub mod error;
 pub mod chat;
@@ -24,7 +26,7 @@ pub mod kernel;
 pub use chat::ChatRequest;
 pub use context::Context;
 pub use error::{BoxError, Error};
-pub use filter::{Filter, FilterContext, Verdict};
+pub use filter::{Filter, Verdict};
 pub use kernel::Kernel;
 pub use provider::Provider;
 pub use tool::Tool;

@@ -1,4 +1,4 @@
-//! What a program sees of a turn: `tracing` spans with an ordinary subscriber, and notices for its observers.
+//! The view that a program has of a turn: `tracing` spans with an ordinary subscriber, and notices for observers.
 
 use std::collections::BTreeMap;
 use std::fmt;

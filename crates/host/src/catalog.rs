@@ -7,7 +7,7 @@ use crate::plugin::{Plugin, Plugins, State};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-use valvehouse_core::filter::Filter;
+use valvehouse_core::filter::FilterEntry;
 use valvehouse_core::tool::{Tool, is_entry_tool};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_script::{Code, Kind, Problem, Role, ScriptedTool, ServedTool};
@@ -270,7 +270,7 @@ fn with_filters(scripted: &ScriptedTool, plugins: &Plugins) -> Result<Tool, Stri
     Ok(tool)
 }
 
-fn filter(id: &str, plugins: &Plugins) -> Result<Option<Filter>, String> {
+fn filter(id: &str, plugins: &Plugins) -> Result<Option<FilterEntry>, String> {
     let Some(plugin) = plugins.get(id).filter(|plugin| plugin.kind == Kind::Filter) else {
         let filters = plugins.values().filter(|plugin| plugin.kind == Kind::Filter);
         let near = did_you_mean(id, filters.map(|plugin| &*plugin.id));

@@ -6,7 +6,7 @@ use crate::rejection::absence;
 use crate::snapshot::Snapshot;
 use std::sync::Arc;
 use valvehouse_core::breaker::OpenState;
-use valvehouse_core::filter::{Filter, Hook};
+use valvehouse_core::filter::{FilterEntry, Hook};
 use valvehouse_core::tool::Tool;
 use valvehouse_json::{Json, Object};
 use valvehouse_script::{CHAT, Kind};
@@ -39,9 +39,9 @@ impl Part {
 impl Snapshot {
     /// Returns the filters of a model's chain that are not plugins, in running order: middleware, filters that
     /// report calls to the listeners of agents, and refusals in place of missing filters.
-    pub fn host_filters(&self, model: &str, asked: &[String]) -> Vec<Filter> {
+    pub fn host_filters(&self, model: &str, asked: &[String]) -> Vec<FilterEntry> {
         let selected = self.select_for(model, asked);
-        let is_host = |filter: &&Filter| {
+        let is_host = |filter: &&FilterEntry| {
             self.plugins.get(filter.name()).is_none_or(|plugin| plugin.kind != Kind::Filter)
         };
         selected.chain.filters().iter().filter(is_host).cloned().collect()
@@ -202,7 +202,7 @@ impl Snapshot {
         let is_absent = |name: &str| listed.iter().any(|id| id == name);
         let is_middleware =
             |name: &str| plan.is_some_and(|plan| plan.middleware.iter().any(|own| own.name() == name));
-        let part = |filter: Filter| {
+        let part = |filter: FilterEntry| {
             let refuses = is_absent(filter.name()).then(|| absence(filter.name(), model));
             let reason = match &refuses {
                 Some(why) => format!("refuses every request: {why}"),

@@ -65,6 +65,9 @@ pub struct Host {
 
 impl Host {
     /// Loads everything once.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
     pub async fn open(plan: Plan, store: Arc<dyn Store>) -> Result<Arc<Self>, StoreError> {
         let exchanged = watch::Sender::new(0);
         let kv = Arc::new(open_kv(&store, &exchanged).await?);
@@ -104,6 +107,9 @@ impl Host {
     }
 
     /// Returns the plugins that a host would run now, without a change of the store.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
     pub async fn peek(plan: Plan, store: Arc<dyn Store>) -> Result<Snapshot, StoreError> {
         let mut reader = Reload::new(Arc::new(plan), store, Arc::default()).await?;
         reader.only_looks = true;
@@ -187,6 +193,9 @@ impl Host {
 
     /// Holds the one writer, who knows what the store says now: nothing else changes the running set until
     /// it is dropped. What is changed meanwhile goes live by the [`reload`](Self::reload) that follows.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
     pub async fn writer(&self) -> Result<ReloadLock<'_>, StoreError> {
         ReloadLock::held(self.writer.lock().await).await
     }
@@ -231,6 +240,9 @@ impl Host {
     }
 
     /// A script as it would run here under its id, though it lies in no folder.
+    ///
+    /// # Errors
+    /// Returns every problem of the script.
     pub async fn compile(&self, file: &SourceFile) -> Result<Script, Vec<Problem>> {
         let writer = self.writer.lock().await;
         writer.compile(file, &writer.given(&file.id))

@@ -1,5 +1,7 @@
 //! The host: the one snapshot that turns take, and the one writer that puts the next in its place.
 
+#![warn(clippy::missing_errors_doc)]
+
 pub mod access;
 pub mod admin;
 pub mod app;
@@ -40,7 +42,7 @@ pub use plan::{ModelPlan, MountedOffers, Passes, Plan, PluginPlan, ProviderPlan}
 pub use plugin::{Plugin, State, chats_only, chats_only_in_words};
 pub use questions::{HostQuestion, SharedQuestions};
 pub use reload::aside::{Owner, adoptable, owner};
-pub use reload::scripts::{RefusedGeneration, check_signature};
+pub use reload::scripts::{RefusedGeneration, SignatureError, check_signature};
 pub use report::{Change, Looks, Report};
 pub use sandbox::{ReplayModels, StepReplay, replay_steps, replay_turn};
 pub use schedule::{Schedule, ScheduleCounts};

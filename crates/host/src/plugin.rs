@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use valvehouse_config::Grants;
 use valvehouse_core::breaker::BreakerSettings;
-use valvehouse_core::filter::{Filter, Hook};
+use valvehouse_core::filter::{FilterEntry, Hook};
 use valvehouse_json::Json;
 use valvehouse_script::crash::QuarantineEntry;
 use valvehouse_script::{
@@ -80,7 +80,7 @@ pub struct Plugin {
     /// The values and grants of operators.
     pub(crate) given: OperatorSettings,
     /// The filter it is in chains.
-    pub(crate) acts: LazyValue<Option<Filter>>,
+    pub(crate) acts: LazyValue<Option<FilterEntry>>,
     /// The tools it brings.
     pub(crate) brings: LazyValue<Vec<ScriptedTool>>,
 }
@@ -126,11 +126,11 @@ impl Plugin {
     }
 
     /// The filter it is in a chain; none when it has nothing to do there.
-    pub fn filter(&self) -> Option<Filter> {
+    pub fn filter(&self) -> Option<FilterEntry> {
         self.acts.or_made(|| self.as_filter()).clone()
     }
 
-    fn as_filter(&self) -> Option<Filter> {
+    fn as_filter(&self) -> Option<FilterEntry> {
         match &self.script {
             _ if self.kind == Kind::Tool => None,
             Some(script) if self.refusal().is_none() => {

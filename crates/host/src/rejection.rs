@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 use valvehouse_core::error::{PluginError, Rejection};
-use valvehouse_core::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
+use valvehouse_core::filter::{FilterContext, FilterEntry, Hook, HookRunner, Hooks, Verdict};
 
 /// Stands in the place of a guard that cannot run: refuses rather than lets anything by.
 struct Refuser(String);
 
 impl HookRunner for Refuser {
-    fn run(&self, _: Hook, _: FilterContext) -> Result<Verdict, PluginError> {
+    fn run(&self, _: Hook, _: &mut FilterContext) -> Result<Verdict, PluginError> {
         Ok(Verdict::Reject(Rejection::new(self.0.clone()).with_status(503)))
     }
 }
 
 /// In place of a filter that a model lists and that does not exist: it may be the one that guards the model.
-pub(crate) fn absent(id: &str, model: &str) -> Filter {
+pub(crate) fn absent(id: &str, model: &str) -> FilterEntry {
     refuser(&id.into(), absence(id, model))
 }
 
@@ -26,8 +26,8 @@ pub(crate) fn absence(id: &str, model: &str) -> String {
 }
 
 /// Returns a filter that refuses every request with this message.
-pub(crate) fn refuser(id: &Arc<str>, message: String) -> Filter {
+pub(crate) fn refuser(id: &Arc<str>, message: String) -> FilterEntry {
     let hooks = Hooks::default().with(Hook::Inlet).with(Hook::PreChat).with(Hook::PreInvocation);
     // Before every other filter: nothing shall happen on the way to a refusal.
-    Filter::new(id.clone(), hooks, Arc::new(Refuser(message))).priority(f64::NEG_INFINITY)
+    FilterEntry::new(id.clone(), hooks, Arc::new(Refuser(message))).priority(f64::NEG_INFINITY)
 }

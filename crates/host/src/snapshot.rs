@@ -11,7 +11,7 @@ use std::sync::Arc;
 use valvehouse_agent::callbacks::{Callbacks, Listener};
 use valvehouse_agent::middleware::Middleware;
 use valvehouse_core::error::{Error, RequestErrorKind};
-use valvehouse_core::filter::{Chain, Filter};
+use valvehouse_core::filter::{Chain, FilterEntry};
 use valvehouse_core::kernel::{Kernel, ModelDefaults, find_tools};
 use valvehouse_core::provider::Provider;
 use valvehouse_core::tool::{Tool, is_entry_tool};
@@ -281,7 +281,7 @@ impl Snapshot {
         let wanted = model.map_or(&[][..], |model| &model.tools);
         let middleware = model.map_or(&[][..], |model| &model.middleware);
         let callbacks = listeners(&chosen);
-        let mut filters: Vec<Filter> = chosen.iter().filter_map(|plugin| plugin.filter()).collect();
+        let mut filters: Vec<FilterEntry> = chosen.iter().filter_map(|plugin| plugin.filter()).collect();
         let name = model.map_or("", |model| model.name.as_str());
         filters.extend(self.absent(listed).map(|id| absent(id, name)));
         if endpoint == CHAT {
@@ -359,6 +359,9 @@ impl Snapshot {
     }
 
     /// The model of a request, with its selected filters.
+    ///
+    /// # Errors
+    /// Returns a request fault for an unknown model.
     pub fn ready(&self, name: &str, asked: &[String]) -> Result<Ready, Error> {
         if let Some(model) = self.plan().models.iter().find(|model| model.name == name) {
             let provider = self.served.serves(model)?;

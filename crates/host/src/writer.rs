@@ -42,6 +42,9 @@ impl<'a> ReloadLock<'a> {
     }
 
     /// One of its own, for commands: hosts that run follow by themselves.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
     pub async fn alone(plan: Arc<Plan>, store: Arc<dyn Store>) -> Result<ReloadLock<'static>, StoreError> {
         let mut reload = Reload::new(plan, store, Arc::<Kv>::default()).await?;
         reload.read_store().await?;
@@ -83,6 +86,9 @@ impl<'a> ReloadLock<'a> {
 
     /// Compiles a text, or takes the script that was compiled from it before the writer was held, if nothing that it
     /// depends on has changed.
+    ///
+    /// # Errors
+    /// Returns every problem of the script.
     pub fn compile(
         &self,
         kind: Kind,

@@ -4,6 +4,8 @@
 //! of its own. A [`Script`] with hooks becomes a [`valvehouse_core::filter::Filter`], one with handlers
 //! [`valvehouse_core::tool::Tool`]s, one that listens to agents [`ScriptCallbacks`].
 
+#![warn(clippy::missing_errors_doc)]
+
 mod afterwards;
 mod answer;
 mod argument;
@@ -69,7 +71,7 @@ pub use callbacks::ScriptCallbacks;
 pub use claim::frontmatter;
 pub use compile::declared_valves;
 pub use coverage::Coverage;
-pub use embed::{NotLoaded, filter};
+pub use embed::{BuilderScripts, NotLoaded, ScriptFolder, filter};
 pub use engine::set_max_text;
 pub use imports::{Imports, imported_by, is_module};
 pub use loader::{

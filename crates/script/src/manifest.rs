@@ -44,6 +44,8 @@ pub struct Manifest {
     pub requirements: Vec<Capability>,
     /// Runs for every model.
     pub global: bool,
+    /// The place in the chain by the opening comment, for a script without a valve `priority`.
+    pub priority: Option<f64>,
     /// Only runs for requests that ask for it.
     pub toggle: bool,
     /// The effect of a failure on the request.
@@ -105,6 +107,10 @@ pub(super) const SWITCHES: [(&str, &[&str]); 4] = [
     ("hold", &["true", "false"]),
     ("on_error", &["abort", "continue"]),
 ];
+
+fn manifest_has_priority(constants: &[(String, Json)]) -> bool {
+    constants.iter().any(|(name, value)| name == "Valves" && value.get("priority").is_some())
+}
 
 /// Reads frontmatter and constants; every problem is an error, since a guard misread is none.
 pub(crate) fn read(
@@ -179,6 +185,23 @@ pub(crate) fn read(
                 "write a version such as 1.2.0".into(),
             ),
             _ => {}
+        }
+    }
+    if let Some(given) = manifest.get("priority").map(str::to_owned) {
+        match given.parse::<f64>().ok().filter(|priority| priority.is_finite()) {
+            _ if manifest_has_priority(constants) => wrong(
+                Code::BadSwitch,
+                ("priority", &given),
+                "cannot use `priority` of the opening comment: `Valves` has a `priority` as well".into(),
+                "remove one of them".into(),
+            ),
+            Some(priority) => manifest.priority = Some(priority),
+            None => wrong(
+                Code::BadSwitch,
+                ("priority", &given),
+                format!("invalid `priority`: expected a number, got {given}"),
+                "write a number such as 10; lower numbers run first".into(),
+            ),
         }
     }
     manifest.matches = list(manifest.get("match").unwrap_or(""));
@@ -338,7 +361,7 @@ fn list(text: &str) -> Vec<String> {
 
 fn declare(value: &Json) -> Result<ValveSchema, Vec<String>> {
     match value {
-        Json::Object(_) => ValveSchema::declare(value),
+        Json::Object(_) => Ok(ValveSchema::declare(value)?),
         other => Err(vec![format!(
             "invalid valves: expected a map `#{{ name: default, … }}`, got {}",
             other.kind()

@@ -48,8 +48,9 @@ pub(super) struct Names {
 impl Names {
     /// Returns `true` if a call may wait for a person, a network or another program.
     pub(super) fn may_wait(&self) -> bool {
-        const ASKING: [&str; 9] = [
+        const ASKING: [&str; 10] = [
             "ask",
+            "invoke",
             "yield_text",
             "yield_piece",
             "__event_call__",

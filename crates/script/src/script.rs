@@ -75,7 +75,11 @@ impl Script {
 
     /// Returns the place of its hooks in the chain.
     pub fn priority(&self) -> f64 {
-        valvehouse_core::valve::priority(&self.valves).min(MAX_PRIORITY)
+        let priority = match self.manifest.priority {
+            Some(priority) if self.valves.get("priority").is_none() => priority,
+            _ => valvehouse_core::valve::priority(&self.valves),
+        };
+        priority.min(MAX_PRIORITY)
     }
 
     /// Returns the values that its valves were made of, over those that it declares: the configuration's, and

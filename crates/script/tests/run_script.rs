@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use valvehouse_core::context::Context;
 use valvehouse_core::error::{Error, Rejection};
-use valvehouse_core::filter::{Filter, Verdict};
+use valvehouse_core::filter::{self, Verdict};
 use valvehouse_core::kernel::{Kernel, KernelBuilder, find_tools};
 use valvehouse_core::tool::{Tool, ToolError};
 use valvehouse_json::Json;
@@ -81,13 +81,13 @@ async fn tools_are_functions_and_the_last_value_is_the_result() {
 async fn filters_see_each_inner_call_and_may_refuse_it() {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let noted = seen.clone();
-    let guard = Filter::pre_invocation("guard", move |ctx| {
-        let name = ctx.value.at_path("tool.name").str_or_empty().to_owned();
-        noted.lock().push(format!("{name} of {}", ctx.value.text_or_empty("caller")));
-        if ctx.value.at_path("args.a").as_i64() == Some(2) {
+    let guard = filter::pre_invocation("guard", move |ctx| {
+        let name = ctx.tool_name();
+        noted.lock().push(format!("{name} of {}", ctx.caller().unwrap_or_default()));
+        if ctx.args().field("a").as_i64() == Some(2) {
             return Ok(Verdict::Reject(Rejection::new("two is not allowed")));
         }
-        Ok(Verdict::Continue(ctx))
+        Ok(Verdict::Continue)
     });
     let kernel = tools().filter(guard).build();
     let code = "[1, 2].map(|a| { let r = (); try { r = shop_plus(#{ a: a }); } catch (error) { r = error.message; } r })";

@@ -67,11 +67,6 @@ impl Words {
     }
 }
 
-/// A body that is JSON, of any kind.
-pub(crate) async fn json(app: &App, body: Body) -> Result<Json, Error> {
-    parsed(&read(body, app.config.server.max_body_mb).await?)
-}
-
 /// A body that is an object; a missing one is empty.
 pub(crate) async fn object(app: &App, body: Body) -> Result<Json, Error> {
     object_of(&read(body, app.config.server.max_body_mb).await?)
@@ -86,27 +81,6 @@ pub(crate) fn object_of(bytes: &Bytes) -> Result<Json, Error> {
         object @ Json::Object(_) => Ok(object),
         other => {
             Err(Error::invalid(format!("the request body must be a JSON object, not {}", other.kind()), None))
-        }
-    }
-}
-
-/// A whole number of a body, if present.
-pub(crate) fn number(body: &Json, name: &'static str) -> Result<Option<u64>, Error> {
-    let Some(value) = body.get(name).filter(|value| !value.is_null()) else { return Ok(None) };
-    match value.as_i64().and_then(|number| u64::try_from(number).ok()) {
-        Some(number) => Ok(Some(number)),
-        None => Err(Error::invalid(format!("`{name}` must be a whole number"), Some(name))),
-    }
-}
-
-/// A text of a body, if present.
-pub(crate) fn text(body: &Json, name: &'static str) -> Result<Option<String>, Error> {
-    match body.get(name) {
-        None | Some(Json::Null) => Ok(None),
-        Some(Json::Text(text)) => Ok(Some(text.to_string())),
-        Some(other) => {
-            let message = format!("`{name}` must be a string, not {}", other.kind());
-            Err(Error::invalid(message, Some(name)))
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod address;
 mod agents;
+mod api;
 mod auth;
 mod body;
 mod credentials;

@@ -1,157 +1,220 @@
 //! `/api/v1/mcp`: the mounted MCP servers, their tools, and the approvals of these, for operators.
 
+use crate::api::{Answer, ApiError, Body, Callers, Path, Reply, Routes, get, post};
 use crate::auth::{self, Operator};
-use crate::extract::{Id, object};
-use crate::reply;
-use axum::body::Body;
-use axum::extract::State;
-use axum::response::Response;
-use axum::routing::{get, post};
-use axum::{Extension, Router};
+use axum::Extension;
+use axum::middleware::from_fn_with_state;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use valvehouse_config::{McpServer, McpTransport};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::admin;
 use valvehouse_host::app::App;
-use valvehouse_json::Json;
 use valvehouse_mcp::{ApprovalError, Approvals, Difference, PinStatus, ServerOffer, Status};
 
 /// The routes, for operators.
-pub(crate) fn routes(app: &Arc<App>, approvals: Approvals) -> Router<Arc<App>> {
-    Router::new()
-        .route("/api/v1/mcp", get(list))
-        .route("/api/v1/mcp/{name}/approve", post(approve))
-        .route("/api/v1/mcp/{name}/forget", post(forget))
-        .layer(Extension(approvals))
-        .route_layer(axum::middleware::from_fn_with_state(app.clone(), auth::operators_only))
+pub(crate) fn routes(app: &Arc<App>, approvals: Approvals) -> Routes {
+    Routes::new("Page", Callers::Operators)
+        .route(
+            "/api/v1/mcp",
+            get("Lists the mounted MCP servers with their tools and the changes since approval.", list),
+        )
+        .route(
+            "/api/v1/mcp/{name}/approve",
+            post("Approves tools of a server as they were shown: all of them or none.", approve).conflicts(),
+        )
+        .route(
+            "/api/v1/mcp/{name}/forget",
+            post("Revokes approvals of tools of a server: all of them or none.", forget).conflicts(),
+        )
+        .map(|router| {
+            router
+                .layer(Extension(approvals))
+                .route_layer(from_fn_with_state(app.clone(), auth::operators_only))
+        })
+}
+
+/// The mounted MCP servers.
+#[derive(Serialize, JsonSchema)]
+struct McpServers {
+    #[schemars(extend("const" = "list"))]
+    object: &'static str,
+    /// By name.
+    data: Vec<MountedServer>,
+}
+
+/// A mounted MCP server.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "McpServer")]
+struct MountedServer {
+    name: String,
+    /// Its URL without user, password and query, or its command line.
+    address: String,
+    #[schemars(extend("enum" = ["pin", "always"]))]
+    trust: &'static str,
+    #[schemars(extend("enum" = ["connected", "connecting", "unavailable"]))]
+    state: &'static str,
+    /// The reason why it is not available, or null.
+    trouble: Option<String>,
+    tools: Vec<McpTool>,
+}
+
+/// A tool of a server, or a prompt or resource that is offered as one.
+#[derive(Serialize, JsonSchema)]
+struct McpTool {
+    /// The name under which models are offered it.
+    name: String,
+    #[schemars(extend("enum" = ["tool", "prompt", "resource", "template"]))]
+    kind: &'static str,
+    /// The server's own name of it; `prompt:NAME`, `resource:URI` or `template:URI` if it is not a tool.
+    tool: String,
+    title: Option<String>,
+    description: String,
+    input_schema: Value,
+    output_schema: Option<Value>,
+    annotations: Option<Value>,
+    #[schemars(extend("enum" = ["approved", "new", "changed", "gone"]))]
+    state: &'static str,
+    /// Set if it is approved and no tool of another server has its name.
+    offered: bool,
+    /// SHA-256 of the tool as it is shown here, with its server's address; null for one that is gone.
+    hash: Option<String>,
+    /// The hash of what was approved under its name, or null.
+    approved_hash: Option<String>,
+    /// The parts that differ from what was approved.
+    differences: Vec<McpDifference>,
+}
+
+/// A part of a tool that differs from what was approved.
+#[derive(Serialize, JsonSchema)]
+struct McpDifference {
+    /// `title`, `description`, `input schema`, `output schema`, `annotations`, or `server` for another address.
+    part: &'static str,
+    approved: String,
+    now: String,
+    /// In the unified format, schemas with one value a line.
+    diff: String,
+}
+
+/// The path of a server.
+#[derive(Deserialize, JsonSchema)]
+struct ServerPath {
+    /// The server's name in [[mcp]].
+    #[schemars(example = &"github")]
+    name: String,
+}
+
+/// Tools of a server as they were shown.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = serde_json::json!({
+    "tools": {"search": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}
+}))]
+struct ShownTools {
+    /// The server's names of tools, each with the hash that was shown: `hash` to approve, `approved_hash` to revoke.
+    /// Tools that have another hash by now are refused with 409.
+    #[schemars(extend("minProperties" = 1))]
+    tools: BTreeMap<String, String>,
+}
+
+/// The tools whose approval changed.
+#[derive(Serialize, JsonSchema)]
+struct McpChanged {
+    server: String,
+    /// The server's names of the tools.
+    changed: Vec<String>,
 }
 
 /// `GET /api/v1/mcp`: the servers, with all their tools.
-async fn list(Extension(approvals): Extension<Approvals>) -> Response {
-    reply::answer(Ok(reply::list(
-        approvals.servers().iter().map(|(server, status)| of_server(server, status)),
-    )))
+async fn list(Extension(approvals): Extension<Approvals>) -> Reply<McpServers> {
+    let servers = approvals.servers();
+    let data = servers.iter().map(|(server, status)| of_server(server, status)).collect();
+    Reply(McpServers { object: "list", data })
 }
 
-/// `POST /api/v1/mcp/{name}/approve`: `{tools: {NAME: hash}}`, with the hashes that were shown.
+/// `POST /api/v1/mcp/{name}/approve`
 async fn approve(
-    State(app): State<Arc<App>>,
     Extension(approvals): Extension<Approvals>,
-    Id(name): Id,
+    Path(ServerPath { name }): Path<ServerPath>,
     Extension(Operator(by)): Extension<Operator>,
-    body: Body,
-) -> Response {
-    let done = async {
-        let changed = approvals.approve(&name, &shown(&app, body).await?).await.map_err(refused)?;
-        tracing::info!(server = name, by, "approved tools of an MCP server: {}", changed.join(", "));
-        Ok(told(&name, &changed))
-    };
-    reply::answer(done.await)
+    Body(shown): Body<ShownTools>,
+) -> Answer<McpChanged> {
+    let changed = approvals.approve(&name, &shown.tools).await.map_err(refused)?;
+    tracing::info!(server = name, by, "approved tools of an MCP server: {}", changed.join(", "));
+    Ok(Reply(McpChanged { server: name, changed }))
 }
 
-/// `POST /api/v1/mcp/{name}/forget`: `{tools: {NAME: approved_hash}}`, with the hashes that were shown.
+/// `POST /api/v1/mcp/{name}/forget`
 async fn forget(
-    State(app): State<Arc<App>>,
     Extension(approvals): Extension<Approvals>,
-    Id(name): Id,
+    Path(ServerPath { name }): Path<ServerPath>,
     Extension(Operator(by)): Extension<Operator>,
-    body: Body,
-) -> Response {
-    let done = async {
-        let changed = approvals.forget(&name, &shown(&app, body).await?).await.map_err(refused)?;
-        tracing::info!(
-            server = name,
-            by,
-            "revoked approvals of tools of an MCP server: {}",
-            changed.join(", ")
-        );
-        Ok(told(&name, &changed))
-    };
-    reply::answer(done.await)
+    Body(shown): Body<ShownTools>,
+) -> Answer<McpChanged> {
+    let changed = approvals.forget(&name, &shown.tools).await.map_err(refused)?;
+    tracing::info!(server = name, by, "revoked approvals of tools of an MCP server: {}", changed.join(", "));
+    Ok(Reply(McpChanged { server: name, changed }))
 }
 
-/// The tools of a request, with the hashes that the operator was shown.
-async fn shown(app: &App, body: Body) -> Result<BTreeMap<String, String>, Error> {
-    let wrong = || {
-        let message = "`tools` must be an object of at least one tool, with the listed hash of each";
-        Error::invalid(message, Some("tools"))
-    };
-    let body = object(app, body).await?;
-    let Some(tools @ Json::Object(_)) = body.get("tools") else { return Err(wrong()) };
-    let hashes = tools.keys().into_iter().map(|tool| match tools.field(&tool) {
-        Json::Text(hash) => Ok((tool.to_string(), hash.to_string())),
-        _ => Err(wrong()),
-    });
-    let hashes = hashes.collect::<Result<BTreeMap<_, _>, _>>()?;
-    if hashes.is_empty() { Err(wrong()) } else { Ok(hashes) }
-}
-
-fn told(server: &str, changed: &[String]) -> Json {
-    let changed: Vec<Json> = changed.iter().map(|tool| tool.as_str().into()).collect();
-    Json::from([("server", server.into()), ("changed", changed.into())])
-}
-
-fn refused(error: ApprovalError) -> Error {
+fn refused(error: ApprovalError) -> ApiError {
     let (kind, code) = match error {
         ApprovalError::Unknown(_) => (RequestErrorKind::NotFound, "not_found"),
         ApprovalError::Changed(_) => (RequestErrorKind::Conflict, "changed_since_shown"),
         ApprovalError::Away(_) => (RequestErrorKind::Conflict, "mcp_server_away"),
         ApprovalError::File(_) => (RequestErrorKind::Conflict, "approvals_not_writable"),
     };
-    Error::Request { message: error.to_string(), param: None, code: Some(code), kind }
+    Error::Request { message: error.to_string(), param: None, code: Some(code), kind }.into()
 }
 
-fn of_server(server: &McpServer, status: &Status) -> Json {
-    let state = match (&status.trouble, status.is_settled) {
-        (Some(_), _) => "unavailable",
-        (None, true) => "connected",
-        (None, false) => "connecting",
-    };
-    let address = match &server.transport {
-        // Without a user and a password, which may stand in it.
-        McpTransport::Http { url, .. } => valvehouse_net::shown(url),
-        McpTransport::Command { command, .. } => command.join(" "),
-    };
-    Json::from([
-        ("name", server.name.as_str().into()),
-        ("address", address.into()),
-        ("trust", server.trust.as_str().into()),
-        ("state", state.into()),
-        ("trouble", status.trouble.as_deref().map_or(Json::Null, Json::from)),
-        ("tools", status.tools.iter().map(|tool| of_tool(server, tool)).collect::<Vec<_>>().into()),
-    ])
+fn of_server(server: &McpServer, status: &Status) -> MountedServer {
+    MountedServer {
+        name: server.name.clone(),
+        address: match &server.transport {
+            // Without a user and a password, which may stand in it.
+            McpTransport::Http { url, .. } => valvehouse_net::shown(url),
+            McpTransport::Command { command, .. } => command.join(" "),
+        },
+        trust: server.trust.as_str(),
+        state: match (&status.trouble, status.is_settled) {
+            (Some(_), _) => "unavailable",
+            (None, true) => "connected",
+            (None, false) => "connecting",
+        },
+        trouble: status.trouble.clone(),
+        tools: status.tools.iter().map(|tool| of_tool(server, tool)).collect(),
+    }
 }
 
-fn of_tool(server: &McpServer, tool: &ServerOffer) -> Json {
+fn of_tool(server: &McpServer, tool: &ServerOffer) -> McpTool {
     let seen = &tool.seen;
-    let hash = (tool.standing != PinStatus::Gone).then(|| seen.hash(server));
-    let value = |value: &Option<serde_json::Value>| value.clone().map_or(Json::Null, Json::from);
-    Json::from([
-        ("name", tool.name.as_str().into()),
-        ("kind", seen.kind.as_str().into()),
-        ("tool", seen.name.as_str().into()),
-        ("title", seen.title.as_deref().map_or(Json::Null, Json::from)),
-        ("description", seen.description.as_str().into()),
-        ("input_schema", seen.input_schema.clone().into()),
-        ("output_schema", value(&seen.output_schema)),
-        ("annotations", value(&seen.annotations)),
-        ("state", tool.standing.as_str().into()),
-        ("offered", tool.is_offered().into()),
-        ("hash", hash.map_or(Json::Null, Json::from)),
-        ("approved_hash", tool.approved_hash.as_deref().map_or(Json::Null, Json::from)),
-        ("differences", tool.differences.iter().map(of_difference).collect::<Vec<_>>().into()),
-    ])
+    McpTool {
+        name: tool.name.clone(),
+        kind: seen.kind.as_str(),
+        tool: seen.name.clone(),
+        title: seen.title.clone(),
+        description: seen.description.clone(),
+        input_schema: seen.input_schema.clone(),
+        output_schema: seen.output_schema.clone(),
+        annotations: seen.annotations.clone(),
+        state: tool.standing.as_str(),
+        offered: tool.is_offered(),
+        hash: (tool.standing != PinStatus::Gone).then(|| seen.hash(server)),
+        approved_hash: tool.approved_hash.clone(),
+        differences: tool.differences.iter().map(of_difference).collect(),
+    }
 }
 
-fn of_difference(one: &Difference) -> Json {
+fn of_difference(one: &Difference) -> McpDifference {
     let (approved, now) = (lines(&one.approved), lines(&one.now));
-    Json::from([
-        ("part", one.part.into()),
-        ("approved", one.approved.as_str().into()),
-        ("now", one.now.as_str().into()),
-        ("diff", admin::diff(&approved, &now, ["approved", "now"]).into()),
-    ])
+    McpDifference {
+        part: one.part,
+        approved: one.approved.clone(),
+        now: one.now.clone(),
+        diff: admin::diff(&approved, &now, ["approved", "now"]),
+    }
 }
 
 /// A value in lines: a schema with a line for each of its values.

@@ -1,20 +1,47 @@
 //! Routes for those who run the host.
 
 use super::auth;
-use super::reply::{self, OpenAiError, json_response};
+use super::reply;
+use crate::api::{AnyObject, ApiError, Callers, JsonOf, Path, Reply, Routes, get, post};
 use crate::body::read;
-use axum::extract::{Path, Request, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use crate::ready;
+use axum::extract::{Request, State};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::HostQuestion;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 
+/// The routes that say how the host is, and the one for answers to its questions.
+pub(crate) fn routes() -> Routes {
+    Routes::new("Operation", Callers::Everyone)
+        .route("/livez", get("Returns 200 while the process answers.", live))
+        .route(
+            "/readyz",
+            get("Returns 200 if requests should be sent here.", ready::ready)
+                .returns::<ready::Readiness>()
+                .describes(ready::describe_unready)
+                .callers(Callers::Operators),
+        )
+        .route(
+            "/api/v1/questions/{id}",
+            post("Answers the question of a plugin, at any host of the store.", answer)
+                .takes::<serde_json::Value>()
+                .callers(Callers::Users),
+        )
+}
+
+/// The word for clients other than browsers.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Status {
+    status: bool,
+}
+
 /// `GET /`, for clients other than browsers.
-pub(crate) async fn status() -> Response {
-    json_response(StatusCode::OK, &Json::from([("status", true.into())]))
+pub(crate) async fn status() -> Reply<Status> {
+    Reply(Status { status: true })
 }
 
 /// `GET /livez`: the process answers.
@@ -24,7 +51,7 @@ pub(crate) async fn live() -> &'static str {
 
 /// `GET /api/v1/questions`: the approvals that wait for an operator at any host of the store, since their clients cannot be
 /// asked.
-pub(crate) async fn questions(State(app): State<Arc<App>>) -> Response {
+pub(crate) async fn questions(State(app): State<Arc<App>>) -> JsonOf<Questions> {
     let milliseconds = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let held = app.shared_questions.held().await.into_iter().map(|HostQuestion { host, question: held }| {
         let times = [("waited_ms", held.waited), ("left_ms", held.left)];
@@ -32,23 +59,73 @@ pub(crate) async fn questions(State(app): State<Arc<App>>) -> Response {
         let fields = [("id".into(), held.id.into())].into_iter().chain(held.question.entries());
         Json::from(fields.chain([("host".into(), host.into())]).chain(times).collect::<Object>())
     });
-    json_response(StatusCode::OK, &reply::list(held))
+    JsonOf::new(reply::list(held))
+}
+
+/// The questions that wait, the oldest first.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "`HeldQuestion::entries` writes them; debug builds compare both")]
+pub(crate) struct Questions {
+    #[schemars(extend("const" = "list"))]
+    object: String,
+    data: Vec<HeldQuestion>,
+}
+
+/// An approval that waits for an operator.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "as above")]
+struct HeldQuestion {
+    /// The id to answer it by.
+    id: String,
+    #[schemars(extend("const" = "approval"))]
+    r#type: String,
+    data: HeldCall,
+    /// The middleware that asks.
+    by: String,
+    model: Option<String>,
+    user: Option<String>,
+    chat_id: String,
+    trace: Option<String>,
+    /// The host whose turn waits.
+    host: String,
+    waited_ms: u64,
+    /// The time until the call is rejected.
+    left_ms: u64,
+}
+
+/// The call that waits.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "as above")]
+struct HeldCall {
+    tool: String,
+    arguments: AnyObject,
+    description: Option<String>,
+}
+
+/// The path of a question.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct QuestionPath {
+    /// The id that came with the question.
+    id: String,
+}
+
+/// The fate of an answer.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct AnswerReceipt {
+    answered: bool,
 }
 
 /// `POST /api/v1/questions/{id}`: the answer to a plugin's question, as JSON. Whoever asked for the turn may
 /// answer, and operators, at any host of the store.
 pub(crate) async fn answer(
     State(app): State<Arc<App>>,
-    Path(id): Path<String>,
+    Path(path): Path<QuestionPath>,
     request: Request,
-) -> Response {
-    match answered(&app, &id, request).await {
-        Ok(told) => json_response(StatusCode::OK, &told),
-        Err(fault) => OpenAiError(fault).into_response(),
-    }
+) -> Result<Reply<AnswerReceipt>, ApiError> {
+    Ok(Reply(answered(&app, &path.id, request).await?))
 }
 
-async fn answered(app: &App, id: &str, request: Request) -> Result<Json, Error> {
+async fn answered(app: &App, id: &str, request: Request) -> Result<AnswerReceipt, Error> {
     let (parts, body) = request.into_parts();
     let asker = match auth::user_of_key(app, &parts) {
         Ok(_) if auth::may_operate_by_key(app, &parts) => None,
@@ -72,7 +149,7 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<Json, Error> 
         asker => answered_elsewhere(app, id, asker, operator, answer).await?,
     };
     if answered {
-        return Ok(Json::from([("answered", true.into())]));
+        return Ok(AnswerReceipt { answered: true });
     }
     Err(Error::Request {
         message: "unknown question: it was answered, has expired, or does not exist".into(),

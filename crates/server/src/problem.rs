@@ -1,13 +1,40 @@
 //! The errors of the operators' routes.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::path::Path;
 use valvehouse_host::app::App;
 use valvehouse_host::{Plugin, Snapshot, State};
-use valvehouse_json::Json;
 use valvehouse_script::{Code, Problem, Severity};
 
+/// A problem of a plugin, a file or a provider.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(super) struct ProblemReport {
+    #[schemars(extend("enum" = ["error", "warning"]))]
+    severity: &'static str,
+    /// The code, such as `V101`, which `valvehouse explain` explains; null if it has none.
+    code: Option<&'static str>,
+    /// The id of the plugin; null if it belongs to none.
+    plugin: Option<String>,
+    #[schemars(extend("enum" = [
+        "stale", "broken", "missing", "pending", "quarantined", "held", "breaker_open", "set_aside", "file"
+    ]))]
+    state: &'static str,
+    message: String,
+    /// File, line and column.
+    place: Option<String>,
+    line: Option<usize>,
+    column: Option<usize>,
+    /// The line of the script.
+    excerpt: Option<String>,
+    help: Option<String>,
+    /// The command that solves it.
+    command: Option<String>,
+}
+
 /// Everything that is wrong, the worst first.
-pub(super) fn all(app: &App, snapshot: &Snapshot) -> Vec<Json> {
+pub(super) fn all(app: &App, snapshot: &Snapshot) -> Vec<ProblemReport> {
     let of_plugins = snapshot.plugins.values().flat_map(|plugin| of_plugin(app, plugin));
     let of_files = snapshot.problems.iter().map(|problem| match problem.code {
         Code::SetAside => set_aside(app, problem),
@@ -23,20 +50,21 @@ pub(super) fn all(app: &App, snapshot: &Snapshot) -> Vec<Json> {
         );
         Some(said("error", None, "breaker_open", message, None))
     });
-    let mut all: Vec<Json> = of_plugins.chain(of_providers).chain(of_files).collect();
-    all.sort_by_key(|problem| problem.text("severity").is_some_and(|word| word == "warning"));
+    let mut all: Vec<ProblemReport> = of_plugins.chain(of_providers).chain(of_files).collect();
+    all.sort_by_key(|problem| problem.severity == "warning");
     all
 }
 
 /// The problems of one plugin.
-pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<Json> {
+pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<ProblemReport> {
     let id = &*plugin.id;
     let state = match plugin.state {
         State::Stale(_) => "stale",
         State::Broken(_) => "broken",
         State::Live | State::Missing => "file",
     };
-    let mut all: Vec<Json> = plugin.problems().map(|problem| told(app, problem, Some(id), state)).collect();
+    let mut all: Vec<ProblemReport> =
+        plugin.problems().map(|problem| told(app, problem, Some(id), state)).collect();
     if plugin.state == State::Missing
         && let Some(message) = plugin.refusal()
     {
@@ -50,18 +78,17 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<Json> {
         ));
     }
     if plugin.pending.is_some() {
-        for (one, problem) in all.iter().zip(plugin.problems()) {
+        for (one, problem) in all.iter_mut().zip(plugin.problems()) {
             if problem.code == Code::GuardWeakened {
-                // Fields of an object of their own: they fit.
-                one.put("state", "pending");
-                one.put("command", format!("valvehouse confirm {id}"));
+                one.state = "pending";
+                one.command = Some(format!("valvehouse confirm {id}"));
             }
         }
     }
-    for (one, problem) in all.iter().zip(plugin.problems()) {
+    for (one, problem) in all.iter_mut().zip(plugin.problems()) {
         if problem.code == Code::Quarantined {
-            one.put("state", "quarantined");
-            one.put("command", format!("valvehouse release {id}"));
+            one.state = "quarantined";
+            one.command = Some(format!("valvehouse release {id}"));
         }
     }
     if let Some(open) = plugin.open_breaker() {
@@ -72,51 +99,44 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<Json> {
 }
 
 /// A plugin under the id of a removed one.
-fn set_aside(app: &App, problem: &Problem) -> Json {
-    let shown = told(app, problem, Some(&problem.id), "set_aside");
-    // A field of an object of its own: it fits.
-    shown.put("command", format!("valvehouse adopt {}", problem.id));
-    shown
+fn set_aside(app: &App, problem: &Problem) -> ProblemReport {
+    let command = Some(format!("valvehouse adopt {}", problem.id));
+    ProblemReport { command, ..told(app, problem, Some(&problem.id), "set_aside") }
 }
 
 /// One problem of a file.
-pub(super) fn told(app: &App, problem: &Problem, plugin: Option<&str>, state: &'static str) -> Json {
+pub(super) fn told(app: &App, problem: &Problem, plugin: Option<&str>, state: &'static str) -> ProblemReport {
     let severity = match problem.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
     };
     let state = if problem.grant.is_some() { "held" } else { state };
     let place = Problem { path: near(app, &problem.path), ..problem.clone() }.place();
-    Json::from([
-        ("severity", severity.into()),
-        ("code", problem.code.id().into()),
-        ("plugin", plugin.into()),
-        ("state", state.into()),
-        ("message", problem.message.as_str().into()),
-        ("place", place.into()),
-        ("line", problem.line.into()),
-        ("column", problem.column.into()),
-        ("excerpt", problem.excerpt.as_str().into()),
-        ("help", problem.help.clone().into()),
-        ("command", problem.grant.clone().into()),
-    ])
+    ProblemReport {
+        severity,
+        code: Some(problem.code.id()),
+        plugin: plugin.map(str::to_owned),
+        state,
+        message: problem.message.clone(),
+        place: Some(place),
+        line: problem.line,
+        column: problem.column,
+        excerpt: Some(problem.excerpt.clone()),
+        help: problem.help.clone(),
+        command: problem.grant.clone(),
+    }
 }
 
 /// A problem without a place in a file.
-fn said(severity: &str, plugin: Option<&str>, state: &str, message: String, command: Option<String>) -> Json {
-    Json::from([
-        ("severity", severity.into()),
-        ("plugin", plugin.into()),
-        ("state", state.into()),
-        ("code", Json::Null),
-        ("message", message.into()),
-        ("place", Json::Null),
-        ("line", Json::Null),
-        ("column", Json::Null),
-        ("excerpt", Json::Null),
-        ("help", Json::Null),
-        ("command", command.into()),
-    ])
+fn said(
+    severity: &'static str,
+    plugin: Option<&str>,
+    state: &'static str,
+    message: String,
+    command: Option<String>,
+) -> ProblemReport {
+    let plugin = plugin.map(str::to_owned);
+    ProblemReport { severity, plugin, state, message, command, ..ProblemReport::default() }
 }
 
 /// A path as it is called within the project.

@@ -3,16 +3,19 @@
 //! Other clients receive yes or no and the failed part; operators also receive the details.
 
 use super::auth;
-use super::reply::json_response;
-use axum::extract::{Request, State};
+use crate::api::{Description, Query, Reply};
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::http::request::Parts;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
-use valvehouse_json::{Json, Object};
 use valvehouse_store::{Outage, StoreError, Trouble, now};
 
 /// The time in which the store has to answer: a busy machine is no reason to turn requests away.
@@ -69,62 +72,88 @@ fn patience(app: &App) -> Duration {
 }
 
 /// One part of the whole.
+#[derive(Serialize, JsonSchema)]
 struct Check {
     name: &'static str,
     /// Set if the check passed.
-    well: bool,
+    ok: bool,
     /// Set if the host is not ready while the check fails.
     needed: bool,
     says: String,
 }
 
 impl Check {
-    fn needed(name: &'static str, well: bool, says: String) -> Self {
-        Self { name, well, needed: true, says }
+    fn needed(name: &'static str, ok: bool, says: String) -> Self {
+        Self { name, ok, needed: true, says }
     }
 
-    fn told(name: &'static str, well: bool, says: String) -> Self {
-        Self { name, well, needed: false, says }
-    }
-
-    fn into_json(self) -> Json {
-        Json::from([
-            ("name", self.name.into()),
-            ("ok", self.well.into()),
-            ("needed", self.needed.into()),
-            ("says", self.says.into()),
-        ])
+    fn told(name: &'static str, ok: bool, says: String) -> Self {
+        Self { name, ok, needed: false, says }
     }
 }
 
-pub(super) async fn ready(State(app): State<Arc<App>>, request: Request) -> Response {
-    let (parts, _) = request.into_parts();
+/// The detail of the answer.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ReadyQuery {
+    /// Any value but `0` and `false` returns every check to operators.
+    verbose: Option<String>,
+}
+
+/// The readiness of a host.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Readiness {
+    ready: bool,
+    /// The failed checks that are needed; null if there are none.
+    reason: Option<String>,
+    #[serde(flatten)]
+    details: Option<Details>,
+}
+
+/// The part of the answer for operators.
+#[derive(Serialize, JsonSchema)]
+struct Details {
+    /// The number of the running set of plugins.
+    generation: u64,
+    /// The state of each plugin.
+    plugins: BTreeMap<String, &'static str>,
+    /// `used` or `breaker_open` for each provider.
+    providers: BTreeMap<String, &'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checks: Option<Vec<Check>>,
+}
+
+/// Describes the answer of a host that is not ready.
+pub(super) fn describe_unready(description: &mut Description<'_>) {
+    let answer = description.answers.get("200").cloned().unwrap_or_else(|| json!({}));
+    let mut unready =
+        json!({"description": "Requests should be sent elsewhere; `reason` names the failed checks."});
+    unready["content"] = answer["content"].clone();
+    description.answers.insert("503".into(), unready);
+}
+
+pub(super) async fn ready(
+    State(app): State<Arc<App>>,
+    parts: Parts,
+    Query(query): Query<ReadyQuery>,
+) -> (StatusCode, Reply<Readiness>) {
     let snapshot = app.host.snapshot();
     let checks = checks(&app, &snapshot).await;
     let lacking: Vec<&str> =
-        checks.iter().filter(|check| check.needed && !check.well).map(|check| check.name).collect();
+        checks.iter().filter(|check| check.needed && !check.ok).map(|check| check.name).collect();
     let status = if lacking.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let reason = (!lacking.is_empty()).then(|| lacking.join(", "));
-    let answer = Json::from([("ready", lacking.is_empty().into()), ("reason", reason.into())]);
-    if auth::operator(&app, &parts).is_ok() {
-        let is_verbose = parts.uri.query().is_some_and(|query| {
-            url::form_urlencoded::parse(query.as_bytes())
-                .any(|(name, value)| name == "verbose" && !matches!(&*value, "0" | "false"))
-        });
-        let checks = is_verbose.then(|| checks.into_iter().map(Check::into_json).collect::<Vec<_>>());
-        let (plugins, providers) = (plugins(&snapshot), providers(&snapshot));
-        for (name, part) in [
-            ("generation", Some(snapshot.generation.into())),
-            ("plugins", Some(plugins.into())),
-            ("providers", Some(providers.into())),
-            ("checks", checks.map(Json::from)),
-        ] {
-            if let Some(part) = part {
-                answer.put(name, part);
-            }
+    let details = auth::operator(&app, &parts).is_ok().then(|| {
+        // A bare `verbose` has no value.
+        let is_bare = parts.uri.query().is_some_and(|query| query.split('&').any(|part| part == "verbose"));
+        let is_verbose = query.verbose.map_or(is_bare, |value| !matches!(&*value, "0" | "false"));
+        Details {
+            generation: snapshot.generation,
+            plugins: plugins(&snapshot),
+            providers: providers(&snapshot),
+            checks: is_verbose.then_some(checks),
         }
-    }
-    json_response(status, &answer)
+    });
+    (status, Reply(Readiness { ready: reason.is_none(), reason, details }))
 }
 
 /// The reason for which writes fail now: a full disk, a lock that another process holds.
@@ -209,18 +238,14 @@ fn listed(what: &str, names: &[&str]) -> String {
     if names.is_empty() { "all well".into() } else { format!("{what}: {}", names.join(", ")) }
 }
 
-fn plugins(snapshot: &Snapshot) -> Object {
-    let plugins = snapshot.plugins.values().map(|plugin| {
-        let id: &str = &plugin.id;
-        (id.into(), Json::from(plugin.state_name()))
-    });
-    plugins.collect()
+fn plugins(snapshot: &Snapshot) -> BTreeMap<String, &'static str> {
+    snapshot.plugins.values().map(|plugin| (plugin.id.to_string(), plugin.state_name())).collect()
 }
 
-fn providers(snapshot: &Snapshot) -> Object {
+fn providers(snapshot: &Snapshot) -> BTreeMap<String, &'static str> {
     let providers = snapshot.plan().providers.iter().map(|plan| {
         let word = if plan.provider.open_breaker().is_some() { "breaker_open" } else { "used" };
-        (plan.provider.name().into(), Json::from(word))
+        (plan.provider.name().to_owned(), word)
     });
     providers.collect()
 }

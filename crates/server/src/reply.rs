@@ -1,6 +1,7 @@
 //! Converts a fault to an answer: the only file with status codes.
 
 use axum::body::Body;
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use valvehouse_core::error::{Error, RequestErrorKind};
@@ -18,10 +19,41 @@ impl IntoResponse for OpenAiError {
 /// A fault as Open WebUI and pipelines servers tell it: `{"detail": text}`.
 pub(crate) struct Detail(pub(crate) Error);
 
+impl From<Error> for Detail {
+    fn from(fault: Error) -> Self {
+        Self(fault)
+    }
+}
+
 impl IntoResponse for Detail {
     fn into_response(self) -> Response {
         let text = body(&self.0).at_path("error.message");
         refusal(&self.0, &Json::from([("detail", text)]))
+    }
+}
+
+/// The form in which the routes of an endpoint tell faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorForm {
+    /// See [`OpenAiError`].
+    OpenAi,
+    /// See [`Detail`].
+    Detail,
+}
+
+impl ErrorForm {
+    /// Returns the form of the route that a request came to.
+    pub(crate) fn of(parts: &Parts) -> Self {
+        parts.extensions.get::<Self>().copied().unwrap_or(Self::OpenAi)
+    }
+
+    /// Logs a fault and returns it in this form.
+    pub(crate) fn refuse(self, fault: Error) -> Response {
+        log(&fault);
+        match self {
+            Self::OpenAi => OpenAiError(fault).into_response(),
+            Self::Detail => Detail(fault).into_response(),
+        }
     }
 }
 
@@ -67,7 +99,8 @@ pub fn status(fault: &Error) -> u16 {
         Error::BreakerOpen { .. } | Error::Unstored { .. } => 503,
         Error::Provider { timeout: true, .. } | Error::Unanswered { timeout: true, .. } => 504,
         Error::Provider { .. } | Error::Unanswered { .. } | Error::Misshapen { .. } => 502,
-        Error::Broken(_) | Error::ToolLoop { .. } | Error::Paused | Error::Host(_) => 500,
+        // Among others a failed plugin, and a host that failed.
+        _ => 500,
     }
 }
 
@@ -140,6 +173,7 @@ pub(crate) fn body(fault: &Error) -> Json {
             error(message.public().into(), "server_error", Json::Null, Json::from(*code))
         }
         Error::Host(message) => error(message.clone(), "server_error", Json::Null, Json::Null),
+        _ => error("the host cannot answer".into(), "server_error", Json::Null, Json::Null),
     }
 }
 

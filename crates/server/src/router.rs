@@ -3,6 +3,7 @@
 //!
 //! Answers to requests that no route takes.
 
+use crate::api::{Callers, Routes};
 use crate::headers::GENERATION;
 use crate::messages::models::speaks_anthropic;
 use crate::messages::rejection::AnthropicError;
@@ -11,7 +12,7 @@ use crate::recording::followed;
 use crate::reply::{self, OpenAiError};
 use crate::{
     agents, functions, gate, listen, messages, metrics, ollama, openai, openapi, operations, page,
-    passthrough, pipelines, ready, responses, session, traces,
+    passthrough, pipelines, responses, session, traces,
 };
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
@@ -34,40 +35,47 @@ const HEADERS: usize = 12;
 
 /// All routes, without a socket. MCP servers are mounted by [`serve`] alone, which has the routes about them, too.
 pub fn router(app: Arc<App>) -> Router {
-    with(app, Router::new())
+    with(app, no_routes())
+}
+
+fn no_routes() -> Routes {
+    Routes::new("Page", Callers::Operators)
 }
 
 /// All routes, and some more.
-fn with(app: Arc<App>, more: Router<Arc<App>>) -> Router {
+fn with(app: Arc<App>, more: Routes) -> Router {
     let most =
         usize::try_from(app.config.server.max_body_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
     Router::new()
-        .route("/livez", get(operations::live))
-        .route("/readyz", get(ready::ready))
         .route("/v1/models", get(openai::models::models))
         .route("/v1/models/{*id}", get(openai::models::model))
         .route("/v1/chat/completions", post(openai::chat::chat))
         .route("/v1/messages", post(messages::endpoint::messages))
         .route("/v1/messages/count_tokens", post(messages::count::count_tokens))
-        .route("/api/v1/questions/{id}", post(operations::answer))
+        .route("/chat/completions", post(openai::chat::chat))
         .merge(responses::routes::routes())
-        .merge(passthrough::routes())
         .merge(ollama::routes())
-        .merge(agents::routes(&app))
-        .merge(functions::routes(&app))
-        .merge(pipelines::routes(&app))
-        .merge(traces::routes(&app))
-        .merge(page::routes(&app))
-        .merge(session::routes(&app))
-        .merge(metrics::routes(&app))
         .merge(tools_routes(&app))
-        .merge(more)
-        .merge(openapi::routes())
+        .merge(openapi::described(typed_routes(&app).merge(more)))
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(most))
         .layer(axum::middleware::from_fn_with_state(app.clone(), enter))
         .with_state(app)
+}
+
+/// The routes that are described by the types of their handlers.
+fn typed_routes(app: &Arc<App>) -> Routes {
+    passthrough::routes()
+        .merge(agents::routes(app))
+        .merge(functions::routes(app))
+        .merge(pipelines::routes(app))
+        .merge(traces::routes(app))
+        .merge(page::routes(app))
+        .merge(session::routes())
+        .merge(operations::routes())
+        .merge(metrics::routes(app))
+        .merge(openapi::routes())
 }
 
 /// The endpoint of MCP, where it is built in and serves anything.
@@ -105,7 +113,7 @@ fn serve_until(
         (mounts, more)
     };
     #[cfg(not(feature = "mcp"))]
-    let more = Router::new();
+    let more = no_routes();
     let (router, serving) = (with(app.clone(), more), app.clone());
     let answer = move |request: Request| answer(serving.clone(), router.clone(), request);
     let stopping = app.clone();

@@ -5,7 +5,7 @@ use crate::kernel::{calls, said};
 use parking_lot::Mutex;
 use valvehouse::agent::callbacks::Callbacks;
 use valvehouse::agent::summary::Summarization;
-use valvehouse::filter::{Filter, Verdict::Continue};
+use valvehouse::filter::{self, Verdict::Continue};
 
 fn looks() -> Vec<Reply> {
     vec![calls("", &[("weather", r#"{"city":"Oslo"}"#)]), "warm".into()]
@@ -15,7 +15,7 @@ fn looks() -> Vec<Reply> {
 async fn the_diagram_of_the_flow_holds_step_by_step() {
     let (_folder, store) = store().await;
     let (builder, model) = agent(looks());
-    let builder = builder.tool(weather()).middleware("summarization", window(2));
+    let builder = builder.tool(weather()).middleware(("summarization", window(2)));
     let mut agent = builder.storage(store).auto_checkpoint(true).build().unwrap();
     // State.messages = the history.
     let history =
@@ -41,7 +41,10 @@ async fn the_diagram_of_the_flow_holds_step_by_step() {
 #[tokio::test]
 async fn compression_is_for_the_model_only() {
     let (builder, model) = agent(["yes"]);
-    let last = Filter::pre_chat("last", |ctx| Ok(Continue(ctx.with_messages(vec![message::user("short")]))));
+    let last = filter::pre_chat("last", |ctx| {
+        ctx.set_messages(vec![message::user("short")]);
+        Ok(Continue)
+    });
     let mut agent = builder.filter(last).build().unwrap();
     agent.run("one").await.unwrap();
     agent.run("two").await.unwrap();
@@ -56,7 +59,8 @@ async fn compression_is_for_the_model_only() {
 async fn the_whole_history_stays_whatever_is_left_out_for_the_model() {
     let (_folder, store) = store().await;
     let (builder, _) = agent(["yes"]);
-    let builder = builder.middleware("summarization", window(1)).storage(store.clone()).auto_checkpoint(true);
+    let builder =
+        builder.middleware(("summarization", window(1))).storage(store.clone()).auto_checkpoint(true);
     let mut agent = builder.build().unwrap();
     for number in 0..20 {
         agent.run(&number.to_string()).await.unwrap();
@@ -82,7 +86,7 @@ async fn a_restored_checkpoint_has_the_whole_history_and_is_shortened_anew() {
     let (_folder, store) = store().await;
     let make = || {
         let (builder, model) = agent(["yes"]);
-        let builder = builder.middleware("summarization", window(2)).conversation("c");
+        let builder = builder.middleware(("summarization", window(2))).conversation("c");
         (builder.storage(store.clone()).auto_checkpoint(true).build().unwrap(), model)
     };
     let (mut first, _) = make();
@@ -152,7 +156,7 @@ async fn the_example_of_the_seed_is_taken_and_summarizes_beyond_thirty_messages(
             "token_threshold":3000,"preserve_system":true}"#,
     );
     let (builder, model) = agent(["yes"]);
-    let mut agent = builder.middleware("summarization", options).build().unwrap();
+    let mut agent = builder.middleware(("summarization", options)).build().unwrap();
     let mut most = 0;
     for number in 0..20 {
         agent.run(&number.to_string()).await.unwrap();
@@ -173,8 +177,9 @@ async fn streaming_asks_the_model_once_and_says_the_same() {
     let callbacks =
         Callbacks::new().on_token(move |event| heard.lock().push_str(&event.data.text("token").unwrap()));
     let mut agent = builder.tool(weather()).callbacks(callbacks).build().unwrap();
-    let (sender, _pieces) = tokio::sync::mpsc::channel(100);
-    assert_eq!(agent.stream("how is it?", sender).await.unwrap().text(), "warm");
+    let mut stream = agent.stream("how is it?");
+    while stream.next().await.is_some() {}
+    assert_eq!(stream.response().unwrap().text(), "warm");
     assert_eq!((model.requests().len(), tokens.lock().as_str()), (2, "warm"));
 }
 

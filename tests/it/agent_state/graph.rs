@@ -53,7 +53,7 @@ async fn graph_state_messages_are_what_the_model_sees_of_the_conversation() {
     let seen = row("messages", "tool").await;
     let expected = ["user: how is it?", "assistant: calls weather", "tool: sunny in Oslo"];
     assert_eq!(lines_of(&seen), expected);
-    let (_folder, mut agent) = ran(|builder| builder.middleware("summarization", window(2))).await;
+    let (_folder, mut agent) = ran(|builder| builder.middleware(("summarization", window(2)))).await;
     agent.run("and now?").await.unwrap();
     let seen = lines_of(&agent.graph_state().get("messages").unwrap());
     assert!(seen[0].contains("left out"), "{seen:?}");
@@ -62,7 +62,7 @@ async fn graph_state_messages_are_what_the_model_sees_of_the_conversation() {
 
 #[tokio::test]
 async fn graph_state_full_messages_are_everything_that_was_said() {
-    let (_folder, mut agent) = ran(|builder| builder.middleware("summarization", window(1))).await;
+    let (_folder, mut agent) = ran(|builder| builder.middleware(("summarization", window(1)))).await;
     let full = agent.graph_state().get("full_messages").unwrap();
     let said = ["user: how is it?", "assistant: calls weather", "tool: sunny in Oslo", "assistant: warm"];
     assert_eq!(lines_of(&full), said);
@@ -164,7 +164,7 @@ async fn graph_state_context_is_what_tools_and_filters_know() {
 #[tokio::test]
 async fn graph_state_compression_applied_says_whether_the_model_saw_less() {
     assert_eq!(row("compression_applied", "end").await, false.into());
-    let (_folder, agent) = ran(|builder| builder.middleware("summarization", window(1))).await;
+    let (_folder, agent) = ran(|builder| builder.middleware(("summarization", window(1)))).await;
     assert_eq!(agent.graph_state().get("compression_applied"), Some(true.into()));
 }
 
@@ -173,7 +173,7 @@ async fn graph_state_conversation_summary_is_what_stands_for_the_old_messages() 
     assert!(row("conversation_summary", "end").await.is_null());
     // The canned model writes the summary with its third answer.
     let options = json(r#"{"window_size":1,"compress_threshold":4,"summarize":true}"#);
-    let (_folder, mut agent) = ran(|builder| builder.middleware("summarization", options)).await;
+    let (_folder, mut agent) = ran(|builder| builder.middleware(("summarization", options))).await;
     agent.run("and now?").await.unwrap();
     let state = agent.graph_state();
     assert_eq!(state.get("conversation_summary"), Some("warm".into()));

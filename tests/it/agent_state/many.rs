@@ -18,7 +18,7 @@ async fn one(number: usize, store: Arc<dyn Store>) -> (Agent, Vec<(String, Strin
         let heard = heard.clone();
         callbacks.on(callback, move |event| heard.lock().push((event.agent_id.clone(), event.run_id.clone())))
     });
-    let builder = Agent::builder(&name).provider(Arc::new(model)).tool(counter()).callbacks(callbacks);
+    let builder = Agent::builder().id(&name).provider(Arc::new(model)).tool(counter()).callbacks(callbacks);
     let builder = builder.variables(Json::from([("counter", (1000 * number).into())]));
     let mut agent = builder.storage(store).auto_checkpoint(true).build().unwrap();
     for text in ["first", "second"] {

@@ -26,7 +26,7 @@ use valvehouse::tool::Tool;
 /// An agent around a canned model, and the model to look at.
 fn agent<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (AgentBuilder, CannedProvider) {
     let model = CannedProvider::new(replies);
-    (Agent::builder("a-1").provider(Arc::new(model.clone())), model)
+    (Agent::builder().id("a-1").provider(Arc::new(model.clone())), model)
 }
 
 /// A store of its own, and the folder it lives in.
@@ -47,7 +47,7 @@ fn weather() -> Tool {
 
 /// A person is asked before every call.
 fn asking(builder: AgentBuilder) -> AgentBuilder {
-    builder.middleware("human_approval", Json::object())
+    builder.middleware(("human_approval", Json::object()))
 }
 
 /// A model that writes no summaries sees this many of the newest messages.

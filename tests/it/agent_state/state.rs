@@ -7,7 +7,7 @@ use valvehouse::agent::Decision;
 use valvehouse::agent::callbacks::Callbacks;
 use valvehouse::agent::summary::Summarization;
 use valvehouse::error::Error;
-use valvehouse::filter::{Filter, Verdict::Continue};
+use valvehouse::filter::{self, Verdict::Continue};
 
 const SCHEMA: &str = r#"{"type":"json_schema","json_schema":{"name":"price","schema":
     {"type":"object","properties":{"price":{"type":"number"}},"required":["price"]}}}"#;
@@ -129,7 +129,7 @@ async fn state_max_iterations_is_how_often_one_run_may_ask_the_model() {
 #[tokio::test]
 async fn state_messages_are_the_whole_conversation_however_little_the_model_sees() {
     let (builder, model) = agent(["yes"]);
-    let mut agent = builder.middleware("summarization", window(2)).build().unwrap();
+    let mut agent = builder.middleware(("summarization", window(2))).build().unwrap();
     for text in ["one", "two", "three", "four"] {
         agent.run(text).await.unwrap();
     }
@@ -203,7 +203,7 @@ async fn state_callbacks_are_named_in_what_is_written_of_it() {
 #[tokio::test]
 async fn state_middlewares_are_listed_with_their_options() {
     let options = json(r#"{"max_model_calls":1}"#);
-    let builder = agent(looks()).0.tool(weather()).middleware("call_limit", options.clone());
+    let builder = agent(looks()).0.tool(weather()).middleware(("call_limit", options.clone()));
     let mut agent = builder.build().unwrap();
     assert_eq!(agent.state().middlewares, [("call_limit".to_owned(), options)]);
     assert!(agent.run("hello").await.is_err(), "the second model call is one too many");
@@ -211,9 +211,9 @@ async fn state_middlewares_are_listed_with_their_options() {
 
 #[tokio::test]
 async fn state_middleware_chain_is_made_of_all_filters_in_running_order() {
-    let mine = Filter::pre_chat("mine", |ctx| Ok(Continue(ctx)));
-    let builder = agent(["hi"]).0.middleware("summarization", Json::object()).filter(mine);
-    let agent = builder.middleware("call_limit", Json::object()).build().unwrap();
+    let mine = filter::pre_chat("mine", |_| Ok(Continue));
+    let builder = agent(["hi"]).0.middleware(("summarization", Json::object())).filter(mine);
+    let agent = builder.middleware(("call_limit", Json::object())).build().unwrap();
     let chain = agent.state().middleware_chain.clone().unwrap();
     assert_eq!(chain, ["call_limit", "call_limit", "summarization", "mine"]);
 }
@@ -275,7 +275,7 @@ async fn an_imported_agent_has_all_that_the_exported_one_said_of_itself() {
         .llm_config(json(r#"{"model":"big","temperature":0.5}"#))
         .max_iterations(3)
         .response_format(json(r#"{"type":"text"}"#))
-        .middleware("call_limit", json(r#"{"max_model_calls":7}"#))
+        .middleware(("call_limit", json(r#"{"max_model_calls":7}"#)))
         .buffer_config(config)
         .tool(weather())
         .build()

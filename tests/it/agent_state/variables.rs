@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::kernel::{calls, counter, said};
-use valvehouse::filter::{Filter, Verdict};
+use valvehouse::filter::{self, Verdict};
 
 /// Counts twice, then answers; as often as there are runs.
 fn counts() -> Vec<Reply> {
@@ -44,9 +44,9 @@ async fn the_caller_may_set_a_variable_between_two_runs() {
 #[tokio::test]
 async fn a_filter_refuses_a_chat_by_what_the_variables_say() {
     let auth = || {
-        Filter::pre_chat("auth", |ctx| {
+        filter::pre_chat("auth", |ctx| {
             let may = ctx.context().get_or("permissions", Json::array()).items().contains(&"chat".into());
-            Ok(if may { Verdict::Continue(ctx) } else { Verdict::Reject("unauthorized".into()) })
+            Ok(if may { Verdict::Continue } else { Verdict::Reject("unauthorized".into()) })
         })
     };
     let (builder, model) = agent(["hi"]);

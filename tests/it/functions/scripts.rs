@@ -120,7 +120,7 @@ async fn requests_that_make_no_sense_are_told_what_is_wrong_with_them() {
     host.api("POST", "/create", &json!({"id": 1, "content": "x"})).await.denied(400, "must be a string");
     host.api("POST", "/create", &json!([1])).await.denied(400, "a JSON object");
     let pipe = json!({"id": "a", "content": SHOUTS, "type": "action"});
-    host.api("POST", "/create", &pipe).await.denied(400, "\"filter\" or \"tool\"");
+    host.api("POST", "/create", &pipe).await.denied(400, "`type` must be `filter` or `tool`");
     host.api("POST", "/id/shouts/update", &json!({})).await.denied(400, "missing `content`");
     host.api("POST", "/create", &new("empty", " \n")).await.denied(422, "the file is empty");
     let long = format!("{}\n{SHOUTS}", "// long\n".repeat(40_000));

@@ -30,8 +30,8 @@ async fn what_does_not_fit_is_refused_by_field_rule_and_value_and_changes_nothin
         (json!({"times": "many"}), "`times` must be a whole number"),
         (json!({"word": "ha"}), "`word`"),
         (json!({"word": "hu", "times": 0}), "`times` must be 1 or more"),
-        (json!([1]), "must be an object"),
-        (json!("x"), "must be an object"),
+        (json!([1]), "must be a JSON object, not an array"),
+        (json!("x"), "must be a JSON object, not a string"),
     ] {
         host.api("POST", UPDATE, &sent).await.denied(400, told);
         assert_eq!(host.api_get(VALVES).await, json!({"times": 2}), "{sent}");

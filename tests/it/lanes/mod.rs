@@ -11,7 +11,7 @@ use events::{Call, Speech, cut_everywhere, events_of, speeches};
 use proptest::prelude::*;
 use valvehouse::chat::{Fold, message};
 use valvehouse::error::Error;
-use valvehouse::filter::Filter;
+use valvehouse::filter::FilterEntry;
 use valvehouse::json::Json;
 use valvehouse::kernel::{ModelDefaults, RunOptions};
 use valvehouse::provider::Reply;
@@ -53,7 +53,7 @@ impl Shape {
         }
     }
 
-    fn filters(self) -> Vec<Filter> {
+    fn filters(self) -> Vec<FilterEntry> {
         let scripts = self.scripts().into_iter().enumerate();
         scripts.map(|(n, text)| script(&format!("f{n}"), &text)).collect()
     }

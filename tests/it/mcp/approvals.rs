@@ -50,9 +50,9 @@ async fn operators_approve_what_they_were_shown_and_nothing_that_came_since() {
     assert_eq!(pay["input_schema"]["required"], json!(["amount"]));
 
     for (path, body, status, says) in [
-        ("/shop/approve", json!({}), 400, "`tools` must be an object"),
-        ("/shop/approve", json!({"tools": {}}), 400, "at least one tool"),
-        ("/shop/approve", json!({"tools": {"pay": 1}}), 400, "hash of each"),
+        ("/shop/approve", json!({}), 400, "missing `tools`"),
+        ("/shop/approve", json!({"tools": {}}), 400, "`tools` must have at least 1 field"),
+        ("/shop/approve", json!({"tools": {"pay": 1}}), 400, "`tools.pay` must be a string, not a number"),
         ("/shpo/approve", shown("pay", &pay["hash"]), 404, "did you mean `shop`?"),
         ("/shop/approve", shown("pya", &pay["hash"]), 404, "did you mean `pay`?"),
         ("/shop/approve", shown("pay", &become_["hash"]), 409, "it has changed since it was listed"),

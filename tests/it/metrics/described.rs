@@ -33,6 +33,66 @@ async fn the_description_is_valid() {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&words));
 }
 
+#[tokio::test]
+async fn every_reference_leads_somewhere_and_every_part_is_used() {
+    let document = TestHost::new().start().await.get("/openapi.json").await.json();
+    let text = document.to_string();
+    for (kind, parts) in document["components"].as_object().unwrap() {
+        for name in parts.as_object().unwrap().keys() {
+            let reference = format!("\"#/components/{kind}/{name}\"");
+            let is_used = kind == "securitySchemes" || text.contains(&reference);
+            assert!(is_used, "nothing refers to {reference}");
+        }
+    }
+    for reference in text.split("\"$ref\":\"#/").skip(1) {
+        let (place, _) = reference.split_once('"').unwrap();
+        assert!(document.pointer(&format!("/{place}")).is_some(), "{place} is not there");
+    }
+}
+
+#[tokio::test]
+async fn every_operation_has_a_summary_a_tag_and_answers() {
+    let document = TestHost::new().start().await.get("/openapi.json").await.json();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            // WebSockets.
+            let refuses =
+                [("get", "/v1/responses"), ("get", "/v1/realtime"), ("post", "/v1/realtime/{rest}")];
+            let is_refused = refuses.contains(&(method.as_str(), path.as_str()));
+            let is_whole = operation["summary"].is_string()
+                && operation["tags"][0].is_string()
+                && operation["security"].is_array()
+                && operation["responses"]["200"].is_object() != is_refused;
+            assert!(is_whole, "{method} {path}: {operation}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn types_describe_the_input_and_the_answer_of_a_route() {
+    let document = TestHost::new().start().await.get("/openapi.json").await.json();
+    let rollback = &document["paths"]["/api/v1/functions/id/{id}/rollback"]["post"];
+    let body = &rollback["requestBody"]["content"]["application/json"];
+    assert_eq!(rollback["requestBody"]["required"], true);
+    assert_eq!(body["schema"]["properties"]["version"]["type"], "integer");
+    assert_eq!(body["schema"]["additionalProperties"], false);
+    assert_eq!(body["example"], serde_json::json!({"version": 1}));
+    let function = "#/components/schemas/Function";
+    assert_eq!(rollback["responses"]["200"]["content"]["application/json"]["schema"]["$ref"], function);
+    let required = document["components"]["schemas"]["Function"]["required"].as_array().unwrap();
+    assert!(required.contains(&"problems".into()) && !required.contains(&"content".into()), "{required:?}");
+    let traces = &document["paths"]["/api/v1/traces"]["get"]["parameters"];
+    let named =
+        |name: &str| traces.as_array().unwrap().iter().find(|one| one["name"] == name).unwrap().clone();
+    assert_eq!(
+        (&named("limit")["in"], &named("limit")["schema"]["type"]),
+        (&"query".into(), &"integer".into())
+    );
+    assert_eq!(named("failed")["schema"]["type"], "boolean");
+    let trace = &document["paths"]["/api/v1/traces/{id}"]["get"]["parameters"][0];
+    assert_eq!((&trace["name"], &trace["required"]), (&"id".into(), &true.into()));
+}
+
 #[test]
 fn every_figure_is_explained_and_no_other() {
     let guide =

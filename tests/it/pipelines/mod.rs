@@ -133,7 +133,7 @@ async fn valves_are_read_and_changed_as_open_webui_does_it() {
 
     let refused = post(&host, "/marks/valves/update", &json!({"priority": "high", "mark": "x"})).await;
     detail(&refused, 400, "valve `priority` must be");
-    detail(&post(&host, "/marks/valves/update", &json!([])).await, 400, "must be an object");
+    detail(&post(&host, "/marks/valves/update", &json!([])).await, 400, "must be a JSON object");
     assert_eq!(host.get("/marks/valves").await.json()["mark"], "?", "nothing was changed");
 
     // Open WebUI's page fails on anything but objects.

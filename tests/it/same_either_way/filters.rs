@@ -9,7 +9,7 @@ use std::sync::Arc;
 use valvehouse::breaker::BreakerSettings;
 use valvehouse::chat::event;
 use valvehouse::error::PluginError;
-use valvehouse::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
+use valvehouse::filter::{FilterContext, FilterEntry, Hook, HookRunner, Hooks, Verdict};
 use valvehouse::json::Json;
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
 
@@ -108,7 +108,7 @@ const MATCHES: &str =
     "/*\nmatch: o\n*/\nfn stream(event) { event.text = text::replace(event.text, \"o\", \"0\"); }";
 
 /// One to four filters.
-pub(super) fn draw(rng: &mut Rng, may: May) -> Vec<(Filter, String)> {
+pub(super) fn draw(rng: &mut Rng, may: May) -> Vec<(FilterEntry, String)> {
     (0..rng.usize(1..=4))
         .map(|place| {
             let name = format!("f{place}");
@@ -122,7 +122,7 @@ pub(super) fn draw(rng: &mut Rng, may: May) -> Vec<(Filter, String)> {
         .collect()
 }
 
-fn scripted(rng: &mut Rng, name: &str, may: May) -> (Filter, String) {
+fn scripted(rng: &mut Rng, name: &str, may: May) -> (FilterEntry, String) {
     let forgiven = rng.u8(0..4) == 0;
     let mut text = String::from(if forgiven { "/*\non_error: continue\n*/\n" } else { "" });
     let mut hook = |head: &str, before: &str, own: &[&[&str]], after: &str| {
@@ -169,9 +169,9 @@ const KEPT: &str = r#"fn kept(state) {
 "#;
 
 /// The same text is compiled once.
-fn compiled(name: &str, text: &str) -> Filter {
+fn compiled(name: &str, text: &str) -> FilterEntry {
     thread_local! {
-        static KNOWN: RefCell<HashMap<(String, String), Filter>> = RefCell::default();
+        static KNOWN: RefCell<HashMap<(String, String), FilterEntry>> = RefCell::default();
     }
     let known = KNOWN.with_borrow(|known| known.get(&(name.to_owned(), text.to_owned())).cloned());
     known.unwrap_or_else(|| {
@@ -197,7 +197,7 @@ enum Native {
     Drops,
 }
 
-fn native(rng: &mut Rng, name: &str) -> (Filter, String) {
+fn native(rng: &mut Rng, name: &str) -> (FilterEntry, String) {
     let all = [Native::Shouts, Native::Counts, Native::Signs, Native::Drops];
     let native = all[rng.usize(..all.len())];
     let hooks: Hooks = match native {
@@ -206,7 +206,7 @@ fn native(rng: &mut Rng, name: &str) -> (Filter, String) {
         Native::Signs => [Hook::Outlet].into_iter().collect(),
     };
     let run = NamedNative { name: name.to_owned(), native };
-    (Filter::new(name, hooks, Arc::new(run)), format!("{native:?}"))
+    (FilterEntry::new(name, hooks, Arc::new(run)), format!("{native:?}"))
 }
 
 struct NamedNative {
@@ -215,7 +215,7 @@ struct NamedNative {
 }
 
 impl HookRunner for NamedNative {
-    fn run(&self, hook: Hook, mut ctx: FilterContext) -> Result<Verdict, PluginError> {
+    fn run(&self, hook: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
         let text = event::text(&ctx.value);
         let state = ctx.turn.state(&self.name);
         let count = state.get("count").and_then(|count| count.as_i64()).unwrap_or(0);
@@ -232,6 +232,6 @@ impl HookRunner for NamedNative {
                 last.set("content", format!("{said} -- Rust")).unwrap();
             }
         }
-        Ok(Verdict::Continue(ctx))
+        Ok(Verdict::Continue)
     }
 }

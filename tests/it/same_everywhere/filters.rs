@@ -7,7 +7,7 @@ use std::sync::Arc;
 use valvehouse::chat::{event, message};
 use valvehouse::context::Turn;
 use valvehouse::error::{PluginError, Rejection};
-use valvehouse::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
+use valvehouse::filter::{FilterContext, FilterEntry, Hook, HookRunner, Hooks, Verdict};
 use valvehouse::json::Json;
 
 /// One thing that a hook does.
@@ -157,9 +157,9 @@ impl RandomFilter {
     }
 
     /// The same filter in Rust.
-    pub(super) fn native(&self) -> Filter {
+    pub(super) fn native(&self) -> FilterEntry {
         let hooks: Hooks = self.hooks.iter().map(|(hook, _)| *hook).collect();
-        Filter::new(self.id.as_str(), hooks, Arc::new(self.clone())).priority(self.priority as f64)
+        FilterEntry::new(self.id.as_str(), hooks, Arc::new(self.clone())).priority(self.priority as f64)
     }
 }
 
@@ -203,7 +203,7 @@ impl Act {
 }
 
 impl HookRunner for RandomFilter {
-    fn run(&self, hook: Hook, mut ctx: FilterContext) -> Result<Verdict, PluginError> {
+    fn run(&self, hook: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
         let mut out = Vec::new();
         let turn = ctx.turn.clone();
         let state = turn.state(&self.id);
@@ -260,7 +260,7 @@ impl HookRunner for RandomFilter {
                 Act::ForbidsTheTool => return refuse(Rejection::new("forbidden")),
                 Act::Frames => {
                     let framed = format!("<{}>", ctx.result().as_str().unwrap_or_default());
-                    ctx = ctx.with_result(framed);
+                    ctx.set_result(framed);
                 }
                 Act::Signs => add(" -- signed"),
                 Act::SignsWithLength => {
@@ -273,7 +273,7 @@ impl HookRunner for RandomFilter {
         if hook == Hook::StreamEnd {
             ctx.value = out.into();
         }
-        Ok(Verdict::Continue(ctx))
+        Ok(Verdict::Continue)
     }
 }
 

@@ -127,7 +127,7 @@ async fn what_cannot_be_replayed_is_refused_with_a_reason() {
     let bare = trace_of(&host, &host.ask("hi").await).await["id"].as_str().unwrap().to_owned();
     replay(&host, &bare, json!({"plugin": "counts"})).await.refused(422, "were not recorded");
     let id = kept(&host, &saying(MODEL, "hi")).await;
-    replay(&host, &id, json!({})).await.refused(400, "`plugin` must name");
+    replay(&host, &id, json!({})).await.refused(400, "missing `plugin`");
     replay(&host, &id, json!({"plugin": "count"})).await.refused(404, "did you mean `counts`?");
     replay(&host, "none", json!({"plugin": "counts"})).await.refused(404, "unknown trace");
     let wrong = json!({"plugin": "counts", "source": "fn inlet(body) { body.x = ; }"});

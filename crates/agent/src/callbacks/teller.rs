@@ -13,7 +13,7 @@ use valvehouse_core::callback::{Callback, Listener};
 use valvehouse_core::chat::{ModelCall, message, response};
 use valvehouse_core::context::{Notice, NoticeKind, NoticeKinds, Observer, ToolCalled, Turn};
 use valvehouse_core::filter::Verdict::Continue;
-use valvehouse_core::filter::{Chain, Filter, FilterContext};
+use valvehouse_core::filter::{self, Chain, FilterEntry, PreChat, PreInvocation};
 use valvehouse_json::Json;
 
 /// The tag of retrievers, which are tools that look up documents.
@@ -114,7 +114,7 @@ impl Teller {
         let (call, by) = (pending.at_path("call"), pending.text_or_empty("by"));
         let name = call.text("name").or_else(|| call.at_path("function").text("name"));
         let is_tool = name.is_some_and(|name| name == by);
-        let is_behind = |filter: &Filter| filter.name() == by && filter.place() > LAST;
+        let is_behind = |filter: &FilterEntry| filter.name() == by && filter.place() > LAST;
         {
             let mut round = self.round.lock();
             round.told_start = call.text("id").map(String::from);
@@ -137,12 +137,11 @@ impl Teller {
 
     /// Reports the request seen by the last filter before a model call, after the start of that call regardless
     /// of their order.
-    pub(super) fn llm_call(&self, ctx: &FilterContext) {
+    pub(super) fn llm_call(&self, chat: &PreChat) {
         if !self.hears(Callback::LlmCall) {
             return;
         }
-        let model = ctx.value.field("model");
-        let call = Json::from([("messages", ctx.messages().copy()), ("model", model)]);
+        let call = Json::from([("messages", chat.messages().copy()), ("model", chat.model().into())]);
         {
             let mut round = self.round.lock();
             if !round.asking {
@@ -154,12 +153,11 @@ impl Teller {
     }
 
     /// Reports the arguments seen by the last filter before a tool call.
-    pub(super) fn tool_call(&self, ctx: &FilterContext) {
+    pub(super) fn tool_call(&self, call: &PreInvocation) {
         if std::mem::take(&mut self.round.lock().told_call) {
             return;
         }
-        let tool = || ctx.tool().field("name");
-        self.tell(Callback::ToolCall, || [("tool", tool()), ("args", ctx.args().copy())]);
+        self.tell(Callback::ToolCall, || [("tool", call.tool_name().into()), ("args", call.args().copy())]);
     }
 
     fn hears(&self, callback: Callback) -> bool {
@@ -316,18 +314,18 @@ fn bits(hears: impl Fn(Callback) -> bool) -> u32 {
 impl Callbacks {
     /// Returns the filters that an agent's kernel needs for `on_llm_call` and `on_tool_call`. They notify the
     /// notifier of the turn in which they run.
-    pub fn filters() -> Vec<Filter> {
-        let llm_call = Filter::pre_chat("agent_on_llm_call", |ctx| {
-            if let Some(teller) = Teller::of(&ctx.turn) {
-                teller.llm_call(&ctx);
+    pub fn filters() -> Vec<FilterEntry> {
+        let llm_call = filter::pre_chat("agent_on_llm_call", |chat| {
+            if let Some(teller) = Teller::of(chat.turn()) {
+                teller.llm_call(chat);
             }
-            Ok(Continue(ctx))
+            Ok(Continue)
         });
-        let tool_call = Filter::pre_invocation("agent_on_tool_call", |ctx| {
-            if let Some(teller) = Teller::of(&ctx.turn) {
-                teller.tool_call(&ctx);
+        let tool_call = filter::pre_invocation("agent_on_tool_call", |call| {
+            if let Some(teller) = Teller::of(call.turn()) {
+                teller.tool_call(call);
             }
-            Ok(Continue(ctx))
+            Ok(Continue)
         });
         vec![llm_call.priority(LAST), tool_call.priority(LAST)]
     }

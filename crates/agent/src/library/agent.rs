@@ -10,10 +10,11 @@ use crate::state::AgentState;
 use crate::summary::NAME as SUMMARIZATION;
 use crate::{memory, status};
 use std::sync::Arc;
+use valvehouse_core::callback::Listener;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::TurnFacts;
 use valvehouse_core::error::Error;
-use valvehouse_core::filter::Filter;
+use valvehouse_core::filter::FilterEntry;
 use valvehouse_core::kernel::{Kernel, ModelDefaults, Next, Progress};
 use valvehouse_core::provider::Provider;
 use valvehouse_core::tool::{SchemaDialect, Tool};
@@ -26,7 +27,7 @@ use valvehouse_store::Store;
 /// ```no_run
 /// # async fn example(provider: std::sync::Arc<dyn valvehouse_core::provider::Provider>) -> Result<(), valvehouse_core::error::Error> {
 /// use valvehouse_agent::{Agent, Decision};
-/// let mut agent = Agent::builder("helper").provider(provider).system_prompt("Be brief.").build()?;
+/// let mut agent = Agent::builder().id("helper").provider(provider).system_prompt("Be brief.").build()?;
 /// let mut response = agent.run("delete the old files").await?;
 /// while !response.pending_action.is_null() {
 ///     response = agent.resume(Decision::Reject { reason: Some("not on Fridays".into()) }).await?;
@@ -40,7 +41,10 @@ pub struct Agent {
     /// The other models that middleware can use.
     pub(super) others: Vec<(String, Choice)>,
     pub(super) needs_approval: Option<NeedsApproval>,
-    pub(super) filters: Vec<Filter>,
+    pub(super) summary_model: Option<Choice>,
+    /// The callbacks that may wait, such as scripts.
+    pub(super) listeners: Vec<Arc<dyn Listener>>,
+    pub(super) filters: Vec<FilterEntry>,
     pub(super) kernel: Kernel,
     /// The runs with stored steps, if there is a storage.
     pub(super) runs: Option<Runs>,
@@ -145,17 +149,17 @@ impl Agent {
             model: Some(Choice { provider: provider.clone(), model: own.into() }),
             others: self.others.clone(),
             needs_approval: self.needs_approval.clone(),
+            summary_model: self.summary_model.clone(),
         };
         let made = state.middlewares.iter().map(|(name, options)| Middleware::of(name, options, &parts));
-        let middleware: Vec<Middleware> =
-            made.collect::<Result<_, _>>().map_err(|wrong| Error::invalid(wrong, None))?;
+        let middleware: Vec<Middleware> = made.collect::<Result<_, _>>()?;
         provider = Middleware::provider_of(&middleware, provider);
         let mut filters = self.filters.clone();
         filters.extend(Middleware::filters_of(&middleware));
         if state.response_format.is_some() {
             provider = Arc::new(FormattedProvider::new(provider, FormattedProvider::RETRIES));
         }
-        if !state.callbacks.is_empty() {
+        if !state.callbacks.is_empty() || !self.listeners.is_empty() {
             filters.extend(Callbacks::filters());
         }
         let settings = ModelDefaults {
@@ -186,7 +190,7 @@ impl Agent {
             model: Json::from([("id", model.into())]),
             models: Json::array(),
             callbacks: self.state.callbacks.clone(),
-            listeners: Vec::new(),
+            listeners: self.listeners.clone(),
             exchange: None,
         }
     }

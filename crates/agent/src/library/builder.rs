@@ -2,14 +2,15 @@
 
 use super::agent::Agent;
 use crate::callbacks::Callbacks;
-use crate::middleware::{Middleware, NeedsApproval};
+use crate::middleware::{Middleware, MiddlewareSettings, NeedsApproval};
 use crate::state::{AgentState, graph};
 use crate::summary::Summarization;
 use std::sync::Arc;
+use valvehouse_core::callback::Listener;
 use valvehouse_core::error::Error;
-use valvehouse_core::filter::Filter;
-use valvehouse_core::kernel::Kernel;
-use valvehouse_core::provider::Provider;
+use valvehouse_core::filter::FilterEntry;
+use valvehouse_core::kernel::{Kernel, TakesPlugins};
+use valvehouse_core::provider::{IntoProvider, Provider};
 use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
 use valvehouse_providers::Choice;
@@ -21,17 +22,19 @@ pub struct AgentBuilder {
     provider: Option<Arc<dyn Provider>>,
     others: Vec<(String, Choice)>,
     needs_approval: Option<NeedsApproval>,
-    filters: Vec<Filter>,
+    summary_model: Option<Choice>,
+    listeners: Vec<Arc<dyn Listener>>,
+    filters: Vec<FilterEntry>,
     conversation: Option<String>,
     variables: Json,
 }
 
 impl Agent {
-    /// Returns a builder for an agent with this id.
-    pub fn builder(id: &str) -> AgentBuilder {
+    /// Returns a builder for an agent.
+    pub fn builder() -> AgentBuilder {
         let state = AgentState {
-            id: id.to_owned(),
-            name: id.to_owned(),
+            id: "agent".to_owned(),
+            name: String::new(),
             system_prompt: String::new(),
             tools: Vec::new(),
             tool_handlers: Default::default(),
@@ -55,6 +58,8 @@ impl Agent {
             provider: None,
             others: Vec::new(),
             needs_approval: None,
+            summary_model: None,
+            listeners: Vec::new(),
             filters: Vec::new(),
             conversation: None,
             variables: Json::object(),
@@ -70,9 +75,15 @@ impl AgentBuilder {
 
     /// Sets the provider of the model.
     #[must_use]
-    pub fn provider(mut self, provider: Arc<dyn Provider>) -> Self {
-        self.provider = Some(provider);
+    pub fn provider(mut self, provider: impl IntoProvider) -> Self {
+        self.provider = Some(provider.into_provider());
         self
+    }
+
+    /// Sets the id; the default is `agent`.
+    #[must_use]
+    pub fn id(self, id: &str) -> Self {
+        self.change(|state| state.id = id.to_owned())
     }
 
     /// Sets the name passed to callbacks; the default is the id.
@@ -101,15 +112,21 @@ impl AgentBuilder {
 
     /// Adds a filter.
     #[must_use]
-    pub fn filter(mut self, filter: Filter) -> Self {
-        self.filters.push(filter);
+    pub fn filter(mut self, filter: impl Into<FilterEntry>) -> Self {
+        self.filters.push(filter.into());
         self
     }
 
-    /// Adds a middleware by its name, with its options.
+    /// Adds a middleware: a type of [`middleware`](crate::middleware), such as
+    /// [`HumanApproval`](crate::middleware::HumanApproval), or a name with its options.
     #[must_use]
-    pub fn middleware(self, name: &str, options: Json) -> Self {
-        self.change(|state| state.middlewares.push((name.to_owned(), options)))
+    pub fn middleware(mut self, middleware: impl Into<MiddlewareSettings>) -> Self {
+        let settings = middleware.into();
+        self.state.middlewares.push((settings.name.clone(), settings.options.clone()));
+        self.others.extend(settings.models);
+        self.needs_approval = settings.needs_approval.or(self.needs_approval);
+        self.summary_model = settings.summary_model.or(self.summary_model);
+        self
     }
 
     /// Adds the middleware of a preset; see [`Middleware::preset`].
@@ -141,6 +158,13 @@ impl AgentBuilder {
     #[must_use]
     pub fn callbacks(self, callbacks: Callbacks) -> Self {
         self.change(|state| state.callbacks = callbacks)
+    }
+
+    /// Adds a receiver of callbacks that may wait, such as a script. It runs beside the run.
+    #[must_use]
+    pub fn listener(mut self, listener: Arc<dyn Listener>) -> Self {
+        self.listeners.push(listener);
+        self
     }
 
     /// Sets the maximum number of model calls in one run.
@@ -192,13 +216,19 @@ impl AgentBuilder {
     /// # Errors
     /// Returns a fault if the provider is missing, or if a setting is invalid or has no effect.
     pub fn build(self) -> Result<Agent, Error> {
-        let Self { state, provider, others, needs_approval, filters, conversation, variables } = self;
+        let Self { mut state, provider, others, needs_approval, summary_model, listeners, .. } = self;
+        let Self { filters, conversation, variables, .. } = self;
         let missing = || Error::invalid("missing provider; set one with `.provider(…)`", None);
         check(&state)?;
+        if state.name.is_empty() {
+            state.name.clone_from(&state.id);
+        }
         let mut agent = Agent {
             provider: provider.ok_or_else(missing)?,
             others,
             needs_approval,
+            summary_model,
+            listeners,
             filters,
             kernel: Kernel::builder().build(),
             runs: None,
@@ -210,6 +240,24 @@ impl AgentBuilder {
         };
         agent.assemble()?;
         Ok(agent)
+    }
+}
+
+impl TakesPlugins for AgentBuilder {
+    fn take_filter(self, filter: FilterEntry) -> Self {
+        self.filter(filter)
+    }
+
+    fn take_tool(self, tool: Tool) -> Self {
+        self.tool(tool)
+    }
+
+    fn take_listener(self, listener: Arc<dyn Listener>) -> Self {
+        self.listener(listener)
+    }
+
+    fn filter_named(&self, name: &str) -> Option<FilterEntry> {
+        self.filters.iter().find(|filter| filter.name() == name).cloned()
     }
 }
 
@@ -232,7 +280,7 @@ fn check(state: &AgentState) -> Result<(), Error> {
     };
     if state.buffer_config.as_ref().is_some_and(is_more_than_a_window) {
         return refused(
-            "in `.buffer_config(…)`, only `window_size` takes effect; for summaries and token limits, use `.middleware(\"summarization\", …)`",
+            "in `.buffer_config(…)`, only `window_size` takes effect; for summaries and token limits, use `.middleware(Summarization { … })`",
         );
     }
     Ok(())

@@ -4,8 +4,10 @@ mod agent;
 mod builder;
 mod checkpoints;
 mod running;
+mod stream;
 #[cfg(feature = "typed")]
 mod typed;
 
 pub use agent::{Agent, AgentResponse};
 pub use builder::AgentBuilder;
+pub use stream::AgentStream;

@@ -1,6 +1,7 @@
 //! The runs of an agent, stored in memory or in its storage.
 
 use super::agent::{Agent, AgentResponse, no_storage};
+use super::stream::AgentStream;
 use crate::journal::{JournalEntry, Keeper};
 use crate::memory;
 use crate::pending::{Decision, cancelled, conflict, decide, look_at_unfinished};
@@ -11,8 +12,8 @@ use crate::saved::RunSnapshot;
 use crate::summary::NAME as SUMMARIZATION;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use tokio::sync::mpsc::Sender;
-use valvehouse_core::chat::{ChatRequest, message};
+use tokio::sync::mpsc::{self, Sender};
+use valvehouse_core::chat::{ChatRequest, IntoMessages};
 use valvehouse_core::context::{Context, Events, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::Progress;
@@ -20,21 +21,35 @@ use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 use valvehouse_store::RunStatus;
 
+/// The number of chunks that are buffered for a slow reader before the model call waits.
+const AHEAD: usize = 32;
+
 impl Agent {
-    /// Sends a user message and runs until there is an answer or a person is needed.
+    /// Sends a user message, or other messages, and runs until there is an answer or a person is needed.
     ///
     /// # Errors
     /// Returns the fault of the turn or the store.
-    pub async fn run(&mut self, text: &str) -> Result<AgentResponse, Error> {
-        self.run_messages(vec![message::user(text)], None).await
+    pub async fn run(&mut self, messages: impl IntoMessages) -> Result<AgentResponse, Error> {
+        self.run_messages(messages.into_messages()?, None).await
     }
 
-    /// Sends a user message as [`Agent::run`] does, and streams the chunks of the answer.
+    /// Sends messages as [`Agent::run`] does, and returns the chunks of the answer as a stream. The run proceeds
+    /// while the stream is polled.
     ///
-    /// # Errors
-    /// Returns the fault of the turn or the store.
-    pub async fn stream(&mut self, text: &str, pieces: Sender<Piece>) -> Result<AgentResponse, Error> {
-        self.run_messages(vec![message::user(text)], Some(pieces)).await
+    /// ```no_run
+    /// # async fn example(mut agent: valvehouse_agent::Agent) -> Result<(), valvehouse_core::Error> {
+    /// let mut stream = agent.stream("hello");
+    /// while let Some(chunk) = stream.next().await {
+    ///     print!("{}", chunk?.text());
+    /// }
+    /// let response = stream.response();
+    /// # Ok(()) }
+    /// ```
+    pub fn stream(&mut self, messages: impl IntoMessages) -> AgentStream<'_> {
+        let messages = messages.into_messages();
+        let (sender, chunks) = mpsc::channel(AHEAD);
+        let work = async move { self.run_messages(messages?, Some(sender)).await };
+        AgentStream { work: Some(Box::pin(work)), chunks, ended: None, response: None }
     }
 
     /// Sends messages of any role as [`Agent::run`] does, and streams the chunks of the answer if `pieces` is

@@ -75,7 +75,7 @@ mod tests {
         let wrong = r#"{"city": "Oslo"}"#;
         let right = r#"{"city": "Oslo", "degrees": 3.5}"#;
         let provider = CannedProvider::new([wrong, right, "as you like"]);
-        let mut agent = Agent::builder("helper").provider(Arc::new(provider.clone())).build().unwrap();
+        let mut agent = Agent::builder().id("helper").provider(Arc::new(provider.clone())).build().unwrap();
         let weather: Weather = agent.ask("how warm is it?").await.unwrap();
         assert_eq!(weather, Weather { city: "Oslo".into(), degrees: 3.5 });
         assert_eq!(agent.run("thanks").await.unwrap().text(), "as you like");

@@ -5,71 +5,59 @@
 
 use super::definition::{Middleware, Parts};
 use super::options::Options;
-use std::sync::Arc;
+use super::typed::{CallLimit, OnLimit};
 use valvehouse_core::context::Turn;
-use valvehouse_core::error::{PluginError, Rejection};
-use valvehouse_core::filter::{Filter, FilterContext, Verdict};
+use valvehouse_core::error::Rejection;
+use valvehouse_core::filter::{self, Verdict};
 use valvehouse_json::Json;
 
-pub(super) const NAME: &str = "call_limit";
+pub(super) const NAME: &str = CallLimit::NAME;
 const PRIORITY: f64 = -3000.0;
-
-#[derive(Clone, Copy)]
-enum OnLimit {
-    Halt,
-    Warn,
-}
-
-struct Limits {
-    model_calls: u64,
-    tool_calls: u64,
-    tool_calls_per_answer: u64,
-    on_limit: OnLimit,
-}
 
 pub(super) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String> {
     const MAX: u64 = 1_000_000;
-    let mut options = Options::of(NAME, options);
-    let limits = Arc::new(Limits {
-        model_calls: options.number("max_model_calls", 20, 1..=MAX),
-        tool_calls: options.number("max_tool_calls", 50, 0..=MAX),
-        tool_calls_per_answer: options.number("max_tool_calls_per_turn", 10, 0..=MAX),
-        on_limit: options.word(
-            "on_limit",
-            &[("halt", OnLimit::Halt), ("warn_and_continue", OnLimit::Warn)],
-            OnLimit::Halt,
+    let (mut options, default) = (Options::of(NAME, options), CallLimit::default());
+    let limits = CallLimit {
+        max_model_calls: options.number("max_model_calls", default.max_model_calls, 1..=MAX),
+        max_tool_calls: options.number("max_tool_calls", default.max_tool_calls, 0..=MAX),
+        max_tool_calls_per_turn: options.number(
+            "max_tool_calls_per_turn",
+            default.max_tool_calls_per_turn,
+            0..=MAX,
         ),
-    });
+        on_limit: options.word("on_limit", &OnLimit::ALL, default.on_limit),
+    };
     options.done()?;
-    let (models, tools) = (limits.clone(), limits);
-    let models = Filter::pre_chat(NAME, move |ctx| models.before_model(ctx)).priority(PRIORITY);
-    let tools = Filter::pre_invocation(NAME, move |ctx| tools.before_tool(ctx)).priority(PRIORITY);
+    let (models, tools) = (limits, limits);
+    let models = filter::pre_chat(NAME, move |chat| Ok(models.before_model(chat.turn()))).priority(PRIORITY);
+    let tools =
+        filter::pre_invocation(NAME, move |call| Ok(tools.before_tool(call.turn()))).priority(PRIORITY);
     Ok(Middleware::of_filters(NAME, [models, tools]))
 }
 
-impl Limits {
-    fn before_model(&self, ctx: FilterContext) -> Result<Verdict, PluginError> {
-        let state = ctx.turn.state(NAME);
+impl CallLimit {
+    fn before_model(&self, turn: &Turn) -> Verdict {
+        let state = turn.state(NAME);
         // The tool calls of each answer are counted separately.
         keep(&state, "tool_calls_in_answer", 0);
         state.remove("counted");
         let made = count(&state, "model_calls");
-        let kept = self.check("model calls", "max_model_calls", made, self.model_calls);
-        Ok(verdict(ctx, kept))
+        let kept = self.check("model calls", "max_model_calls", made, self.max_model_calls);
+        verdict(kept)
     }
 
-    fn before_tool(&self, ctx: FilterContext) -> Result<Verdict, PluginError> {
-        let state = ctx.turn.state(NAME);
-        if was_counted(&ctx.turn, &state) {
-            return Ok(Verdict::Continue(ctx));
+    fn before_tool(&self, turn: &Turn) -> Verdict {
+        let state = turn.state(NAME);
+        if was_counted(turn, &state) {
+            return Verdict::Continue;
         }
         let (all, in_answer) = (count(&state, "tool_calls"), count(&state, "tool_calls_in_answer"));
-        let in_turn = self.check("tool calls", "max_tool_calls", all, self.tool_calls);
+        let in_turn = self.check("tool calls", "max_tool_calls", all, self.max_tool_calls);
         let in_answer = || {
-            let limit = self.tool_calls_per_answer;
+            let limit = self.max_tool_calls_per_turn;
             self.check("tool calls for one answer", "max_tool_calls_per_turn", in_answer, limit)
         };
-        Ok(verdict(ctx, in_turn.and_then(|()| in_answer())))
+        verdict(in_turn.and_then(|()| in_answer()))
     }
 
     /// Returns a refusal if the limit is exceeded.
@@ -90,9 +78,9 @@ impl Limits {
     }
 }
 
-fn verdict(ctx: FilterContext, kept: Result<(), Rejection>) -> Verdict {
+fn verdict(kept: Result<(), Rejection>) -> Verdict {
     match kept {
-        Ok(()) => Verdict::Continue(ctx),
+        Ok(()) => Verdict::Continue,
         Err(refusal) => Verdict::Reject(refusal),
     }
 }

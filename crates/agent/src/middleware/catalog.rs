@@ -1,8 +1,10 @@
 //! The available middleware by name, and presets of it.
 
 use super::definition::{Middleware, Parts};
+use super::typed::MiddlewareSettings;
 use super::{approval, call_limit, context_editing, models, pii, tool_retry};
 use crate::summary::{NAME as SUMMARIZATION, Summarization};
+use valvehouse_core::error::Error;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
@@ -23,15 +25,32 @@ impl Middleware {
     /// Creates a middleware from its name and options, an object or null.
     ///
     /// # Errors
-    /// Returns every problem with the name and the options, with its fix.
-    pub fn of(name: &str, options: &Json, parts: &Parts) -> Result<Self, String> {
+    /// Returns a request fault with every problem of the name and the options, and its fix.
+    pub fn of(name: &str, options: &Json, parts: &Parts) -> Result<Self, Error> {
         let Some((_, make)) = KINDS.iter().find(|(kind, _)| *kind == name) else {
             let kinds = Self::names();
             let hint = did_you_mean(name, kinds.iter().copied());
-            return Err(format!("unknown middleware {name:?}{hint}; known middleware: {}", kinds.join(", ")));
+            let problem =
+                format!("unknown middleware {name:?}{hint}; known middleware: {}", kinds.join(", "));
+            return Err(Error::invalid(problem, None));
         };
-        let made = make(options, parts)?;
+        let made = make(options, parts).map_err(|problems| Error::invalid(problems, None))?;
         Ok(made.with_options(options))
+    }
+
+    /// Creates a middleware from its typed form, such as [`CallLimit`](super::CallLimit).
+    ///
+    /// # Errors
+    /// Returns a request fault with every problem of the options.
+    pub fn new(settings: impl Into<MiddlewareSettings>, parts: &Parts) -> Result<Self, Error> {
+        let MiddlewareSettings { name, options, needs_approval, models, summary_model } = settings.into();
+        let parts = Parts {
+            model: parts.model.clone(),
+            summary_model: summary_model.or_else(|| parts.summary_model.clone()),
+            others: models.into_iter().chain(parts.others.iter().cloned()).collect(),
+            needs_approval: needs_approval.or_else(|| parts.needs_approval.clone()),
+        };
+        Self::of(&name, &options, &parts)
     }
 
     /// Returns the names of all middleware.
@@ -52,7 +71,8 @@ impl Middleware {
 }
 
 fn summarization(options: &Json, parts: &Parts) -> Result<Middleware, String> {
-    let settings = Summarization { model: parts.model.clone(), ..Summarization::read(options)? };
+    let model = parts.summary_model.clone().or_else(|| parts.model.clone());
+    let settings = Summarization { model, ..Summarization::read(options)? };
     Ok(Middleware::of_filters(SUMMARIZATION, [settings.filter()]))
 }
 

@@ -5,40 +5,34 @@
 
 use super::definition::{Middleware, Parts};
 use super::options::Options;
+use super::typed::ContextEditing;
 use valvehouse_core::chat::history::is_role;
 use valvehouse_core::chat::message;
-use valvehouse_core::filter::{Filter, Verdict};
+use valvehouse_core::filter::{self, Verdict};
 use valvehouse_json::Json;
 
-pub(super) const NAME: &str = "context_editing";
+pub(super) const NAME: &str = ContextEditing::NAME;
 const PRIORITY: f64 = -900.0;
-
-struct Settings {
-    keep_tool_results: usize,
-    min_messages: usize,
-    max_tokens: usize,
-    placeholder: String,
-}
 
 pub(super) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String> {
     const MAX: u64 = 10_000_000;
-    let mut options = Options::of(NAME, options);
-    let settings = Settings {
-        keep_tool_results: options.number("keep_tool_results", 3, 0..=MAX) as usize,
-        min_messages: options.number("min_messages", 10, 1..=MAX) as usize,
-        max_tokens: options.number("max_tokens", 4_000, 1..=MAX) as usize,
-        placeholder: options.text("placeholder", "[an earlier result, left out here]"),
+    let (mut options, default) = (Options::of(NAME, options), ContextEditing::default());
+    let mut number = |key, default: usize, least| options.number(key, default as u64, least..=MAX) as usize;
+    let settings = ContextEditing {
+        keep_tool_results: number("keep_tool_results", default.keep_tool_results, 0),
+        min_messages: number("min_messages", default.min_messages, 1),
+        max_tokens: number("max_tokens", default.max_tokens, 1),
+        placeholder: options.text("placeholder", &default.placeholder),
     };
     options.done()?;
-    let filter = Filter::pre_chat(NAME, move |ctx| {
-        let model = ctx.value.text_or_empty("model");
-        settings.edit(&ctx.messages().items(), &model);
-        Ok(Verdict::Continue(ctx))
+    let filter = filter::pre_chat(NAME, move |chat| {
+        settings.edit(&chat.messages().items(), &chat.model());
+        Ok(Verdict::Continue)
     });
     Ok(Middleware::of_filters(NAME, [filter.priority(PRIORITY)]))
 }
 
-impl Settings {
+impl ContextEditing {
     /// Edits the messages of one model call in place.
     fn edit(&self, messages: &[Json], model: &str) {
         let is_short = messages.len() < self.min_messages

@@ -1,7 +1,7 @@
 //! The middleware type: its filters, and its wrappers of models and tools.
 
 use std::sync::Arc;
-use valvehouse_core::filter::Filter;
+use valvehouse_core::filter::FilterEntry;
 use valvehouse_core::provider::Provider;
 use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
@@ -20,6 +20,8 @@ pub type NeedsApproval = Arc<dyn Fn(&Json, &Json) -> bool + Send + Sync>;
 pub struct Parts {
     /// The agent's own model, which also writes summaries.
     pub model: Option<Choice>,
+    /// The model that writes summaries instead.
+    pub summary_model: Option<Choice>,
     /// The other models, by the names used in options.
     pub others: Vec<(String, Choice)>,
     /// The function that decides in `human_approval` with mode `custom`.
@@ -31,7 +33,7 @@ pub struct Parts {
 pub struct Middleware {
     name: &'static str,
     options: Json,
-    filters: Vec<Filter>,
+    filters: Vec<FilterEntry>,
     provider: Option<WrapProvider>,
     tools: Option<WrapTool>,
 }
@@ -48,7 +50,7 @@ impl Middleware {
     }
 
     /// Returns the filters that it adds to the chain.
-    pub fn filters(&self) -> &[Filter] {
+    pub fn filters(&self) -> &[FilterEntry] {
         &self.filters
     }
 
@@ -69,7 +71,7 @@ impl Middleware {
     }
 
     /// Returns the filters of several middleware.
-    pub fn filters_of(all: &[Self]) -> impl Iterator<Item = Filter> + '_ {
+    pub fn filters_of(all: &[Self]) -> impl Iterator<Item = FilterEntry> + '_ {
         all.iter().flat_map(|one| one.filters.iter().cloned())
     }
 
@@ -83,7 +85,7 @@ impl Middleware {
         all.iter().fold(tool, |tool, one| one.wrap_tool(tool))
     }
 
-    pub(super) fn of_filters(name: &'static str, filters: impl IntoIterator<Item = Filter>) -> Self {
+    pub(super) fn of_filters(name: &'static str, filters: impl IntoIterator<Item = FilterEntry>) -> Self {
         let filters = filters.into_iter().collect();
         Self { name, options: Json::Null, filters, provider: None, tools: None }
     }

@@ -4,10 +4,9 @@
 //! are checked at once; an invalid option is an error, so that no agent runs without an intended guard.
 //!
 //! ```
-//! use valvehouse_agent::middleware::{Middleware, Parts};
-//! use valvehouse_json::Json;
-//! let options = Json::parse(br#"{"max_model_calls": 5}"#).unwrap();
-//! let limit = Middleware::of("call_limit", &options, &Parts::default()).unwrap();
+//! use valvehouse_agent::middleware::{CallLimit, Middleware, Parts};
+//! let limit = CallLimit { max_model_calls: 5, ..CallLimit::default() };
+//! let limit = Middleware::new(limit, &Parts::default()).unwrap();
 //! assert_eq!(limit.filters().len(), 2);
 //! ```
 
@@ -20,9 +19,14 @@ mod models;
 pub(crate) mod options;
 mod pii;
 mod tool_retry;
+mod typed;
 pub(crate) mod wait;
 
 pub use definition::{Middleware, NeedsApproval, Parts};
+pub use typed::{
+    CallLimit, ContextEditing, HumanApproval, MiddlewareSettings, ModelFallback, ModelRetry, OnLimit, Pii,
+    PiiStrategy, ToolRetry,
+};
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@
 
 use super::definition::{Middleware, Parts};
 use super::options::Options;
+use super::typed::{ModelFallback, ModelRetry};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::RetrySettings;
@@ -13,18 +14,23 @@ use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_providers::{Choice, Fallback, RetryingProvider};
 
-pub(super) const RETRY: &str = "model_retry";
-pub(super) const FALLBACK: &str = "model_fallback";
+pub(super) const RETRY: &str = ModelRetry::NAME;
+pub(super) const FALLBACK: &str = ModelFallback::NAME;
 
 /// Creates `model_retry`, with exponential backoff and jitter.
 pub(super) fn retry(options: &Json, _: &Parts) -> Result<Middleware, String> {
     const DAY: u64 = 86_400_000;
-    let mut options = Options::of(RETRY, options);
+    let (mut options, default) = (Options::of(RETRY, options), ModelRetry::default());
+    let mut delay = |key, default: Duration| {
+        Duration::from_millis(options.number(key, default.as_millis() as u64, 0..=DAY))
+    };
+    let initial_delay = delay("initial_delay_ms", default.initial_delay);
+    let max_delay = delay("max_delay_ms", default.max_delay);
     let retry = RetrySettings {
-        max_retries: options.number("max_retries", 3, 0..=100) as u32,
-        initial_delay: Duration::from_millis(options.number("initial_delay_ms", 1_000, 0..=DAY)),
-        max_delay: Duration::from_millis(options.number("max_delay_ms", 30_000, 0..=DAY)),
-        after_send: options.flag("after_send", false),
+        max_retries: options.number("max_retries", default.max_retries.into(), 0..=100) as u32,
+        initial_delay,
+        max_delay,
+        after_send: options.flag("after_send", default.after_send),
     };
     options.done()?;
     Ok(Middleware::of_provider(RETRY, move |provider: Arc<dyn Provider>| {

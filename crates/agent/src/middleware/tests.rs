@@ -9,7 +9,7 @@ use valvehouse_core::context::{
     Context, EmittedEvent, Events, Notice, Observer, Pauses, Questions, Turn, TurnFacts,
 };
 use valvehouse_core::error::{Error, Rejection};
-use valvehouse_core::filter::{Filter, Verdict};
+use valvehouse_core::filter::{self, FilterContext, FilterEntry, Hook, Verdict};
 use valvehouse_core::kernel::{ChatOptions, Kernel, RunOptions, TurnAnswer};
 use valvehouse_core::provider::{CannedProvider, Provider, Reply};
 use valvehouse_core::tool::{Tool, ToolError};
@@ -25,7 +25,7 @@ fn of(name: &str, options: &str) -> Middleware {
 }
 
 fn wrong(name: &str, options: &str) -> String {
-    Middleware::of(name, &json(options), &Parts::default()).unwrap_err()
+    Middleware::of(name, &json(options), &Parts::default()).unwrap_err().to_string()
 }
 
 /// Creates a model that calls `pay` this many times in each of its answers and then says `done`.
@@ -78,7 +78,7 @@ fn told(chatted: &TurnAnswer) -> String {
 
 #[test]
 fn a_slip_in_a_name_or_an_option_is_recognised() {
-    let error = Middleware::of("call_limits", &Json::Null, &Parts::default()).unwrap_err();
+    let error = Middleware::of("call_limits", &Json::Null, &Parts::default()).unwrap_err().to_string();
     assert!(error.starts_with("unknown middleware \"call_limits\"; did you mean `call_limit`?"), "{error}");
     for (name, options, expected) in [
         ("call_limit", r#"{"max_model_call":1}"#, "did you mean `max_model_calls`?"),
@@ -274,19 +274,20 @@ async fn a_closure_decides_what_is_asked_about() {
 }
 
 /// Creates a kernel with the middleware and a native filter.
-fn kernel_with(tool: Tool, all: &[Middleware], filter: Filter) -> Kernel {
+fn kernel_with(tool: Tool, all: &[Middleware], filter: FilterEntry) -> Kernel {
     let filters = [filter].into_iter().chain(all.iter().flat_map(|one| one.filters().to_vec()));
     Kernel::builder().filters(filters).tool(tool).provider(Arc::new(calling(1, 1))).build()
 }
 
 /// Creates a filter that raises the sum, by replacing the arguments or by changing them in place.
-fn raises(priority: f64, in_place: bool) -> Filter {
-    let filter = Filter::pre_invocation("raises", move |ctx| {
+fn raises(priority: f64, in_place: bool) -> FilterEntry {
+    let filter = filter::pre_invocation("raises", move |ctx| {
         if in_place {
             ctx.args().set("sum", 5000_i64).unwrap();
-            return Ok(Verdict::Continue(ctx));
+            return Ok(Verdict::Continue);
         }
-        Ok(Verdict::Continue(ctx.with_args(json(r#"{"sum":5000}"#))))
+        ctx.set_args(json(r#"{"sum":5000}"#));
+        Ok(Verdict::Continue)
     });
     filter.priority(priority)
 }
@@ -373,7 +374,7 @@ async fn a_closure_is_called_once_for_the_same_call_and_its_decision_holds_for_t
         let (count, tool) = pay();
         let filter = match changes {
             true => raises(9999.0, true),
-            false => Filter::pre_invocation("looks", |ctx| Ok(Verdict::Continue(ctx))).priority(9999.0),
+            false => filter::pre_invocation("looks", |_| Ok(Verdict::Continue)).priority(9999.0),
         };
         let kernel = kernel_with(tool, &[custom], filter);
         let (asked, _) = answering(&kernel, true.into()).await;
@@ -384,13 +385,13 @@ async fn a_closure_is_called_once_for_the_same_call_and_its_decision_holds_for_t
 #[tokio::test]
 async fn a_filter_cannot_have_another_tool_approved_than_the_one_that_runs() {
     let replaces = |what: &'static str| {
-        Filter::pre_invocation("replaces", move |ctx| {
+        FilterEntry::closure("replaces", Hook::PreInvocation, move |ctx: &mut FilterContext| {
             match what {
                 "name" => _ = ctx.tool().set("name", "harmless"),
                 "tags" => _ = ctx.tool().get("tags").unwrap().set("0", "harmless"),
                 _ => ctx.value.set("tool", json(r#"{"name":"harmless","tags":[]}"#)).unwrap(),
             }
-            Ok(Verdict::Continue(ctx))
+            Ok(Verdict::Continue)
         })
     };
     for (what, expected) in

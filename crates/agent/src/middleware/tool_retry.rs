@@ -6,6 +6,7 @@
 
 use super::definition::{Middleware, Parts};
 use super::options::Options;
+use super::typed::ToolRetry;
 use futures::future::BoxFuture;
 use regex::Regex;
 use std::sync::{Arc, OnceLock};
@@ -15,31 +16,28 @@ use valvehouse_core::context::{Notice, NoticeKind, Turn};
 use valvehouse_core::tool::{Handler, Retry, Tool, ToolError, ToolResult};
 use valvehouse_json::Json;
 
-pub(super) const NAME: &str = "tool_retry";
-
-struct Settings {
-    max_retries: u32,
-    initial_delay: Duration,
-    max_delay: Duration,
-    factor: f64,
-    tools: Vec<String>,
-}
+pub(super) const NAME: &str = ToolRetry::NAME;
 
 pub(super) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String> {
     const DAY: u64 = 86_400_000;
-    let mut options = Options::of(NAME, options);
-    let settings = Arc::new(Settings {
-        max_retries: options.number("max_retries", 3, 0..=100) as u32,
-        initial_delay: Duration::from_millis(options.number("initial_delay_ms", 1_000, 0..=DAY)),
-        max_delay: Duration::from_millis(options.number("max_delay_ms", 30_000, 0..=DAY)),
-        factor: options.decimal("factor", 2.0, 1.0..=100.0),
-        tools: options.texts("tools").unwrap_or_default(),
+    let (mut options, default) = (Options::of(NAME, options), ToolRetry::default());
+    let mut delay = |key, default: Duration| {
+        Duration::from_millis(options.number(key, default.as_millis() as u64, 0..=DAY))
+    };
+    let initial_delay = delay("initial_delay_ms", default.initial_delay);
+    let max_delay = delay("max_delay_ms", default.max_delay);
+    let settings = Arc::new(ToolRetry {
+        max_retries: options.number("max_retries", default.max_retries.into(), 0..=100) as u32,
+        initial_delay,
+        max_delay,
+        factor: options.decimal("factor", default.factor, 1.0..=100.0),
+        tools: options.texts("tools").unwrap_or(default.tools),
     });
     options.done()?;
     Ok(Middleware::of_tools(NAME, move |tool| wrapped(tool, &settings)))
 }
 
-fn wrapped(tool: Tool, settings: &Arc<Settings>) -> Tool {
+fn wrapped(tool: Tool, settings: &Arc<ToolRetry>) -> Tool {
     let spec = &tool.spec;
     let may_run_twice = spec.idempotent || settings.tools.iter().any(|word| spec.is_meant_by(word));
     if !may_run_twice || spec.retry != Retry::default() || settings.max_retries == 0 {
@@ -57,7 +55,7 @@ fn wrapped(tool: Tool, settings: &Arc<Settings>) -> Tool {
 
 struct Again {
     tool: Tool,
-    settings: Arc<Settings>,
+    settings: Arc<ToolRetry>,
 }
 
 impl Handler for Again {
@@ -87,7 +85,7 @@ impl Handler for Again {
     }
 }
 
-impl Settings {
+impl ToolRetry {
     /// Returns the delay before a retry, reduced by up to a quarter at random, so that calls that failed
     /// together are not retried together.
     fn delay(&self, retries: u32) -> Duration {

@@ -5,7 +5,7 @@ use super::settings::{NAME, Summarization};
 use std::sync::Arc;
 use valvehouse_core::error::PluginError;
 use valvehouse_core::executor::Workload;
-use valvehouse_core::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
+use valvehouse_core::filter::{FilterContext, FilterEntry, Hook, HookRunner, Hooks, Verdict};
 
 /// The priority of the filter: before all filters that process the model's input, and after limits (-3000) and
 /// redaction (-2000), which also protect the model that writes summaries.
@@ -16,17 +16,17 @@ const LONG_TO_COUNT: usize = 1 << 18;
 
 impl Summarization {
     /// Creates the filter.
-    pub fn filter(self) -> Filter {
+    pub fn filter(self) -> FilterEntry {
         let hooks = Hooks::default().with(Hook::PreChat);
-        Filter::new(NAME, hooks, Arc::new(Summarizer(self))).priority(PRIORITY)
+        FilterEntry::new(NAME, hooks, Arc::new(Summarizer(self))).priority(PRIORITY)
     }
 }
 
 struct Summarizer(Summarization);
 
 impl HookRunner for Summarizer {
-    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
-        let mut look = Look::at(&self.0, &ctx);
+    fn run(&self, _: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
+        let mut look = Look::at(&self.0, ctx);
         let from = match look.plan() {
             Plan::Leave => None,
             Plan::Show { from } => Some(from),
@@ -34,10 +34,10 @@ impl HookRunner for Summarizer {
         };
         let view = from.map(|from| look.view(from));
         look.keep(&ctx.turn, from);
-        Ok(Verdict::Continue(match view {
-            Some(messages) => ctx.with_messages(messages),
-            None => ctx,
-        }))
+        if let Some(messages) = view {
+            ctx.set_messages(messages);
+        }
+        Ok(Verdict::Continue)
     }
 
     fn workload(&self, _: Hook, ctx: &FilterContext) -> Option<Workload> {

@@ -52,7 +52,7 @@ impl Summarization {
     ///
     /// # Errors
     /// Returns every problem with the options.
-    pub fn read(options: &Json) -> Result<Self, String> {
+    pub(crate) fn read(options: &Json) -> Result<Self, String> {
         const MAX: u64 = 10_000_000;
         let (mut options, default) = (Options::of(NAME, options), Self::default());
         let read = Self {

@@ -4,11 +4,13 @@
 //! read and write it. No I/O.
 
 pub mod call;
+mod chunk;
 pub mod delta;
 pub mod event;
 pub mod history;
 pub mod items;
 pub mod message;
+mod messages;
 mod parts;
 pub mod request;
 pub mod response;
@@ -16,7 +18,11 @@ pub mod split;
 pub mod window;
 
 pub use call::ModelCall;
+pub use chunk::ChatChunk;
 pub use delta::Fold;
+#[cfg(feature = "typed")]
+pub use messages::serialized;
+pub use messages::{IntoMessages, Message};
 pub use parts::ChunkParts;
 pub use request::ChatRequest;
 pub use response::Head;

@@ -171,6 +171,9 @@ impl Events {
 
     /// Sends one event. What was emitted stays emitted, also when the hook then fails. Where nobody listens, the
     /// first 2,000 are kept.
+    ///
+    /// # Errors
+    /// Returns an error if the event has no `type`, cannot be written, or exceeds a limit of the turn.
     pub fn emit(&self, event: Json) -> Result<(), UnsentEvent> {
         let length = event.encode_within(LARGEST_EVENT)?.len();
         if self.0.sent.fetch_add(length, Relaxed) > ALL_EVENTS {
@@ -212,6 +215,9 @@ impl Events {
     }
 
     /// Sends a question and waits for its answer.
+    ///
+    /// # Errors
+    /// Returns the reason why there is no answer.
     pub async fn ask(&self, event: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let questions = self.0.questions.as_ref().ok_or(NobodyAnswers::NoListener)?;
         let (open, answer, listed) = questions.open(None, timeout);

@@ -87,23 +87,23 @@ pub struct ToolCalled {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum NoticeKind {
-    /// [`Notice::LlmStart`].
+    /// A model call starts: [`Notice::LlmStart`].
     LlmStart,
-    /// [`Notice::LlmToken`].
+    /// A model streamed text: [`Notice::LlmToken`].
     LlmToken,
-    /// [`Notice::LlmEnd`].
+    /// A model call returned: [`Notice::LlmEnd`].
     LlmEnd,
-    /// [`Notice::LlmError`].
+    /// A model call failed: [`Notice::LlmError`].
     LlmError,
-    /// [`Notice::ToolStart`].
+    /// A tool call starts: [`Notice::ToolStart`].
     ToolStart,
-    /// [`Notice::ToolEnd`].
+    /// A tool call returned: [`Notice::ToolEnd`].
     ToolEnd,
-    /// [`Notice::ToolError`].
+    /// A tool call failed: [`Notice::ToolError`].
     ToolError,
-    /// [`Notice::Retry`].
+    /// A failed call is retried: [`Notice::Retry`].
     Retry,
-    /// [`Notice::Emitted`].
+    /// A plugin emitted an event: [`Notice::Emitted`].
     Emitted,
 }
 

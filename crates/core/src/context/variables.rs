@@ -1,6 +1,6 @@
 //! The variables of a turn.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use valvehouse_json::Json;
 
 /// The variables, history and trace of one turn. Clones share them; [`Context::fork`] copies them.
@@ -14,6 +14,15 @@ struct Parts {
     trace: Json,
     metadata: Json,
     client: Json,
+    /// The agent's run that the turn belongs to.
+    run: OnceLock<RunIdentity>,
+}
+
+/// The run of an agent.
+#[derive(Debug, Clone)]
+struct RunIdentity {
+    agent_id: String,
+    run_id: String,
 }
 
 impl Default for Context {
@@ -35,20 +44,45 @@ impl Context {
             _ => Json::object(),
         };
         let (history, trace) = (Json::array(), Json::array());
-        Self(Arc::new(Parts { variables, history, trace, metadata, client: Json::object() }))
+        let client = Json::object();
+        Self(Arc::new(Parts { variables, history, trace, metadata, client, run: OnceLock::new() }))
     }
 
     /// Sets the variables sent by the client, which are untrusted.
     #[must_use]
     pub fn with_client(self, client: Json) -> Self {
-        let Parts { variables, history, trace, metadata, .. } = &*self.0;
+        let Parts { variables, history, trace, metadata, run, .. } = &*self.0;
         let [variables, history, trace, metadata] = [variables, history, trace, metadata].map(Json::clone);
-        Self(Arc::new(Parts { variables, history, trace, metadata, client: client.freeze() }))
+        let (client, run) = (client.freeze(), run.clone());
+        Self(Arc::new(Parts { variables, history, trace, metadata, client, run }))
     }
 
-    /// Returns a variable, if set.
+    /// Sets the run of an agent that the turn belongs to. A run that is already set stays.
+    pub fn set_run(&self, agent_id: &str, run_id: &str) {
+        let run = RunIdentity { agent_id: agent_id.to_owned(), run_id: run_id.to_owned() };
+        // A turn belongs to one run.
+        let _ = self.0.run.set(run);
+    }
+
+    /// Returns the id of the agent whose run the turn belongs to.
+    pub fn agent_id(&self) -> Option<&str> {
+        self.0.run.get().map(|run| run.agent_id.as_str())
+    }
+
+    /// Returns the id of the agent's run that the turn belongs to.
+    pub fn run_id(&self) -> Option<&str> {
+        self.0.run.get().map(|run| run.run_id.as_str())
+    }
+
+    /// Returns a variable, if set. In the run of an agent, `run_id` and `agent_id` are its ids, which no variable
+    /// replaces.
     pub fn get(&self, key: &str) -> Option<Json> {
-        self.0.variables.get(key)
+        let own = match key {
+            "run_id" => self.run_id(),
+            "agent_id" => self.agent_id(),
+            _ => None,
+        };
+        own.map(Json::from).or_else(|| self.0.variables.get(key))
     }
 
     /// Returns a variable, or `fallback` if it is not set.
@@ -91,7 +125,8 @@ impl Context {
         &self.0.client
     }
 
-    /// Returns the context as one live object: `variables history trace metadata client`.
+    /// Returns the context as one live object: `variables history trace metadata client`, with `run_id` and `agent_id`
+    /// in the run of an agent.
     pub fn as_json(&self) -> Json {
         let parts = [
             ("variables", &self.0.variables),
@@ -100,7 +135,10 @@ impl Context {
             ("metadata", &self.0.metadata),
             ("client", &self.0.client),
         ];
-        Json::Object(parts.into_iter().map(|(name, part)| (name.into(), part.clone())).collect())
+        let run = self.0.run.get().map(|run| [("run_id", &run.run_id), ("agent_id", &run.agent_id)]);
+        let run = run.into_iter().flatten().map(|(name, id)| (name.into(), id.as_str().into()));
+        let parts = parts.into_iter().map(|(name, part)| (name.into(), part.clone()));
+        Json::Object(parts.chain(run).collect())
     }
 
     /// Replaces the variables and metadata with those of another context.
@@ -118,13 +156,14 @@ impl Context {
     /// Returns an independent copy of this context.
     #[must_use]
     pub fn fork(&self) -> Self {
-        let Parts { variables, history, trace, metadata, client } = &*self.0;
+        let Parts { variables, history, trace, metadata, client, run } = &*self.0;
         Self(Arc::new(Parts {
             variables: variables.copy(),
             history: history.copy(),
             trace: trace.copy(),
             metadata: metadata.copy(),
             client: client.clone(),
+            run: run.clone(),
         }))
     }
 }

@@ -1,6 +1,6 @@
 //! A chain of filters: each filter receives the value that the previous one returned.
 
-use super::definition::{FailurePolicy, Filter, Verdict};
+use super::definition::{AsyncHooks, FailurePolicy, FilterEntry, HookRunner, Run, Verdict};
 use super::hook::FilterContext;
 use super::hook::{Hook, Hooks};
 use crate::breaker::BreakerState;
@@ -8,6 +8,7 @@ use crate::context::{FinishedChat, Turn};
 use crate::error::{Error, PluginError, Rejection};
 use crate::executor::{self, ExecutorError, STUCK, Workload};
 use crate::trace::{End, PromptCacheWatch, What};
+use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use valvehouse_json::Json;
@@ -23,7 +24,7 @@ pub struct Chain(Arc<FilterOrder>);
 
 #[derive(Debug, Default)]
 struct FilterOrder {
-    filters: Vec<Filter>,
+    filters: Vec<FilterEntry>,
     at: [Vec<usize>; Hook::ALL.len()],
     hooks: Hooks,
     /// The hooks whose executor any filter chooses by the size of the turn.
@@ -43,7 +44,7 @@ pub enum ChainOutcome {
 
 impl Chain {
     /// Creates a chain of filters in ascending priority; filters of equal priority stay in order.
-    pub fn new(mut filters: Vec<Filter>) -> Self {
+    pub fn new(mut filters: Vec<FilterEntry>) -> Self {
         filters.sort_by(|a, b| a.is_last.cmp(&b.is_last).then(a.priority.total_cmp(&b.priority)));
         let mut sorted = FilterOrder::default();
         for (index, filter) in filters.iter().enumerate() {
@@ -61,7 +62,7 @@ impl Chain {
     }
 
     /// Returns the filters in running order.
-    pub fn filters(&self) -> &[Filter] {
+    pub fn filters(&self) -> &[FilterEntry] {
         &self.0.filters
     }
 
@@ -71,12 +72,12 @@ impl Chain {
     }
 
     /// Returns the filters with this hook, in running order.
-    pub fn at(&self, hook: Hook) -> impl Iterator<Item = &Filter> {
+    pub fn at(&self, hook: Hook) -> impl Iterator<Item = &FilterEntry> {
         self.at_from(hook, 0).map(|(_, filter)| filter)
     }
 
     /// Returns the filters with this hook from a position in the chain on, each with its position.
-    pub(crate) fn at_from(&self, hook: Hook, place: usize) -> impl Iterator<Item = (usize, &Filter)> {
+    pub(crate) fn at_from(&self, hook: Hook, place: usize) -> impl Iterator<Item = (usize, &FilterEntry)> {
         let places = self.0.at[hook as usize].iter().copied();
         places.filter(move |own| *own >= place).map(|own| (own, &self.0.filters[own]))
     }
@@ -92,7 +93,8 @@ impl Chain {
             .filters
             .iter()
             .filter(|filter| filter.leaves)
-            .for_each(|filter| filter.run.leave(conversation, turn));
+            .filter_map(|filter| filter.sync_run())
+            .for_each(|run| run.leave(conversation, turn));
     }
 
     /// Returns `true` if any filter handles failed tool calls.
@@ -128,7 +130,7 @@ impl Chain {
         hook: Hook,
         value: Json,
         turn: &Turn,
-        those: impl Fn(&Filter) -> bool,
+        those: impl Fn(&FilterEntry) -> bool,
     ) -> Result<ChainOutcome, Error> {
         if self.0.by_size.contains(hook) {
             note_size(hook, &value, turn);
@@ -172,7 +174,7 @@ fn note_size(hook: Hook, value: &Json, turn: &Turn) {
 /// # Errors
 /// Returns the fault of a filter that refused or failed.
 pub async fn step(
-    filter: &Filter,
+    filter: &FilterEntry,
     hook: Hook,
     value: Json,
     turn: &Turn,
@@ -200,7 +202,7 @@ pub struct TraceOutcome {
 }
 
 /// Runs one filter and describes its outcome.
-pub async fn told(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> TraceOutcome {
+pub async fn told(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) -> TraceOutcome {
     let Decision { outcome, passed_over } = decide(filter, hook, value, turn).await;
     let (word, cause) = match (passed_over, &outcome) {
         (Some((word, cause)), _) => (word, Some(cause)),
@@ -235,7 +237,7 @@ impl Decision {
 }
 
 /// Runs one filter and applies its failure policy.
-async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decision {
+async fn decide(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) -> Decision {
     let admission = filter.breaker.as_ref().map_or(BreakerState::Closed, |breaker| breaker.admit());
     if let (Some(breaker), BreakerState::Open(rest)) = (&filter.breaker, admission) {
         return skipped(filter, hook, value, breaker.rejection(rest), turn);
@@ -243,35 +245,47 @@ async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decisi
     // A copy is needed only for a filter whose failures are ignored.
     let before = (filter.failure_policy == FailurePolicy::FailOpen).then(|| Before::of(hook, &value));
     let ctx = FilterContext { value, turn: turn.clone() };
-    let verdict = match filter.run.workload(hook, &ctx) {
-        None => call(filter, hook, ctx),
-        // The box keeps the future of all other calls small.
-        Some(workload) => Box::pin(apart(filter.clone(), hook, ctx, workload)).await,
+    let verdict = match &filter.run {
+        Run::Sync(run) => match run.workload(hook, &ctx) {
+            None => call(&**run, hook, ctx),
+            // The box keeps the future of all other calls small.
+            Some(workload) => Box::pin(apart(filter.clone(), run.clone(), hook, ctx, workload)).await,
+        },
+        Run::Async(run) => Box::pin(await_hook(&**run, hook, ctx)).await,
     };
     settled(filter, hook, verdict, before, admission, turn)
 }
 
+/// The verdict of a hook and the value that it leaves, or its failure.
+type HookEnd = Result<(Verdict, Json), PluginError>;
+
 /// Runs a hook that may wait or compute for long on a separate stack.
 async fn apart(
-    filter: Filter,
+    filter: FilterEntry,
+    run: Arc<dyn HookRunner>,
     hook: Hook,
     ctx: FilterContext,
     workload: Workload,
-) -> Result<Verdict, PluginError> {
-    let breaker = filter.breaker.clone();
-    let owner = filter.name.clone();
-    let called = executor::run_for(&owner, workload, move || call(&filter, hook, ctx)).await;
-    if let (Err(ExecutorError::Stuck), Some(breaker)) = (&called, breaker) {
+) -> HookEnd {
+    let called = executor::run_for(&filter.name, workload, move || call(&*run, hook, ctx)).await;
+    if let (Err(ExecutorError::Stuck), Some(breaker)) = (&called, filter.breaker) {
         breaker.trip(STUCK);
     }
     called.unwrap_or_else(|error| Err(PluginError::new(error.to_string())))
 }
 
+/// Runs a hook in the task of its turn. A panic ends only this call.
+async fn await_hook(run: &dyn AsyncHooks, hook: Hook, mut ctx: FilterContext) -> HookEnd {
+    let verdict = AssertUnwindSafe(run.run(hook, &mut ctx)).catch_unwind().await;
+    let verdict = verdict.unwrap_or_else(|panic| Err(panicked(&*panic)))?;
+    Ok((verdict, ctx.value))
+}
+
 /// Applies the failure policy to the result of a hook.
 fn settled(
-    filter: &Filter,
+    filter: &FilterEntry,
     hook: Hook,
-    verdict: Result<Verdict, PluginError>,
+    verdict: HookEnd,
     before: Option<Before>,
     admission: BreakerState,
     turn: &Turn,
@@ -280,9 +294,9 @@ fn settled(
         // The result is discarded: the step runs again once the question is answered.
         return Err(Error::Paused).into();
     }
-    let verdict = verdict.and_then(|verdict| match wrong_events(hook, &verdict) {
+    let verdict = verdict.and_then(|(verdict, value)| match wrong_events(hook, &verdict, &value) {
         Some(wrong) => Err(PluginError::new(wrong)),
-        None => Ok(verdict),
+        None => Ok((verdict, value)),
     });
     if let Some(breaker) = &filter.breaker {
         match &verdict {
@@ -293,13 +307,13 @@ fn settled(
         }
     }
     match (verdict, before) {
-        (Ok(Verdict::Continue(ctx)), _) => Ok(ChainOutcome::Done(ctx.value)).into(),
-        (Ok(Verdict::Respond(value)), _) => Ok(ChainOutcome::Skipped(value)).into(),
-        (Ok(Verdict::Reject(refusal)), Some(before)) if !hook.is_before() => {
+        (Ok((Verdict::Continue, value)), _) => Ok(ChainOutcome::Done(value)).into(),
+        (Ok((Verdict::Respond(value), _)), _) => Ok(ChainOutcome::Skipped(value)).into(),
+        (Ok((Verdict::Reject(refusal), _)), Some(before)) if !hook.is_before() => {
             tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error ignored");
             Decision::forgiven(without(filter, hook, before.again(), turn), refusal.message)
         }
-        (Ok(Verdict::Reject(refusal)), _) => {
+        (Ok((Verdict::Reject(refusal), _)), _) => {
             Err(Error::Refused(Rejection { plugin: filter.name().into(), ..refusal })).into()
         }
         (Err(failure), before) => {
@@ -315,10 +329,11 @@ fn settled(
     }
 }
 
-/// Returns the reason why the events returned by a hook cannot be sent; `None` if they can.
-pub fn wrong_events(hook: Hook, verdict: &Verdict) -> Option<String> {
+/// Returns the reason why the events returned by a hook cannot be sent; `None` if they can. `value` is the value
+/// that the hook leaves.
+pub fn wrong_events(hook: Hook, verdict: &Verdict, value: &Json) -> Option<String> {
     let given = match verdict {
-        Verdict::Continue(ctx) => &ctx.value,
+        Verdict::Continue => value,
         Verdict::Respond(value) => value,
         Verdict::Reject(_) => return None,
     };
@@ -362,8 +377,10 @@ fn article(value: &Json) -> String {
 
 /// Returns the decision for a filter with an open circuit breaker: it is skipped if its failures are ignored;
 /// otherwise, the request is refused.
-fn skipped(filter: &Filter, hook: Hook, value: Json, instead: Rejection, turn: &Turn) -> Decision {
-    filter.run.record_skipped(hook);
+fn skipped(filter: &FilterEntry, hook: Hook, value: Json, instead: Rejection, turn: &Turn) -> Decision {
+    if let Some(run) = filter.sync_run() {
+        run.record_skipped(hook);
+    }
     let passed_over = Some(("breaker_open", instead.message.clone()));
     let outcome = match filter.failure_policy {
         FailurePolicy::FailOpen => Ok(without(filter, hook, value, turn)),
@@ -375,8 +392,11 @@ fn skipped(filter: &Filter, hook: Hook, value: Json, instead: Rejection, turn: &
 }
 
 /// Returns the value that replaces the output of a skipped filter.
-fn without(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> ChainOutcome {
-    ChainOutcome::Done(filter.run.bypass(hook, FilterContext { value, turn: turn.clone() }))
+fn without(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) -> ChainOutcome {
+    ChainOutcome::Done(match filter.sync_run() {
+        Some(run) => run.bypass(hook, FilterContext { value, turn: turn.clone() }),
+        None => value,
+    })
 }
 
 /// A copy of a value from before a filter, and the shared handle of the value.
@@ -410,14 +430,18 @@ impl Before {
     }
 }
 
-/// Calls a filter. A panic in a closure or host function ends only this call.
-fn call(filter: &Filter, hook: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
-    std::panic::catch_unwind(AssertUnwindSafe(|| filter.run.run(hook, ctx))).unwrap_or_else(|panic| {
-        let text = panic
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned())
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_default();
-        Err(PluginError::new(format!("panicked: {text}")))
-    })
+/// Calls a hook. A panic in a closure or host function ends only this call.
+fn call(run: &dyn HookRunner, hook: Hook, mut ctx: FilterContext) -> HookEnd {
+    let verdict = std::panic::catch_unwind(AssertUnwindSafe(|| run.run(hook, &mut ctx)));
+    let verdict = verdict.unwrap_or_else(|panic| Err(panicked(&*panic)))?;
+    Ok((verdict, ctx.value))
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> PluginError {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    PluginError::new(format!("panicked: {text}"))
 }

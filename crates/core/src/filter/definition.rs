@@ -4,21 +4,34 @@ use super::hook::FilterContext;
 use super::hook::{Hook, Hooks};
 use crate::breaker::Breaker;
 use crate::context::{FinishedChat, Turn};
-use crate::error::{BoxError, PluginError, Rejection, with_sources};
-use crate::executor::{self, WaitEnd, Workload};
+use crate::error::{PluginError, Rejection};
+use crate::executor::Workload;
 use crate::metrics::{PromptCacheCount, PromptCacheCounter};
+use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use valvehouse_json::Json;
 
 /// The verdict of a hook.
 #[derive(Debug)]
 pub enum Verdict {
-    /// Passes this value to the next filter.
-    Continue(FilterContext),
+    /// Passes the subject, with its changes, to the next filter.
+    Continue,
     /// Ends the chain with this value: as the answer, the tool result or the final value of the hook.
     Respond(Json),
     /// Ends the chain with an error.
     Reject(Rejection),
+}
+
+impl Verdict {
+    /// Ends the chain with this value; see [`Verdict::Respond`].
+    pub fn respond(value: impl Into<Json>) -> Self {
+        Self::Respond(value.into())
+    }
+
+    /// Ends the chain with an error: a text, or a [`Rejection`] with a status.
+    pub fn reject(refusal: impl Into<Rejection>) -> Self {
+        Self::Reject(refusal.into())
+    }
 }
 
 /// The policy for failures of a filter.
@@ -33,11 +46,11 @@ pub enum FailurePolicy {
 
 /// The implementation of a filter's hooks.
 pub trait HookRunner: Send + Sync {
-    /// Runs one hook.
+    /// Runs one hook, which may change the value of `ctx`.
     ///
     /// # Errors
     /// Returns a plugin error if the hook fails. A decision to reject is a [`Verdict`].
-    fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, PluginError>;
+    fn run(&self, hook: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError>;
 
     /// Returns the executor of this hook: `Some` for a hook that may wait (for a person or the network) or
     /// compute for long, which runs on a separate stack.
@@ -64,7 +77,7 @@ pub trait HookRunner: Send + Sync {
         false
     }
 
-    /// Schedules the filter's work for after the answer (see [`Filter::leaving`]). It is called once, at the
+    /// Schedules the filter's work for after the answer (see [`FilterEntry::leaving`]). It is called once, at the
     /// start of a turn.
     fn leave(&self, conversation: &Arc<FinishedChat>, turn: &Turn) {
         let _ = (conversation, turn);
@@ -88,9 +101,30 @@ pub fn is_broken_stream(value: &Json) -> bool {
     value.get("broken").is_some_and(|broken| !broken.is_empty())
 }
 
-/// A filter of a chain. Cheap to clone.
+/// The hooks of a filter that run in the task of their turn.
+pub(super) trait AsyncHooks: Send + Sync {
+    /// Runs a hook, which may change the value of `ctx`.
+    fn run<'a>(
+        &'a self,
+        hook: Hook,
+        ctx: &'a mut FilterContext,
+    ) -> BoxFuture<'a, Result<Verdict, PluginError>>;
+}
+
+/// The implementation of the hooks of a filter.
 #[derive(Clone)]
-pub struct Filter {
+pub(super) enum Run {
+    /// Hooks that run on the caller's thread or, where they wait, on a separate stack.
+    Sync(Arc<dyn HookRunner>),
+    /// Hooks that run in the task of their turn.
+    Async(Arc<dyn AsyncHooks>),
+}
+
+/// A filter of a chain: its name, its place and its policies. Cheap to clone.
+///
+/// Any [`Filter`](super::Filter) converts to an entry.
+#[derive(Clone)]
+pub struct FilterEntry {
     pub(super) name: Arc<str>,
     pub(super) priority: f64,
     /// Set if the filter runs after all others, regardless of priority.
@@ -104,14 +138,23 @@ pub struct Filter {
     pub(super) leaves: bool,
     pub(super) breaker: Option<Arc<Breaker>>,
     pub(super) prompt_cache: Arc<PromptCacheCounter>,
-    pub(super) run: Arc<dyn HookRunner>,
+    pub(super) run: Run,
 }
 
-impl Filter {
+impl FilterEntry {
     /// Creates a filter with these hooks.
     pub fn new(name: impl Into<Arc<str>>, hooks: Hooks, run: Arc<dyn HookRunner>) -> Self {
+        Self::with_run(name.into(), hooks, Run::Sync(run))
+    }
+
+    /// Creates a filter with hooks that run in the task of their turn.
+    pub(super) fn asynchronous(name: impl Into<Arc<str>>, hooks: Hooks, run: Arc<dyn AsyncHooks>) -> Self {
+        Self::with_run(name.into(), hooks, Run::Async(run))
+    }
+
+    fn with_run(name: Arc<str>, hooks: Hooks, run: Run) -> Self {
         Self {
-            name: name.into(),
+            name,
             priority: 0.0,
             is_last: false,
             hooks,
@@ -125,52 +168,10 @@ impl Filter {
         }
     }
 
-    /// Creates a filter from a closure that runs before each model call.
-    pub fn pre_chat(name: &str, run: impl HookClosure) -> Self {
-        Self::closure(name, Hook::PreChat, run)
-    }
-
-    /// Creates a filter from a closure that runs after each model call.
-    pub fn post_chat(name: &str, run: impl HookClosure) -> Self {
-        Self::closure(name, Hook::PostChat, run)
-    }
-
-    /// Creates a filter from a closure that runs before each tool call.
-    pub fn pre_invocation(name: &str, run: impl HookClosure) -> Self {
-        Self::closure(name, Hook::PreInvocation, run)
-    }
-
-    /// Creates a filter from a closure that runs after each successful tool call.
-    pub fn post_invocation(name: &str, run: impl HookClosure) -> Self {
-        Self::closure(name, Hook::PostInvocation, run)
-    }
-
-    /// Creates a filter from a closure for one hook.
+    /// Creates a filter from a closure for a hook that is known at run time only. The functions of
+    /// [`filter`](super), such as [`pre_chat`](super::pre_chat), pass the type of their hook instead.
     pub fn closure(name: &str, hook: Hook, run: impl HookClosure) -> Self {
         Self::new(name, Hooks::default().with(hook), Arc::new(Closure(run)))
-    }
-
-    /// Creates a filter from an async closure for one hook.
-    ///
-    /// The closure may wait without blocking other work, because it runs on a separate stack. `?` accepts any
-    /// error, which counts as a failure of the filter. If the turn ends early, the future is dropped.
-    ///
-    /// ```
-    /// use valvehouse_core::filter::{Filter, Hook, Verdict::Continue};
-    /// let polite = Filter::async_fn("polite", Hook::PreChat, |ctx| async move {
-    ///     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    ///     Ok(Continue(ctx))
-    /// });
-    /// ```
-    pub fn async_fn<F>(
-        name: &str,
-        hook: Hook,
-        run: impl Fn(FilterContext) -> F + Send + Sync + 'static,
-    ) -> Self
-    where
-        F: Future<Output = Result<Verdict, BoxError>> + Send + 'static,
-    {
-        Self::new(name, Hooks::default().with(hook), Arc::new(AsyncClosure(run)))
     }
 
     /// Marks hooks whose executor depends on [`Turn::size`](crate::context::Turn::size).
@@ -249,12 +250,20 @@ impl Filter {
 
     /// Returns an event to be sent before this one; see [`HookRunner::ahead`].
     pub(crate) fn ahead(&self, event: &Json, turn: &Turn) -> Option<Json> {
-        self.run.ahead(event, turn)
+        self.sync_run()?.ahead(event, turn)
     }
 
     /// Returns `true` if the filter can withhold stream text.
     pub(crate) fn withholds(&self) -> bool {
-        self.run.withholds()
+        self.sync_run().is_some_and(|run| run.withholds())
+    }
+
+    /// Returns the hooks of a filter that does not run in the task of its turn.
+    pub(super) fn sync_run(&self) -> Option<&dyn HookRunner> {
+        match &self.run {
+            Run::Sync(run) => Some(&**run),
+            Run::Async(_) => None,
+        }
     }
 
     /// Returns the priority.
@@ -268,42 +277,23 @@ impl Filter {
     }
 }
 
-impl std::fmt::Debug for Filter {
+impl std::fmt::Debug for FilterEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}@{}", self.name, self.priority)
     }
 }
 
 /// A closure that implements a hook.
-pub trait HookClosure: Fn(FilterContext) -> Result<Verdict, PluginError> + Send + Sync + 'static {}
-impl<F: Fn(FilterContext) -> Result<Verdict, PluginError> + Send + Sync + 'static> HookClosure for F {}
+pub trait HookClosure:
+    Fn(&mut FilterContext) -> Result<Verdict, PluginError> + Send + Sync + 'static
+{
+}
+impl<F: Fn(&mut FilterContext) -> Result<Verdict, PluginError> + Send + Sync + 'static> HookClosure for F {}
 
 struct Closure<F>(F);
 
 impl<F: HookClosure> HookRunner for Closure<F> {
-    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
+    fn run(&self, _: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
         (self.0)(ctx)
-    }
-}
-
-struct AsyncClosure<F>(F);
-
-impl<F, A> HookRunner for AsyncClosure<F>
-where
-    F: Fn(FilterContext) -> A + Send + Sync,
-    A: Future<Output = Result<Verdict, BoxError>> + Send + 'static,
-{
-    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
-        match executor::wait((self.0)(ctx), |aside| aside()) {
-            Ok(verdict) => verdict.map_err(|error| PluginError::new(with_sources(&*error))),
-            Err(WaitEnd::Over) => Err(PluginError::new("the turn ended while the filter was waiting")),
-            Err(WaitEnd::Elsewhere) => {
-                Err(PluginError::new("cannot run an async filter on a thread that must not wait"))
-            }
-        }
-    }
-
-    fn workload(&self, _: Hook, _: &FilterContext) -> Option<Workload> {
-        Some(Workload::Blocking)
     }
 }

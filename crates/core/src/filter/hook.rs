@@ -133,7 +133,8 @@ impl FromIterator<Hook> for Hooks {
     }
 }
 
-/// The value passed to a hook, and its turn.
+/// The untyped value passed to a hook, and its turn. The subjects, such as [`PreChat`](super::PreChat), are its
+/// typed form.
 ///
 /// The value is live: the request body for `inlet`, the conversation for `outlet`, one event for `stream`; for
 /// the other hooks an object with the fields that the methods of this type return.
@@ -157,8 +158,8 @@ impl FilterContext {
     }
 
     /// Replaces the messages.
-    pub fn with_messages(self, messages: impl Into<Json>) -> Self {
-        self.with("messages", messages)
+    pub fn set_messages(&mut self, messages: impl Into<Json>) {
+        self.set("messages", messages.into());
     }
 
     /// Returns the description of the called tool.
@@ -172,8 +173,8 @@ impl FilterContext {
     }
 
     /// Replaces the arguments.
-    pub fn with_args(self, args: impl Into<Json>) -> Self {
-        self.with("args", args)
+    pub fn set_args(&mut self, args: impl Into<Json>) {
+        self.set("args", args.into());
     }
 
     /// Returns the result of the tool or model call.
@@ -182,8 +183,8 @@ impl FilterContext {
     }
 
     /// Replaces the result.
-    pub fn with_result(self, result: impl Into<Json>) -> Self {
-        self.with("result", result)
+    pub fn set_result(&mut self, result: impl Into<Json>) {
+        self.set("result", result.into());
     }
 
     /// Returns the error of a failed tool call, for filters that handle failures; otherwise null.
@@ -205,7 +206,7 @@ impl FilterContext {
         self.value.field(name)
     }
 
-    fn with(self, name: &str, value: impl Into<Json>) -> Self {
+    fn set(&self, name: &str, value: Json) {
         match self.value.set(name, value) {
             Ok(()) => {}
             // The value contains its own context, so the previous value is preserved.
@@ -214,6 +215,5 @@ impl FilterContext {
             }
             Err(_) => {}
         }
-        self
     }
 }

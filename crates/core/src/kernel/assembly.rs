@@ -1,7 +1,8 @@
 //! The parts of a kernel, its builder, and variants of an existing kernel.
 
-use crate::filter::{Chain, Filter, Hook, Hooks};
-use crate::provider::Provider;
+use crate::callback::Listener;
+use crate::filter::{Chain, FilterEntry, Hook, Hooks};
+use crate::provider::{IntoProvider, Provider};
 use crate::tool::{SchemaDialect, Tool, ToolModule, ToolSpec, Toolbox, is_entry_tool, tools_of};
 use std::any::Any;
 use std::sync::Arc;
@@ -69,7 +70,7 @@ pub struct Route {
 /// A builder for kernels.
 #[derive(Default)]
 pub struct KernelBuilder {
-    filters: Vec<Filter>,
+    filters: Vec<FilterEntry>,
     tools: Vec<Tool>,
     provider: Option<Arc<dyn Provider>>,
     settings: ModelDefaults,
@@ -78,15 +79,15 @@ pub struct KernelBuilder {
 impl KernelBuilder {
     /// Adds a filter. Filters run in order of priority; ties run in the order of addition.
     #[must_use]
-    pub fn filter(mut self, filter: Filter) -> Self {
-        self.filters.push(filter);
+    pub fn filter(mut self, filter: impl Into<FilterEntry>) -> Self {
+        self.filters.push(filter.into());
         self
     }
 
     /// Adds filters.
     #[must_use]
-    pub fn filters(mut self, filters: impl IntoIterator<Item = Filter>) -> Self {
-        self.filters.extend(filters);
+    pub fn filters<F: Into<FilterEntry>>(mut self, filters: impl IntoIterator<Item = F>) -> Self {
+        self.filters.extend(filters.into_iter().map(Into::into));
         self
     }
 
@@ -112,8 +113,8 @@ impl KernelBuilder {
 
     /// Sets the provider of the model.
     #[must_use]
-    pub fn provider(mut self, provider: Arc<dyn Provider>) -> Self {
-        self.provider = Some(provider);
+    pub fn provider(mut self, provider: impl IntoProvider) -> Self {
+        self.provider = Some(provider.into_provider());
         self
     }
 
@@ -136,6 +137,41 @@ impl KernelBuilder {
     }
 }
 
+/// A builder that takes filters and tools, so that packages above can add theirs, such as those of a folder of scripts.
+pub trait TakesPlugins: Sized {
+    /// Adds a filter.
+    #[must_use]
+    fn take_filter(self, filter: FilterEntry) -> Self;
+
+    /// Adds a tool.
+    #[must_use]
+    fn take_tool(self, tool: Tool) -> Self;
+
+    /// Adds a receiver of an agent's callbacks. A kernel without an agent has no such events and drops it.
+    #[must_use]
+    fn take_listener(self, listener: Arc<dyn Listener>) -> Self {
+        drop(listener);
+        self
+    }
+
+    /// Returns the filter of a name, if it was added.
+    fn filter_named(&self, name: &str) -> Option<FilterEntry>;
+}
+
+impl TakesPlugins for KernelBuilder {
+    fn take_filter(self, filter: FilterEntry) -> Self {
+        self.filter(filter)
+    }
+
+    fn take_tool(self, tool: Tool) -> Self {
+        self.tool(tool)
+    }
+
+    fn filter_named(&self, name: &str) -> Option<FilterEntry> {
+        self.filters.iter().find(|filter| filter.name() == name).cloned()
+    }
+}
+
 impl Kernel {
     /// Returns an empty builder.
     pub fn builder() -> KernelBuilder {
@@ -144,8 +180,8 @@ impl Kernel {
 
     /// Returns a kernel with an additional filter; this kernel is unchanged.
     #[must_use]
-    pub fn with_filter(&self, filter: Filter) -> Self {
-        let filters = self.0.chain.filters().iter().cloned().chain([filter]).collect();
+    pub fn with_filter(&self, filter: impl Into<FilterEntry>) -> Self {
+        let filters = self.0.chain.filters().iter().cloned().chain([filter.into()]).collect();
         Self(Arc::new(Parts { chain: Chain::new(filters), ..self.parts() }))
     }
 
@@ -158,8 +194,8 @@ impl Kernel {
 
     /// Returns a kernel with another provider; this kernel is unchanged.
     #[must_use]
-    pub fn with_provider(&self, provider: Arc<dyn Provider>) -> Self {
-        Self(Arc::new(Parts { provider: Some(provider), ..self.parts() }))
+    pub fn with_provider(&self, provider: impl IntoProvider) -> Self {
+        Self(Arc::new(Parts { provider: Some(provider.into_provider()), ..self.parts() }))
     }
 
     /// Returns the kernel with the tools that a request's `tool_ids` select; `None` if the request has no
@@ -210,7 +246,7 @@ impl Kernel {
     /// Returns a kernel in which these filters lack these hooks, for a turn whose hooks already ran elsewhere.
     #[must_use]
     pub fn sparing(&self, filters: &[String], hooks: Hooks) -> Self {
-        let spared = |filter: &Filter| match filters.iter().any(|name| name == filter.name()) {
+        let spared = |filter: &FilterEntry| match filters.iter().any(|name| name == filter.name()) {
             true => filter.clone().sparing(hooks),
             false => filter.clone(),
         };

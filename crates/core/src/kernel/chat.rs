@@ -3,8 +3,8 @@
 use super::assembly::Kernel;
 use super::invocation;
 use super::options::RunOptions;
-use super::turn_stream::{TurnAnswer, TurnStream};
-use crate::chat::ChatRequest;
+use super::turn_stream::{ChatChunks, TurnAnswer, TurnStream};
+use crate::chat::{ChatRequest, IntoMessages};
 use crate::context::{Context, Events, Turn, TurnFacts};
 use crate::error::Error;
 use futures_util::future::BoxFuture;
@@ -37,9 +37,14 @@ impl Kernel {
     ///
     /// # Errors
     /// Returns a fault if the tool is unknown, fails, or is refused by a filter.
-    pub async fn invoke(&self, name: &str, args: Json, context: &Context) -> Result<InvokeOutput, Error> {
+    pub async fn invoke(
+        &self,
+        name: &str,
+        args: impl Into<Json>,
+        context: &Context,
+    ) -> Result<InvokeOutput, Error> {
         let turn = Turn::new(TurnFacts::default(), context.fork(), Events::default());
-        self.invoke_in(name, args, &turn).await
+        self.invoke_in(name, args.into(), &turn).await
     }
 
     /// Calls a tool through the invocation filters, in an existing turn.
@@ -75,8 +80,36 @@ impl Kernel {
     ///
     /// # Errors
     /// Returns the fault of the turn.
-    pub async fn invoke_chat(&self, messages: Vec<Json>, options: ChatOptions) -> Result<TurnAnswer, Error> {
-        self.chat(messages, options, RunOptions::leaving_tool_calls)?.answer().await
+    pub async fn invoke_chat(
+        &self,
+        messages: impl IntoMessages,
+        options: ChatOptions,
+    ) -> Result<TurnAnswer, Error> {
+        self.begin(messages, options, RunOptions::leaving_tool_calls)?.answer().await
+    }
+
+    /// Runs a complete turn with default options; see [`Kernel::chat_with_tools`].
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), valvehouse_core::Error> {
+    /// use valvehouse_core::{Kernel, provider::CannedProvider};
+    /// let kernel = Kernel::builder().provider(CannedProvider::new(["hello"])).build();
+    /// assert_eq!(kernel.chat("good day").await?.text(), "hello");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Returns the fault of the turn.
+    pub async fn chat(&self, messages: impl IntoMessages) -> Result<TurnAnswer, Error> {
+        self.chat_with_tools(messages, ChatOptions::default()).await
+    }
+
+    /// Runs a complete turn with default options as a stream of chunks; see [`Kernel::stream_chat`].
+    ///
+    /// # Errors
+    /// Returns a request fault if the messages are invalid.
+    pub fn stream(&self, messages: impl IntoMessages) -> Result<ChatChunks<'static>, Error> {
+        Ok(self.stream_chat(messages, ChatOptions::default())?.chunks())
     }
 
     /// Runs a complete turn: model calls and tool calls, until the model calls no tool.
@@ -85,10 +118,10 @@ impl Kernel {
     /// Returns the fault of the turn.
     pub async fn chat_with_tools(
         &self,
-        messages: Vec<Json>,
+        messages: impl IntoMessages,
         options: ChatOptions,
     ) -> Result<TurnAnswer, Error> {
-        self.chat(messages, options, |options| options)?.answer().await
+        self.begin(messages, options, |options| options)?.answer().await
     }
 
     /// Runs a complete turn as a stream: events as they arrive, then the complete answer.
@@ -97,20 +130,20 @@ impl Kernel {
     /// Returns a request fault if the messages are invalid.
     pub fn stream_chat(
         &self,
-        messages: Vec<Json>,
+        messages: impl IntoMessages,
         options: ChatOptions,
     ) -> Result<TurnStream<'static>, Error> {
-        self.chat(messages, options, |options| options.streamed(true))
+        self.begin(messages, options, |options| options.streamed(true))
     }
 
-    fn chat(
+    fn begin(
         &self,
-        messages: Vec<Json>,
+        messages: impl IntoMessages,
         options: ChatOptions,
         how: impl FnOnce(RunOptions<'static>) -> RunOptions<'static>,
     ) -> Result<TurnStream<'static>, Error> {
         let model = options.model.as_deref().or(self.settings().model.as_deref()).unwrap_or("default");
-        let messages: Vec<Json> = messages.iter().map(Json::copy).collect();
+        let messages = messages.into_messages()?;
         let own = options.request.iter().flat_map(Json::entries);
         let own = own.map(|(key, value)| (key, value.copy()));
         let body = own.chain([("model".into(), model.into()), ("messages".into(), messages.into())]);

@@ -336,6 +336,36 @@ impl Kernel {
         turn.run_by(self.to_runner());
     }
 
+    /// Calls one of the kernel's tools from a filter or a tool, whose name is `caller`, through the filters and in the
+    /// turn of the caller. Calls are nested at most 4 deep, and a request has at most 256 of them.
+    ///
+    /// ```
+    /// use valvehouse_core::filter::{self, PreChat, Verdict};
+    /// use valvehouse_core::kernel::Kernel;
+    /// let grounded = filter::from_fn("grounded", async |chat: &mut PreChat| {
+    ///     if let Some(kernel) = Kernel::of_turn(chat.turn()) {
+    ///         let facts = kernel.invoke_for("grounded", "lookup", [("q", "Oslo")], chat.turn()).await?;
+    ///         chat.context().set("facts", facts);
+    ///     }
+    ///     Ok(Verdict::Continue)
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// Returns a fault for an unknown tool, a refusal if calls are nested too deep or too many, and the faults of a
+    /// model's tool call.
+    pub async fn invoke_for<const N: usize, V: Into<Json>>(
+        &self,
+        caller: &str,
+        name: &str,
+        args: [(&str, V); N],
+        turn: &Turn,
+    ) -> Result<Json, Error> {
+        let tool = find(self, name)?.clone();
+        let args = args.map(|(key, value)| (key, value.into()));
+        self.call_for(caller, &tool, Json::from(args), turn).await
+    }
+
     /// Calls a tool for a plugin's script, through the filters of this kernel. The kernel need not own the
     /// tool.
     ///

@@ -7,10 +7,10 @@
 //!
 //! ```no_run
 //! # async fn example(provider: std::sync::Arc<dyn valvehouse_core::provider::Provider>) -> Result<(), valvehouse_core::error::Error> {
-//! use valvehouse_core::filter::{Filter, Verdict::Continue};
+//! use valvehouse_core::filter::{self, Verdict::Continue};
 //! use valvehouse_core::kernel::{ChatOptions, Kernel};
 //! let kernel = Kernel::builder()
-//!     .filter(Filter::pre_chat("log", |ctx| Ok(Continue(ctx))))
+//!     .filter(filter::pre_chat("log", |_| Ok(Continue)))
 //!     .provider(provider)
 //!     .build();
 //! let messages = vec![valvehouse_core::chat::message::user("hello")];
@@ -35,10 +35,10 @@ mod turn;
 mod turn_stream;
 
 pub use answer::answer_of;
-pub use assembly::{Kernel, KernelBuilder, MAX_TOOL_ITERATIONS, ModelDefaults, Route, Routes};
+pub use assembly::{Kernel, KernelBuilder, MAX_TOOL_ITERATIONS, ModelDefaults, Route, Routes, TakesPlugins};
 pub use chat::{ChatOptions, InvokeOutput};
 pub use options::RunOptions;
 pub use progress::{Journal, Next, Progress, open_calls};
 pub use round::is_ours;
 pub use tool_search::find_tools;
-pub use turn_stream::{TurnAnswer, TurnEnd, TurnEvent, TurnStream};
+pub use turn_stream::{ChatChunks, TurnAnswer, TurnEnd, TurnEvent, TurnStream};

@@ -4,7 +4,7 @@ use super::assembly::Kernel;
 use crate::chat::{Fold, delta, event, message, window};
 use crate::context::Turn;
 use crate::error::{Error, PluginError, Rejection};
-use crate::filter::{ChainOutcome, Filter, Hook, broken_stream, step};
+use crate::filter::{ChainOutcome, FilterEntry, Hook, broken_stream, step};
 use crate::provider::Piece;
 use valvehouse_json::Json;
 
@@ -14,7 +14,7 @@ impl Kernel {
     ///
     /// # Errors
     /// Returns the fault of a filter that refused or failed.
-    pub async fn stream(&self, event: Json, turn: &Turn) -> Result<Vec<Json>, Error> {
+    pub async fn stream_event(&self, event: Json, turn: &Turn) -> Result<Vec<Json>, Error> {
         let pieces = filtered(self, Piece::new(event), turn).await?;
         Ok(pieces.into_iter().map(|piece| piece.event).collect())
     }
@@ -137,7 +137,7 @@ async fn spread_on(
 const MAX_SPREAD: usize = 32 << 20;
 
 /// Subtracts the size of events from the remaining memory; `None` is unlimited.
-fn take(rest: &mut Option<usize>, events: &[Json], filter: &Filter) -> Result<(), Error> {
+fn take(rest: &mut Option<usize>, events: &[Json], filter: &FilterEntry) -> Result<(), Error> {
     let Some(left) = rest else { return Ok(()) };
     match events.iter().try_fold(*left, |left, event| left.checked_sub(event.weight())) {
         Some(now) => {
@@ -174,7 +174,7 @@ fn spread(value: Json, template: &Json) -> Vec<Json> {
 }
 
 /// Returns an error if a filter added an event with an error, which ends the stream like a thrown error.
-fn no_error(filter: &Filter, events: &[Json]) -> Result<(), Error> {
+fn no_error(filter: &FilterEntry, events: &[Json]) -> Result<(), Error> {
     let is_error = |it: Option<&Json>| it.is_some_and(|error| !error.is_empty());
     let has_error = |one: &&Json| one.as_object().is_some_and(|event| event.with("error", is_error));
     let Some(error) = events.iter().find(has_error).and_then(|event| event.get("error")) else {

@@ -1,6 +1,6 @@
 //! A turn in progress, as a stream of its events.
 
-use crate::chat::{event, message, response};
+use crate::chat::{ChatChunk, event, message, response};
 use crate::context::{Context, EmittedEvents, EndOfTurn, Turn};
 use crate::error::Error;
 use crate::provider::{PassthroughAnswer, Piece};
@@ -140,6 +140,11 @@ impl<'a> TurnStream<'a> {
         }
     }
 
+    /// Converts the stream to one of the model's chunks after all filters.
+    pub fn chunks(self) -> ChatChunks<'a> {
+        ChatChunks { stream: self, answer: None }
+    }
+
     /// Polls for the next event.
     pub fn poll_event(&mut self, context: &mut task::Context<'_>) -> Poll<Option<Result<TurnEvent, Error>>> {
         loop {
@@ -185,6 +190,51 @@ impl Stream for TurnStream<'_> {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Option<Self::Item>> {
         self.poll_event(context)
+    }
+}
+
+/// The chunks of a turn's answer, a `Stream` of `Result<ChatChunk, Error>`. The turn runs while the stream is polled
+/// and is canceled when the stream is dropped.
+#[derive(Debug)]
+pub struct ChatChunks<'a> {
+    stream: TurnStream<'a>,
+    answer: Option<TurnAnswer>,
+}
+
+impl ChatChunks<'_> {
+    /// Returns the next chunk; `None` at the end.
+    ///
+    /// # Errors
+    /// Returns the fault of the turn as its last item.
+    pub async fn next(&mut self) -> Option<Result<ChatChunk, Error>> {
+        std::future::poll_fn(|context| self.poll_chunk(context)).await
+    }
+
+    /// Returns the complete answer, once the stream is read to its end.
+    pub fn answer(&self) -> Option<&TurnAnswer> {
+        self.answer.as_ref()
+    }
+
+    fn poll_chunk(&mut self, context: &mut task::Context<'_>) -> Poll<Option<Result<ChatChunk, Error>>> {
+        loop {
+            match task::ready!(self.stream.poll_event(context)) {
+                Some(Ok(TurnEvent::Piece(piece))) => {
+                    return Poll::Ready(Some(Ok(ChatChunk::new(piece.event))));
+                }
+                Some(Ok(TurnEvent::Answer(answer))) => self.answer = Some(answer),
+                Some(Ok(TurnEvent::Emitted(_) | TurnEvent::Passthrough(_))) => {}
+                Some(Err(fault)) => return Poll::Ready(Some(Err(fault))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl Stream for ChatChunks<'_> {
+    type Item = Result<ChatChunk, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_chunk(context)
     }
 }
 

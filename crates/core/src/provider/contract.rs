@@ -220,6 +220,30 @@ pub trait Provider: Send + Sync {
     }
 }
 
+/// A value that builders accept as a provider: any [`Provider`], also in an [`Arc`].
+pub trait IntoProvider {
+    /// Returns the shared provider.
+    fn into_provider(self) -> Arc<dyn Provider>;
+}
+
+impl<P: Provider + 'static> IntoProvider for P {
+    fn into_provider(self) -> Arc<dyn Provider> {
+        Arc::new(self)
+    }
+}
+
+impl<P: Provider + 'static> IntoProvider for Arc<P> {
+    fn into_provider(self) -> Arc<dyn Provider> {
+        self
+    }
+}
+
+impl IntoProvider for Arc<dyn Provider> {
+    fn into_provider(self) -> Arc<dyn Provider> {
+        self
+    }
+}
+
 /// Collects a streamed answer into a `chat.completion`.
 ///
 /// # Errors

@@ -10,8 +10,8 @@ mod traced;
 
 pub use canned::{CannedProvider, Reply};
 pub use contract::{
-    Answer, ForwardRequest, PIPES, PassthroughAnswer, PassthroughBody, Piece, Provider, RESPONSES,
-    RelayRequest, RelayResponse, Request, whole,
+    Answer, ForwardRequest, IntoProvider, PIPES, PassthroughAnswer, PassthroughBody, Piece, Provider,
+    RESPONSES, RelayRequest, RelayResponse, Request, whole,
 };
 pub use fit::{COUNT_TOKENS, ONLY_RESPONSES, fit};
 pub use traced::TracedCall;

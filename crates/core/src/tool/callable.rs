@@ -5,8 +5,8 @@ use super::result::{ToolError, ToolResult};
 use super::spawned;
 use super::spec::{Retry, ToolSpec};
 use crate::context::{Context, Notice, NoticeKind, Turn};
-use crate::error::Rejection;
-use crate::filter::Filter;
+use crate::error::{DeclarationError, Rejection};
+use crate::filter::FilterEntry;
 use crate::metrics::{ToolOutcome, Uses};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -65,7 +65,7 @@ pub struct Tool {
     /// The specification.
     pub spec: Arc<ToolSpec>,
     /// The filters for this tool, in addition to the kernel's.
-    pub filters: Vec<Filter>,
+    pub filters: Vec<FilterEntry>,
     handler: Arc<dyn Handler>,
     metrics: Arc<Uses>,
 }
@@ -112,7 +112,7 @@ impl Tool {
     ///
     /// # Errors
     /// Returns every problem with the declaration.
-    pub fn parameters(self, declared: &Json) -> Result<Self, Vec<String>> {
+    pub fn parameters(self, declared: &Json) -> Result<Self, DeclarationError> {
         let parameters = Parameters::declare(declared)?;
         Ok(self.with_spec(|spec| spec.parameters = parameters))
     }

@@ -2,6 +2,7 @@
 
 use super::parameters::Parameters;
 use super::spec::{Retry, ToolSpec};
+use crate::error::DeclarationError;
 use crate::limits::{clipped, unknown_keys};
 use crate::words::is_id;
 use std::time::Duration;
@@ -41,12 +42,12 @@ impl ToolSpec {
     ///
     /// # Errors
     /// Returns every problem with the declaration.
-    pub fn declare(declared: &Json, default_tags: &[String]) -> Result<ToolDeclaration, Vec<String>> {
+    pub fn declare(declared: &Json, default_tags: &[String]) -> Result<ToolDeclaration, DeclarationError> {
         if declared.as_object().is_none() {
-            return Err(vec![format!(
+            return Err(DeclarationError::from(format!(
                 "a tool must be a map, such as #{{ name: \"get_weather\", handler: get_weather }}, not {}",
                 clipped(declared)
-            )]);
+            )));
         }
         let mut problems = unknown_keys(declared, &KEYS);
         let tool = read(declared, default_tags, &mut problems);
@@ -57,7 +58,8 @@ impl ToolSpec {
             Some(name) => format!("tool `{name}`"),
             None => "a tool".to_owned(),
         };
-        Err(problems.into_iter().map(|problem| format!("{whose} {problem}")).collect())
+        let problems = problems.into_iter().map(|problem| format!("{whose} {problem}"));
+        Err(problems.collect::<Vec<_>>().into())
     }
 }
 
@@ -100,8 +102,8 @@ fn read(declared: &Json, default_tags: &[String], problems: &mut Vec<String>) ->
     ToolDeclaration { spec, filters }
 }
 
-fn or_tell<T>(read: Option<Result<T, String>>, tell: &mut impl FnMut(String)) -> Option<T> {
-    read?.map_err(tell).ok()
+fn or_tell<T, E: ToString>(read: Option<Result<T, E>>, tell: &mut impl FnMut(String)) -> Option<T> {
+    read?.map_err(|problem| tell(problem.to_string())).ok()
 }
 
 fn idempotent(given: &Json) -> Result<bool, String> {
@@ -125,9 +127,12 @@ pub fn is_name(name: &str) -> bool {
 ///
 /// # Errors
 /// Returns the end of a sentence that states the problem.
-pub fn tags(given: &Json) -> Result<Vec<String>, String> {
+pub fn tags(given: &Json) -> Result<Vec<String>, DeclarationError> {
     words(given).ok_or_else(|| {
-        format!("has {} as its `tag`: give text, such as \"weather, outdoor\", or a list", clipped(given))
+        DeclarationError::from(format!(
+            "has {} as its `tag`: give text, such as \"weather, outdoor\", or a list",
+            clipped(given)
+        ))
     })
 }
 
@@ -135,10 +140,10 @@ pub fn tags(given: &Json) -> Result<Vec<String>, String> {
 ///
 /// # Errors
 /// Returns the end of a sentence that states the problem.
-pub fn timeout(given: &Json) -> Result<Duration, String> {
+pub fn timeout(given: &Json) -> Result<Duration, DeclarationError> {
     milliseconds(given, MAX_TRY).filter(|timeout| !timeout.is_zero()).ok_or_else(|| {
         let most = MAX_TRY.as_millis();
-        format!("has {} as its `timeout`: give milliseconds, 1 to {most}", clipped(given))
+        format!("has {} as its `timeout`: give milliseconds, 1 to {most}", clipped(given)).into()
     })
 }
 
@@ -148,11 +153,11 @@ impl Retry {
     ///
     /// # Errors
     /// Returns the end of a sentence that states the problem.
-    pub fn parse(given: &Json) -> Result<Self, String> {
+    pub fn parse(given: &Json) -> Result<Self, DeclarationError> {
         let (max, delay) = match given {
             Json::Object(_) => {
                 if let Some(problem) = unknown_keys(given, &RETRY_KEYS).first() {
-                    return Err(format!("has a `retry` that {problem}"));
+                    return Err(format!("has a `retry` that {problem}").into());
                 }
                 (given.get("max"), given.get("delay"))
             }
@@ -171,7 +176,8 @@ impl Retry {
                  milliseconds, up to {}, such as \"3, 1000\" or #{{ max: 3, delay: 1000 }}",
                 clipped(given),
                 MAX_DELAY.as_millis()
-            )),
+            )
+            .into()),
         }
     }
 }
@@ -217,7 +223,7 @@ mod tests {
         Json::parse(text.as_bytes()).unwrap()
     }
 
-    fn declare(text: &str) -> Result<ToolDeclaration, Vec<String>> {
+    fn declare(text: &str) -> Result<ToolDeclaration, DeclarationError> {
         ToolSpec::declare(&json(text), &["custom".into(), "utility".into()])
     }
 

@@ -54,7 +54,7 @@ pub fn is_entry_tool(name: &str) -> bool {
 /// The description of a tool module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolInfo {
-    /// The purpose of the tools.
+    /// The purpose of the tools. It is `metadata.module` of each tool.
     pub description: String,
     /// The tags of the tools that have none of their own.
     pub tags: Vec<String>,
@@ -74,9 +74,16 @@ pub trait ToolModule {
 /// Returns the tools of a module in order, with the module's tags for those without a tag.
 pub fn tools_of(module: &dyn ToolModule) -> Vec<Tool> {
     let info = module.tool_info();
-    let tagged = |tool: Tool| match tool.spec.tags.is_empty() {
-        true => tool.with_spec(|spec| spec.tags.clone_from(&info.tags)),
-        false => tool,
+    let tagged = |tool: Tool| {
+        tool.with_spec(|spec| {
+            if spec.tags.is_empty() {
+                spec.tags.clone_from(&info.tags);
+            }
+            if !info.description.is_empty() {
+                spec.metadata = spec.metadata.copy();
+                spec.metadata.edit("module", info.description.as_str());
+            }
+        })
     };
     module.tools().into_iter().map(tagged).collect()
 }

@@ -5,6 +5,7 @@ use super::field::{Field, Items, Rules, ValveKind};
 use super::field::{MASK, ValveSchema};
 use super::redact::MIN_SECRET;
 use super::redact::is_too_short;
+use crate::error::DeclarationError;
 use crate::limits::{BrokenRule, Limits, clipped, unknown_keys};
 use crate::words::did_you_mean;
 use valvehouse_json::Json;
@@ -33,8 +34,8 @@ impl ValveSchema {
     ///
     /// # Errors
     /// Returns every problem with the map.
-    pub fn declare(literal: &Json) -> Result<Self, Vec<String>> {
-        fields(literal).map(|fields| Self { fields })
+    pub fn declare(literal: &Json) -> Result<Self, DeclarationError> {
+        Ok(Self { fields: fields(literal)? })
     }
 }
 

@@ -54,6 +54,9 @@ impl Rate {
     }
 
     /// One more request, or how long this asker has to wait for it. Hosts that share these maps share the limit.
+    ///
+    /// # Errors
+    /// Returns the time to wait if the limit is exceeded.
     pub fn take(&self, asker: Asker, shared: &Kv) -> Result<(), Duration> {
         self.take_at(Instant::now(), asker, shared)
     }

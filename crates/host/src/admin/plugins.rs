@@ -25,6 +25,9 @@ impl Admin {
     }
 
     /// A current plugin.
+    ///
+    /// # Errors
+    /// Returns a refusal for an unknown plugin.
     pub fn plugin(&self, id: &str) -> Result<Arc<Plugin>, AdminError> {
         known(&self.host.snapshot(), id).cloned()
     }
@@ -58,6 +61,9 @@ impl Admin {
 }
 
 /// A plugin by its id, or the one that was probably meant.
+///
+/// # Errors
+/// Returns a refusal with a suggestion for an unknown plugin.
 pub fn known<'a>(snapshot: &'a Snapshot, id: &str) -> Result<&'a Arc<Plugin>, AdminError> {
     snapshot.plugins.get(id).ok_or_else(|| {
         let hint = match nearest(id, snapshot.plugins.keys().map(|id| &**id)) {

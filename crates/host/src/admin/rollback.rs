@@ -12,6 +12,9 @@ use valvehouse_store::{Action, SettingsEdit, Version};
 
 impl Admin {
     /// Restores a version: file, valves and switches, also of a deleted plugin.
+    ///
+    /// # Errors
+    /// Returns a refusal for an unknown version, and if its file or the store cannot be written.
     pub async fn rollback(&self, id: &str, version: u64, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         let (id, by) = (id.to_owned(), by.to_owned());
         self.whole(id.clone(), async move |host| {
@@ -24,6 +27,9 @@ impl Admin {
 
 /// Puts a version back and answers the generation of the store. The snapshot says where the plugin's file
 /// is now.
+///
+/// # Errors
+/// Returns a refusal for an unknown version, and if its file or the store cannot be written.
 pub async fn rollback(
     writer: &ReloadLock<'_>,
     snapshot: &Snapshot,

@@ -34,6 +34,9 @@ pub enum ExpectedVersion {
 
 impl Admin {
     /// Writes a text to a plugin's file, or creates the file. Rejected if the text does not load.
+    ///
+    /// # Errors
+    /// Returns a refusal if the text does not load, or if the file or the store cannot be written.
     pub async fn write(
         &self,
         kind: Kind,
@@ -60,6 +63,9 @@ impl Admin {
 
     /// Takes a plugin's file away, with what operators set for it. A guard goes only when that is confirmed:
     /// otherwise every request would be refused for its lack.
+    ///
+    /// # Errors
+    /// Returns a refusal for an unknown plugin or an unconfirmed guard, and if the file or the store cannot be changed.
     pub async fn delete(&self, id: &str, confirmed: bool, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         let (id, by) = (id.to_owned(), by.to_owned());
         self.whole(id.clone(), async move |host| {
@@ -78,6 +84,9 @@ impl Admin {
     }
 
     /// Confirms the removal of a guard whose file is missing.
+    ///
+    /// # Errors
+    /// Returns a refusal if no guard of this id is missing, and if the store cannot be written.
     pub async fn confirm_removal(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
@@ -90,6 +99,9 @@ impl Admin {
     }
 
     /// Confirms the pending change of a guard: a weakening, or the removal of its file.
+    ///
+    /// # Errors
+    /// Returns a refusal if no change is pending, and if the store cannot be written.
     pub async fn confirm(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
@@ -105,6 +117,9 @@ impl Admin {
     }
 
     /// Releases the versions of a plugin that are quarantined after a crash.
+    ///
+    /// # Errors
+    /// Returns a refusal if no version of the plugin is quarantined, and if the store cannot be written.
     pub async fn release(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         let snapshot = self.host.snapshot();
         known(&snapshot, id)?;

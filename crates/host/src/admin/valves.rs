@@ -14,6 +14,9 @@ impl Admin {
     /// Puts these values in place of all that operators set, or one user for themselves, as an update over
     /// HTTP does: unknown keys and nulls are dropped, a secret sent back masked stays as it is. Answers what
     /// is stored now, masked.
+    ///
+    /// # Errors
+    /// Returns a refusal for an unknown plugin or an invalid value, and if the store cannot be written.
     pub async fn replace_valves(
         &self,
         id: &str,
@@ -34,6 +37,9 @@ impl Admin {
 
     /// Puts these keys, or with none all, back to what the configuration and the script say. What an older
     /// version of the script left behind goes too.
+    ///
+    /// # Errors
+    /// Returns a refusal for an unknown plugin or key, and if the store cannot be written.
     pub async fn reset_valves(
         &self,
         id: &str,
@@ -56,6 +62,9 @@ impl Admin {
     }
 
     /// The stored values, masked.
+    ///
+    /// # Errors
+    /// Returns a refusal for an unknown plugin, and if the store cannot be read.
     pub async fn stored_valves(&self, id: &str, user: Option<&str>) -> Result<Json, AdminError> {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
@@ -65,6 +74,9 @@ impl Admin {
     }
 
     /// The values in force, masked, each with its source: `{key: {value, source}}`.
+    ///
+    /// # Errors
+    /// Returns a refusal for an unknown plugin, and if the store cannot be read.
     pub fn effective_valves(&self, id: &str) -> Result<Json, AdminError> {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
@@ -84,6 +96,9 @@ impl Admin {
     }
 
     /// Switches a plugin; `None` leaves a switch unchanged.
+    ///
+    /// # Errors
+    /// Returns a refusal for an unknown plugin, and if the store cannot be written.
     pub async fn switch(
         &self,
         id: &str,
@@ -95,11 +110,17 @@ impl Admin {
     }
 
     /// Switches a plugin on where it is off, and off where it is on.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Admin::switch`].
     pub async fn toggle(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         self.switch_by(id, by, |plugin| (Some(!plugin.enabled), None)).await
     }
 
     /// The same of whether it runs for models that do not list it.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Admin::switch`].
     pub async fn toggle_global(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         self.switch_by(id, by, |plugin| (None, Some(!plugin.global))).await
     }
@@ -120,6 +141,9 @@ impl Admin {
 }
 
 /// The values that may be set: by operators, or by a user.
+///
+/// # Errors
+/// Returns a refusal for an unknown plugin.
 pub fn schema<'a>(plugin: &'a Plugin, user: Option<&str>) -> Result<&'a ValveSchema, AdminError> {
     let id = &plugin.id;
     let manifest = plugin.script.as_ref().map(|script| &script.manifest).ok_or_else(|| {

@@ -51,6 +51,9 @@ pub struct Detail {
 }
 
 /// The history of a plugin, the newest version first; it may be gone by now, or never have loaded.
+///
+/// # Errors
+/// Returns an error if the store cannot be read.
 pub async fn entries(store: &dyn Store, snapshot: &Snapshot, id: &str) -> Result<Vec<Entry>, AdminError> {
     let versions = store.history(id).await?;
     if versions.is_empty() && !snapshot.plugins.contains_key(id) {
@@ -63,6 +66,9 @@ pub async fn entries(store: &dyn Store, snapshot: &Snapshot, id: &str) -> Result
 }
 
 /// One version, with its text and how it differs.
+///
+/// # Errors
+/// Returns a refusal for an unknown version, and if the store cannot be read.
 pub async fn detail(
     store: &dyn Store,
     snapshot: &Snapshot,

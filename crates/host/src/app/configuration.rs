@@ -124,8 +124,10 @@ fn middleware(
         }
     }
     let own = known.iter().find(|(name, _)| *name == settings.name).map(|(_, choice)| choice.clone());
-    let parts = Parts { model: own, others: known.to_vec(), needs_approval: None };
-    let made = wanted.iter().map(|(name, options)| Middleware::of(name, options, &parts).map_err(problem));
+    let parts = Parts { model: own, others: known.to_vec(), ..Parts::default() };
+    let made = wanted.iter().map(|(name, options)| {
+        Middleware::of(name, options, &parts).map_err(|wrong| problem(wrong.to_string()))
+    });
     made.collect()
 }
 

@@ -9,17 +9,20 @@ use crate::admin::Admin;
 use crate::host::Host;
 #[cfg(feature = "otlp")]
 use crate::otlp::Exporter;
+use crate::plan::{ModelPlan, Plan, ProviderPlan};
 use crate::questions::SharedQuestions;
 use crate::schedule::Schedule;
 use crate::subscriptions::ResourceSubscriptions;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use valvehouse_agent::Runs;
 use valvehouse_config::{self as config, Config, McpServer};
-use valvehouse_core::context::{HeaderNames, PartedTurns, Questions};
+use valvehouse_core::context::{HeaderNames, Observer, PartedTurns, Questions};
 use valvehouse_core::metrics::EndpointMetricsMap;
+use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::Traces;
 use valvehouse_script::{Code, Problem};
 use valvehouse_store as store;
@@ -72,6 +75,8 @@ pub struct App {
     pub schedule: Arc<Schedule>,
     /// The plugins whose values are kept since the settings say so.
     contents: parking_lot::Mutex<Vec<String>>,
+    /// The parts that the program added.
+    pub(super) native: NativeParts,
     tasks: parking_lot::Mutex<JoinSet<()>>,
     stopping: watch::Sender<bool>,
     /// The exporter of traces, and the channel that ends it.
@@ -82,12 +87,63 @@ pub struct App {
 #[cfg(feature = "otlp")]
 type Exporting = (tokio::sync::oneshot::Sender<()>, tokio::task::JoinHandle<()>);
 
+/// The parts of a host that its program adds to the settings.
+#[derive(Default)]
+pub(super) struct NativeParts {
+    pub(super) tools: Vec<Tool>,
+    pub(super) providers: Vec<ProviderPlan>,
+    pub(super) models: Vec<ModelPlan>,
+    pub(super) observer: Option<Arc<dyn Observer>>,
+    /// The folder that is removed with the host.
+    folder: Option<TemporaryFolder>,
+}
+
+impl NativeParts {
+    /// Adds the parts to a plan.
+    fn complete(&self, mut plan: Plan) -> Plan {
+        plan.native_tools.extend(self.tools.iter().cloned());
+        plan.providers.extend(self.providers.iter().cloned());
+        plan.models.extend(self.models.iter().cloned());
+        plan
+    }
+
+    /// Creates the folder of a host without a project.
+    ///
+    /// # Errors
+    /// Returns an error if the folder cannot be created.
+    pub(super) fn temporary_folder(&mut self) -> Result<PathBuf, OpenError> {
+        let folder = std::env::temp_dir().join(format!("valvehouse-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir(&folder).map_err(|error| {
+            OpenError::Config(format!("cannot create the folder {}: {error}", folder.display()))
+        })?;
+        self.folder = Some(TemporaryFolder(folder.clone()));
+        Ok(folder)
+    }
+}
+
+struct TemporaryFolder(PathBuf);
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            tracing::debug!("cannot remove {}: {error}", self.0.display());
+        }
+    }
+}
+
 impl App {
     /// Opens store and folders and loads everything once. Nothing runs in the background yet.
+    ///
+    /// # Errors
+    /// Returns an error if the settings cannot be used or the store cannot be opened.
     pub async fn open(config: Config) -> Result<Arc<Self>, OpenError> {
+        Self::open_with(config, NativeParts::default()).await
+    }
+
+    pub(super) async fn open_with(config: Config, native: NativeParts) -> Result<Arc<Self>, OpenError> {
         let max_text = config.server.max_text_mb.saturating_mul(1024 * 1024);
         valvehouse_script::set_max_text(usize::try_from(max_text).unwrap_or(usize::MAX));
-        let plan = plan(&config, ProviderKeys::Read)?;
+        let plan = native.complete(plan(&config, ProviderKeys::Read)?);
         let store = store::open_or_start_without(&config.store).await?;
         let host = Host::open(plan, store).await?;
         let runs = Arc::new(Runs::new(host.store().clone(), uuid::Uuid::new_v4().to_string()));
@@ -129,6 +185,7 @@ impl App {
             parted: PartedTurns::default(),
             detached: DetachedTasks::default(),
             contents,
+            native,
             tasks: Default::default(),
             stopping: watch::Sender::new(false),
             #[cfg(feature = "otlp")]
@@ -144,7 +201,7 @@ impl App {
     pub async fn reconfigure(&self, mut config: Config) -> Result<Vec<&'static str>, OpenError> {
         let waiting = self.config.waiting(&config);
         config.folders = self.config.folders.clone();
-        let mut plan = plan(&config, ProviderKeys::Read)?;
+        let mut plan = self.native.complete(plan(&config, ProviderKeys::Read)?);
         if !waiting.is_empty() {
             let message = format!("restart to apply {}", waiting.join(", "));
             let problem =

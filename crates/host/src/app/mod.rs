@@ -1,5 +1,6 @@
 //! Everything a host is made of, opened in order and closed in order; owner of every task.
 
+mod builder;
 mod configuration;
 mod detached;
 mod error;
@@ -8,6 +9,7 @@ mod offline;
 mod providers;
 mod turn;
 
+pub use builder::HostBuilder;
 pub use detached::{DetachedTasks, QueueSlot, StopReason, Ticket};
 pub use error::OpenError;
 pub use lifecycle::App;

@@ -17,12 +17,18 @@ use valvehouse_script::{Kind, Sandbox, Settings, beginning};
 use valvehouse_store::{self as store, Kv, Store};
 
 /// Checks that a host can be made of these settings; its scripts and providers' keys are not looked at.
+///
+/// # Errors
+/// Returns an error for settings of which no host can be made.
 pub fn check(config: &Config) -> Result<(), OpenError> {
     plan(config, ProviderKeys::Left).map(drop)
 }
 
 /// Returns what a host with these settings would run now, and its store, for commands that only look: no
 /// running host notices, and no provider's key has to be at hand.
+///
+/// # Errors
+/// Returns an error if the settings cannot be used or the store cannot be opened.
 pub async fn look(config: &Config) -> Result<(Snapshot, Arc<dyn Store>), OpenError> {
     look_without(config, Vec::new()).await
 }
@@ -39,6 +45,9 @@ async fn look_without(
 
 /// Returns the snapshot that a host with these settings would run now. In place of a missing store a temporary
 /// one is used and removed. Versions that are known to end a process are treated as quarantined.
+///
+/// # Errors
+/// Returns the errors of [`look`].
 pub async fn glance(config: &Config, quarantined: Vec<QuarantineEntry>) -> Result<Snapshot, OpenError> {
     if !config.store.address.is_new() {
         let (snapshot, store) = look_without(config, quarantined).await?;
@@ -59,6 +68,9 @@ pub async fn glance(config: &Config, quarantined: Vec<QuarantineEntry>) -> Resul
 }
 
 /// Returns what a host with these settings would run now, in a closed sandbox with a copy of the stored values.
+///
+/// # Errors
+/// Returns the errors of [`look`].
 pub async fn dry_run(config: &Config, keys: ProviderKeys) -> Result<Snapshot, OpenError> {
     let plan = plan(config, keys)?;
     let store = store::open(&config.store).await?;
@@ -73,6 +85,9 @@ pub async fn dry_run(config: &Config, keys: ProviderKeys) -> Result<Snapshot, Op
 
 /// Returns what a host with these settings would run now, and a writer that may change it where no host is at hand:
 /// hosts that run follow by themselves.
+///
+/// # Errors
+/// Returns an error if the settings cannot be used or the store cannot be opened.
 pub async fn writer(config: &Config) -> Result<(Snapshot, ReloadLock<'static>), OpenError> {
     let (snapshot, store) = look(config).await?;
     let writer = ReloadLock::alone(Arc::new(plan(config, ProviderKeys::Left)?), store).await?;

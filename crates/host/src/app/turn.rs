@@ -5,15 +5,58 @@ use crate::snapshot::{Ready, Snapshot};
 use std::sync::Arc;
 use valvehouse_agent::callbacks::Callbacks;
 use valvehouse_agent::{Begin, Decision, HistoryMatch, RunSnapshot, Setup};
-use valvehouse_core::chat::ChatRequest;
-use valvehouse_core::context::Turn;
+use valvehouse_core::chat::{ChatRequest, IntoMessages};
+use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::error::Error;
-use valvehouse_core::kernel::{RunOptions, TurnEnd, TurnStream};
+use valvehouse_core::kernel::{ChatChunks, RunOptions, TurnAnswer, TurnEnd, TurnStream};
 use valvehouse_json::Json;
 use valvehouse_providers::FormattedProvider;
 use valvehouse_store::Run;
 
 impl App {
+    /// Sends messages to a model and returns the complete answer.
+    ///
+    /// # Errors
+    /// Returns a request fault for an unknown model or invalid messages, and the fault of the turn.
+    pub async fn chat(
+        self: &Arc<Self>,
+        model: &str,
+        messages: impl IntoMessages,
+    ) -> Result<TurnAnswer, Error> {
+        self.begin(model, messages.into_messages()?, false)?.answer().await
+    }
+
+    /// Sends messages to a model and returns the chunks of the answer as a stream.
+    ///
+    /// # Errors
+    /// Returns a request fault for an unknown model or invalid messages.
+    pub fn stream(
+        self: &Arc<Self>,
+        model: &str,
+        messages: impl IntoMessages,
+    ) -> Result<ChatChunks<'static>, Error> {
+        Ok(self.begin(model, messages.into_messages()?, true)?.chunks())
+    }
+
+    fn begin(
+        self: &Arc<Self>,
+        model: &str,
+        messages: Vec<Json>,
+        is_streamed: bool,
+    ) -> Result<TurnStream<'static>, Error> {
+        let ready = self.host.snapshot().ready(model, &[])?;
+        let body = Json::from([("model", model.into()), ("messages", messages.into())]);
+        let facts =
+            TurnFacts { model: ready.facts.clone(), models: ready.models.clone(), ..TurnFacts::default() };
+        let turn = Turn::new(facts, Context::default(), Events::default());
+        let turn = match &self.native.observer {
+            Some(observer) => turn.observed_by(observer.clone()),
+            None => turn,
+        };
+        let options = RunOptions::new(turn).streamed(is_streamed);
+        Ok(self.run(&ready, ChatRequest::new(body)?, options, |_| {}))
+    }
+
     /// Runs a turn of a model: remembered where the model has a memory and the turn a conversation, which `begun`
     /// hears of.
     pub fn run<'a>(
@@ -111,6 +154,9 @@ fn begun_with(turn: &Turn) -> Json {
 }
 
 /// Returns the input with which a stored run would resume now.
+///
+/// # Errors
+/// Returns a request fault if the model of the run no longer exists.
 pub fn setup_of(snapshot: &Snapshot, saved: &RunSnapshot) -> Result<Setup, Error> {
     Ok(setup(&snapshot.ready(&saved.model(), &saved.filter_ids())?))
 }

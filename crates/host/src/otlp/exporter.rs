@@ -46,7 +46,10 @@ enum Outcome {
 
 impl Exporter {
     /// Creates an exporter with these settings. The error names an unusable one.
-    pub fn new(settings: &OtlpSettings) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// Returns a text that names an unusable setting.
+    pub(crate) fn new(settings: &OtlpSettings) -> Result<Self, String> {
         let mut url = settings.endpoint.clone();
         match url.path_segments_mut() {
             Ok(mut path) => drop(path.pop_if_empty().extend(["v1", "traces"])),

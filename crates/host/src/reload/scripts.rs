@@ -82,7 +82,7 @@ impl Scripts {
     pub(super) fn open(set: &ScriptSet, files: &[ScriptFile], plan: &Plan) -> Result<Self, RefusedSet> {
         let manifest = SetManifest::parse(&set.manifest)?;
         if let Some(key) = &plan.public_key {
-            check_signature(&set.manifest, set.signature.as_deref(), key)?;
+            check_signature(&set.manifest, set.signature.as_deref(), key).map_err(|why| why.to_string())?;
         }
         manifest.check(files)?;
         if version_number(&manifest.needs) > version_number(VERSION) {
@@ -137,20 +137,27 @@ fn claims(files: &[ScriptFile]) -> Vec<String> {
     claims.filter_map(|file| Some(Path::new(&file.path).file_stem()?.to_str()?.to_owned())).collect()
 }
 
+/// The reason for which the signature of a set does not count, as a clause about the set.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct SignatureError(String);
+
 /// Checks the signature of a set's manifest with a public key of minisign.
 ///
 /// # Errors
 /// Returns the reason for which it does not count, as a clause about the set.
-pub fn check_signature(manifest: &str, signature: Option<&str>, key: &str) -> Result<(), String> {
-    let signature = signature.ok_or("it is not signed, and folders.public_key is set")?;
+pub fn check_signature(manifest: &str, signature: Option<&str>, key: &str) -> Result<(), SignatureError> {
+    let error = SignatureError;
+    let signature =
+        signature.ok_or_else(|| error("it is not signed, and folders.public_key is set".into()))?;
     let key = PublicKey::from_base64(key)
-        .map_err(|error| format!("invalid folders.public_key: expected a minisign public key: {error}"))?;
+        .map_err(|why| error(format!("invalid folders.public_key: expected a minisign public key: {why}")))?;
     // A file that was made with `apply --manifest > FILE` ends with a line break, the stored manifest does not.
     let line = format!("{manifest}\n");
     let verify = |signature: &Signature, text: &str| key.verify(text.as_bytes(), signature, false);
     Signature::decode(signature)
         .and_then(|signature| verify(&signature, &line).or_else(|_| verify(&signature, manifest)))
-        .map_err(|error| format!("its signature does not match folders.public_key: {error}"))
+        .map_err(|why| error(format!("its signature does not match folders.public_key: {why}")))
 }
 
 /// The numbers of a version, as they are compared.

@@ -1,4 +1,4 @@
-//! What a plugin saw in a request, seen once more by its script or by another text in its place.
+//! The recorded calls of a plugin, made once more to its script or to another text in its place.
 
 use crate::plugin::Plugin;
 use std::sync::Arc;

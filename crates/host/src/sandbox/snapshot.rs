@@ -14,8 +14,8 @@ impl Snapshot {
     pub fn within(&self, sandbox: &Sandbox) -> Self {
         let plugins = self.plugins.iter();
         let plugins = plugins.map(|(id, plugin)| (id.clone(), Arc::new(entered(plugin, sandbox)))).collect();
-        let kv = sandbox.kv().cloned().unwrap_or_default();
-        let native = builtin::tools(&|_| Grants::default(), &kv);
+        let empty = Arc::default();
+        let native = builtin::tools(&|_| Grants::default(), sandbox.kv().unwrap_or(&empty));
         let plan = self.served.plan.clone();
         let shelf = Shelf::new(&native, &plugins, &plan);
         Self::new(self.generation, plugins, self.problems.clone(), shelf.tools, plan).offering(shelf.offered)

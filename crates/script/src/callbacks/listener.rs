@@ -57,7 +57,16 @@ impl ScriptCallbacks {
 
     /// Tells it of an event, which becomes its own. `state` is what it finds under that name. Why it failed,
     /// where it did; while it rests since it broke again and again it is not told.
-    pub async fn hear(&self, callback: Callback, event: Json, state: Json, turn: Turn) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// Returns the reason why the callback failed.
+    pub(super) async fn hear(
+        &self,
+        callback: Callback,
+        event: Json,
+        state: Json,
+        turn: Turn,
+    ) -> Result<(), String> {
         let Some(place) = self.callbacks().position(|own| own == callback) else { return Ok(()) };
         let breaker = &self.script.listening;
         let admission = breaker.admit();

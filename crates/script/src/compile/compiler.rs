@@ -30,11 +30,17 @@ use valvehouse_json::Json;
 
 impl Script {
     /// Reads, checks and compiles; nothing of a filter runs, of a tool only what lists its tools.
+    ///
+    /// # Errors
+    /// Returns every problem of the script.
     pub fn compile(file: &SourceFile, settings: &Settings) -> Result<Self, Vec<Problem>> {
         Self::compile_with(file, settings, None)
     }
 
     /// The same, and notes which of its lines run. That takes time which nobody wrote: it may take more of it.
+    ///
+    /// # Errors
+    /// Returns every problem of the script.
     pub fn compile_covered(
         file: &SourceFile,
         settings: &Settings,
@@ -154,6 +160,11 @@ impl Script {
                 return Err(problems);
             }
             (script.tools, script.served) = (tools, served);
+            if script.manifest.get("description").is_none()
+                && let Some(description) = tool::module_description(&script)
+            {
+                script.manifest.frontmatter.push(("description".into(), description));
+            }
         }
         script.warnings = problems;
         Ok(script)

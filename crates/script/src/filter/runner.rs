@@ -22,7 +22,8 @@ use valvehouse_core::context::{FinishedChat, Turn};
 use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{
-    FailurePolicy, Filter, FilterContext, Hook, HookRunner, Hooks, Verdict, is_broken_stream, wrong_events,
+    FailurePolicy, FilterContext, FilterEntry, Hook, HookRunner, Hooks, Verdict, is_broken_stream,
+    wrong_events,
 };
 use valvehouse_core::metrics::{CallCost, CallMetrics, CallOutcome};
 use valvehouse_json::{Json, MAX_DEPTH, Object};
@@ -68,7 +69,7 @@ fn size_of(hook: Hook, turn: &Turn) -> usize {
 
 impl Script {
     /// The filter this script is.
-    pub fn into_filter(self: Arc<Self>, users: Arc<UserValves>) -> Filter {
+    pub fn into_filter(self: Arc<Self>, users: Arc<UserValves>) -> FilterEntry {
         // Text that waits at the end of a stream goes out there.
         let ends = self.has_windows.then_some(Hook::StreamEnd);
         self.may_leave_work();
@@ -82,7 +83,7 @@ impl Script {
         let metrics_by_name = Hook::ALL.map(|hook| self.hook(hook).map(|_| self.metrics().of(hook.name())));
         let run = ScriptFilter::new(self, users, metrics_by_name);
         let by_size = if run.script.settings.is_served { hooks.without(run.cheap) } else { Hooks::default() };
-        Filter::new(name, hooks, Arc::new(run))
+        FilterEntry::new(name, hooks, Arc::new(run))
             .by_size(by_size)
             .breaker(breaker)
             .counting_prompt_cache(prompt_cache)
@@ -94,12 +95,13 @@ impl Script {
 }
 
 impl HookRunner for ScriptFilter {
-    fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
+    fn run(&self, hook: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
         match hook {
             Hook::Stream if self.script.has_windows => self.through_windows(ctx),
             Hook::StreamEnd if self.script.has_windows => self.end_windows(ctx),
             Hook::StreamEnd if is_broken_stream(&ctx.value) => {
-                Ok(Verdict::Continue(FilterContext { value: Json::array(), ..ctx }))
+                ctx.value = Json::array();
+                Ok(Verdict::Continue)
             }
             hook => self.run_hook(hook, ctx),
         }
@@ -220,29 +222,31 @@ impl ScriptFilter {
 
     /// A call that breaks has kept nothing back: who is passed over leaves the texts as they were. An event
     /// whose text waits has nothing left for a client.
-    fn through_windows(&self, ctx: FilterContext) -> Result<Verdict, PluginError> {
-        let state = self.state(&ctx);
+    fn through_windows(&self, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
+        let state = self.state(ctx);
         let before =
             (self.script.manifest.failure_policy == FailurePolicy::FailOpen).then(|| windows::held(&state));
         let verdict = self.run_hook(Hook::Stream, ctx);
         if let (Some(before), Err(_) | Ok(Verdict::Reject(_))) = (before, &verdict) {
             windows::put_back(&state, before);
         }
-        verdict.map(|verdict| match verdict {
-            Verdict::Continue(ctx) if ctx.value.is_changed() && windows::is_hollow(&ctx.value) => {
-                Verdict::Continue(FilterContext { value: Json::array(), ..ctx })
-            }
-            verdict => verdict,
-        })
+        if matches!(verdict, Ok(Verdict::Continue))
+            && ctx.value.is_changed()
+            && windows::is_hollow(&ctx.value)
+        {
+            ctx.value = Json::array();
+        }
+        verdict
     }
 
     /// Ends the windows of the choices that no event ended: their rest goes through `stream` once more, ahead of
     /// the additions of `stream_end`.
-    fn end_windows(&self, ctx: FilterContext) -> Result<Verdict, PluginError> {
+    fn end_windows(&self, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
         let mut rest = Vec::new();
-        for value in windows::ends(&self.state(&ctx)) {
-            match self.run_hook(Hook::Stream, FilterContext { value, ..ctx.clone() })? {
-                Verdict::Continue(ctx) => rest.extend(windows::said(ctx.value)),
+        for value in windows::ends(&self.state(ctx)) {
+            let mut end = FilterContext { value, ..ctx.clone() };
+            match self.run_hook(Hook::Stream, &mut end)? {
+                Verdict::Continue => rest.extend(windows::said(end.value)),
                 Verdict::Respond(value) => rest.extend(windows::said(value)),
                 refused => return Ok(refused),
             }
@@ -250,31 +254,32 @@ impl ScriptFilter {
         let own = match self.script.hook(Hook::StreamEnd) {
             // A stream that breaks has no end of its own.
             _ if is_broken_stream(&ctx.value) => {
-                Verdict::Continue(FilterContext { value: Json::array(), ..ctx })
+                ctx.value = Json::array();
+                Verdict::Continue
             }
             Some(_) => self.run_hook(Hook::StreamEnd, ctx)?,
-            None => Verdict::Continue(ctx),
+            None => Verdict::Continue,
         };
         Ok(match own {
-            Verdict::Continue(ctx) => {
-                let value = windows::joined(rest, ctx.value.clone());
-                Verdict::Continue(FilterContext { value, ..ctx })
+            Verdict::Continue => {
+                ctx.value = windows::joined(rest, ctx.value.clone());
+                Verdict::Continue
             }
             Verdict::Respond(value) => Verdict::Respond(windows::joined(rest, value)),
             refused => refused,
         })
     }
 
-    fn run_hook(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
+    fn run_hook(&self, hook: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
         let (Some(function), Some(call_metrics)) =
             (self.script.hook(hook), &self.metrics_by_name[hook as usize])
         else {
-            return Ok(Verdict::Continue(ctx));
+            return Ok(Verdict::Continue);
         };
         if !self.wants(hook, &ctx.value) {
-            return Ok(Verdict::Continue(ctx));
+            return Ok(Verdict::Continue);
         }
-        let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect::<Args>();
+        let args = function.params.iter().map(|param| self.argument(*param, hook, ctx)).collect::<Args>();
         let size = size_of(hook, &ctx.turn);
         let timing = call_metrics.begin();
         let is_measured = self.unproven[hook as usize].load(Relaxed) > 0;
@@ -298,9 +303,8 @@ impl ScriptFilter {
             trace.spend(hook.name(), self.script.id(), CallCost { waited, ..spent });
         }
         let verdict = match result {
-            Ok(value) => {
-                verdict(&self.script, hook, ctx, &value).and_then(|it| with_events(&self.script, hook, it))
-            }
+            Ok(value) => verdict(&self.script, hook, ctx, &value)
+                .and_then(|verdict| with_events(&self.script, hook, verdict, &ctx.value)),
             Err(CallEnd::Refused(refusal)) => Ok(Verdict::Reject(refusal)),
             Err(CallEnd::Broken { is_too_long: true, .. })
                 if hook.is_before()
@@ -344,7 +348,7 @@ pub(super) const fn shape_of(hook: Hook) -> Shape {
 pub(super) fn verdict(
     script: &Script,
     hook: Hook,
-    ctx: FilterContext,
+    ctx: &mut FilterContext,
     value: &Dynamic,
 ) -> Result<Verdict, PluginError> {
     if let Some(answer) = value.read_lock::<HookAnswer>() {
@@ -375,8 +379,13 @@ pub(super) fn verdict(
 }
 
 /// The chain would refuse the same; here it is counted as broken, and the file is named.
-pub(super) fn with_events(script: &Script, hook: Hook, verdict: Verdict) -> Result<Verdict, PluginError> {
-    match wrong_events(hook, &verdict) {
+pub(super) fn with_events(
+    script: &Script,
+    hook: Hook,
+    verdict: Verdict,
+    value: &Json,
+) -> Result<Verdict, PluginError> {
+    match wrong_events(hook, &verdict, value) {
         Some(what) => Err(wrong(script, hook, &what)),
         None => Ok(verdict),
     }
@@ -385,15 +394,15 @@ pub(super) fn with_events(script: &Script, hook: Hook, verdict: Verdict) -> Resu
 fn go_on(
     script: &Script,
     hook: Hook,
-    ctx: FilterContext,
+    ctx: &mut FilterContext,
     returned: Option<Json>,
 ) -> Result<Verdict, PluginError> {
-    let ctx = match returned {
+    match returned {
         Some(value) if shape_of(hook) == Shape::Ctx => merge(ctx, &value),
-        Some(value) => FilterContext { value, ..ctx },
-        None if hook == Hook::StreamEnd => FilterContext { value: Json::array(), ..ctx },
-        None => ctx,
-    };
+        Some(value) => ctx.value = value,
+        None if hook == Hook::StreamEnd => ctx.value = Json::array(),
+        None => {}
+    }
     let needs_messages = matches!(hook, Hook::Inlet | Hook::Outlet | Hook::PreChat);
     let has_messages = |body: &Object| body.with("messages", |it| matches!(it, Some(Json::Array(_))));
     if needs_messages && !ctx.value.as_object().is_some_and(has_messages) {
@@ -404,7 +413,7 @@ fn go_on(
         let kind = ctx.args().kind();
         return Err(wrong(script, hook, &format!("set invalid `args`: expected a map, got {kind}")));
     }
-    Ok(Verdict::Continue(ctx))
+    Ok(Verdict::Continue)
 }
 
 fn wrong(script: &Script, hook: Hook, what: &str) -> PluginError {
@@ -419,7 +428,7 @@ fn wrong(script: &Script, hook: Hook, what: &str) -> PluginError {
 pub(super) fn ending(script: &Script, hook: Hook, verdict: &Result<Verdict, PluginError>) -> CallOutcome {
     let forgives = script.manifest.failure_policy == FailurePolicy::FailOpen;
     match verdict {
-        Ok(Verdict::Continue(_)) => CallOutcome::Continued,
+        Ok(Verdict::Continue) => CallOutcome::Continued,
         Ok(Verdict::Respond(_)) => CallOutcome::Skipped,
         Ok(Verdict::Reject(_)) if forgives && !hook.is_before() => CallOutcome::RejectionIgnored,
         Ok(Verdict::Reject(_)) => CallOutcome::Refused,
@@ -429,14 +438,13 @@ pub(super) fn ending(script: &Script, hook: Hook, verdict: &Result<Verdict, Plug
 }
 
 /// A returned ctx: its fields take the place of those of the same name.
-fn merge(ctx: FilterContext, returned: &Json) -> FilterContext {
+fn merge(ctx: &FilterContext, returned: &Json) {
     let same = matches!((&ctx.value, returned), (Json::Object(a), Json::Object(b)) if a.is_same(b));
     if !same && let Json::Object(fields) = returned {
         for (name, value) in fields.entries() {
             ctx.value.edit(&name, value);
         }
     }
-    ctx
 }
 
 /// Returns `true` if any text of a value is longer than this, in bytes.

@@ -26,17 +26,26 @@ pub struct LoadedFile {
 }
 
 /// Reads one file, wherever it is, and what it imports from its plugin folder.
+///
+/// # Errors
+/// Returns a problem if the file cannot be read.
 pub fn read_file(kind: Kind, root: &Path, path: &Path) -> Result<LoadedFile, Problem> {
     let what = if is_module(root, path) { As::Module } else { As::Plugin };
     with_imports(read(what, kind, path, &stamp_of(path)?)?, root)
 }
 
 /// The same of a file that is about to have this text.
+///
+/// # Errors
+/// Returns a problem if an imported file cannot be read.
 pub fn read_text(kind: Kind, root: &Path, path: &Path, text: &str) -> Result<LoadedFile, Problem> {
     with_imports(read_bytes(As::Plugin, kind, path, text.as_bytes().to_vec())?, root)
 }
 
 /// Reads a file of tests and what it imports. Its id is that of its script.
+///
+/// # Errors
+/// Returns a problem if the file cannot be read.
 pub fn read_tests(kind: Kind, root: &Path, path: &Path) -> Result<SourceFile, Problem> {
     let tests = with_imports(read(As::Tests, kind, path, &stamp_of(path)?)?, root)?.file;
     let id = script_of_tests(path).map(|script| stem_of(&script));

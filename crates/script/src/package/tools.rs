@@ -6,7 +6,7 @@ use super::waiting::{Options, run_beside};
 use crate::budget;
 use crate::reach::{Reach, Tools};
 use crate::thrown::ThrownError;
-use crate::value::{Shape, json_of, live};
+use crate::value::{KernelHandle, Shape, json_of, live};
 use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FnPtr, Map, Module};
 use std::sync::Arc;
 use valvehouse_config::Grant;
@@ -19,6 +19,7 @@ use valvehouse_core::words::did_you_mean;
 use valvehouse_json::{Json, Object};
 
 const CALL: &str = "tools::call";
+const INVOKE: &str = "invoke";
 const ALL: &str = "tools::all";
 /// Bytes, about, of the arguments of one call.
 const MAX_ARGUMENTS: usize = 1 << 20;
@@ -103,6 +104,19 @@ pub(crate) fn register_callable(module: &mut Module) {
         .set_into_module(module, |name: &str, arguments: AnyMap| call(CALL, name, &arguments));
     function(&["name: &str", "any"])
         .set_into_module(module, |name: &str| call(CALL, name, &Map::new().into()));
+    module.set_custom_type::<KernelHandle>("kernel");
+    let method = |params: &[&str]| {
+        effect(INVOKE, params, "Calls a tool of the turn, as `tools::call` does.")
+            .with_namespace(FnNamespace::Global)
+    };
+    method(&["kernel: &mut kernel", "name: &str", "arguments: map", "any"])
+        .set_into_module(module, |_: &mut KernelHandle, name: &str, arguments: AnyMap| {
+            call("kernel.invoke", name, &arguments)
+        });
+    method(&["kernel: &mut kernel", "name: &str", "any"])
+        .set_into_module(module, |_: &mut KernelHandle, name: &str| {
+            call("kernel.invoke", name, &Map::new().into())
+        });
 }
 
 /// The tools that a call may call.

@@ -62,7 +62,7 @@ pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Pr
         return Err(vec![problem.at_parameter(source, "pipe", hooks::OF_PIPES.0).help(help)]);
     }
     let timeout = match script.manifest.get("timeout").filter(|text| !text.is_empty()) {
-        Some(given) => timeout(&given.into()).map_err(|why| problem(why, "timeout"))?,
+        Some(given) => timeout(&given.into()).map_err(|why| problem(why.to_string(), "timeout"))?,
         None => TIMEOUT,
     };
     let offers = match script.functions().any(|function| function.name == "pipes") {

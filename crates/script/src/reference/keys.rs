@@ -4,6 +4,10 @@
 
 use crate::value::{Shape, Type};
 
+/// The description of `ctx.kernel`.
+const KERNEL: &str =
+    "The kernel of the turn: `ctx.kernel.invoke(name, args)` calls a tool, as `tools::call` does.";
+
 /// A value and its keys.
 pub(super) struct Keys {
     pub(super) name: &'static str,
@@ -228,6 +232,7 @@ pub(super) const HANDLES: &[Keys] = &[
                 "The variables shared by tools and filters of the turn.",
             ),
             writable("metadata", Type::Map, "The turn's map, the same as `__metadata__`."),
+            readable("kernel", Type::Any, KERNEL),
         ],
         ..MAP
     },
@@ -291,6 +296,9 @@ pub(super) const HANDLES: &[Keys] = &[
             ),
             writable("metadata", Type::Map, "The turn's own map, the same as `__metadata__`."),
             readable("client", Type::Map, "The variables that the client sent, unverified."),
+            readable("run_id", Type::Text, "The id of the agent's run; `()` outside of a run."),
+            readable("agent_id", Type::Text, "The id of the agent; `()` outside of a run."),
+            readable("kernel", Type::Any, KERNEL),
         ],
         ..MAP
     },

@@ -312,6 +312,11 @@ const FRONTMATTER: &[KeyDoc] = &[
         "The capabilities it uses, separated by commas: `http kv llm files shell env`.",
     ),
     key("required_host_version", Type::Text, "The minimum version of the host, such as 1.2.0."),
+    key(
+        "priority",
+        Type::Number,
+        "The place in the chain, lower first, for a script without a valve `priority`.",
+    ),
     switch("global", TRUTH, "`false`: runs only for models that list it."),
     switch(
         "on_error",

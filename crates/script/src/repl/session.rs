@@ -56,6 +56,9 @@ pub struct Repl {
 
 impl Repl {
     /// Lines in the place of this script.
+    ///
+    /// # Errors
+    /// Returns every problem of the script.
     pub fn new(script: Arc<Script>) -> Result<Self, Problem> {
         let source = script.file.text.trim_start_matches('\u{feff}');
         let parsed = ParsedFile::of(source)
@@ -117,6 +120,9 @@ impl Repl {
     }
 
     /// Runs a line.
+    ///
+    /// # Errors
+    /// Returns the error of the line.
     pub fn evaluate(&mut self, line: &str, turn: &Turn) -> Result<LineResult, Problem> {
         let (engine, line_ast) = self.compile(line)?;
         let functions = self.script.ast.merge(&self.own);

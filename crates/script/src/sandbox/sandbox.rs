@@ -36,13 +36,13 @@ enum Outside {
     Granted,
     /// Other hosts and models.
     Connected,
-    /// Nothing.
+    /// Nothing but copies of what it keeps.
     Closed,
-    /// What a test lays out.
+    /// The answers and files of a test.
     Test(TestOutside),
 }
 
-/// What a test lays out in place of the world outside.
+/// The answers and files of a test in place of the world outside.
 #[derive(Clone)]
 pub(crate) struct TestOutside {
     pub(crate) clock: Arc<SetClock>,
@@ -69,7 +69,7 @@ impl Sandbox {
         Self { outside: Outside::Connected, ..Self::default() }
     }
 
-    /// What a test lays out.
+    /// Replaces the world outside by the answers and files of a test.
     pub(crate) fn of_test(outside: TestOutside, coverage: Option<Arc<Coverage>>) -> Self {
         Self { outside: Outside::Test(outside), coverage, ..Self::default() }
     }
@@ -161,7 +161,7 @@ impl Sandbox {
         script
     }
 
-    /// What a script reaches in a dry run: copies of what it keeps.
+    /// Returns the reach of a script in a dry run: copies of what it keeps.
     fn dry(&self, granted: Reach, id: &str) -> Reach {
         let tools = match granted.tools {
             Tools::Undeclared => Tools::Undeclared,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::Error;
-use valvehouse_core::filter::{ChainOutcome, Filter, Hook, TraceOutcome, told};
+use valvehouse_core::filter::{ChainOutcome, FilterEntry, Hook, TraceOutcome, told};
 use valvehouse_core::kernel::{Kernel, KernelBuilder};
 use valvehouse_core::metrics::CallMetrics;
 use valvehouse_core::tool::Tool;
@@ -20,7 +20,7 @@ pub struct SandboxScript {
     pub script: Arc<Script>,
     /// The valves of users.
     pub users: Arc<UserValves>,
-    pub(crate) filter: Filter,
+    pub(crate) filter: FilterEntry,
     pub(crate) tools: Vec<Tool>,
 }
 

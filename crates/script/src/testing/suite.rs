@@ -63,6 +63,9 @@ pub struct TestResult {
 impl Suite {
     /// Reads and compiles both files. The budgets of `settings` hold for the script; valves and grants that an
     /// operator set do not: a test says what it needs.
+    ///
+    /// # Errors
+    /// Returns every problem of the script and its tests.
     pub fn open(script: &SourceFile, tests: &SourceFile, settings: &Settings) -> Result<Self, Vec<Problem>> {
         let compiled = stage::declared(script, settings)?;
         let compiled_tests = Script::compile_tests(tests, settings, words::modules())?;

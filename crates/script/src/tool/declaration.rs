@@ -139,7 +139,7 @@ fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunctio
         (Vec::new(), vec![problem.at_function(source, function).help(LISTS)])
     };
     let default_tags = match tool_info(script) {
-        Ok(tags) => tags,
+        Ok(info) => info.tags,
         Err(why) => return failed("tool_info", why),
     };
     let told = |error: &rhai::EvalAltResult| format!("failed: {}", problem::summary_of_run(error));
@@ -240,10 +240,23 @@ fn of_list(
     (tools, problems)
 }
 
-/// The tags of a module, for those of its tools that have none.
-fn tool_info(script: &Script) -> Result<Vec<String>, String> {
+/// The properties of a module.
+#[derive(Default)]
+struct ModuleInfo {
+    /// The purpose of its tools.
+    description: Option<String>,
+    /// The tags of those of its tools that have none.
+    tags: Vec<String>,
+}
+
+/// Returns the description of a module of tools, from its function `tool_info`.
+pub(crate) fn module_description(script: &Script) -> Option<String> {
+    tool_info(script).ok()?.description
+}
+
+fn tool_info(script: &Script) -> Result<ModuleInfo, String> {
     if !script.functions().any(|function| function.name == "tool_info") {
-        return Ok(Vec::new());
+        return Ok(ModuleInfo::default());
     }
     let info =
         script.list("tool_info").map_err(|error| format!("failed: {}", problem::summary_of_run(&error)))?;
@@ -256,7 +269,14 @@ fn tool_info(script: &Script) -> Result<Vec<String>, String> {
             return Err(format!("returned the unknown key `{key}`; the keys are `description` and `tags`"));
         }
     }
-    match info.field("tags") {
+    let description = match info.field("description") {
+        Json::Null => None,
+        Json::Text(text) => Some(text.into()),
+        other => {
+            return Err(format!("returned an invalid `description`: expected a text, got {}", other.kind()));
+        }
+    };
+    let tags = match info.field("tags") {
         Json::Null => Ok(Vec::new()),
         Json::Text(text) => Ok(vec![text.into()]),
         Json::Array(tags) => tags
@@ -269,7 +289,8 @@ fn tool_info(script: &Script) -> Result<Vec<String>, String> {
             })
             .collect(),
         other => Err(format!("returned invalid `tags`: expected a list of texts, got {}", other.kind())),
-    }
+    };
+    Ok(ModuleInfo { description, tags: tags? })
 }
 
 /// One entry of `tools()`: the declaration of the tool, and its function.

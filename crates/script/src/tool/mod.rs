@@ -6,7 +6,7 @@ mod handler;
 mod run_script;
 mod served;
 
-pub(super) use declaration::{check_list, misplaced_hooks, read};
+pub(super) use declaration::{check_list, misplaced_hooks, module_description, read};
 pub use function::Role;
 pub(super) use function::{ServedFunction, ToolFunction};
 pub use handler::{ScriptedTool, ServedTool};

@@ -58,6 +58,10 @@ pub(crate) struct Map {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bytes(pub(crate) bytes::Bytes);
 
+/// The kernel of the running turn, `ctx.kernel`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KernelHandle;
+
 /// A function that may be called on a constant.
 pub(super) fn pure(name: &'static str) -> FuncRegistration {
     FuncRegistration::new(name).with_purity(true).with_namespace(FnNamespace::Global)

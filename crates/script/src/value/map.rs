@@ -1,7 +1,7 @@
 //! Methods and properties of live maps that the host has itself.
 
 use super::convert::{copied, error, json_of, live, misplaced, written};
-use super::handle::{Map, Shape, method, pure};
+use super::handle::{KernelHandle, Map, Shape, method, pure};
 use super::message::Property;
 use rhai::{Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
 use valvehouse_json::{Json, Object};
@@ -26,10 +26,18 @@ impl Map {
             return Dynamic::from(self.clone());
         }
         let below = self.shape.below_key(key);
-        self.object.with(key, |value| value.map_or(Dynamic::UNIT, |value| live(value, below)))
+        let absent = || match (self.shape, key) {
+            (Shape::Ctx | Shape::Context, "kernel") => Dynamic::from(KernelHandle),
+            _ => Dynamic::UNIT,
+        };
+        self.object.with(key, |value| value.map_or_else(absent, |value| live(value, below)))
     }
 
     fn set_field(&self, key: &str, value: &Dynamic) -> Answer<()> {
+        // A method call on a property writes the value back, and the kernel has nothing to write.
+        if value.is::<KernelHandle>() {
+            return Ok(());
+        }
         self.object.set(key, json_of(value)?).map_err(misplaced)
     }
 
@@ -41,6 +49,12 @@ impl Map {
         });
         map
     }
+}
+
+/// Returns `run_id` or `agent_id` of a context, which no variable replaces.
+fn own_id(map: &Map, key: &str) -> Option<Dynamic> {
+    let is_id = map.shape == Shape::Context && matches!(key, "run_id" | "agent_id");
+    (is_id && map.object.contains(key)).then(|| map.field(key))
 }
 
 /// Getters and setters for the properties a script names: found at once, where a key looked up by
@@ -104,10 +118,16 @@ pub(super) fn register(module: &mut Module) {
         let entries = map.object.entries();
         entries.iter().map(|(key, value)| live(value, map.shape.below_key(key))).collect()
     });
-    pure("get").set_into_module(module, |map: &mut Map, key: &str| variables(map).field(key));
+    pure("get").set_into_module(module, |map: &mut Map, key: &str| match own_id(map, key) {
+        Some(id) => id,
+        None => variables(map).field(key),
+    });
     let get = &["map: &mut map", "key: &str", "fallback", "any"];
     let gets = "Returns the value of a key, or the fallback if the key is missing.";
     method("get", get, gets).set_into_module(module, |map: &mut Map, key: &str, fallback: Dynamic| {
+        if let Some(id) = own_id(map, key) {
+            return id;
+        }
         let map = variables(map);
         if map.object.contains(key) { map.field(key) } else { fallback }
     });

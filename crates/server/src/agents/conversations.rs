@@ -1,13 +1,13 @@
 //! Conversations and their checkpoints.
 
-use crate::extract::{Id, Words, json, number, object, text};
-use crate::reply::{answer, list as as_list};
-use axum::body::Body;
+use super::shapes::{Checkpoint, Conversation, ConversationMessages, List, SavedCheckpoint};
+use crate::api::{Answer, AnyObject, ApiError, Body, CheckedBody, JsonOf, Path, Query, Reply};
+use crate::reply::list as as_list;
 use axum::extract::State;
-use axum::response::Response;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use valvehouse_agent::{checkpoint_to_json, conversation_to_json, run_to_json};
-use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_store::Prune;
@@ -17,30 +17,55 @@ const LISTED: u64 = 50;
 /// The maximum number of messages or checkpoints per page.
 const PAGE: u64 = 1000;
 
-/// `GET /api/v1/agents/conversations?agent=&limit=`
-pub(super) async fn list(State(app): State<Arc<App>>, words: Words) -> Response {
-    let listed = async {
-        let limit = words.number("limit")?.unwrap_or(LISTED);
-        let agent = words.text("agent");
-        let all = app.runs.store().conversations(agent.as_deref(), limit).await?;
-        Ok(as_list(all.iter().map(conversation_to_json)))
-    };
-    answer(listed.await)
+/// The conversations to list.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ConversationsQuery {
+    /// Only conversations with this agent.
+    agent: Option<String>,
+    /// The maximum number, 50 by default.
+    limit: Option<u64>,
+}
+
+/// `GET /api/v1/agents/conversations`
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Query(query): Query<ConversationsQuery>,
+) -> Result<JsonOf<List<Conversation>>, ApiError> {
+    let limit = query.limit.unwrap_or(LISTED);
+    let all = app.runs.store().conversations(query.agent.as_deref(), limit).await?;
+    Ok(JsonOf::new(as_list(all.iter().map(conversation_to_json))))
+}
+
+/// The path of a conversation.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ConversationPath {
+    /// The id of the conversation.
+    #[schemars(example = &"chat-1")]
+    chat_id: String,
+}
+
+/// The messages to return, at most 1000.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct MessagesQuery {
+    /// The number of the first message, 0 by default.
+    from: Option<u64>,
+    /// The number after the last message, all by default.
+    to: Option<u64>,
 }
 
 /// `GET …/conversations/{chat_id}?from=&to=`: the messages, never shortened.
-pub(super) async fn show(State(app): State<Arc<App>>, Id(id): Id, words: Words) -> Response {
-    answer(shown(&app, &id, &words).await)
-}
-
-async fn shown(app: &App, id: &str, words: &Words) -> Result<Json, Error> {
-    let conversation = app.runs.conversation(id).await?;
-    let from = words.number("from")?.unwrap_or(0).min(conversation.length);
-    let to = words.number("to")?.unwrap_or(conversation.length);
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Path(ConversationPath { chat_id: id }): Path<ConversationPath>,
+    Query(query): Query<MessagesQuery>,
+) -> Result<JsonOf<ConversationMessages>, ApiError> {
+    let conversation = app.runs.conversation(&id).await?;
+    let from = query.from.unwrap_or(0).min(conversation.length);
+    let to = query.to.unwrap_or(conversation.length);
     let to = to.min(conversation.length).min(from.saturating_add(PAGE)).max(from);
     let store = app.runs.store();
-    let messages = store.messages(id, from, to).await?;
-    let newest = store.runs(Some(id), None, 1).await?;
+    let messages = store.messages(&id, from, to).await?;
+    let newest = store.runs(Some(&id), None, 1).await?;
     let shown = conversation_to_json(&conversation);
     let newest = newest.first().map(|run| run_to_json(run, &conversation.agent));
     let parts: [(&str, Json); 4] = [
@@ -53,75 +78,134 @@ async fn shown(app: &App, id: &str, words: &Words) -> Result<Json, Error> {
         // New values in a new object: they fit.
         shown.put(name, part);
     }
-    Ok(shown)
+    Ok(JsonOf::new(shown))
+}
+
+/// A conversation that was deleted.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct DeletedConversation {
+    chat_id: String,
+    deleted: bool,
 }
 
 /// `DELETE …/conversations/{chat_id}`
-pub(super) async fn forget(State(app): State<Arc<App>>, Id(id): Id) -> Response {
-    let forgotten = app.runs.forget(&id).await;
-    answer(forgotten.map(|()| Json::from([("chat_id", id.into()), ("deleted", true.into())])))
+pub(super) async fn forget(
+    State(app): State<Arc<App>>,
+    Path(ConversationPath { chat_id }): Path<ConversationPath>,
+) -> Answer<DeletedConversation> {
+    app.runs.forget(&chat_id).await?;
+    Ok(Reply(DeletedConversation { chat_id, deleted: true }))
+}
+
+/// The length of a list.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct LimitQuery {
+    /// The maximum number, 1000 by default.
+    limit: Option<u64>,
 }
 
 /// `GET …/conversations/{chat_id}/checkpoints?limit=`: the newest first, without their states.
-pub(super) async fn checkpoints(State(app): State<Arc<App>>, Id(id): Id, words: Words) -> Response {
-    let listed = async {
-        app.runs.conversation(&id).await?;
-        let limit = words.number("limit")?.unwrap_or(PAGE);
-        let all = app.runs.store().checkpoints(&id, limit).await?;
-        Ok(as_list(all.iter().map(checkpoint_to_json)))
-    };
-    answer(listed.await)
+pub(super) async fn checkpoints(
+    State(app): State<Arc<App>>,
+    Path(ConversationPath { chat_id: id }): Path<ConversationPath>,
+    Query(query): Query<LimitQuery>,
+) -> Result<JsonOf<List<Checkpoint>>, ApiError> {
+    app.runs.conversation(&id).await?;
+    let all = app.runs.store().checkpoints(&id, query.limit.unwrap_or(PAGE)).await?;
+    Ok(JsonOf::new(as_list(all.iter().map(checkpoint_to_json))))
+}
+
+/// The path of a checkpoint.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct CheckpointPath {
+    /// The id of the checkpoint.
+    id: String,
 }
 
 /// `GET /api/v1/agents/checkpoints/{id}`
-pub(super) async fn checkpoint(State(app): State<Arc<App>>, Id(id): Id) -> Response {
-    let read = app.runs.checkpoint(&id).await.map(|checkpoint| {
-        let shown = checkpoint_to_json(&checkpoint);
-        shown.put("state", checkpoint.state);
-        shown
-    });
-    answer(read)
+pub(super) async fn checkpoint(
+    State(app): State<Arc<App>>,
+    Path(path): Path<CheckpointPath>,
+) -> Result<JsonOf<SavedCheckpoint>, ApiError> {
+    let checkpoint = app.runs.checkpoint(&path.id).await?;
+    let shown = checkpoint_to_json(&checkpoint);
+    shown.put("state", checkpoint.state);
+    Ok(JsonOf::new(shown))
 }
 
-/// `POST /api/v1/agents/checkpoints/{id}/fork {chat_id}`
-pub(super) async fn fork(State(app): State<Arc<App>>, Id(id): Id, body: Body) -> Response {
-    let forked = async {
-        let body = object(&app, body).await?;
-        let new = text(&body, "chat_id")?.unwrap_or_default();
-        Ok(conversation_to_json(&app.runs.fork(&id, &new).await?))
-    };
-    answer(forked.await)
+/// The conversation that a fork begins.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fork {
+    /// The id of the new conversation.
+    #[schemars(length(min = 1))]
+    chat_id: String,
+}
+
+/// `POST /api/v1/agents/checkpoints/{id}/fork`
+pub(super) async fn fork(
+    State(app): State<Arc<App>>,
+    Path(path): Path<CheckpointPath>,
+    Body(Fork { chat_id }): Body<Fork>,
+) -> Result<JsonOf<Conversation>, ApiError> {
+    Ok(JsonOf::new(conversation_to_json(&app.runs.fork(&path.id, &chat_id).await?)))
 }
 
 /// `GET …/conversations/{chat_id}/export`
-pub(super) async fn export(State(app): State<Arc<App>>, Id(id): Id) -> Response {
-    answer(app.runs.export(&id).await)
+pub(super) async fn export(
+    State(app): State<Arc<App>>,
+    Path(ConversationPath { chat_id }): Path<ConversationPath>,
+) -> Result<JsonOf<AnyObject>, ApiError> {
+    Ok(JsonOf::new(app.runs.export(&chat_id).await?))
+}
+
+/// The id of an imported conversation.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ImportQuery {
+    /// The id to use instead of its own.
+    chat_id: Option<String>,
 }
 
 /// `POST /api/v1/agents/conversations/import?chat_id=`: what an export gave, under its own id or another.
-pub(super) async fn import(State(app): State<Arc<App>>, words: Words, body: Body) -> Response {
-    let imported = async {
-        let exported = json(&app, body).await?;
-        let id = words.text("chat_id");
-        Ok(conversation_to_json(&app.runs.import(&exported, id.as_deref()).await?))
-    };
-    answer(imported.await)
+pub(super) async fn import(
+    State(app): State<Arc<App>>,
+    Query(query): Query<ImportQuery>,
+    exported: CheckedBody<AnyObject>,
+) -> Result<JsonOf<Conversation>, ApiError> {
+    let imported = app.runs.import(&exported.0, query.chat_id.as_deref()).await?;
+    Ok(JsonOf::new(conversation_to_json(&imported)))
 }
 
-/// `POST /api/v1/agents/prune {chat_id?, whole_runs?, runs?}`
-pub(super) async fn prune(State(app): State<Arc<App>>, body: Body) -> Response {
-    let pruned = async {
-        let body = object(&app, body).await?;
-        let usual = Prune::default();
-        let whole_runs = number(&body, "whole_runs")?.unwrap_or(usual.whole_runs);
-        let runs = number(&body, "runs")?.unwrap_or(usual.runs.max(whole_runs));
-        let chat_id = text(&body, "chat_id")?;
-        if let Some(id) = &chat_id {
-            app.runs.conversation(id).await?;
-        }
-        let keep = Prune { whole_runs, runs };
-        let dropped = app.runs.store().prune(chat_id.as_deref(), keep).await?;
-        Ok(Json::from([("dropped", dropped.into())]))
-    };
-    answer(pruned.await)
+/// The checkpoints that stay.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PruneRequest {
+    /// Only checkpoints of this conversation.
+    chat_id: Option<String>,
+    /// The number of newest runs that keep all of their checkpoints.
+    whole_runs: Option<u64>,
+    /// The number of newest runs that keep their last checkpoint.
+    runs: Option<u64>,
+}
+
+/// The number of deleted checkpoints.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct PruneResult {
+    dropped: u64,
+}
+
+/// `POST /api/v1/agents/prune`
+pub(super) async fn prune(
+    State(app): State<Arc<App>>,
+    Body(request): Body<PruneRequest>,
+) -> Answer<PruneResult> {
+    let usual = Prune::default();
+    let whole_runs = request.whole_runs.unwrap_or(usual.whole_runs);
+    let runs = request.runs.unwrap_or(usual.runs.max(whole_runs));
+    if let Some(id) = &request.chat_id {
+        app.runs.conversation(id).await?;
+    }
+    let keep = Prune { whole_runs, runs };
+    let dropped = app.runs.store().prune(request.chat_id.as_deref(), keep).await?;
+    Ok(Reply(PruneResult { dropped }))
 }

@@ -1,7 +1,7 @@
 //! `GET /api/v1/agents/runs/{run}/events`: a run as it goes, from its first kept step to its end.
 
-use crate::extract::Id;
-use crate::reply::refused;
+use super::runs::RunPath;
+use crate::api::{ApiError, EventStream, Path};
 use crate::turn::events::{as_events, named_event};
 use crate::turn::keep_alive::KeepAlive;
 use axum::extract::State;
@@ -23,13 +23,13 @@ const ELSEWHERE: Duration = Duration::from_secs(1);
 const STEPS: u64 = 1000;
 
 /// Steps, changes of its status, its questions, and its end.
-pub(super) async fn follow(State(app): State<Arc<App>>, Id(id): Id) -> Response {
+pub(super) async fn follow(
+    State(app): State<Arc<App>>,
+    Path(RunPath { run: id }): Path<RunPath>,
+) -> Result<EventStream, ApiError> {
     // Before the first look, so that nothing falls in between.
     let moved = app.runs.moved();
-    let run = match app.runs.run(&id).await {
-        Ok(run) => run,
-        Err(fault) => return refused(fault),
-    };
+    let run = app.runs.run(&id).await?;
     let keep_alive_ms = app.config.server.keep_alive_ms;
     let stopped = app.stopped();
     let following = Following { app, run, moved, told: ClientView::default() };
@@ -37,7 +37,7 @@ pub(super) async fn follow(State(app): State<Arc<App>>, Id(id): Id) -> Response 
     let bytes = bytes.take_until(stopped);
     let mut response = Response::default();
     as_events(&mut response, KeepAlive::new(bytes.boxed(), keep_alive_ms));
-    response
+    Ok(EventStream(response))
 }
 
 struct Following {

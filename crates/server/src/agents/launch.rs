@@ -1,8 +1,9 @@
 //! Starts or resumes a run, with its answer as a whole or as a stream that ends with the outcome.
 
-use super::runs::agent;
+use super::runs::{AgentPath, RunPath, agent};
+use crate::api::{AnyObject, CheckedBody, Path, fits};
 use crate::body::read_plain;
-use crate::extract::{Id, object, object_of, text};
+use crate::extract::object_of;
 use crate::headers::{named, wants_events};
 use crate::openai::chat::{encode_chunk, encode_end};
 use crate::reply::{OpenAiError, refused};
@@ -11,12 +12,12 @@ use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::named_event;
 use crate::turn::serve::{Way, options, respond, serve_turn};
 use crate::{auth, exchange, facts};
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use schemars::JsonSchema;
 use std::sync::Arc;
 use valvehouse_agent::{Decision, standing};
 use valvehouse_core::chat::{ChatRequest, message, request, response};
@@ -26,8 +27,30 @@ use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 
+/// A chat request without a model, with any other fields of its protocol.
+#[derive(JsonSchema)]
+#[schemars(example = serde_json::json!({"input": "hello", "chat_id": "chat-1"}))]
+#[expect(
+    dead_code,
+    reason = "it describes a body that stays JSON: all of its other fields go to the model, too"
+)]
+pub(super) struct BeginRun {
+    /// One more message of the user.
+    input: Option<String>,
+    messages: Option<Vec<AnyObject>>,
+    /// The conversation; a new one begins without it.
+    chat_id: Option<String>,
+    /// Variables of the turn.
+    variables: Option<AnyObject>,
+    stream: Option<bool>,
+}
+
 /// `POST /api/v1/agents/{agent}/runs`
-pub(super) async fn begin(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Response {
+pub(super) async fn begin(
+    State(app): State<Arc<App>>,
+    Path(AgentPath { agent: id }): Path<AgentPath>,
+    request: Request,
+) -> Response {
     let (parts, body) = request.into_parts();
     let snapshot = app.host.snapshot();
     let begun = async {
@@ -105,19 +128,17 @@ impl Encoder for Outcome {
 
 /// The body of a chat: its messages, and its conversation.
 fn asked(agent: &str, body: Json) -> Result<Json, Error> {
+    fits::<BeginRun>(&body, "request body")?;
     let fits = |result: Result<(), valvehouse_json::MisplacedValue>| {
         result.map_err(|error| Error::invalid(error.to_string(), None))
     };
-    if let Some(input) = text(&body, "input")? {
+    if let Some(input) = body.text("input") {
         let given = body.list("messages");
         let messages: Vec<Json> = given.into_iter().chain([message::user(input)]).collect();
         fits(body.set("messages", messages))?;
     }
     body.remove("input");
     if let Some(variables) = body.remove("variables").filter(|variables| !variables.is_null()) {
-        if variables.as_object().is_none() {
-            return Err(Error::invalid("`variables` must be an object", Some("variables")));
-        }
         let metadata = match body.get("metadata") {
             Some(metadata @ Json::Object(_)) => metadata,
             _ => Json::object(),
@@ -125,17 +146,40 @@ fn asked(agent: &str, body: Json) -> Result<Json, Error> {
         fits(metadata.set("variables", variables))?;
         fits(body.set("metadata", metadata))?;
     }
-    let chat_id = text(&body, "chat_id")?.filter(|id| !id.is_empty());
+    let chat_id = body.text("chat_id").filter(|id| !id.is_empty()).map(String::from);
     fits(body.set("chat_id", chat_id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string())))?;
     fits(body.set("model", agent))?;
     Ok(body)
 }
 
+/// The decision on a run that waits, failed or was interrupted.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = serde_json::json!({"decision": "approve"}))]
+#[expect(dead_code, reason = "`Decision::from_json` reads it")]
+pub(super) struct Resume {
+    /// `approve`, `reject`, `answer`, `retry` or `continue`, which is the default.
+    decision: Option<String>,
+    /// The reason of a rejection.
+    reason: Option<String>,
+    /// The answer to a question.
+    answer: Option<serde_json::Value>,
+    /// Other arguments of the approved call.
+    arguments: Option<AnyObject>,
+    /// The hash of the pending action that was decided on: another one is refused.
+    hash: Option<String>,
+    stream: Option<bool>,
+}
+
 /// `POST /api/v1/agents/runs/{run}/resume`
-pub(super) async fn resume(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
+pub(super) async fn resume(
+    State(app): State<Arc<App>>,
+    Path(RunPath { run: id }): Path<RunPath>,
+    parts: Parts,
+    body: CheckedBody<Resume>,
+) -> Response {
     let snapshot = app.host.snapshot();
-    named(&snapshot, resumed(&app, &snapshot, id, &parts, body), refused).await
+    named(&snapshot, resumed(&app, &snapshot, id, &parts, &body.0), refused).await
 }
 
 async fn resumed(
@@ -143,14 +187,13 @@ async fn resumed(
     snapshot: &Snapshot,
     id: String,
     parts: &Parts,
-    body: Body,
+    body: &Json,
 ) -> Result<Response, Error> {
-    let body = object(app, body).await?;
-    let decision = Decision::from_json(&body)?;
-    let hash = text(&body, "hash")?;
+    let decision = Decision::from_json(body)?;
+    let hash = body.text("hash").map(String::from);
     let call = Call::new(app, snapshot, parts);
     call.run.on_begin()(&app.runs.run(&id).await?);
-    let stream = request::wants_stream(&body);
+    let stream = request::wants_stream(body);
     let takes_events = stream && wants_events(&parts.headers);
     let facts =
         TurnFacts { exchange: Some(Arc::new(exchange::of(app, &parts.headers))), ..TurnFacts::default() };

@@ -1,45 +1,96 @@
 //! The routes of agents, and who may use them: operators all of them, users those of their own runs.
 
+use super::shapes::Outcome;
 use super::{conversations, events, launch, runs};
+use crate::api::{Callers, Routes, delete, get, post};
 use crate::auth;
 use crate::reply::OpenAiError;
-use axum::Router;
 use axum::extract::{Path, Request, State};
-use axum::middleware::Next;
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 
+/// The result of a turn of an agent.
+const OUTCOME: &str =
+    "The run with its answer; streamed, OpenAI's events, and the same as the last event `run`.";
+
 /// The routes, behind the operators' key.
-pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
-    Router::new()
-        .route("/api/v1/agents", get(runs::agents))
-        .route("/api/v1/agents/{agent}/runs", get(runs::list).post(launch::begin))
-        .route("/api/v1/agents/runs/{run}", get(runs::state))
-        .route("/api/v1/agents/runs/{run}/events", get(events::follow))
-        .route("/api/v1/agents/conversations", get(conversations::list))
-        .route("/api/v1/agents/conversations/import", post(conversations::import))
+pub(crate) fn routes(app: &Arc<App>) -> Routes {
+    Routes::new("Agents", Callers::Operators)
+        .route("/api/v1/agents", get("Lists the models with a memory.", runs::agents))
+        .route("/api/v1/agents/{agent}/runs", get("Lists runs of an agent, the newest first.", runs::list))
+        .route(
+            "/api/v1/agents/{agent}/runs",
+            post("Starts a run.", launch::begin)
+                .takes::<launch::BeginRun>()
+                .returns::<Outcome>()
+                .streams()
+                .takes_header("x-valvehouse-events", "`1` adds what plugins emit to the stream.")
+                .runs_turns()
+                .result(OUTCOME),
+        )
+        .route("/api/v1/agents/runs/{run}", get("Returns the complete state of a run.", runs::state))
+        .route(
+            "/api/v1/agents/runs/{run}/events",
+            get("Streams a run to its end.", events::follow)
+                .result("The events `step`, `status`, `pending_action`, `end` and `error`."),
+        )
+        .route(
+            "/api/v1/agents/conversations",
+            get("Lists conversations, the most recently used first.", conversations::list),
+        )
+        .route(
+            "/api/v1/agents/conversations/import",
+            post("Imports an exported conversation.", conversations::import).conflicts().unusable(),
+        )
         .route(
             "/api/v1/agents/conversations/{chat_id}",
-            get(conversations::show).delete(conversations::forget),
+            get("Returns a conversation with its messages.", conversations::show),
         )
-        .route("/api/v1/agents/conversations/{chat_id}/checkpoints", get(conversations::checkpoints))
-        .route("/api/v1/agents/conversations/{chat_id}/export", get(conversations::export))
-        .route("/api/v1/agents/checkpoints/{id}", get(conversations::checkpoint))
-        .route("/api/v1/agents/checkpoints/{id}/fork", post(conversations::fork))
-        .route("/api/v1/agents/prune", post(conversations::prune))
-        .route_layer(axum::middleware::from_fn_with_state(app.clone(), auth::operators_only))
+        .route(
+            "/api/v1/agents/conversations/{chat_id}",
+            delete("Deletes a conversation.", conversations::forget).conflicts(),
+        )
+        .route(
+            "/api/v1/agents/conversations/{chat_id}/checkpoints",
+            get("Lists the checkpoints of a conversation, the newest first.", conversations::checkpoints),
+        )
+        .route(
+            "/api/v1/agents/conversations/{chat_id}/export",
+            get("Exports a conversation.", conversations::export),
+        )
+        .route(
+            "/api/v1/agents/checkpoints/{id}",
+            get("Returns a checkpoint with its state.", conversations::checkpoint),
+        )
+        .route(
+            "/api/v1/agents/checkpoints/{id}/fork",
+            post("Starts a conversation from a checkpoint.", conversations::fork).conflicts(),
+        )
+        .route("/api/v1/agents/prune", post("Deletes old checkpoints.", conversations::prune).fails(404))
+        .map(|router| router.route_layer(from_fn_with_state(app.clone(), auth::operators_only)))
         .merge(of_users(app))
 }
 
 /// The routes that users have for their own runs as well.
-fn of_users(app: &Arc<App>) -> Router<Arc<App>> {
-    Router::new()
-        .route("/api/v1/agents/runs/{run}/pending", get(runs::pending))
-        .route("/api/v1/agents/runs/{run}/resume", post(launch::resume))
-        .route_layer(axum::middleware::from_fn_with_state(app.clone(), owners_and_operators))
+fn of_users(app: &Arc<App>) -> Routes {
+    Routes::new("Agents", Callers::Users)
+        .route(
+            "/api/v1/agents/runs/{run}/pending",
+            get("Returns what a run waits for, and the possible decisions.", runs::pending),
+        )
+        .route(
+            "/api/v1/agents/runs/{run}/resume",
+            post("Resumes a run that waits, failed or was interrupted.", launch::resume)
+                .returns::<Outcome>()
+                .streams()
+                .conflicts()
+                .runs_turns()
+                .result(OUTCOME),
+        )
+        .map(|router| router.route_layer(from_fn_with_state(app.clone(), owners_and_operators)))
 }
 
 /// Passes on the requests of operators and of the user who owns the run. All other requests are answered as if

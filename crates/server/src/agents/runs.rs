@@ -1,9 +1,11 @@
 //! Agents and their runs, as they stand.
 
-use crate::extract::{Id, Words};
-use crate::reply::{answer, list as as_list};
+use super::shapes::{List, PendingAction, Run, RunState};
+use crate::api::{ApiError, JsonOf, Path, Query, Reply};
+use crate::reply::list as as_list;
 use axum::extract::State;
-use axum::response::Response;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use valvehouse_agent::{RunQuery, Runs, run_to_json, standing};
 use valvehouse_core::error::{Error, RequestErrorKind};
@@ -14,12 +16,31 @@ use valvehouse_json::Json;
 /// The default number of listed runs.
 const LISTED: u64 = 50;
 
-/// `GET /api/v1/agents`: the models with a memory.
-pub(super) async fn agents(State(app): State<Arc<App>>) -> Response {
-    answer(all(&app).await)
+/// A model with a memory.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Agent {
+    /// The name of the model.
+    id: String,
+    provider: String,
+    /// The name of the model at its provider, or null.
+    #[schemars(with = "Option<String>")]
+    model: Json,
+    /// The names of its tools.
+    tools: Vec<String>,
+    /// The number of its conversations.
+    conversations: usize,
 }
 
-async fn all(app: &App) -> Result<Json, Error> {
+/// All agents.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Agents {
+    #[schemars(extend("const" = "list"))]
+    object: &'static str,
+    data: Vec<Agent>,
+}
+
+/// `GET /api/v1/agents`: the models with a memory.
+pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Reply<Agents>, ApiError> {
     let snapshot = app.host.snapshot();
     let mut agents = Vec::new();
     for model in snapshot.plan().models.iter().filter(|model| model.memory) {
@@ -29,16 +50,15 @@ async fn all(app: &App) -> Result<Json, Error> {
         // Tools as its turns have them; none while its provider cannot serve it.
         let ready = snapshot.ready(&model.name, &[]).ok();
         let specs = ready.iter().flat_map(|ready| ready.kernel.tool_specs());
-        let tools: Vec<Json> = specs.map(|spec| spec.name.as_str().into()).collect();
-        agents.push(Json::from([
-            ("id", model.name.as_str().into()),
-            ("provider", model.provider.as_str().into()),
-            ("model", model.facts.field("model")),
-            ("tools", tools.into()),
-            ("conversations", held.len().into()),
-        ]));
+        agents.push(Agent {
+            id: model.name.clone(),
+            provider: model.provider.clone(),
+            model: model.facts.field("model"),
+            tools: specs.map(|spec| spec.name.clone()).collect(),
+            conversations: held.len(),
+        });
     }
-    Ok(as_list(agents))
+    Ok(Reply(Agents { object: "list", data: agents }))
 }
 
 /// The agent of that name, ready to run.
@@ -57,38 +77,67 @@ pub(super) fn agent(snapshot: &Snapshot, id: &str, filter_ids: &[String]) -> Res
     })
 }
 
-/// `GET /api/v1/agents/{agent}/runs?chat_id=&status=&limit=`
-pub(super) async fn list(State(app): State<Arc<App>>, Id(agent): Id, words: Words) -> Response {
-    answer(listed(&app, agent, &words).await)
+/// The path of an agent.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct AgentPath {
+    /// The name of the model.
+    #[schemars(example = &"agent")]
+    pub(super) agent: String,
 }
 
-async fn listed(app: &App, id: String, words: &Words) -> Result<Json, Error> {
+/// The runs to list.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct RunsQuery {
+    /// Only runs of this conversation.
+    chat_id: Option<String>,
+    /// Only runs of this status.
+    #[schemars(extend("enum" = ["running", "paused", "done", "failed", "cancelled", "interrupted"]))]
+    status: Option<String>,
+    /// The maximum number, 50 by default.
+    limit: Option<u64>,
+}
+
+/// `GET /api/v1/agents/{agent}/runs`
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Path(AgentPath { agent: id }): Path<AgentPath>,
+    Query(query): Query<RunsQuery>,
+) -> Result<JsonOf<List<Run>>, ApiError> {
     agent(&app.host.snapshot(), &id, &[])?;
     let wanted = RunQuery {
         agent: Some(id),
-        conversation: words.text("chat_id"),
-        status: words.text("status"),
-        limit: words.number("limit")?.unwrap_or(LISTED),
+        conversation: query.chat_id,
+        status: query.status,
+        limit: query.limit.unwrap_or(LISTED),
     };
     let runs = app.runs.list(&wanted).await?;
-    Ok(as_list(runs.iter().map(|(run, agent)| run_to_json(run, agent))))
+    Ok(JsonOf::new(as_list(runs.iter().map(|(run, agent)| run_to_json(run, agent)))))
+}
+
+/// The path of a run.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct RunPath {
+    /// The id of the run.
+    pub(super) run: String,
 }
 
 /// `GET /api/v1/agents/runs/{run}`: everything there is to know of it.
-pub(super) async fn state(State(app): State<Arc<App>>, Id(id): Id) -> Response {
-    answer(whole(&app, &id).await)
-}
-
-async fn whole(app: &App, id: &str) -> Result<Json, Error> {
-    let run = app.runs.run(id).await?;
+pub(super) async fn state(
+    State(app): State<Arc<App>>,
+    Path(path): Path<RunPath>,
+) -> Result<JsonOf<RunState>, ApiError> {
+    let run = app.runs.run(&path.run).await?;
     let saved = app.runs.last_saved(&run).await?;
     let setup = saved.and_then(|saved| app::setup_of(&app.host.snapshot(), &saved).ok());
-    app.runs.state(&run, setup.as_ref()).await
+    Ok(JsonOf::new(app.runs.state(&run, setup.as_ref()).await?))
 }
 
 /// `GET /api/v1/agents/runs/{run}/pending`: what it waits for, and the possible answers.
-pub(super) async fn pending(State(app): State<Arc<App>>, Id(id): Id) -> Response {
-    answer(waits(&app, &id).await)
+pub(super) async fn pending(
+    State(app): State<Arc<App>>,
+    Path(path): Path<RunPath>,
+) -> Result<JsonOf<PendingAction>, ApiError> {
+    Ok(JsonOf::new(waits(&app, &path.run).await?))
 }
 
 async fn waits(app: &App, id: &str) -> Result<Json, Error> {

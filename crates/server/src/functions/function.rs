@@ -1,41 +1,114 @@
 //! A plugin in the shape of Open WebUI's functions.
 
-use crate::extract::{Id, Words};
-use crate::problem;
+use crate::api::{AnyObject, JsonOf, Path, Query, Reply};
+use crate::problem::{self, ProblemReport};
 use crate::reply::{body, json_response, status};
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 use valvehouse_host::admin::AdminError;
 use valvehouse_host::app::App;
 use valvehouse_host::{Plugin, Snapshot};
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 use valvehouse_script::{Kind, beginning};
 use valvehouse_store::{Span, hash};
 
+/// A plugin in the shape of Open WebUI's functions.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Function {
+    id: String,
+    /// Always empty: plugins belong to the host.
+    user_id: &'static str,
+    /// The title.
+    name: String,
+    #[schemars(extend("enum" = ["filter", "tool"]))]
+    r#type: &'static str,
+    /// The text; only where single functions or an export are returned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
+    /// The hash of the text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash: Option<String>,
+    meta: FunctionMeta,
+    /// Set if it is switched on.
+    is_active: bool,
+    /// Set if it runs for every model.
+    is_global: bool,
+    /// In seconds since 1970.
+    created_at: i64,
+    /// In seconds since 1970.
+    updated_at: i64,
+    #[schemars(extend("enum" = ["filter", "tool"]))]
+    kind: &'static str,
+    #[schemars(extend("enum" = ["live", "stale", "broken", "missing", "breaker_open"]))]
+    state: &'static str,
+    /// The number of its newest version; null if none is stored.
+    version: Option<u64>,
+    problems: Vec<ProblemReport>,
+    /// The stored values; only in an export that includes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AnyObject>")]
+    valves: Option<Json>,
+}
+
+/// The texts of a plugin about itself.
+#[derive(Serialize, JsonSchema)]
+struct FunctionMeta {
+    description: String,
+    /// The frontmatter.
+    manifest: BTreeMap<String, String>,
+    /// Set if users switch it on for single requests.
+    toggle: bool,
+}
+
+/// The path of a function.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct FunctionPath {
+    /// The plugin: the stem of its file.
+    #[schemars(example = &"polite")]
+    pub(super) id: String,
+}
+
+/// The parts of an export.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ExportQuery {
+    /// Set to include the stored values of valves.
+    include_valves: Option<bool>,
+}
+
 /// `GET /api/v1/functions/`: all of them, without their text.
-pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
+pub(super) async fn list(State(app): State<Arc<App>>) -> FunctionAnswer<Vec<Function>> {
     answer(&app, all(&app, FunctionDetail::Nothing).await)
 }
 
-/// `GET /api/v1/functions/export?include_valves=true`: all of them, with their text; secrets stay here.
-pub(super) async fn export(State(app): State<Arc<App>>, words: Words) -> Response {
-    let with = match words.text("include_valves").as_deref() {
-        Some("true" | "1") => FunctionDetail::ContentAndValves,
+/// `GET /api/v1/functions/export`: all of them, with their text; secrets stay here.
+pub(super) async fn export(
+    State(app): State<Arc<App>>,
+    Query(query): Query<ExportQuery>,
+) -> FunctionAnswer<Vec<Function>> {
+    let with = match query.include_valves {
+        Some(true) => FunctionDetail::ContentAndValves,
         _ => FunctionDetail::Content,
     };
     answer(&app, all(&app, with).await)
 }
 
 /// `GET /api/v1/functions/id/{id}`
-pub(super) async fn show(State(app): State<Arc<App>>, Id(id): Id) -> Response {
-    answer(&app, one(&app, &app.host.snapshot(), &id).await)
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Path(path): Path<FunctionPath>,
+) -> FunctionAnswer<Function> {
+    answer(&app, one(&app, &app.host.snapshot(), &path.id).await)
 }
 
 /// One function with its text, as it stands in a snapshot.
-pub(super) async fn one(app: &App, snapshot: &Snapshot, id: &str) -> Result<Json, AdminError> {
+pub(super) async fn one(app: &App, snapshot: &Snapshot, id: &str) -> Result<Function, AdminError> {
     let plugin = valvehouse_host::admin::known(snapshot, id)?;
     let spans = app.host.store().spans().await?;
     let span = spans.iter().find(|span| *span.plugin == *plugin.id);
@@ -50,47 +123,43 @@ enum FunctionDetail {
     ContentAndValves,
 }
 
-async fn all(app: &App, with: FunctionDetail) -> Result<Json, AdminError> {
+async fn all(app: &App, with: FunctionDetail) -> Result<Vec<Function>, AdminError> {
     let spans = app.host.store().spans().await?;
     let snapshot = app.host.snapshot();
     let mut all = Vec::with_capacity(snapshot.plugins.len());
     for plugin in snapshot.plugins.values() {
         let span = spans.binary_search_by(|span| (*span.plugin).cmp(&plugin.id)).ok();
-        let function = told(app, plugin, span.map(|place| &spans[place]), with);
+        let mut function = told(app, plugin, span.map(|place| &spans[place]), with);
         if with == FunctionDetail::ContentAndValves {
-            // A fresh object takes any key.
-            function.put("valves", app.admin.stored_valves(&plugin.id, None).await?);
+            function.valves = Some(app.admin.stored_valves(&plugin.id, None).await?);
         }
         all.push(function);
     }
-    Ok(all.into())
+    Ok(all)
 }
 
-fn told(app: &App, plugin: &Plugin, span: Option<&Span>, with: FunctionDetail) -> Json {
+fn told(app: &App, plugin: &Plugin, span: Option<&Span>, with: FunctionDetail) -> Function {
     let title = plugin.script.as_ref().map_or(&*plugin.id, |script| script.manifest.title(&plugin.id));
     let written = || seconds_of_file(plugin);
-    let mut fields: Vec<(&str, Json)> = vec![
-        ("id", (*plugin.id).into()),
-        ("user_id", "".into()),
-        ("name", title.into()),
-        ("type", plugin.kind.as_str().into()),
-        ("meta", meta(plugin)),
-        ("is_active", plugin.enabled.into()),
-        ("is_global", plugin.global.into()),
-        ("created_at", span.map_or_else(written, |span| span.first_at / 1000).into()),
-        ("updated_at", span.map_or_else(written, |span| span.last_at / 1000).into()),
-        ("kind", plugin.kind.as_str().into()),
-        ("state", plugin.state_name().into()),
-        ("version", span.map(|span| span.last).into()),
-        ("problems", problem::of_plugin(app, plugin).into()),
-    ];
-    if with != FunctionDetail::Nothing {
-        let content = content(plugin);
-        fields.insert(4, ("hash", hash(&content).into()));
-        fields.insert(4, ("content", content.into()));
+    let content = (with != FunctionDetail::Nothing).then(|| content(plugin));
+    Function {
+        id: plugin.id.to_string(),
+        user_id: "",
+        name: title.to_owned(),
+        r#type: plugin.kind.as_str(),
+        hash: content.as_deref().map(hash),
+        content,
+        meta: meta(plugin),
+        is_active: plugin.enabled,
+        is_global: plugin.global,
+        created_at: span.map_or_else(written, |span| span.first_at / 1000),
+        updated_at: span.map_or_else(written, |span| span.last_at / 1000),
+        kind: plugin.kind.as_str(),
+        state: plugin.state_name(),
+        version: span.map(|span| span.last),
+        problems: problem::of_plugin(app, plugin),
+        valves: None,
     }
-    let function: Object = fields.into_iter().map(|(key, value)| (key.into(), value)).collect();
-    function.into()
 }
 
 /// The text of the file; if it is missing, that of the version that ran last.
@@ -102,16 +171,14 @@ fn content(plugin: &Plugin) -> String {
     }
 }
 
-fn meta(plugin: &Plugin) -> Json {
+fn meta(plugin: &Plugin) -> FunctionMeta {
     let manifest = plugin.script.as_ref().map(|script| &script.manifest);
     let words = manifest.into_iter().flat_map(|manifest| &manifest.frontmatter);
-    let words: Object = words.map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect();
-    let description = manifest.and_then(|manifest| manifest.get("description")).unwrap_or("");
-    Json::from([
-        ("description", description.into()),
-        ("manifest", words.into()),
-        ("toggle", (plugin.kind == Kind::Filter && plugin.is_toggle()).into()),
-    ])
+    FunctionMeta {
+        description: manifest.and_then(|manifest| manifest.get("description")).unwrap_or("").to_owned(),
+        manifest: words.map(|(key, value)| (key.to_string(), value.to_string())).collect(),
+        toggle: plugin.kind == Kind::Filter && plugin.is_toggle(),
+    }
 }
 
 /// The time at which the file was written, where the history has none; in seconds since 1970.
@@ -121,9 +188,29 @@ fn seconds_of_file(plugin: &Plugin) -> i64 {
     since.and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or(0)
 }
 
+/// The answer of a route of functions.
+pub(super) type FunctionAnswer<T> = Result<Reply<T>, FunctionError>;
+
+/// A refusal as Open WebUI tells it, with the problems of a script where they are the reason.
+pub(super) struct FunctionError(Box<Response>);
+
+impl IntoResponse for FunctionError {
+    fn into_response(self) -> Response {
+        *self.0
+    }
+}
+
 /// The answer, or the fault.
-pub(super) fn answer(app: &App, result: Result<Json, AdminError>) -> Response {
-    result.map_or_else(|refused| refusal(app, &refused), |value| json_response(StatusCode::OK, &value))
+pub(super) fn answer<T>(app: &App, result: Result<T, AdminError>) -> FunctionAnswer<T> {
+    result.map(Reply).map_err(|refused| FunctionError(Box::new(refusal(app, &refused))))
+}
+
+/// The same for JSON that is put together elsewhere.
+pub(super) fn json_answer<T>(
+    app: &App,
+    result: Result<Json, AdminError>,
+) -> Result<JsonOf<T>, FunctionError> {
+    answer(app, result).map(|Reply(value)| JsonOf::new(value))
 }
 
 fn refusal(app: &App, refused: &AdminError) -> Response {
@@ -131,8 +218,9 @@ fn refusal(app: &App, refused: &AdminError) -> Response {
     let told = Json::from([("detail", body(&refused.fault).at_path("error.message"))]);
     if !refused.problems.is_empty() {
         let problems = refused.problems.iter().map(|one| problem::told(app, one, Some(&one.id), "file"));
+        let problems = problems.map(|report| serde_json::to_value(report).unwrap_or(Value::Null).into());
         // A fresh object takes any key.
-        told.put("problems", problems.collect::<Vec<_>>());
+        told.put("problems", problems.collect::<Vec<Json>>());
     }
     let status = StatusCode::from_u16(status(&refused.fault)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     json_response(status, &told)

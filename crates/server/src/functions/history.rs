@@ -1,74 +1,154 @@
 //! The past of functions: versions, their differences, and the way back.
 
-use super::function::{answer, one};
+use super::function::{Function, FunctionAnswer, FunctionError, FunctionPath, answer, json_answer, one};
+use crate::api::{AnyObject, Body, JsonOf, Path, Query};
 use crate::auth::Operator;
-use crate::extract::{Id, Words, number, object};
 use axum::Extension;
-use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::response::Response;
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::sync::Arc;
-use valvehouse_core::error::Error;
 use valvehouse_host::admin::{self, Against};
 use valvehouse_host::app::App;
-use valvehouse_json::Json;
+
+/// A plugin whose file was deleted.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct DeletedFunction {
+    id: String,
+    /// In seconds since 1970.
+    deleted_at: i64,
+    /// The number of its newest version.
+    version: u64,
+}
 
 /// `GET /api/v1/functions/deleted`: plugins whose file was deleted, which a rollback restores.
-pub(super) async fn deleted(State(app): State<Arc<App>>) -> Response {
+pub(super) async fn deleted(State(app): State<Arc<App>>) -> FunctionAnswer<Vec<DeletedFunction>> {
     app.host.written_down().await;
     let spans = app.host.store().spans().await;
     let gone = spans.map(|spans| {
-        let gone = spans.into_iter().filter(|span| span.is_gone).map(|span| {
-            Json::from([
-                ("id", span.plugin.into()),
-                ("deleted_at", (span.last_at / 1000).into()),
-                ("version", span.last.into()),
-            ])
+        let gone = spans.into_iter().filter(|span| span.is_gone).map(|span| DeletedFunction {
+            id: span.plugin,
+            deleted_at: span.last_at / 1000,
+            version: span.last,
         });
-        gone.collect::<Vec<_>>().into()
+        gone.collect()
     });
     answer(&app, gone.map_err(Into::into))
 }
 
+/// A version of a plugin.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "`admin::Entry` writes it; debug builds compare both")]
+pub(super) struct Version {
+    /// Its number, counted from 1.
+    version: u64,
+    /// In seconds since 1970.
+    at: i64,
+    /// The author of the change.
+    by: String,
+    /// The kind of change.
+    action: String,
+    /// The hash of the text before it; null if there was none.
+    before: Option<String>,
+    /// The hash of the text after it; null if there is none.
+    after: Option<String>,
+    enabled: Option<bool>,
+    global: Option<bool>,
+    /// The names of the changed valves.
+    valves_changed: Vec<String>,
+}
+
+/// A version of a plugin with its text and valves.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "`admin::Detail` writes it; debug builds compare both")]
+pub(super) struct VersionDetail {
+    #[serde(flatten)]
+    version: Version,
+    content: Option<String>,
+    /// The stored values, secrets masked.
+    valves: Option<AnyObject>,
+    /// The difference of the texts, in the unified format.
+    diff: String,
+    valves_diff: Vec<ValveChange>,
+}
+
+/// The stored value of a valve on both sides; null if there is none.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "as above")]
+struct ValveChange {
+    key: String,
+    before: Value,
+    after: Value,
+}
+
 /// `GET …/history`: the newest first.
-pub(super) async fn list(State(app): State<Arc<App>>, Id(id): Id) -> Response {
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Path(FunctionPath { id }): Path<FunctionPath>,
+) -> Result<JsonOf<Vec<Version>>, FunctionError> {
     app.host.written_down().await;
     let entries = admin::entries(&**app.host.store(), &app.host.snapshot(), &id).await;
-    answer(&app, entries.map(|all| all.iter().map(admin::Entry::to_json).collect::<Vec<_>>().into()))
+    json_answer(&app, entries.map(|all| all.iter().map(admin::Entry::to_json).collect::<Vec<_>>().into()))
+}
+
+/// The path of a version.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct VersionPath {
+    /// The plugin: the stem of its file.
+    #[schemars(example = &"polite")]
+    id: String,
+    /// The number of the version.
+    #[schemars(example = 1)]
+    version: u64,
+}
+
+/// The other side of a comparison.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct VersionQuery {
+    /// Compares with the present state instead of the version before.
+    against: Option<Side>,
+}
+
+/// A side of a comparison.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Side {
+    Current,
 }
 
 /// `GET …/history/{version}?against=current`
 pub(super) async fn show(
     State(app): State<Arc<App>>,
-    Path((id, version)): Path<(String, String)>,
-    words: Words,
-) -> Response {
-    let detail = async {
-        let wrong = || Error::invalid("the version in the path must be a whole number", Some("version"));
-        let number = version.parse().map_err(|_| wrong())?;
-        let against = match words.text("against").as_deref() {
-            None => Against::Before,
-            Some("current") => Against::Current,
-            Some(_) => return Err(Error::invalid("`against` must be `current`", Some("against")).into()),
-        };
-        app.host.written_down().await;
-        admin::detail(&**app.host.store(), &app.host.snapshot(), &id, number, against).await
+    Path(VersionPath { id, version }): Path<VersionPath>,
+    Query(query): Query<VersionQuery>,
+) -> Result<JsonOf<VersionDetail>, FunctionError> {
+    let against = match query.against {
+        None => Against::Before,
+        Some(Side::Current) => Against::Current,
     };
-    let detail = detail.await.map(|detail| detail.to_json());
-    answer(&app, detail)
+    app.host.written_down().await;
+    let detail = admin::detail(&**app.host.store(), &app.host.snapshot(), &id, version, against).await;
+    json_answer(&app, detail.map(|detail| detail.to_json()))
 }
 
-/// `POST …/rollback`: `{version}`; live when it answers.
+/// The version to restore.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = serde_json::json!({"version": 1}))]
+pub(super) struct Rollback {
+    /// The number of the version.
+    version: u64,
+}
+
+/// `POST …/rollback`; live when it answers.
 pub(super) async fn rollback(
     State(app): State<Arc<App>>,
-    Id(id): Id,
+    Path(FunctionPath { id }): Path<FunctionPath>,
     Extension(Operator(by)): Extension<Operator>,
-    body: Body,
-) -> Response {
+    Body(Rollback { version }): Body<Rollback>,
+) -> FunctionAnswer<Function> {
     let done = async {
-        let body = object(&app, body).await?;
-        let missing = || Error::invalid("missing `version` in the request body", Some("version"));
-        let version = number(&body, "version")?.ok_or_else(missing)?;
         let snapshot = app.admin.rollback(&id, version, &by).await?;
         one(&app, &snapshot, &id).await
     };

@@ -1,39 +1,117 @@
 //! The routes of the Functions API.
 
 use super::{function, history, scripts, valves};
-use axum::Router;
-use axum::routing::{delete, get, post};
+use crate::api::{Callers, Routes, delete, get, post};
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
+/// The summary of a list, which has three addresses.
+const LIST: &str = "Lists all plugins without their text.";
+
 /// The routes: behind the operators' key, but for what users set for themselves.
-pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
-    let operators = Router::new()
-        .route("/api/v1/functions", get(function::list))
-        .route("/api/v1/functions/", get(function::list))
-        .route("/api/v1/functions/list", get(function::list))
-        .route("/api/v1/functions/export", get(function::export))
-        .route("/api/v1/functions/deleted", get(history::deleted))
-        .route("/api/v1/functions/create", post(scripts::create))
-        .route("/api/v1/functions/id/{id}", get(function::show))
-        .route("/api/v1/functions/id/{id}/update", post(scripts::update))
-        .route("/api/v1/functions/id/{id}/confirm", post(scripts::confirm))
-        .route("/api/v1/functions/id/{id}/adopt", post(scripts::adopt))
-        .route("/api/v1/functions/id/{id}/release", post(scripts::release))
-        .route("/api/v1/functions/id/{id}/delete", delete(scripts::delete))
-        .route("/api/v1/functions/id/{id}/toggle", post(scripts::toggle))
-        .route("/api/v1/functions/id/{id}/toggle/global", post(scripts::toggle_global))
-        .route("/api/v1/functions/id/{id}/valves", get(valves::stored))
-        .route("/api/v1/functions/id/{id}/valves/spec", get(valves::spec))
-        .route("/api/v1/functions/id/{id}/valves/effective", get(valves::effective))
-        .route("/api/v1/functions/id/{id}/valves/update", post(valves::update))
-        .route("/api/v1/functions/id/{id}/history", get(history::list))
-        .route("/api/v1/functions/id/{id}/history/{version}", get(history::show))
-        .route("/api/v1/functions/id/{id}/rollback", post(history::rollback))
-        .route_layer(axum::middleware::from_fn_with_state(app.clone(), valves::operators));
-    let users = Router::new()
-        .route("/api/v1/functions/id/{id}/valves/user", get(valves::of_user))
-        .route("/api/v1/functions/id/{id}/valves/user/spec", get(valves::user_spec))
-        .route("/api/v1/functions/id/{id}/valves/user/update", post(valves::update_user));
+pub(crate) fn routes(app: &Arc<App>) -> Routes {
+    let operators_only = axum::middleware::from_fn_with_state(app.clone(), valves::operators);
+    let operators = Routes::with_details("Functions", Callers::Operators)
+        .route("/api/v1/functions", get(LIST, function::list))
+        .route("/api/v1/functions/", get(LIST, function::list))
+        .route("/api/v1/functions/list", get(LIST, function::list))
+        .route(
+            "/api/v1/functions/export",
+            get("Exports all plugins with their text, without secrets.", function::export),
+        )
+        .route(
+            "/api/v1/functions/deleted",
+            get("Lists plugins whose file was deleted, which a rollback restores.", history::deleted),
+        )
+        .route(
+            "/api/v1/functions/create",
+            post("Creates a plugin; live when it answers, refused if it does not load.", scripts::create)
+                .conflicts()
+                .unusable(),
+        )
+        .route("/api/v1/functions/id/{id}", get("Returns a plugin with its text.", function::show))
+        .route(
+            "/api/v1/functions/id/{id}/update",
+            post("Replaces the text of a plugin; refused if it does not load.", scripts::update)
+                .conflicts()
+                .unusable(),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/confirm",
+            post("Accepts a change that weakens a guard, or its removal.", scripts::confirm)
+                .conflicts()
+                .unusable(),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/adopt",
+            post(
+                "Gives a plugin what was stored for a removed one of the same id, or drops it.",
+                scripts::adopt,
+            )
+            .conflicts(),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/release",
+            post("Runs versions again that are quarantined after a crash.", scripts::release).conflicts(),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/delete",
+            delete("Deletes the file of a plugin.", scripts::delete).conflicts().unusable(),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/toggle",
+            post("Switches a plugin on or off.", scripts::toggle).conflicts(),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/toggle/global",
+            post("Runs a filter for every model, or only for those that list it.", scripts::toggle_global)
+                .conflicts(),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/valves",
+            get("Returns the stored values of its valves, secrets masked.", valves::stored),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/valves/spec",
+            get("Returns its valves as JSON Schema; null if it has none.", valves::spec),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/valves/effective",
+            get("Returns the values in force with their sources.", valves::effective),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/valves/update",
+            post("Replaces all stored values of its valves; the next turn uses them.", valves::update)
+                .conflicts()
+                .unusable(),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/history",
+            get("Lists the versions of a plugin, the newest first.", history::list),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/history/{version}",
+            get("Returns a version with its text, its valves and the differences.", history::show),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/rollback",
+            post("Restores text, valves and switches of a version, byte for byte.", history::rollback)
+                .conflicts()
+                .unusable(),
+        )
+        .map(|router| router.route_layer(operators_only));
+    let users = Routes::with_details("Functions", Callers::Users)
+        .route(
+            "/api/v1/functions/id/{id}/valves/user",
+            get("Returns the values that a user set.", valves::of_user),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/valves/user/spec",
+            get("Returns its user valves as JSON Schema; null if it has none.", valves::user_spec),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/valves/user/update",
+            post("Replaces all values that a user had set.", valves::update_user).conflicts().unusable(),
+        );
     operators.merge(users)
 }

@@ -1,112 +1,144 @@
 //! Functions made, changed, switched and deleted.
 
-use super::function::{answer, one};
+use super::function::{Function, FunctionAnswer, FunctionPath, answer, one};
+use crate::api::{Body, Path, Query};
 use crate::auth::Operator;
-use crate::extract::{Id, Words, object, text};
 use axum::Extension;
-use axum::body::Body;
 use axum::extract::State;
-use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::sync::Arc;
-use valvehouse_core::error::Error;
 use valvehouse_host::Snapshot;
 use valvehouse_host::admin::{AdminError, ExpectedVersion};
 use valvehouse_host::app::App;
-use valvehouse_json::Json;
 use valvehouse_script::Kind;
 
-/// `POST /api/v1/functions/create`: `{id, content, type?}`; live when it answers. Name and description are
-/// what the text says of itself.
+/// A new function. Its name and description are those of its text; other fields of Open WebUI's form are ignored.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({"id": "quiet", "type": "filter", "content": "fn inlet(body) { body }"}))]
+pub(super) struct NewFunction {
+    #[schemars(regex(pattern = "^[a-z0-9_-]{1,64}$"))]
+    id: String,
+    /// The text of the script.
+    content: String,
+    /// By default the kind that the text looks like.
+    r#type: Option<FunctionKind>,
+}
+
+/// A filter or a tool.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum FunctionKind {
+    Filter,
+    Tool,
+}
+
+/// `POST /api/v1/functions/create`: live when it answers.
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     Extension(Operator(by)): Extension<Operator>,
-    body: Body,
-) -> Response {
+    Body(new): Body<NewFunction>,
+) -> FunctionAnswer<Function> {
     let created = async {
-        let body = object(&app, body).await?;
-        let (id, content) = (needed(&body, "id")?, needed(&body, "content")?);
-        let kind = kind(&body, &content)?;
-        app.admin.write(kind, &id, &content, ExpectedVersion::Nothing, &by).await?;
-        one(&app, &app.host.snapshot(), &id).await
+        let kind = match new.r#type {
+            Some(FunctionKind::Filter) => Kind::Filter,
+            Some(FunctionKind::Tool) => Kind::Tool,
+            None => Kind::guess(&new.content),
+        };
+        app.admin.write(kind, &new.id, &new.content, ExpectedVersion::Nothing, &by).await?;
+        one(&app, &app.host.snapshot(), &new.id).await
     };
     answer(&app, created.await)
 }
 
-/// `POST /api/v1/functions/id/{id}/update`: `{content, expected_hash?}`. With the hash of the text that was
-/// changed, what somebody else did meanwhile is not written over.
+/// A new text of a function. Other fields of Open WebUI's form are ignored.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({"content": "fn inlet(body) { body }"}))]
+pub(super) struct FunctionUpdate {
+    /// The text of the script.
+    content: String,
+    /// The hash of the text that was edited: changes by others in the meantime are not overwritten.
+    expected_hash: Option<String>,
+}
+
+/// `POST /api/v1/functions/id/{id}/update`
 pub(super) async fn update(
     State(app): State<Arc<App>>,
-    Id(id): Id,
+    Path(FunctionPath { id }): Path<FunctionPath>,
     Extension(Operator(by)): Extension<Operator>,
-    body: Body,
-) -> Response {
+    Body(update): Body<FunctionUpdate>,
+) -> FunctionAnswer<Function> {
     let updated = async {
-        let body = object(&app, body).await?;
-        let content = needed(&body, "content")?;
-        let expected =
-            text(&body, "expected_hash")?.map_or(ExpectedVersion::Something, ExpectedVersion::Hash);
+        let expected = update.expected_hash.map_or(ExpectedVersion::Something, ExpectedVersion::Hash);
         let kind = app.admin.plugin(&id)?.kind;
-        app.admin.write(kind, &id, &content, expected, &by).await?;
+        app.admin.write(kind, &id, &update.content, expected, &by).await?;
         one(&app, &app.host.snapshot(), &id).await
     };
     answer(&app, updated.await)
 }
 
-/// `DELETE /api/v1/functions/id/{id}/delete?confirm=true`: a guard goes only when that is confirmed.
+/// The confirmation of a deletion.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct DeleteQuery {
+    /// Set to delete a guard.
+    confirm: Option<bool>,
+}
+
+/// `DELETE /api/v1/functions/id/{id}/delete`
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
-    Id(id): Id,
-    words: Words,
+    Path(FunctionPath { id }): Path<FunctionPath>,
+    Query(query): Query<DeleteQuery>,
     Extension(Operator(by)): Extension<Operator>,
-) -> Response {
-    let is_confirmed = matches!(words.text("confirm").as_deref(), Some("true" | "1"));
-    answer(&app, app.admin.delete(&id, is_confirmed, &by).await.map(|_| true.into()))
+) -> FunctionAnswer<bool> {
+    let is_confirmed = query.confirm == Some(true);
+    answer(&app, app.admin.delete(&id, is_confirmed, &by).await.map(|_| true))
 }
 
 /// `POST /api/v1/functions/id/{id}/confirm`: accepts a change that weakens a guard, or its removal.
 pub(super) async fn confirm(
     State(app): State<Arc<App>>,
-    Id(id): Id,
+    Path(FunctionPath { id }): Path<FunctionPath>,
     Extension(Operator(by)): Extension<Operator>,
-) -> Response {
-    answer(&app, app.admin.confirm(&id, &by).await.map(|_| true.into()))
+) -> FunctionAnswer<bool> {
+    answer(&app, app.admin.confirm(&id, &by).await.map(|_| true))
 }
 
-/// `POST /api/v1/functions/id/{id}/adopt`, `{drop?}`: gives a plugin what was stored for a removed one of its id, or
+/// The use of the values that were stored for a removed plugin.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = serde_json::json!({"drop": true}))]
+pub(super) struct Adoption {
+    /// Set to delete it instead of giving it to the plugin of the same id.
+    drop: Option<bool>,
+}
+
+/// `POST /api/v1/functions/id/{id}/adopt`: gives a plugin what was stored for a removed one of its id, or
 /// drops it.
 pub(super) async fn adopt(
     State(app): State<Arc<App>>,
-    Id(id): Id,
+    Path(FunctionPath { id }): Path<FunctionPath>,
     Extension(Operator(by)): Extension<Operator>,
-    body: Body,
-) -> Response {
-    let adopted = async {
-        let body = object(&app, body).await?;
-        let drop = match body.get("drop") {
-            None | Some(Json::Null) => false,
-            Some(Json::Bool(drop)) => drop,
-            Some(_) => return Err(Error::invalid("`drop` must be true or false", Some("drop")).into()),
-        };
-        app.admin.adopt(&id, drop, &by).await.map(|_| true.into())
-    };
-    answer(&app, adopted.await)
+    Body(adoption): Body<Adoption>,
+) -> FunctionAnswer<bool> {
+    answer(&app, app.admin.adopt(&id, adoption.drop == Some(true), &by).await.map(|_| true))
 }
 
 /// `POST /api/v1/functions/id/{id}/release`: runs versions again that are quarantined after a crash.
 pub(super) async fn release(
     State(app): State<Arc<App>>,
-    Id(id): Id,
+    Path(FunctionPath { id }): Path<FunctionPath>,
     Extension(Operator(by)): Extension<Operator>,
-) -> Response {
-    answer(&app, app.admin.release(&id, &by).await.map(|_| true.into()))
+) -> FunctionAnswer<bool> {
+    answer(&app, app.admin.release(&id, &by).await.map(|_| true))
 }
 
 /// `POST /api/v1/functions/id/{id}/toggle`
 pub(super) async fn toggle(
     State(app): State<Arc<App>>,
-    Id(id): Id,
+    Path(FunctionPath { id }): Path<FunctionPath>,
     Extension(Operator(by)): Extension<Operator>,
-) -> Response {
+) -> FunctionAnswer<Function> {
     let toggled = app.admin.toggle(&id, &by).await;
     answer(&app, switched(&app, &id, toggled).await)
 }
@@ -114,9 +146,9 @@ pub(super) async fn toggle(
 /// `POST /api/v1/functions/id/{id}/toggle/global`
 pub(super) async fn toggle_global(
     State(app): State<Arc<App>>,
-    Id(id): Id,
+    Path(FunctionPath { id }): Path<FunctionPath>,
     Extension(Operator(by)): Extension<Operator>,
-) -> Response {
+) -> FunctionAnswer<Function> {
     let toggled = app.admin.toggle_global(&id, &by).await;
     answer(&app, switched(&app, &id, toggled).await)
 }
@@ -125,25 +157,6 @@ async fn switched(
     app: &App,
     id: &str,
     snapshot: Result<Arc<Snapshot>, AdminError>,
-) -> Result<Json, AdminError> {
+) -> Result<Function, AdminError> {
     one(app, &*snapshot?, id).await
-}
-
-/// The kind of a new function: the one that the body names or, where it names none, the one that the text looks like.
-fn kind(body: &Json, content: &str) -> Result<Kind, Error> {
-    match text(body, "type")?.as_deref() {
-        Some("filter") => Ok(Kind::Filter),
-        Some("tool") => Ok(Kind::Tool),
-        None => Ok(Kind::guess(content)),
-        Some(other) => {
-            let message = format!("`type` must be \"filter\" or \"tool\", not {other:?}");
-            Err(Error::invalid(message, Some("type")))
-        }
-    }
-}
-
-/// A text that has to be in the body.
-fn needed(body: &Json, name: &'static str) -> Result<String, Error> {
-    text(body, name)?
-        .ok_or_else(|| Error::invalid(format!("missing `{name}` in the request body"), Some(name)))
 }

@@ -2,16 +2,18 @@
 //!
 //! The rights at these routes: operators may use all of them, a user those about themselves.
 
-use super::function::answer;
+use super::function::{FunctionError, FunctionPath, json_answer};
+use crate::api::{AnyObject, CheckedBody, JsonOf, Path, Query};
 use crate::auth::{self, Operator};
-use crate::extract::{Id, Words, json};
 use crate::reply::Detail;
 use axum::Extension;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::valve::ValveSchema;
@@ -20,82 +22,118 @@ use valvehouse_host::admin::AdminError;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
+/// Values by the name of their valve, or a JSON Schema of them; null if there are none.
+type Values = Result<JsonOf<Option<AnyObject>>, FunctionError>;
+
+/// New values by the name of their valve, in the place of all stored ones. Null and unknown names are dropped; a masked
+/// secret keeps the stored one.
+#[derive(JsonSchema)]
+#[schemars(example = serde_json::json!({}))]
+pub(super) struct NewValues {
+    #[serde(flatten)]
+    #[expect(dead_code, reason = "the schema of a plugin describes its valves")]
+    values: BTreeMap<String, serde_json::Value>,
+}
+
+/// The value of a valve that is in force.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "`Admin::effective_valves` writes it; debug builds compare both")]
+pub(super) struct EffectiveValve {
+    /// The value, masked if it is secret.
+    value: serde_json::Value,
+    #[schemars(extend("enum" = ["default", "configuration", "stored"]))]
+    source: String,
+}
+
+/// The user whose valves are meant.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct UserQuery {
+    /// The user's id; operators name it, a key of a user means its own.
+    user: Option<String>,
+}
+
 /// `GET …/valves`: the stored values, not the effective ones.
-pub(super) async fn stored(State(app): State<Arc<App>>, Id(id): Id) -> Response {
-    answer(&app, app.admin.stored_valves(&id, None).await)
+pub(super) async fn stored(
+    State(app): State<Arc<App>>,
+    Path(FunctionPath { id }): Path<FunctionPath>,
+) -> Values {
+    json_answer(&app, app.admin.stored_valves(&id, None).await)
 }
 
 /// `GET …/valves/spec`: JSON Schema; null where it has no valves.
-pub(super) async fn spec(State(app): State<Arc<App>>, Id(id): Id) -> Response {
+pub(super) async fn spec(
+    State(app): State<Arc<App>>,
+    Path(FunctionPath { id }): Path<FunctionPath>,
+) -> Values {
     let schema = |plugin: Arc<Plugin>| plugin.script.as_ref().map(|script| spec_of(&script.manifest.valves));
-    answer(&app, app.admin.plugin(&id).map(|plugin| schema(plugin).into()))
+    json_answer(&app, app.admin.plugin(&id).map(|plugin| schema(plugin).into()))
 }
 
 /// `GET …/valves/effective`: the effective values, with their sources.
-pub(super) async fn effective(State(app): State<Arc<App>>, Id(id): Id) -> Response {
-    answer(&app, app.admin.effective_valves(&id))
+pub(super) async fn effective(
+    State(app): State<Arc<App>>,
+    Path(FunctionPath { id }): Path<FunctionPath>,
+) -> Result<JsonOf<BTreeMap<String, EffectiveValve>>, FunctionError> {
+    json_answer(&app, app.admin.effective_valves(&id))
 }
 
 /// `POST …/valves/update`: these in place of all that were stored.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
-    Id(id): Id,
+    Path(FunctionPath { id }): Path<FunctionPath>,
     Extension(Operator(by)): Extension<Operator>,
-    body: Body,
-) -> Response {
-    let updated = async {
-        let values = json(&app, body).await?;
-        app.admin.replace_valves(&id, None, &values, &by).await
-    };
-    answer(&app, updated.await)
+    values: CheckedBody<NewValues>,
+) -> Values {
+    json_answer(&app, app.admin.replace_valves(&id, None, &values.0, &by).await)
 }
 
 /// `GET …/valves/user?user=`: the values that a user set.
 pub(super) async fn of_user(
     State(app): State<Arc<App>>,
-    Id(id): Id,
-    words: Words,
-    request: Request,
-) -> Response {
-    let (parts, _) = request.into_parts();
+    Path(FunctionPath { id }): Path<FunctionPath>,
+    Query(query): Query<UserQuery>,
+    parts: Parts,
+) -> Values {
     let stored = async {
-        let (user, _) = asked(&app, &parts, &words)?;
+        let (user, _) = asked(&app, &parts, query)?;
         user_schema(&app, &id)?;
         app.admin.stored_valves(&id, Some(&user)).await
     };
-    answer(&app, stored.await)
+    json_answer(&app, stored.await)
 }
 
 /// `GET …/valves/user/spec`: JSON Schema; null where it has no user valves.
-pub(super) async fn user_spec(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Response {
-    let (parts, _) = request.into_parts();
+pub(super) async fn user_spec(
+    State(app): State<Arc<App>>,
+    Path(FunctionPath { id }): Path<FunctionPath>,
+    parts: Parts,
+) -> Values {
     let spec = || {
         Asker::of(&app, &parts)?;
         let plugin = app.admin.plugin(&id)?;
         let schema = plugin.script.as_ref().and_then(|script| script.manifest.user_valves.as_ref());
         Ok(schema.map(spec_of).into())
     };
-    answer(&app, spec())
+    json_answer(&app, spec())
 }
 
 /// `POST …/valves/user/update?user=`: these in place of all that the user had set.
 pub(super) async fn update_user(
     State(app): State<Arc<App>>,
-    Id(id): Id,
-    words: Words,
-    request: Request,
-) -> Response {
-    let (parts, body) = request.into_parts();
+    Path(FunctionPath { id }): Path<FunctionPath>,
+    Query(query): Query<UserQuery>,
+    parts: Parts,
+    values: CheckedBody<NewValues>,
+) -> Values {
     let updated = async {
-        let (user, by) = asked(&app, &parts, &words)?;
-        let values = json(&app, body).await?;
-        app.admin.replace_valves(&id, Some(&user), &values, &by).await
+        let (user, by) = asked(&app, &parts, query)?;
+        app.admin.replace_valves(&id, Some(&user), &values.0, &by).await
     };
-    answer(&app, updated.await)
+    json_answer(&app, updated.await)
 }
 
-fn asked(app: &App, parts: &Parts, words: &Words) -> Result<(String, String), AdminError> {
-    Ok(Asker::of(app, parts)?.means(words.text("user"))?)
+fn asked(app: &App, parts: &Parts, query: UserQuery) -> Result<(String, String), AdminError> {
+    Ok(Asker::of(app, parts)?.means(query.user)?)
 }
 
 fn user_schema(app: &App, id: &str) -> Result<(), AdminError> {

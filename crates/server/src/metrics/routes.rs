@@ -2,20 +2,23 @@
 
 use super::families::Families;
 use super::{endpoints, host, plugins, process, services};
+use crate::api::{Callers, Routes, get};
 use crate::auth;
-use axum::Router;
 use axum::extract::State;
 use axum::http::header;
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
 /// The routes: metrics tell who runs what, which is for operators.
-pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
-    Router::new()
-        .route("/metrics", get(metrics))
-        .route_layer(axum::middleware::from_fn_with_state(app.clone(), auth::operators_only))
+pub(crate) fn routes(app: &Arc<App>) -> Routes {
+    Routes::new("Operation", Callers::Operators)
+        .route(
+            "/metrics",
+            get("Returns metrics in the text format of Prometheus.", metrics).media_types(&["text/plain"]),
+        )
+        .map(|router| router.route_layer(from_fn_with_state(app.clone(), auth::operators_only)))
 }
 
 /// `GET /metrics`

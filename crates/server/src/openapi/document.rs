@@ -1,68 +1,78 @@
 //! The document, assembled at the first request.
 
-use axum::Router;
+use crate::api::{Callers, Description, RouteDescription, shared_schemas};
+use crate::reply::ErrorForm;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use bytes::Bytes;
+use schemars::generate::SchemaGenerator;
 use serde_json::{Map, Value, json};
-use std::sync::{Arc, LazyLock};
-use valvehouse_host::app::App;
+use std::collections::HashSet;
+use std::sync::OnceLock;
 
 const COMMON: &str = include_str!("common.json");
-/// The endpoints, in the order in which they are read.
-const ENDPOINTS: [&str; 13] = [
+/// The protocols of others, whose shapes are published elsewhere.
+const PROTOCOLS: [&str; 5] = [
     include_str!("openai.json"),
     include_str!("responses.json"),
     include_str!("messages.json"),
-    include_str!("passthrough.json"),
     include_str!("ollama.json"),
-    include_str!("agents.json"),
-    include_str!("functions.json"),
-    include_str!("pipelines.json"),
     include_str!("mcp.json"),
-    include_str!("traces.json"),
-    include_str!("page.json"),
-    include_str!("session.json"),
-    include_str!("operations.json"),
 ];
+/// The statuses of faults that every route may answer with.
+const FAULTS: [u16; 6] = [400, 403, 413, 429, 500, 503];
 
-/// The document, made at the first request.
-static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| assembled().to_string().into());
-
-/// The route, which is public because the document reveals nothing about this host.
-pub(crate) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/openapi.json", get(show))
+/// The descriptions of all routes of a host, and the document once it was asked for.
+pub(crate) struct Document {
+    routes: Vec<RouteDescription>,
+    text: OnceLock<Bytes>,
 }
 
-/// `GET /openapi.json`
-async fn show() -> Response {
-    let kind = HeaderValue::from_static("application/json");
-    ([(header::CONTENT_TYPE, kind)], DOCUMENT.clone()).into_response()
+impl Document {
+    pub(crate) fn new(routes: Vec<RouteDescription>) -> Self {
+        Self { routes, text: OnceLock::new() }
+    }
+
+    /// Returns the answer to a request for the document.
+    pub(crate) fn response(&self) -> Response {
+        let text = self.text.get_or_init(|| assembled(&self.routes).to_string().into());
+        let kind = HeaderValue::from_static("application/json");
+        ([(header::CONTENT_TYPE, kind)], text.clone()).into_response()
+    }
 }
 
-/// All endpoints in one document.
-fn assembled() -> Value {
+/// Assembles the document from the protocols and the typed routes.
+fn assembled(routes: &[RouteDescription]) -> Value {
     let mut common = read(COMMON);
     let (mut paths, mut tags) = (Map::new(), Vec::new());
-    for endpoint in ENDPOINTS {
+    for endpoint in PROTOCOLS {
         let mut endpoint = read(endpoint);
-        tags.push(json!({"name": endpoint["tag"]}));
+        tags.push(endpoint["tag"].clone());
         for part in ["schemas", "responses"] {
             let own = taken(&mut endpoint, part);
             if let Some(all) = common[part].as_object_mut() {
                 all.extend(own);
             }
         }
-        let twice = taken(&mut endpoint, "with_and_without_v1").into_iter();
-        let twice = twice.flat_map(|(path, item)| [(format!("/v1{path}"), item.clone()), (path, item)]);
-        for (path, mut item) in taken(&mut endpoint, "paths").into_iter().chain(twice) {
+        for (path, mut item) in taken(&mut endpoint, "paths") {
             for (_, operation) in item.as_object_mut().into_iter().flatten() {
                 complete(operation, &endpoint);
             }
             paths.insert(path, item);
         }
     }
+    let mut schemas = shared_schemas();
+    for route in routes {
+        let item = paths.entry(&route.path).or_insert_with(|| json!({}));
+        item[route.operation.method] = described(route, &mut schemas);
+        if tags.iter().all(|tag| tag != route.tag) {
+            tags.push(route.tag.into());
+        }
+    }
+    if let Some(all) = common["schemas"].as_object_mut() {
+        all.extend(schemas.take_definitions(true));
+    }
+    let tags: Vec<Value> = tags.into_iter().map(|tag| json!({"name": tag})).collect();
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -77,7 +87,90 @@ fn assembled() -> Value {
     })
 }
 
-/// One operation with what holds for its whole endpoint.
+/// Describes a typed route.
+fn described(route: &RouteDescription, schemas: &mut SchemaGenerator) -> Value {
+    let operation = &route.operation;
+    let mut description = Description::new(schemas);
+    operation.describe.iter().for_each(|describe| describe(&mut description));
+    if let Some(field) = operation.file {
+        let schema = json!({
+            "type": "object",
+            "required": [field],
+            "properties": {field: {"type": "string", "contentMediaType": "application/octet-stream"}},
+        });
+        let content = json!({"multipart/form-data": {"schema": schema}});
+        description.body = Some(json!({"required": true, "content": content}));
+    }
+    for (name, text) in &operation.headers {
+        let schema = json!({"type": "string"});
+        description
+            .parameters
+            .push(json!({"name": name, "in": "header", "description": text, "schema": schema}));
+    }
+    for media_type in operation.media_types {
+        description.answer("200", media_type, json!({"type": "string"}));
+    }
+    let Description { mut parameters, body, mut answers, .. } = description;
+    if let Some((text, answer)) = operation.result.zip(answers.get_mut("200")) {
+        answer["description"] = text.into();
+    }
+    let named = names_of(&route.path);
+    let mut known = HashSet::new();
+    parameters.retain(|one| {
+        let is_there = one["in"] != "path" || named.iter().any(|name| one["name"] == *name);
+        is_there && known.insert(one["name"].clone())
+    });
+    for name in named {
+        if parameters.iter().all(|one| one["name"] != name) {
+            parameters
+                .push(json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
+        }
+    }
+    let takes_keys = route.callers != Callers::Everyone;
+    let has_name = route.path.contains('{');
+    let faults = FAULTS.iter().chain(takes_keys.then_some(&401)).chain(has_name.then_some(&404));
+    for status in faults.chain(&operation.faults) {
+        let answer = || json!({"$ref": format!("#/components/responses/{}", fault(route.form, *status))});
+        answers.entry(status.to_string()).or_insert_with(answer);
+    }
+    let mut told = json!({
+        "summary": operation.summary,
+        "tags": [route.tag],
+        "security": route.callers.security(),
+        "responses": answers,
+    });
+    if !parameters.is_empty() {
+        told["parameters"] = parameters.into();
+    }
+    if let Some(body) = body {
+        told["requestBody"] = body;
+    }
+    told
+}
+
+/// Returns the names in a path.
+fn names_of(path: &str) -> Vec<&str> {
+    path.split('{').skip(1).filter_map(|part| part.split_once('}')).map(|(name, _)| name).collect()
+}
+
+/// Returns the name of the answer to a fault.
+fn fault(form: ErrorForm, status: u16) -> &'static str {
+    match (status, form) {
+        (503, _) => "Stopping",
+        (_, ErrorForm::Detail) => "Detail",
+        (401, _) => "Unauthenticated",
+        (403, _) => "Forbidden",
+        (404, _) => "Missing",
+        (409, _) => "Conflict",
+        (413, _) => "TooLarge",
+        (422, _) => "Unusable",
+        (429, _) => "TooOften",
+        (500, _) => "Failed",
+        _ => "Wrong",
+    }
+}
+
+/// Adds to an operation what holds for its whole protocol.
 fn complete(operation: &mut Value, endpoint: &Value) {
     let Some(operation) = operation.as_object_mut() else { return };
     operation.insert("tags".into(), json!([endpoint["tag"]]));
@@ -99,43 +192,4 @@ fn taken(endpoint: &mut Value, part: &str) -> Map<String, Value> {
 
 fn read(text: &str) -> Value {
     serde_json::from_str(text).expect("our own files are JSON: a test reads them")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_reference_leads_somewhere_and_every_part_is_used() {
-        let document = assembled();
-        let text = document.to_string();
-        for (kind, parts) in document["components"].as_object().unwrap() {
-            for name in parts.as_object().unwrap().keys() {
-                let reference = format!("\"#/components/{kind}/{name}\"");
-                let is_used = kind == "securitySchemes" || text.contains(&reference);
-                assert!(is_used, "nobody refers to {reference}");
-            }
-        }
-        for reference in text.split("\"$ref\":\"#/").skip(1) {
-            let (place, _) = reference.split_once('"').unwrap();
-            assert!(document.pointer(&format!("/{place}")).is_some(), "{place} is not there");
-        }
-    }
-
-    #[test]
-    fn every_operation_has_a_word_a_tag_and_answers() {
-        for (path, item) in assembled()["paths"].as_object().unwrap() {
-            for (method, operation) in item.as_object().unwrap() {
-                // WebSockets.
-                let refuses =
-                    [("get", "/v1/responses"), ("get", "/v1/realtime"), ("post", "/v1/realtime/{rest}")];
-                let is_refused = refuses.contains(&(method.as_str(), path.as_str()));
-                let is_whole = operation["summary"].is_string()
-                    && operation["tags"][0].is_string()
-                    && operation["security"].is_array()
-                    && operation["responses"]["200"].is_object() != is_refused;
-                assert!(is_whole, "{method} {path}: {operation}");
-            }
-        }
-    }
 }

@@ -1,10 +1,10 @@
-//! `/openapi.json`: every route of every endpoint, described. One file an endpoint, compiled in; what all endpoints share
-//! stands in `common.json`.
+//! `/openapi.json`: every route, described. Typed routes are described by their types, see [`crate::api`]; each protocol
+//! of others, whose requests pass through as they are, has a file of published shapes.
 //!
-//! An endpoint's file has `paths` as OpenAPI writes them, and beside them what holds for all of them: `tag`,
-//! `security`, and `everywhere`, the answers that any of its routes may give. Each path under
-//! `with_and_without_v1` stands for two.
+//! Such a file has `paths` as OpenAPI writes them, and beside them what holds for all of them: `tag`, `security`, and
+//! `everywhere`, the answers that any of its routes may give. `common.json` has what files and types share.
 
 mod document;
+mod routes;
 
-pub(crate) use document::routes;
+pub(crate) use routes::{described, routes};

@@ -1,11 +1,13 @@
 //! The page's own files: compiled in, so that it works without a network, and named by what is in them, so
 //! that a browser asks for each only once.
 
+use crate::api::Path;
 use crate::reply::OpenAiError;
 use axum::body::Body;
-use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 use valvehouse_core::error::{Error, RequestErrorKind};
@@ -103,8 +105,16 @@ pub(super) fn page(headers: &HeaderMap) -> Response {
     answer("index.html", headers)
 }
 
+/// The path of a file.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct FilePath {
+    /// The name of the file.
+    #[schemars(example = &"style.css")]
+    name: String,
+}
+
 /// `GET /page/{name}`
-pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Response {
+pub(super) async fn file(Path(FilePath { name }): Path<FilePath>, headers: HeaderMap) -> Response {
     answer(&name, &headers)
 }
 

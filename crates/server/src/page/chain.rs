@@ -1,11 +1,10 @@
 //! `/api/v1/models/{id}/chain`: which filters the requests of a model go through, in which order, and why
 //! the others do not run.
 
-use crate::extract::Words;
-use crate::reply::{self, OpenAiError, json_response};
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use crate::api::{AnyObject, ApiError, JsonOf, Path, Query, Reply};
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::trace::GuardCoverageRow;
@@ -13,11 +12,92 @@ use valvehouse_host::app::App;
 use valvehouse_host::{FilterDecision, HostPart, Part, Plugin, SharedStatus};
 use valvehouse_json::Json;
 
-/// `GET /api/v1/models/{id}/chain?user=&filter_ids=`: the toggles that a request asks for are separated by commas.
-pub(super) async fn show(State(app): State<Arc<App>>, Path(model): Path<String>, words: Words) -> Response {
+/// The path of a model.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ModelPath {
+    /// The name of the model.
+    #[schemars(example = &"demo")]
+    model: String,
+}
+
+/// The request whose chain is shown.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ChainQuery {
+    /// The user whose own valves are returned, too.
+    user: Option<String>,
+    /// The toggle filters that the request selects, separated by commas.
+    filter_ids: Option<String>,
+}
+
+/// The filters of a model.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Chain {
+    model: String,
+    /// The hooks with filters, in running order.
+    stages: Vec<Stage>,
+    /// All filters, whether they run or not.
+    filters: Vec<ChainFilter>,
+    /// Filters of the chain that are not plugins, such as middleware, in running order.
+    host_filters: Vec<HostFilter>,
+}
+
+/// The filters that act at a hook, in running order.
+#[derive(Serialize, JsonSchema)]
+struct Stage {
+    hook: &'static str,
+    filters: Vec<String>,
+}
+
+/// A filter, and the reason why it runs or does not.
+#[derive(Serialize, JsonSchema)]
+struct ChainFilter {
+    id: String,
+    /// `runs`, `refuses`, or the reason why it does not run.
+    decision: String,
+    reason: String,
+    priority: Option<f64>,
+    hooks: Vec<&'static str>,
+    state: &'static str,
+    /// The effect of the filter on the prompt cache of services in measured requests on this host; null if none was
+    /// measured.
+    #[schemars(with = "Option<PromptCache>")]
+    prompt_cache: Json,
+    /// The values of the user's own valves; null if none was asked for or the filter has none.
+    #[schemars(with = "Option<AnyObject>")]
+    user_valves: Json,
+}
+
+/// The effect of a filter on the prompt cache of services.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "`PromptCacheCount::to_json` writes it")]
+struct PromptCache {
+    keeps: bool,
+    /// The number of measured requests that continued an earlier one.
+    requests: u64,
+    /// The number of those in which it changed what the earlier one had sent.
+    lost: u64,
+}
+
+/// A part of the chain that is not a plugin.
+#[derive(Serialize, JsonSchema)]
+struct HostFilter {
+    id: String,
+    #[schemars(extend("enum" = ["runs", "refuses"]))]
+    decision: &'static str,
+    reason: String,
+    priority: Option<f64>,
+    hooks: Vec<&'static str>,
+}
+
+/// `GET /api/v1/models/{id}/chain`
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Path(ModelPath { model }): Path<ModelPath>,
+    Query(query): Query<ChainQuery>,
+) -> Result<Reply<Chain>, ApiError> {
     let snapshot = app.host.snapshot();
-    let toggles: Vec<String> = words
-        .text("filter_ids")
+    let toggles: Vec<String> = query
+        .filter_ids
         .iter()
         .flat_map(|ids| ids.split(','))
         .map(str::trim)
@@ -25,40 +105,76 @@ pub(super) async fn show(State(app): State<Arc<App>>, Path(model): Path<String>,
         .map(str::to_owned)
         .collect();
     // A model nobody knows would get a fine chain, of nothing.
-    if let Err(fault) = snapshot.ready_for(&model, &toggles) {
-        return OpenAiError(fault).into_response();
-    }
-    let user = words.text("user");
+    snapshot.ready_for(&model, &toggles)?;
+    let user = query.user;
     let parts = snapshot.parts(&model, &toggles, Plugin::open_breaker);
-    let filters = parts.iter().map(|part| as_json(part, user.as_deref()));
     let own = snapshot.host_parts(&model, &toggles);
-    let chain = Json::from([
-        ("model", model.as_str().into()),
-        ("stages", Hook::ALL.iter().filter_map(|hook| stage(*hook, &parts, &own)).collect::<Vec<_>>().into()),
-        ("filters", filters.collect::<Vec<_>>().into()),
-        ("host_filters", own.iter().map(of_host).collect::<Vec<_>>().into()),
-    ]);
-    json_response(StatusCode::OK, &chain)
+    Ok(Reply(Chain {
+        stages: Hook::ALL.iter().filter_map(|hook| stage(*hook, &parts, &own)).collect(),
+        filters: parts.iter().map(|part| filter(part, user.as_deref())).collect(),
+        host_filters: own.iter().map(of_host).collect(),
+        model,
+    }))
+}
+
+/// The guards that ran in the requests of the last hour, on all hosts.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "`Snapshot::coverage_table` writes it; debug builds compare both")]
+pub(super) struct Coverage {
+    /// The ids of the enabled guards.
+    guards: Vec<String>,
+    /// Those with the most requests first.
+    data: Vec<CoverageRow>,
+}
+
+/// Requests of one endpoint, model and user.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "as above")]
+struct CoverageRow {
+    endpoint: String,
+    model: String,
+    /// Empty if it is not known.
+    user: String,
+    requests: u64,
+    /// The number of requests that were answered to the end.
+    answered: u64,
+    hooks: Vec<CoverageCell>,
+}
+
+/// The guards at a hook.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "as above")]
+struct CoverageCell {
+    hook: String,
+    /// The number of answered requests that came to this hook.
+    requests: u64,
+    #[schemars(extend("enum" = ["covered", "partly", "uncovered"]))]
+    state: String,
+    guards: Vec<GuardRuns>,
+}
+
+/// The number of requests that a guard ran in.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "as above")]
+struct GuardRuns {
+    id: String,
+    requests: u64,
 }
 
 /// `GET /api/v1/coverage`: the guards that ran in the requests of the last hour, on all hosts.
-pub(super) async fn coverage(State(app): State<Arc<App>>) -> Response {
+pub(super) async fn coverage(State(app): State<Arc<App>>) -> Result<JsonOf<Coverage>, ApiError> {
     let snapshot = app.host.snapshot();
     // What this host knows is newer than what it has stored.
     let own = app.traces.coverage().rows();
-    let others = match app.host.store().hosts().await {
-        Ok(hosts) => {
-            let others: Vec<_> = hosts.into_iter().filter(|host| host.host_id != app.host.id()).collect();
-            SharedStatus::told(&others).coverage()
-        }
-        Err(error) => return reply::refused(error.into()),
-    };
+    let hosts = app.host.store().hosts().await?;
+    let others: Vec<_> = hosts.into_iter().filter(|host| host.host_id != app.host.id()).collect();
+    let others = SharedStatus::told(&others).coverage();
     let rows = GuardCoverageRow::merged(own.into_iter().chain(others));
-    json_response(StatusCode::OK, &snapshot.coverage_table(&rows))
+    Ok(JsonOf::new(snapshot.coverage_table(&rows)))
 }
 
 /// Returns the filters that act at a hook, in running order; `None` if there are none.
-fn stage(hook: Hook, parts: &[Part], own: &[HostPart]) -> Option<Json> {
+fn stage(hook: Hook, parts: &[Part], own: &[HostPart]) -> Option<Stage> {
     let place = |part: &Part| match part.decision {
         FilterDecision::Refuses(_) => f64::NEG_INFINITY,
         _ => part.plugin.priority().unwrap_or(0.0),
@@ -70,8 +186,8 @@ fn stage(hook: Hook, parts: &[Part], own: &[HostPart]) -> Option<Json> {
     acting.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut ids: Vec<&str> = acting.into_iter().map(|(_, id)| id).collect();
     ids.dedup();
-    let ids: Vec<Json> = ids.into_iter().map(Json::from).collect();
-    (!ids.is_empty()).then(|| Json::from([("hook", hook.name().into()), ("filters", ids.into())]))
+    let filters: Vec<String> = ids.into_iter().map(str::to_owned).collect();
+    (!filters.is_empty()).then(|| Stage { hook: hook.name(), filters })
 }
 
 fn acts(part: &Part, hook: Hook) -> bool {
@@ -83,30 +199,27 @@ fn acts(part: &Part, hook: Hook) -> bool {
     }
 }
 
-/// Returns the JSON of a part of the chain that is not a plugin, such as middleware.
-fn of_host(part: &HostPart) -> Json {
-    let hooks = part.hooks.iter().map(|hook| Json::from(*hook)).collect::<Vec<_>>();
-    Json::from([
-        ("id", part.id.as_str().into()),
-        ("decision", if part.refuses.is_some() { "refuses" } else { "runs" }.into()),
-        ("reason", part.reason.as_str().into()),
-        ("priority", Some(part.priority).filter(|priority| priority.is_finite()).into()),
-        ("hooks", hooks.into()),
-    ])
+/// Returns a part of the chain that is not a plugin, such as middleware.
+fn of_host(part: &HostPart) -> HostFilter {
+    HostFilter {
+        id: part.id.to_string(),
+        decision: if part.refuses.is_some() { "refuses" } else { "runs" },
+        reason: part.reason.to_string(),
+        priority: Some(part.priority).filter(|priority| priority.is_finite()),
+        hooks: part.hooks.to_vec(),
+    }
 }
 
-fn as_json(part: &Part, user: Option<&str>) -> Json {
+fn filter(part: &Part, user: Option<&str>) -> ChainFilter {
     let plugin = &part.plugin;
-    let hooks = plugin.hooks().into_iter().map(Json::from).collect::<Vec<_>>();
-    let state = if plugin.is_held() { "held" } else { plugin.state_name() };
-    Json::from([
-        ("id", (*plugin.id).into()),
-        ("decision", part.decision_name().into()),
-        ("reason", part.reason.as_str().into()),
-        ("priority", plugin.priority().into()),
-        ("hooks", hooks.into()),
-        ("state", state.into()),
-        ("prompt_cache", plugin.prompt_cache().to_json()),
-        ("user_valves", user.map_or(Json::Null, |user| plugin.valves_of_user(user))),
-    ])
+    ChainFilter {
+        id: plugin.id.to_string(),
+        decision: part.decision_name().to_owned(),
+        reason: part.reason.to_string(),
+        priority: plugin.priority(),
+        hooks: plugin.hooks(),
+        state: if plugin.is_held() { "held" } else { plugin.state_name() },
+        prompt_cache: plugin.prompt_cache().to_json(),
+        user_valves: user.map_or(Json::Null, |user| plugin.valves_of_user(user)),
+    }
 }

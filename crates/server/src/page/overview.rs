@@ -1,94 +1,199 @@
 //! `/api/v1/overview`: plugins, models, providers, and their problems, in one answer.
 
-use crate::extract::Words;
-use crate::problem;
-use crate::reply::{self, json_response};
+use crate::api::{AnyObject, JsonOf, Query, Reply};
+use crate::problem::{self, ProblemReport};
+use crate::reply;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use valvehouse_core::tool::Tool;
 use valvehouse_host::app::App;
 use valvehouse_host::{Plugin, Snapshot};
 use valvehouse_json::Json;
 
+/// The state of a host.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Overview {
+    version: &'static str,
+    /// The number of the running set of plugins.
+    generation: u64,
+    uptime_s: u64,
+    /// The worst first.
+    problems: Vec<ProblemReport>,
+    /// The models that are known without asking a provider.
+    models: Vec<OverviewModel>,
+    plugins: Vec<OverviewPlugin>,
+    providers: Vec<OverviewProvider>,
+}
+
+/// A model.
+#[derive(Serialize, JsonSchema)]
+struct OverviewModel {
+    id: String,
+    /// The name of the provider, or null.
+    #[schemars(with = "serde_json::Value")]
+    provider: Json,
+    /// Set if it stores conversations.
+    #[schemars(with = "serde_json::Value")]
+    memory: Json,
+    /// The names of its tools.
+    tools: Vec<String>,
+}
+
+/// A plugin.
+#[derive(Serialize, JsonSchema)]
+struct OverviewPlugin {
+    id: String,
+    #[schemars(extend("enum" = ["filter", "tool"]))]
+    kind: &'static str,
+    title: String,
+    description: Option<String>,
+    version: Option<String>,
+    author: Option<String>,
+    #[schemars(extend("enum" = ["live", "stale", "broken", "missing", "breaker_open", "held"]))]
+    state: &'static str,
+    enabled: bool,
+    /// Set if it runs for every model.
+    global: bool,
+    /// Set if it is a guard.
+    security: bool,
+    /// The hooks that run in chats only.
+    chats_only: Vec<&'static str>,
+    /// Set if users switch it on for single requests.
+    toggle: bool,
+    priority: Option<f64>,
+    hooks: Vec<&'static str>,
+    tools: Vec<String>,
+    /// The file, relative to the project.
+    path: String,
+    has_valves: bool,
+    has_user_valves: bool,
+    /// Set if its values are recorded.
+    contents: bool,
+    #[schemars(with = "PluginStats")]
+    stats: Json,
+}
+
+/// The calls of a plugin.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "`metrics::Sum::in_short` writes it")]
+struct PluginStats {
+    calls: u64,
+    /// The number of calls that failed.
+    broken: u64,
+    mean_us: f64,
+}
+
+/// A provider.
+#[derive(Serialize, JsonSchema)]
+struct OverviewProvider {
+    name: String,
+    /// `breaker_open` while its circuit breaker is open.
+    #[schemars(extend("enum" = ["used", "breaker_open"]))]
+    state: &'static str,
+}
+
 /// `GET /api/v1/overview`
-pub(super) async fn show(State(app): State<Arc<App>>) -> Response {
+pub(super) async fn show(State(app): State<Arc<App>>) -> Reply<Overview> {
     let snapshot = app.host.snapshot();
-    let overview = Json::from([
-        ("version", env!("CARGO_PKG_VERSION").into()),
-        ("generation", snapshot.generation.into()),
-        ("uptime_s", app.started.elapsed().as_secs().into()),
-        ("problems", problem::all(&app, &snapshot).into()),
-        ("models", models(&snapshot).into()),
-        (
-            "plugins",
-            snapshot.plugins.values().map(|plugin| of_plugin(&app, plugin)).collect::<Vec<_>>().into(),
-        ),
-        ("providers", providers(&snapshot).into()),
-    ]);
-    json_response(StatusCode::OK, &overview)
+    Reply(Overview {
+        version: env!("CARGO_PKG_VERSION"),
+        generation: snapshot.generation,
+        uptime_s: app.started.elapsed().as_secs(),
+        problems: problem::all(&app, &snapshot),
+        models: models(&snapshot),
+        plugins: snapshot.plugins.values().map(|plugin| of_plugin(&app, plugin)).collect(),
+        providers: providers(&snapshot),
+    })
+}
+
+/// The tools to list.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ToolsQuery {
+    /// Only tools with this tag.
+    tag: Option<String>,
+}
+
+/// All tools.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "`Snapshot::tool_list` writes it; debug builds compare both")]
+pub(super) struct Tools {
+    #[schemars(extend("const" = "list"))]
+    object: String,
+    data: Vec<ListedTool>,
+}
+
+/// A tool.
+#[derive(JsonSchema)]
+#[schemars(rename = "Tool")]
+#[expect(dead_code, reason = "as above")]
+struct ListedTool {
+    name: String,
+    description: String,
+    /// The JSON Schema of its arguments.
+    parameters: AnyObject,
+    tags: Vec<String>,
+    metadata: AnyObject,
+    /// The script that declares it, or null.
+    plugin: Option<String>,
+    timeout_ms: u64,
+    /// Set if it may run again after an interruption.
+    idempotent: bool,
+    /// The models that are offered it.
+    models: Vec<String>,
 }
 
 /// `GET /api/v1/tools?tag=`
-pub(super) async fn tools(State(app): State<Arc<App>>, words: Words) -> Response {
-    let tools = app.host.snapshot().tool_list(words.text("tag").as_deref());
-    json_response(StatusCode::OK, &reply::list(tools))
+pub(super) async fn tools(State(app): State<Arc<App>>, Query(query): Query<ToolsQuery>) -> JsonOf<Tools> {
+    JsonOf::new(reply::list(app.host.snapshot().tool_list(query.tag.as_deref())))
 }
 
-fn of_plugin(app: &App, plugin: &Plugin) -> Json {
+fn of_plugin(app: &App, plugin: &Plugin) -> OverviewPlugin {
     let script = plugin.script.as_deref();
     let says = |key: &str| script.and_then(|script| script.manifest.get(key)).map(str::to_owned);
-    let word = if plugin.is_held() { "held" } else { plugin.state_name() };
-    let has_valves = script.is_some_and(|script| !script.manifest.valves.fields().is_empty());
-    let has_user_valves = script.is_some_and(|script| script.manifest.user_valves.is_some());
-    Json::from([
-        ("id", (*plugin.id).into()),
-        ("kind", plugin.kind.as_str().into()),
-        ("title", plugin.title().into()),
-        ("description", says("description").into()),
-        ("version", says("version").into()),
-        ("author", says("author").into()),
-        ("state", word.into()),
-        ("enabled", plugin.enabled.into()),
-        ("global", plugin.global.into()),
-        ("security", plugin.security.into()),
-        ("chats_only", list(plugin.hooks_of_chats_only()).into()),
-        ("toggle", plugin.is_toggle().into()),
-        ("priority", plugin.priority().into()),
-        ("hooks", list(plugin.hooks()).into()),
-        ("tools", list(plugin.tool_names()).into()),
-        ("path", problem::near(app, &plugin.path).display().to_string().into()),
-        ("has_valves", has_valves.into()),
-        ("has_user_valves", has_user_valves.into()),
-        ("contents", app.traces.contents().contains(&*plugin.id).into()),
-        ("stats", plugin.sum().in_short()),
-    ])
+    OverviewPlugin {
+        id: plugin.id.to_string(),
+        kind: plugin.kind.as_str(),
+        title: plugin.title().to_owned(),
+        description: says("description"),
+        version: says("version"),
+        author: says("author"),
+        state: if plugin.is_held() { "held" } else { plugin.state_name() },
+        enabled: plugin.enabled,
+        global: plugin.global,
+        security: plugin.security,
+        chats_only: plugin.hooks_of_chats_only(),
+        toggle: plugin.is_toggle(),
+        priority: plugin.priority(),
+        hooks: plugin.hooks(),
+        tools: plugin.tool_names().into_iter().map(str::to_owned).collect(),
+        path: problem::near(app, &plugin.path).display().to_string(),
+        has_valves: script.is_some_and(|script| !script.manifest.valves.fields().is_empty()),
+        has_user_valves: script.is_some_and(|script| script.manifest.user_valves.is_some()),
+        contents: app.traces.contents().contains(&*plugin.id),
+        stats: plugin.sum().in_short(),
+    }
 }
 
 /// The models that are known without asking a provider.
-fn models(snapshot: &Snapshot) -> Vec<Json> {
+fn models(snapshot: &Snapshot) -> Vec<OverviewModel> {
     let listed = snapshot.listed().items().into_iter().map(|facts| {
-        let id = facts.text_or_empty("id");
-        let tools = snapshot.offered(&id).iter().map(Tool::name).collect();
-        Json::from([
-            ("id", id.as_str().into()),
-            ("provider", facts.field("provider")),
-            ("memory", facts.get("memory").unwrap_or_else(|| false.into())),
-            ("tools", list(tools).into()),
-        ])
+        let id = facts.string("id");
+        OverviewModel {
+            provider: facts.field("provider"),
+            memory: facts.get("memory").unwrap_or_else(|| false.into()),
+            tools: snapshot.offered(&id).iter().map(Tool::name).map(str::to_owned).collect(),
+            id,
+        }
     });
     listed.collect()
 }
 
-fn providers(snapshot: &Snapshot) -> Vec<Json> {
-    let told = snapshot.plan().providers.iter().map(|plan| {
-        let word = if plan.provider.open_breaker().is_some() { "breaker_open" } else { "used" };
-        Json::from([("name", plan.provider.name().into()), ("state", word.into())])
+fn providers(snapshot: &Snapshot) -> Vec<OverviewProvider> {
+    let told = snapshot.plan().providers.iter().map(|plan| OverviewProvider {
+        name: plan.provider.name().to_owned(),
+        state: if plan.provider.open_breaker().is_some() { "breaker_open" } else { "used" },
     });
     told.collect()
-}
-
-fn list(words: Vec<&str>) -> Vec<Json> {
-    words.into_iter().map(Json::from).collect()
 }

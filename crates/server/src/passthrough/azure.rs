@@ -2,23 +2,35 @@
 
 use super::body::{find_model, with_model};
 use super::endpoint;
+use crate::api::Path;
 use crate::openai;
 use crate::reply;
 use crate::turn::serve::received;
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use axum::response::Response;
 use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::sync::Arc;
 use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 
+/// The path of a deployment.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct DeploymentPath {
+    /// The model, as Azure's clients name a deployment.
+    model: String,
+    /// The rest of the path, as the service has it.
+    rest: String,
+}
+
 /// A chat, or another route, of a deployment.
 pub(super) async fn deployment(
     State(app): State<Arc<App>>,
-    Path((model, rest)): Path<(String, String)>,
+    Path(DeploymentPath { model, rest }): Path<DeploymentPath>,
     request: Request,
 ) -> Response {
     if rest != "chat/completions" {

@@ -2,27 +2,95 @@
 
 use super::azure;
 use super::endpoint::{realtime, relay};
-use axum::Router;
-use axum::routing::{get, post};
-use std::sync::Arc;
-use valvehouse_host::app::App;
+use crate::api::{AnyObject, Callers, Description, Operation, Routes, delete, get, post};
+use serde_json::{Value, json};
 
-/// The routes that are passed on, and those of Azure's clients.
-pub(crate) fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/v1/embeddings", post(relay))
-        .route("/v1/completions", post(relay))
-        .route("/v1/moderations", post(relay))
-        .route("/v1/rerank", post(relay))
-        .route("/v1/audio/{*rest}", post(relay))
-        .route("/v1/images/{*rest}", post(relay))
-        .route("/v1/files", get(relay).post(relay))
-        .route("/v1/files/{*rest}", get(relay).post(relay).delete(relay))
-        .route("/v1/batches", get(relay).post(relay))
-        .route("/v1/batches/{*rest}", get(relay).post(relay))
-        .route("/v1/messages/batches", get(relay).post(relay))
-        .route("/v1/messages/batches/{*rest}", get(relay).post(relay).delete(relay))
-        .route("/v1/realtime", get(realtime))
-        .route("/v1/realtime/{*rest}", post(realtime))
-        .route("/openai/deployments/{model}/{*rest}", post(azure::deployment))
+/// The routes that are passed on, and those of Azure's clients. Their bodies and answers are those of the services.
+pub(crate) fn routes() -> Routes {
+    Routes::new("Passed through", Callers::Chats)
+        .route("/v1/embeddings", with_json(post("Creates embeddings; passed on by `model`.", relay)))
+        .route("/v1/completions", with_json(post("Completes a text; passed on by `model`.", relay)))
+        .route("/v1/moderations", with_json(post("Moderates inputs; passed on by `model`.", relay)))
+        .route("/v1/rerank", with_json(post("Ranks documents; passed on by `model`.", relay)))
+        .route(
+            "/v1/audio/{*rest}",
+            with_any(post("Creates, transcribes or translates speech; passed on by `model`.", relay)),
+        )
+        .route("/v1/images/{*rest}", with_any(post("Creates or edits images; passed on by `model`.", relay)))
+        .route("/v1/files", passed_on(get("Lists files of a service.", relay)))
+        .route("/v1/files", with_form(post("Uploads a file to a service.", relay)))
+        .route("/v1/files/{*rest}", passed_on(get("Returns a file of a service, or its content.", relay)))
+        .route("/v1/files/{*rest}", with_json(post("Changes a file of a service.", relay)))
+        .route("/v1/files/{*rest}", passed_on(delete("Deletes a file of a service.", relay)))
+        .route("/v1/batches", passed_on(get("Lists batches of a service.", relay)))
+        .route("/v1/batches", with_json(post("Starts a batch at a service.", relay)))
+        .route("/v1/batches/{*rest}", passed_on(get("Returns a batch of a service.", relay)))
+        .route("/v1/batches/{*rest}", passed_on(post("Cancels a batch of a service.", relay)))
+        .route("/v1/messages/batches", passed_on(get("Lists batches of an Anthropic service.", relay)))
+        .route("/v1/messages/batches", with_json(post("Starts a batch at an Anthropic service.", relay)))
+        .route(
+            "/v1/messages/batches/{*rest}",
+            passed_on(get("Returns a batch of an Anthropic service, or its results.", relay)),
+        )
+        .route(
+            "/v1/messages/batches/{*rest}",
+            passed_on(post("Cancels a batch of an Anthropic service.", relay)),
+        )
+        .route(
+            "/v1/messages/batches/{*rest}",
+            passed_on(delete("Deletes a batch of an Anthropic service.", relay)),
+        )
+        .route("/v1/realtime", get("Refused: WebSockets are not passed on.", realtime).fails(404))
+        .route(
+            "/v1/realtime/{*rest}",
+            post("Refused: sessions and their secrets need WebSockets, which are not passed on.", realtime),
+        )
+        .route(
+            "/openai/deployments/{model}/{*rest}",
+            with_json(post(
+                "Serves a chat or another route for Azure's clients; `api-version` is not passed on.",
+                azure::deployment,
+            )),
+        )
+}
+
+/// A route whose answer is the service's.
+fn passed_on(operation: Operation) -> Operation {
+    operation.describes(describe).fails(404).result("The answer of the service.")
+}
+
+fn with_json(operation: Operation) -> Operation {
+    passed_on(operation).takes::<AnyObject>()
+}
+
+fn with_form(operation: Operation) -> Operation {
+    passed_on(operation).describes(|description| description.body = Some(body(&["multipart/form-data"])))
+}
+
+fn with_any(operation: Operation) -> Operation {
+    passed_on(operation).describes(|description| {
+        description.body = Some(body(&["application/json", "multipart/form-data"]));
+    })
+}
+
+fn body(media_types: &[&str]) -> Value {
+    let content = media_types.iter().map(|name| ((*name).to_owned(), json!({"schema": {"type": "object"}})));
+    json!({"required": true, "content": content.collect::<serde_json::Map<_, _>>()})
+}
+
+fn describe(description: &mut Description<'_>) {
+    let text = json!({"type": "string"});
+    for (name, place, about) in [
+        ("rest", "path", "The rest of the path, as the service has it."),
+        (
+            "x-valvehouse-provider",
+            "header",
+            "The provider, if the request names no model and several providers have the route.",
+        ),
+    ] {
+        description.parameters.push(json!({
+            "name": name, "in": place, "required": place == "path", "description": about, "schema": text,
+        }));
+    }
+    description.answer("200", "*/*", json!({}));
 }

@@ -1,21 +1,19 @@
 //! Scripts that operators add by their address, upload and delete, as Open WebUI's page of pipelines does it.
 
 use super::names::known_filter;
+use crate::api::{Body, Reply};
 use crate::auth::Operator;
-use crate::extract;
-use crate::reply::{Detail, json_response};
+use crate::reply::Detail;
 use axum::Extension;
-use axum::body::Body;
 use axum::extract::{Multipart, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::Grant;
 use valvehouse_core::error::Error;
 use valvehouse_host::admin::ExpectedVersion;
 use valvehouse_host::app::App;
-use valvehouse_json::Json;
 use valvehouse_net::Web;
 use valvehouse_net::web::Ask;
 use valvehouse_script::Kind;
@@ -23,19 +21,38 @@ use valvehouse_script::Kind;
 /// The time that the address of a script may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The URL of a script, `https://…/NAME.rhai`.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct PipelineUrl {
+    #[schemars(extend("format" = "uri"))]
+    url: String,
+}
+
+/// The filter to delete.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct PipelineId {
+    id: String,
+}
+
+/// A change that was made.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct PipelineChange {
+    status: bool,
+    detail: String,
+}
+
+type PipelineResult = Result<Reply<PipelineChange>, Detail>;
+
 /// `POST /pipelines/add {url}`
 pub(super) async fn add(
     State(app): State<Arc<App>>,
     Extension(by): Extension<Operator>,
-    body: Body,
-) -> Response {
-    answer(added(&app, &by, body).await)
+    Body(PipelineUrl { url }): Body<PipelineUrl>,
+) -> PipelineResult {
+    answer(added(&app, &by, &url).await)
 }
 
-async fn added(app: &App, by: &Operator, body: Body) -> Result<String, Error> {
-    let sent = extract::json(app, body).await?;
-    let url =
-        sent.text("url").ok_or_else(|| Error::invalid("send {\"url\": \"https://…/NAME.rhai\"}", None))?;
+async fn added(app: &App, by: &Operator, url: &str) -> Result<String, Error> {
     let url = raw(url.trim());
     let path = url.split_once(['?', '#']).map_or(&*url, |(path, _)| path);
     let id = id_of(path.rsplit_once('/').map_or(path, |(_, name)| name))?;
@@ -49,7 +66,7 @@ pub(super) async fn upload(
     State(app): State<Arc<App>>,
     Extension(by): Extension<Operator>,
     form: Result<Multipart, axum::extract::multipart::MultipartRejection>,
-) -> Response {
+) -> PipelineResult {
     let uploaded = match form {
         Ok(form) => uploaded(&app, &by, form).await,
         Err(error) => Err(wrong_form(&error.body_text())),
@@ -75,15 +92,13 @@ async fn uploaded(app: &App, by: &Operator, mut form: Multipart) -> Result<Strin
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
     Extension(by): Extension<Operator>,
-    body: Body,
-) -> Response {
-    answer(deleted(&app, &by, body).await)
+    Body(PipelineId { id }): Body<PipelineId>,
+) -> PipelineResult {
+    answer(deleted(&app, &by, &id).await)
 }
 
-async fn deleted(app: &App, by: &Operator, body: Body) -> Result<String, Error> {
-    let sent = extract::json(app, body).await?;
-    let id = sent.text("id").ok_or_else(|| Error::invalid("send {\"id\": \"NAME\"}", None))?;
-    let id = known_filter(&app.host.snapshot(), &id)?.id.clone();
+async fn deleted(app: &App, by: &Operator, id: &str) -> Result<String, Error> {
+    let id = known_filter(&app.host.snapshot(), id)?.id.clone();
     // Whoever deletes a guard here was not asked whether they mean it.
     app.admin.delete(&id, false, &by.0).await.map_err(|refused| refused.fault)?;
     Ok(format!("Pipeline {id} deleted successfully"))
@@ -136,14 +151,8 @@ fn wrong_form(why: &str) -> Error {
     Error::invalid(format!("cannot read the upload: {why}"), None)
 }
 
-fn answer(done: Result<String, Error>) -> Response {
-    match done {
-        Ok(detail) => {
-            let told = Json::from([("status", true.into()), ("detail", detail.into())]);
-            json_response(StatusCode::OK, &told)
-        }
-        Err(fault) => Detail(fault).into_response(),
-    }
+fn answer(done: Result<String, Error>) -> PipelineResult {
+    Ok(Reply(PipelineChange { status: true, detail: done? }))
 }
 
 #[cfg(test)]

@@ -4,17 +4,20 @@
 //! The rights at these endpoints: keys for chats, or operators only. A request without a header gets 403 and
 //! a wrong key 401, as at pipelines servers.
 
+use super::names::FilterName;
 use super::{names, split_turn};
+use crate::api::{AnyObject, Path};
 use crate::body::{parsed, read};
 use crate::headers::{EVENTS, GENERATION, events_header};
 use crate::reply::{self, Detail, json_response};
 use crate::{auth, credentials, facts, recording};
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hyper::ext::ReasonPhrase;
+use schemars::JsonSchema;
 use std::sync::Arc;
 use valvehouse_core::chat::message;
 use valvehouse_core::context::{Events, SplitTurn, Turn};
@@ -27,28 +30,38 @@ use valvehouse_json::Json;
 /// Letters of a refusal beside its status.
 const MAX_REASON: usize = 300;
 
+/// A call of a hook, as Open WebUI sends it.
+#[derive(JsonSchema)]
+#[schemars(example = serde_json::json!({
+    "body": {"model": "demo", "messages": [{"role": "user", "content": "hello"}]}, "user": {"id": "ann"}
+}))]
+#[expect(dead_code, reason = "`Call::read` reads it")]
+pub(super) struct HookCall {
+    body: HookBody,
+    user: Option<AnyObject>,
+}
+
+/// A chat request, or a chat with its answer.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "as above")]
+struct HookBody {
+    model: Option<String>,
+    messages: Vec<AnyObject>,
+}
+
 /// `POST /{id}/filter/inlet`
-pub(super) async fn inlet(
-    app: State<Arc<App>>,
-    names: Path<Vec<(String, String)>>,
-    request: Request,
-) -> Response {
-    answer(app.0, &names, Hook::Inlet, request).await
+pub(super) async fn inlet(app: State<Arc<App>>, name: Path<FilterName>, request: Request) -> Response {
+    answer(app.0, &name.0.joined(), Hook::Inlet, request).await
 }
 
 /// `POST /{id}/filter/outlet`
-pub(super) async fn outlet(
-    app: State<Arc<App>>,
-    names: Path<Vec<(String, String)>>,
-    request: Request,
-) -> Response {
-    answer(app.0, &names, Hook::Outlet, request).await
+pub(super) async fn outlet(app: State<Arc<App>>, name: Path<FilterName>, request: Request) -> Response {
+    answer(app.0, &name.0.joined(), Hook::Outlet, request).await
 }
 
-async fn answer(app: Arc<App>, names: &[(String, String)], hook: Hook, request: Request) -> Response {
+async fn answer(app: Arc<App>, name: &str, hook: Hook, request: Request) -> Response {
     let snapshot = app.host.snapshot();
-    let names: Vec<&str> = names.iter().map(|(_, name)| name.as_str()).collect();
-    let answered = run(&app, &snapshot, &names.join("/"), hook, request).await;
+    let answered = run(&app, &snapshot, name, hook, request).await;
     let mut response = answered.unwrap_or_else(refused);
     response.headers_mut().insert(GENERATION, HeaderValue::from(snapshot.generation));
     response

@@ -1,19 +1,30 @@
 //! The lists: filters beside the models, as Open WebUI looks for them, and the list of its page.
 
+use crate::api::{AnyObject, JsonOf, Reply};
 use crate::openai;
-use crate::reply::json_response;
 use axum::extract;
-use axum::http::StatusCode;
-use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::sync::Arc;
 use valvehouse_host::app::App;
 use valvehouse_host::{Plugin, Snapshot, State};
 use valvehouse_json::Json;
 
+/// Models as OpenAI's clients read them, and the filters that Open WebUI shall ask for.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "`list_of` writes it; debug builds compare both")]
+pub(super) struct ModelsAndFilters {
+    object: String,
+    data: Vec<AnyObject>,
+    /// Missing if filters are hidden.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pipelines: Option<bool>,
+}
+
 /// `GET /models`
-pub(super) async fn models(extract::State(app): extract::State<Arc<App>>) -> Response {
+pub(super) async fn models(extract::State(app): extract::State<Arc<App>>) -> JsonOf<ModelsAndFilters> {
     let models = openai::catalog::list(&app.host.snapshot()).await;
-    json_response(StatusCode::OK, &list_of(&app, models))
+    JsonOf::new(list_of(&app, models))
 }
 
 /// A list of models, and the filters after them unless they are hidden. Open WebUI takes whoever says
@@ -117,28 +128,48 @@ fn has_valves(plugin: &Plugin) -> bool {
     plugin.script.as_ref().is_some_and(|script| !script.manifest.valves.fields().is_empty())
 }
 
+/// All filters.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Pipelines {
+    data: Vec<Pipeline>,
+}
+
+/// A filter.
+#[derive(Serialize, JsonSchema)]
+struct Pipeline {
+    id: String,
+    name: String,
+    #[schemars(extend("const" = "filter"))]
+    r#type: &'static str,
+    /// Set if it has valves.
+    valves: bool,
+}
+
 /// `GET /pipelines`: every filter, also those that are not asked.
-pub(super) async fn pipelines(extract::State(app): extract::State<Arc<App>>) -> Response {
+pub(super) async fn pipelines(extract::State(app): extract::State<Arc<App>>) -> Reply<Pipelines> {
     let snapshot = app.host.snapshot();
-    let filters = snapshot.filters().map(|plugin| {
-        Json::from([
-            ("id", (*plugin.id).into()),
-            ("name", name(plugin).into()),
-            ("type", "filter".into()),
-            ("valves", has_valves(plugin).into()),
-        ])
+    let filters = snapshot.filters().map(|plugin| Pipeline {
+        id: plugin.id.to_string(),
+        name: name(plugin),
+        r#type: "filter",
+        valves: has_valves(plugin),
     });
-    let filters: Vec<Json> = filters.collect();
-    json_response(StatusCode::OK, &Json::from([("data", filters.into())]))
+    Reply(Pipelines { data: filters.collect() })
+}
+
+/// The result of a scan.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ReloadResult {
+    message: String,
 }
 
 /// `POST /pipelines/reload`: files are followed anyway; this waits until they were looked at.
-pub(super) async fn reload(extract::State(app): extract::State<Arc<App>>) -> Response {
+pub(super) async fn reload(extract::State(app): extract::State<Arc<App>>) -> Reply<ReloadResult> {
     let snapshot = app.host.reload().await;
     let wrong = snapshot.plugins.values().filter(|plugin| !plugin.state.problems().is_empty()).count();
     let message = match wrong {
         0 => "Pipelines reloaded successfully.".to_owned(),
         wrong => format!("Pipelines reloaded; {wrong} of them do not load."),
     };
-    json_response(StatusCode::OK, &Json::from([("message", message.into())]))
+    Reply(ReloadResult { message })
 }

@@ -1,10 +1,34 @@
 //! The filter or model that a path means. An Open WebUI with a prefix for this connection puts it in front of
 //! every name: `prefix.turn_limit`.
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::{Plugin, Ready, Snapshot};
 use valvehouse_script::Kind;
+
+/// The name of a filter or a model in a path, which may have slashes.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct FilterName {
+    /// The filter, or the first part of a model's name.
+    #[schemars(example = &"polite")]
+    pub(super) id: String,
+    /// The second part of a model's name.
+    #[schemars(example = &"x")]
+    of: Option<String>,
+    /// The third part of a model's name.
+    #[schemars(example = &"x")]
+    all: Option<String>,
+}
+
+impl FilterName {
+    /// Returns the name with its slashes.
+    pub(super) fn joined(&self) -> String {
+        let parts = [Some(&self.id), self.of.as_ref(), self.all.as_ref()];
+        parts.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join("/")
+    }
+}
 
 /// A name, and its rest after each dot.
 pub(super) fn meanings(name: &str) -> impl Iterator<Item = &str> {

@@ -1,47 +1,62 @@
 //! The routes of a pipelines server.
 
 use super::{files, hooks, list, valves};
-use crate::{openai, operations};
-use axum::Router;
+use crate::api::{AnyObject, Callers, Operation, Routes, delete, get, post};
+use crate::operations;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{delete, get, post};
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
 /// The routes. Models and hooks are open to callers that may chat, everything else to operators.
-pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
-    let for_all = Router::new()
-        .route("/models", get(list::models))
-        .merge(everywhere("/filter/inlet", || post(hooks::inlet)))
-        .merge(everywhere("/filter/outlet", || post(hooks::outlet)))
-        .route_layer(from_fn_with_state(app.clone(), hooks::all));
-    let for_operators = both("/pipelines", || get(list::pipelines))
-        .merge(both("/pipelines/add", || post(files::add)))
-        .merge(both("/pipelines/upload", || post(files::upload)))
-        .merge(both("/pipelines/delete", || delete(files::delete)))
-        .merge(both("/pipelines/reload", || post(list::reload)))
-        .merge(both("/{id}/valves", || get(valves::valves)))
-        .merge(both("/{id}/valves/spec", || get(valves::spec)))
-        .merge(both("/{id}/valves/update", || post(valves::update)))
-        .route_layer(from_fn_with_state(app.clone(), hooks::operators));
-    Router::new()
-        .route("/v1", get(operations::status))
-        .route("/chat/completions", post(openai::chat::chat))
+pub(crate) fn routes(app: &Arc<App>) -> Routes {
+    let hook = |operation: Operation| {
+        operation
+            .takes::<hooks::HookCall>()
+            .returns::<AnyObject>()
+            .runs_turns()
+            .result("The body after the filter.")
+    };
+    let for_all = routes_of(Callers::Users)
+        .route("/models", get("Lists models and filters.", list::models))
+        .merge(everywhere("/filter/inlet", || hook(post("Runs the inlet of a filter.", hooks::inlet))))
+        .merge(everywhere("/filter/outlet", || hook(post("Runs the outlet of a filter.", hooks::outlet))))
+        .map(|router| router.route_layer(from_fn_with_state(app.clone(), hooks::all)));
+    let for_operators = both("/pipelines", || get("Lists all filters.", list::pipelines))
+        .merge(both("/pipelines/add", || {
+            post("Adds the script at a URL.", files::add).conflicts().unusable()
+        }))
+        .merge(both("/pipelines/upload", || {
+            post("Adds an uploaded script.", files::upload).takes_file("file").conflicts().unusable()
+        }))
+        .merge(both("/pipelines/delete", || {
+            delete("Deletes the file of a filter.", files::delete).fails(404).conflicts().unusable()
+        }))
+        .merge(both("/pipelines/reload", || post("Scans the files now.", list::reload)))
+        .merge(both("/{id}/valves", || get("Returns the values in force, secrets masked.", valves::valves)))
+        .merge(both("/{id}/valves/spec", || get("Returns its valves as JSON Schema.", valves::spec)))
+        .merge(both("/{id}/valves/update", || {
+            post("Replaces all stored values of its valves.", valves::update).conflicts().unusable()
+        }))
+        .map(|router| router.route_layer(from_fn_with_state(app.clone(), hooks::operators)));
+    routes_of(Callers::Everyone)
+        .route("/v1", get("Returns the status for Open WebUI.", operations::status))
         .merge(for_all)
         .merge(for_operators)
 }
 
-type Method = axum::routing::MethodRouter<Arc<App>>;
+fn routes_of(callers: Callers) -> Routes {
+    Routes::with_details("Pipelines", callers)
+}
 
 /// A route with and without `/v1`.
-fn both(path: &str, method: impl Fn() -> Method) -> Router<Arc<App>> {
-    Router::new().route(path, method()).route(&format!("/v1{path}"), method())
+fn both(path: &str, operation: impl Fn() -> Operation) -> Routes {
+    routes_of(Callers::Users).route(path, operation()).route(&format!("/v1{path}"), operation())
 }
 
 /// The route of a filter or model. Open WebUI puts a model's name into the path as it is, and there are
 /// models with slashes in their names.
-fn everywhere(path: &str, method: impl Fn() -> Method) -> Router<Arc<App>> {
+fn everywhere(path: &str, operation: impl Fn() -> Operation) -> Routes {
     ["/{id}", "/{id}/{of}", "/{id}/{of}/{all}"]
         .into_iter()
-        .fold(Router::new(), |router, id| router.merge(both(&format!("{id}{path}"), &method)))
+        .fold(routes_of(Callers::Users), |routes, id| routes.merge(both(&format!("{id}{path}"), &operation)))
 }

@@ -6,7 +6,7 @@ use crate::{auth, facts};
 use axum::http::request::Parts;
 use valvehouse_core::chat::request;
 use valvehouse_core::context::{Context, SplitTurn, TurnFacts, TurnPart};
-use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, Verdict};
+use valvehouse_core::filter::{FilterContext, FilterEntry, Hook, Hooks, Verdict};
 use valvehouse_core::kernel::Kernel;
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
@@ -112,11 +112,12 @@ pub(crate) fn go_on(
 
 /// The kernel with an answer in the place of a filter's inlet, which gave it before.
 fn answering(kernel: &Kernel, id: &str, answer: Json) -> Kernel {
-    let place = kernel.chain().filters().iter().find(|filter| filter.name() == id).map_or(0.0, Filter::place);
+    let place =
+        kernel.chain().filters().iter().find(|filter| filter.name() == id).map_or(0.0, FilterEntry::place);
     // By another name: the filter's own inlet is spared.
     let name = format!("{id} (inlet)");
-    let answers = move |_: FilterContext| Ok(Verdict::Respond(answer.copy()));
-    kernel.with_filter(Filter::closure(&name, Hook::Inlet, answers).priority(place))
+    let answers = move |_: &mut FilterContext| Ok(Verdict::Respond(answer.copy()));
+    kernel.with_filter(FilterEntry::closure(&name, Hook::Inlet, answers).priority(place))
 }
 
 /// Forgets what plugins kept that are removed, or replaced by others under their ids.

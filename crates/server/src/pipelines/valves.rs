@@ -1,47 +1,43 @@
 //! The valves of filters, as Open WebUI's page of pipelines reads and changes them.
 
-use super::names::known_filter;
+use super::names::{FilterName, known_filter};
+use crate::api::{AnyObject, CheckedBody, JsonOf, Path};
 use crate::auth::Operator;
-use crate::body::{parsed, read};
-use crate::reply::{Detail, json_response};
+use crate::reply::Detail;
 use axum::Extension;
-use axum::extract::{Path, Request, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::extract::State;
 use std::sync::Arc;
-use valvehouse_core::error::Error;
 use valvehouse_core::valve::ValveSchema;
 use valvehouse_host::Plugin;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
+/// Values by the name of their valve, or a JSON Schema of them.
+type Values = Result<JsonOf<AnyObject>, Detail>;
+
 /// `GET /{id}/valves`: the values in force, secrets masked.
-pub(super) async fn valves(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
-    answer(known_filter(&app.host.snapshot(), &id).map(|plugin| in_force(plugin)))
+pub(super) async fn valves(State(app): State<Arc<App>>, Path(name): Path<FilterName>) -> Values {
+    let plugin = known_filter(&app.host.snapshot(), &name.id)?.clone();
+    Ok(JsonOf::new(in_force(&plugin)))
 }
 
 /// `GET /{id}/valves/spec`
-pub(super) async fn spec(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
-    answer(known_filter(&app.host.snapshot(), &id).map(|plugin| schema(plugin).json_schema()))
+pub(super) async fn spec(State(app): State<Arc<App>>, Path(name): Path<FilterName>) -> Values {
+    let plugin = known_filter(&app.host.snapshot(), &name.id)?.clone();
+    Ok(JsonOf::new(schema(&plugin).json_schema()))
 }
 
 /// `POST /{id}/valves/update`: these values in place of all that were stored. What the page leaves at its
 /// default it sends as null.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
-    Path(id): Path<String>,
+    Path(name): Path<FilterName>,
     Extension(by): Extension<Operator>,
-    request: Request,
-) -> Response {
-    answer(updated(&app, &id, &by, request).await)
-}
-
-async fn updated(app: &Arc<App>, id: &str, by: &Operator, request: Request) -> Result<Json, Error> {
-    let bytes = read(request.into_body(), app.config.server.max_body_mb).await?;
-    let sent = parsed(&bytes)?;
-    let plugin = known_filter(&app.host.snapshot(), id)?.id.clone();
-    app.admin.replace_valves(&plugin, None, &sent, &by.0).await.map_err(|refused| refused.fault)?;
-    Ok(in_force(known_filter(&app.host.snapshot(), id)?))
+    sent: CheckedBody<AnyObject>,
+) -> Values {
+    let plugin = known_filter(&app.host.snapshot(), &name.id)?.id.clone();
+    app.admin.replace_valves(&plugin, None, &sent.0, &by.0).await.map_err(|refused| refused.fault)?;
+    Ok(JsonOf::new(in_force(known_filter(&app.host.snapshot(), &name.id)?)))
 }
 
 /// The valves that the filter declares; none where it does not load.
@@ -53,12 +49,5 @@ fn in_force(plugin: &Plugin) -> Json {
     match &plugin.script {
         Some(script) => script.manifest.valves.mask(&script.valves),
         None => Json::object(),
-    }
-}
-
-fn answer(answer: Result<Json, Error>) -> Response {
-    match answer {
-        Ok(value) => json_response(StatusCode::OK, &value),
-        Err(fault) => Detail(fault).into_response(),
     }
 }

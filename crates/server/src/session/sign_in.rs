@@ -2,29 +2,55 @@
 
 use super::cookie;
 use crate::address::at_this_machine;
+use crate::api::{ApiError, Body, Callers, Reply, Routes, delete, get, post};
 use crate::auth;
-use crate::body::{parsed, read};
 use crate::headers::CSRF;
-use crate::reply::{OpenAiError, json_response};
-use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::State;
+use axum::http::header;
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::access::{NewSession, Session};
 use valvehouse_host::app::App;
-use valvehouse_json::Json;
 
 /// The routes.
-pub(crate) fn routes(_app: &Arc<App>) -> Router<Arc<App>> {
-    Router::new().route("/api/v1/session", get(look).post(sign_in).delete(sign_out))
+pub(crate) fn routes() -> Routes {
+    Routes::new("Session", Callers::Operators)
+        .route("/api/v1/session", get("Returns the session of the page.", look).returns::<PageSession>())
+        .route("/api/v1/session", post("Signs in with the key of [admin].", sign_in).returns::<PageSession>())
+        .route(
+            "/api/v1/session",
+            delete("Signs out.", sign_out)
+                .returns::<PageSession>()
+                .takes_header("x-valvehouse-csrf", "The token of the session."),
+        )
 }
 
-async fn look(State(app): State<Arc<App>>, request: Request) -> Response {
-    let (parts, _) = request.into_parts();
+/// The session of the page.
+#[derive(Serialize, JsonSchema)]
+struct PageSession {
+    /// Set if it may do what operators may.
+    operator: bool,
+    /// Set if an operator signs in with a key.
+    needs_key: bool,
+    /// The token that changes send as `x-valvehouse-csrf`; null without a session.
+    csrf: Option<String>,
+    /// The name that is recorded with changes.
+    by: Option<String>,
+}
+
+/// A key, and a name for the record of changes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SignIn {
+    key: Option<String>,
+    by: Option<String>,
+}
+
+async fn look(State(app): State<Arc<App>>, parts: Parts) -> Response {
     if let Some(session) = cookie::session(&app, &parts)
         && (app.access.keys.has_admin() || at_this_machine(&parts).is_ok())
     {
@@ -33,58 +59,50 @@ async fn look(State(app): State<Arc<App>>, request: Request) -> Response {
     // With the key itself no session is needed.
     if app.access.keys.has_admin() || at_this_machine(&parts).is_err() {
         let operator = auth::operator(&app, &parts).ok();
-        return json_response(StatusCode::OK, &shape(&app, operator.map(|operator| operator.0), None));
+        return shape(&app, operator.map(|operator| operator.0), None).into_response();
     }
     let begun = app.sessions.begin(auth::named("local", &parts.headers).0, None);
     begins(&app, &parts, &begun)
 }
 
-async fn sign_in(State(app): State<Arc<App>>, request: Request) -> Response {
-    match signed_in(&app, request).await {
-        Ok(response) => response,
-        Err(fault) => OpenAiError(fault).into_response(),
-    }
-}
-
-async fn signed_in(app: &App, request: Request) -> Result<Response, Error> {
-    let (parts, body) = request.into_parts();
-    let asked = parsed(&read(body, app.config.server.max_body_mb).await?)?;
-    let text = |name: &str| asked.string(name);
+async fn sign_in(
+    State(app): State<Arc<App>>,
+    parts: Parts,
+    Body(SignIn { key, by }): Body<SignIn>,
+) -> Result<Response, ApiError> {
     let role = if app.access.keys.has_admin() {
-        auth::with_key(app, &parts, text("key").trim())?;
+        auth::with_key(&app, &parts, key.as_deref().unwrap_or("").trim())?;
         "admin"
     } else {
         at_this_machine(&parts)?;
         "local"
     };
     // Whoever signs in anew leaves the old session.
-    if let Some(session) = cookie::session(app, &parts) {
+    if let Some(session) = cookie::session(&app, &parts) {
         app.sessions.end(&session);
     }
-    let by = match text("by") {
-        name if name.trim().is_empty() => auth::named(role, &parts.headers).0,
-        name => auth::with_name(role, &name),
+    let by = match by.filter(|name| !name.trim().is_empty()) {
+        None => auth::named(role, &parts.headers).0,
+        Some(name) => auth::with_name(role, &name),
     };
     let begun = app.sessions.begin(by, app.access.keys.admin());
-    Ok(begins(app, &parts, &begun))
+    Ok(begins(&app, &parts, &begun))
 }
 
-async fn sign_out(State(app): State<Arc<App>>, request: Request) -> Response {
-    let (parts, _) = request.into_parts();
+async fn sign_out(State(app): State<Arc<App>>, parts: Parts) -> Result<Response, ApiError> {
     let given = parts.headers.get(CSRF).and_then(|value| value.to_str().ok()).unwrap_or("");
     match cookie::session(&app, &parts) {
-        Some(session) if !session.has_csrf(given) => OpenAiError(Error::Request {
+        Some(session) if !session.has_csrf(given) => Err(ApiError::from(Error::Request {
             message: "cannot sign out: missing header `x-valvehouse-csrf`; load the page again".into(),
             param: None,
             code: Some("csrf_token_needed"),
             kind: RequestErrorKind::Forbidden,
-        })
-        .into_response(),
+        })),
         session => {
             session.inspect(|session| app.sessions.end(session));
             let mut response = told(&app, None);
             response.headers_mut().insert(header::SET_COOKIE, cookie::none(&parts));
-            response
+            Ok(response)
         }
     }
 }
@@ -97,15 +115,14 @@ fn begins(app: &App, parts: &Parts, begun: &NewSession) -> Response {
 
 fn told(app: &App, session: Option<&Session>) -> Response {
     let by = session.map(|session| session.by.clone());
-    json_response(StatusCode::OK, &shape(app, by, session.map(Session::csrf)))
+    shape(app, by, session.map(Session::csrf)).into_response()
 }
 
-/// `{operator, needs_key, csrf, by}`
-fn shape(app: &App, by: Option<String>, csrf: Option<&str>) -> Json {
-    Json::from([
-        ("operator", by.is_some().into()),
-        ("needs_key", app.access.keys.has_admin().into()),
-        ("csrf", csrf.into()),
-        ("by", by.into()),
-    ])
+fn shape(app: &App, by: Option<String>, csrf: Option<&str>) -> Reply<PageSession> {
+    Reply(PageSession {
+        operator: by.is_some(),
+        needs_key: app.access.keys.has_admin(),
+        csrf: csrf.map(str::to_owned),
+        by,
+    })
 }

@@ -1,12 +1,11 @@
 //! `POST /api/v1/try`: a chat as any other, and all that every hook made of it.
 
-use crate::extract::{object, text};
-use crate::reply::answer;
+use super::shapes::DryRun;
+use crate::api::{AnyObject, ApiError, CheckedBody, JsonOf};
 use crate::{facts, recording, reply};
-use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::request::Parts;
-use axum::response::Response;
+use schemars::JsonSchema;
 use std::sync::Arc;
 use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::context::{Events, Turn};
@@ -15,14 +14,45 @@ use valvehouse_core::kernel::RunOptions;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// `{model, messages | text, stream?, filter_ids?, user?, chat_id?}` and all other fields of a chat.
-pub(super) async fn run(State(app): State<Arc<App>>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    answer(tried(&app, &parts, body).await)
+/// A chat request with any fields of its protocol.
+#[derive(JsonSchema)]
+#[schemars(example = serde_json::json!({"model": "demo", "text": "hello"}))]
+#[expect(
+    dead_code,
+    reason = "it describes a body that stays JSON: all of its other fields go to the model, too"
+)]
+pub(super) struct DryRunRequest {
+    model: String,
+    messages: Option<Vec<AnyObject>>,
+    /// One more message of the user.
+    text: Option<String>,
+    stream: Option<bool>,
+    /// The toggle filters to run.
+    filter_ids: Option<Vec<String>>,
+    user: Option<DryRunUser>,
+    chat_id: Option<String>,
 }
 
-async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Error> {
-    let chat = asked(object(app, body).await?)?;
+/// A user: an id, or an object with an `id`.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "as above")]
+enum DryRunUser {
+    Id(String),
+    Known { id: String },
+}
+
+/// `POST /api/v1/try`
+pub(super) async fn run(
+    State(app): State<Arc<App>>,
+    parts: Parts,
+    body: CheckedBody<DryRunRequest>,
+) -> Result<JsonOf<DryRun>, ApiError> {
+    Ok(JsonOf::new(tried(&app, &parts, body.0).await?))
+}
+
+async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<Json, Error> {
+    let chat = asked(body)?;
     let body = chat.body().clone();
     let user = user(&body)?;
     let snapshot = app.host.snapshot();
@@ -54,7 +84,7 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Error>
 
 /// The body of a chat: `text` is one message of the user.
 fn asked(body: Json) -> Result<ChatRequest, Error> {
-    if let Some(text) = text(&body, "text")? {
+    if let Some(text) = body.text("text") {
         let given = body.list("messages");
         let messages: Vec<Json> = given.into_iter().chain([message::user(text)]).collect();
         body.set("messages", messages).map_err(|error| Error::invalid(error.to_string(), None))?;

@@ -1,5 +1,6 @@
 //! `GET /api/v1/events`: what happens, as it happens, until the listener leaves or this host stops.
 
+use crate::api::EventStream;
 use crate::turn::events::{as_events, named_event};
 use crate::turn::keep_alive::KeepAlive;
 use axum::extract::State;
@@ -23,7 +24,7 @@ const KEEP_ALIVE_MS: u64 = 15_000;
 
 /// Requests as they begin and end, what plugins emit in them, new generations, metrics. Who listens too
 /// slowly hears `lost`, with how many, and goes on from there.
-pub(super) async fn follow(State(app): State<Arc<App>>) -> Response {
+pub(super) async fn follow(State(app): State<Arc<App>>) -> EventStream {
     let mut metrics = interval(FIGURES);
     metrics.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let stopped = app.stopped();
@@ -39,7 +40,7 @@ pub(super) async fn follow(State(app): State<Arc<App>>) -> Response {
     let bytes = hello.chain(events).take_until(stopped);
     let mut response = Response::default();
     as_events(&mut response, KeepAlive::new(bytes.boxed(), KEEP_ALIVE_MS));
-    response
+    EventStream(response)
 }
 
 struct Feed {

@@ -1,10 +1,10 @@
 //! The requests that run and the last ones that ended, and whose values are kept of them.
 
-use crate::extract::{Id, Words, object};
-use crate::reply::answer;
-use axum::body::Body;
+use super::shapes::{Trace as TraceShape, Traces};
+use crate::api::{Answer, ApiError, Body, JsonOf, Path, Query, Reply};
 use axum::extract::State;
-use axum::response::Response;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::trace::Trace;
@@ -15,43 +15,34 @@ use valvehouse_json::Json;
 /// The default number of listed traces that ended.
 const LISTED: u64 = 50;
 
-/// `GET /api/v1/traces?limit=&model=&user=&plugin=&failed=`
-pub(super) async fn all(State(app): State<Arc<App>>, words: Words) -> Response {
-    answer(listed(&app, &words))
-}
-
-fn listed(app: &App, words: &Words) -> Result<Json, Error> {
-    let wanted = TraceQuery::of(words)?;
-    let limit = usize::try_from(words.number("limit")?.unwrap_or(LISTED)).unwrap_or(usize::MAX);
+/// `GET /api/v1/traces`
+pub(super) async fn all(State(app): State<Arc<App>>, Query(wanted): Query<TraceQuery>) -> JsonOf<Traces> {
+    let limit = usize::try_from(wanted.limit.unwrap_or(LISTED)).unwrap_or(usize::MAX);
     let told = |traces: Vec<Arc<Trace>>, limit| -> Json {
         let those = traces.iter().filter(|trace| wanted.is_met_by(trace));
         those.take(limit).map(|trace| trace.summary()).collect::<Vec<_>>().into()
     };
     // One that ends in between is in both rather than in none.
     let (live, past) = (app.traces.live(), app.traces.past());
-    Ok(Json::from([("live", told(live, usize::MAX)), ("past", told(past, limit))]))
+    JsonOf::new(Json::from([("live", told(live, usize::MAX)), ("past", told(past, limit))]))
 }
 
 /// The requests that are asked for.
-struct TraceQuery {
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct TraceQuery {
+    /// The maximum number of requests that ended, 50 by default.
+    limit: Option<u64>,
+    /// Only requests to this model.
     model: Option<String>,
+    /// Only requests of this user.
     user: Option<String>,
+    /// Only requests that called this plugin.
     plugin: Option<String>,
+    /// Only requests that failed, or only those that did not.
     failed: Option<bool>,
 }
 
 impl TraceQuery {
-    fn of(words: &Words) -> Result<Self, Error> {
-        let failed = match words.text("failed").as_deref() {
-            None => None,
-            Some("true" | "1") => Some(true),
-            Some("false" | "0") => Some(false),
-            Some(_) => return Err(Error::invalid("`failed` must be true or false", Some("failed"))),
-        };
-        let (model, user, plugin) = (words.text("model"), words.text("user"), words.text("plugin"));
-        Ok(Self { model, user, plugin, failed })
-    }
-
     fn is_met_by(&self, trace: &Trace) -> bool {
         let is = |wanted: &Option<String>, own: &str| wanted.as_deref().is_none_or(|wanted| wanted == own);
         let has_failed = || match trace.ended() {
@@ -65,9 +56,19 @@ impl TraceQuery {
     }
 }
 
+/// The path of a trace.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct TracePath {
+    /// The id of a request, as its header `x-valvehouse-trace` names it.
+    pub(super) id: String,
+}
+
 /// `GET /api/v1/traces/{id}`
-pub(super) async fn one(State(app): State<Arc<App>>, Id(id): Id) -> Response {
-    answer(find(&app, &id).map(|trace| trace.detail()))
+pub(super) async fn one(
+    State(app): State<Arc<App>>,
+    Path(path): Path<TracePath>,
+) -> Result<JsonOf<TraceShape>, ApiError> {
+    Ok(JsonOf::new(find(&app, &path.id)?.detail()))
 }
 
 /// The request of that id.
@@ -83,29 +84,51 @@ pub(super) fn find(app: &App, id: &str) -> Result<Arc<Trace>, Error> {
     })
 }
 
-/// `GET /api/v1/traces/contents`: the plugins whose values are kept.
-pub(super) async fn contents(State(app): State<Arc<App>>) -> Response {
-    answer(Ok(kept(&app)))
+/// The plugins whose values are recorded.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Contents {
+    plugins: Vec<String>,
 }
 
-fn kept(app: &App) -> Json {
-    let plugins = app.traces.contents().iter().map(|plugin| plugin.as_str().into()).collect::<Vec<Json>>();
-    Json::from([("plugins", plugins.into())])
+impl Contents {
+    fn of(app: &App) -> Reply<Self> {
+        Reply(Self { plugins: app.traces.contents().iter().map(ToString::to_string).collect() })
+    }
 }
 
-/// `PUT /api/v1/traces/contents/{plugin} {keep}`
-pub(super) async fn keep_contents(State(app): State<Arc<App>>, Id(plugin): Id, body: Body) -> Response {
-    let set = async {
-        let body = object(&app, body).await?;
-        let keep = body.get("keep").and_then(|keep| keep.as_bool());
-        let keep = keep.ok_or_else(|| Error::invalid("`keep` must be true or false", Some("keep")))?;
-        if keep {
-            known(&app, &plugin)?;
-        }
-        app.traces.keep_contents(&plugin, keep);
-        Ok(kept(&app))
-    };
-    answer(set.await)
+/// `GET /api/v1/traces/contents`
+pub(super) async fn contents(State(app): State<Arc<App>>) -> Reply<Contents> {
+    Contents::of(&app)
+}
+
+/// The path of a plugin's contents.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ContentsPath {
+    /// The plugin: the stem of its file.
+    #[schemars(example = &"polite")]
+    plugin: String,
+}
+
+/// The new state of a plugin's contents.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = serde_json::json!({"keep": true}))]
+pub(super) struct KeepContents {
+    /// Set to record its values from now on.
+    keep: bool,
+}
+
+/// `PUT /api/v1/traces/contents/{plugin}`
+pub(super) async fn keep_contents(
+    State(app): State<Arc<App>>,
+    Path(ContentsPath { plugin }): Path<ContentsPath>,
+    Body(KeepContents { keep }): Body<KeepContents>,
+) -> Answer<Contents> {
+    if keep {
+        known(&app, &plugin)?;
+    }
+    app.traces.keep_contents(&plugin, keep);
+    Ok(Contents::of(&app))
 }
 
 /// Rejects an unknown plugin.

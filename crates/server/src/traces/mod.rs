@@ -6,5 +6,6 @@ mod feed;
 mod list;
 mod replay;
 mod routes;
+mod shapes;
 
 pub(crate) use routes::routes;

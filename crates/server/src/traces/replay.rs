@@ -1,12 +1,12 @@
 //! `POST /api/v1/traces/{id}/replay`: what a plugin saw in a request, seen once more by its script or by
 //! another text in its place.
 
-use super::list::{find, known};
-use crate::extract::{Id, object, text};
-use crate::reply::answer;
-use axum::body::Body;
+use super::list::{TracePath, find, known};
+use super::shapes::Replay;
+use crate::api::{ApiError, Body, JsonOf, Path};
 use axum::extract::State;
-use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::error::{Error, RequestErrorKind};
@@ -22,32 +22,39 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The differences between a replay and the request itself.
 const NOTE: &str = "dry run: other hosts, models, files, programs and people are not reached, and changes of kv are discarded";
 
-/// `{plugin, source?}`
-pub(super) async fn replay(State(app): State<Arc<App>>, Id(id): Id, body: Body) -> Response {
-    let replayed = async {
-        let body = object(&app, body).await?;
-        let plugin = text(&body, "plugin")?;
-        let plugin = plugin.ok_or_else(|| Error::invalid("`plugin` must name a plugin", Some("plugin")))?;
-        let trace = find(&app, &id)?;
-        known(&app, &plugin)?;
-        let snapshot = app.host.snapshot();
-        let records = recorded(&trace, &plugin)?;
-        let Some(own) = snapshot.plugins.get(&*plugin) else {
-            return Err(Error::Host(format!("the plugin `{plugin}` no longer exists")));
-        };
-        let source = text(&body, "source")?;
-        let replay = replay_steps(own, records, source.as_deref(), &trace, snapshot.listed());
-        let steps = tokio::time::timeout(PATIENCE, replay).await.map_err(|_| {
-            let seconds = PATIENCE.as_secs();
-            refused(format!("the replay exceeded its limit of {seconds} s"), "replay_too_long")
-        })?;
-        let steps = steps.map_err(|problems| does_not_load(&problems))?;
-        let steps = steps
-            .ok_or_else(|| refused(format!("cannot replay `{plugin}`: it has never loaded"), "not_loaded"))?;
-        let steps: Vec<Json> = steps.iter().map(compared).collect();
-        Ok(Json::from([("plugin", plugin.into()), ("note", NOTE.into()), ("steps", steps.into())]))
+/// A script that replays the steps of a plugin.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReplayRequest {
+    /// The plugin whose steps are replayed.
+    plugin: String,
+    /// The text of the script; its own by default.
+    source: Option<String>,
+}
+
+/// `POST /api/v1/traces/{id}/replay`
+pub(super) async fn replay(
+    State(app): State<Arc<App>>,
+    Path(path): Path<TracePath>,
+    Body(ReplayRequest { plugin, source }): Body<ReplayRequest>,
+) -> Result<JsonOf<Replay>, ApiError> {
+    let trace = find(&app, &path.id)?;
+    known(&app, &plugin)?;
+    let snapshot = app.host.snapshot();
+    let records = recorded(&trace, &plugin)?;
+    let Some(own) = snapshot.plugins.get(&*plugin) else {
+        return Err(Error::Host(format!("the plugin `{plugin}` no longer exists")).into());
     };
-    answer(replayed.await)
+    let replay = replay_steps(own, records, source.as_deref(), &trace, snapshot.listed());
+    let steps = tokio::time::timeout(PATIENCE, replay).await.map_err(|_| {
+        let seconds = PATIENCE.as_secs();
+        refused(format!("the replay exceeded its limit of {seconds} s"), "replay_too_long")
+    })?;
+    let steps = steps.map_err(|problems| does_not_load(&problems))?;
+    let steps = steps
+        .ok_or_else(|| refused(format!("cannot replay `{plugin}`: it has never loaded"), "not_loaded"))?;
+    let steps: Vec<Json> = steps.iter().map(compared).collect();
+    Ok(JsonOf::new(Json::from([("plugin", plugin.into()), ("note", NOTE.into()), ("steps", steps.into())])))
 }
 
 fn refused(message: String, code: &'static str) -> Error {

@@ -1,21 +1,39 @@
 //! The routes of traces.
 
 use super::{dry_run, feed, list, replay};
+use crate::api::{Callers, Routes, get, post, put};
 use crate::auth;
-use axum::Router;
-use axum::routing::{get, post, put};
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
 /// The routes, behind the operators' key.
-pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
-    Router::new()
-        .route("/api/v1/traces", get(list::all))
-        .route("/api/v1/traces/contents", get(list::contents))
-        .route("/api/v1/traces/contents/{plugin}", put(list::keep_contents))
-        .route("/api/v1/traces/{id}", get(list::one))
-        .route("/api/v1/traces/{id}/replay", post(replay::replay))
-        .route("/api/v1/try", post(dry_run::run))
-        .route("/api/v1/events", get(feed::follow))
-        .route_layer(axum::middleware::from_fn_with_state(app.clone(), auth::operators_only))
+pub(crate) fn routes(app: &Arc<App>) -> Routes {
+    let operators_only = axum::middleware::from_fn_with_state(app.clone(), auth::operators_only);
+    Routes::new("Traces", Callers::Operators)
+        .route("/api/v1/traces", get("Lists requests in progress and the last ones that ended.", list::all))
+        .route("/api/v1/traces/contents", get("Lists the plugins whose values are recorded.", list::contents))
+        .route(
+            "/api/v1/traces/contents/{plugin}",
+            put("Starts or stops to record the values of a plugin.", list::keep_contents),
+        )
+        .route("/api/v1/traces/{id}", get("Returns a request with its steps, lines and events.", list::one))
+        .route(
+            "/api/v1/traces/{id}/replay",
+            post("Replays the steps of a plugin against its script or an edited one.", replay::replay)
+                .conflicts()
+                .unusable(),
+        )
+        .route(
+            "/api/v1/try",
+            post("Runs a chat through the chain and returns the steps of each hook.", dry_run::run)
+                .fails(404)
+                .unusable(),
+        )
+        .route(
+            "/api/v1/events",
+            get("Streams events as they happen.", feed::follow).result(
+                "Events without an end: `snapshot`, `begun`, `ended`, `emitted`, `metrics` or `lost`.",
+            ),
+        )
+        .map(|router| router.route_layer(operators_only))
 }

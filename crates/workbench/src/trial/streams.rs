@@ -64,7 +64,7 @@ async fn through(
     if hook == Hook::Stream {
         for event in events {
             let before = event.copy();
-            let after = kernel.stream(event, turn).await?;
+            let after = kernel.stream_event(event, turn).await?;
             // Hooks may hold what they gave and change it later.
             let after = after.iter().map(Json::copy).collect();
             passed.push(EventPair { before: Some(before), after });

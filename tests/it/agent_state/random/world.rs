@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tempfile::TempDir;
-use valvehouse::agent::{Agent, Decision};
+use valvehouse::agent::{Agent, AgentResponse, Decision};
 use valvehouse::chat::{ModelCall, message, response::Head};
 use valvehouse::error::Error;
 use valvehouse::json::Json;
@@ -136,14 +136,12 @@ impl World {
                 let text = format!("user {}", self.texts);
                 self.texts += 1;
                 self.oracle.says(&text, answers, next);
-                let (sender, mut pieces) = tokio::sync::mpsc::channel(1000);
                 let said = match streamed {
-                    true => self.agent.stream(&text, sender).await,
+                    true => streamed_answer(&mut self.agent, &text).await,
                     false => self.agent.run(&text).await,
                 };
                 let failed = matches!(self.oracle.phase, Phase::Failed | Phase::Broken);
                 assert_eq!(said.is_err(), failed, "{said:?}");
-                while pieces.try_recv().is_ok() {}
             }
             Action::Decide { choice, answers } => {
                 let next = self.plans(answers);
@@ -269,8 +267,8 @@ fn build(
     ]);
     let approval =
         Json::from([("mode", "selective".into()), ("tools", vec![Json::from(Kind::Guarded.name())].into())]);
-    let builder = Agent::builder("a").provider(model.clone()).conversation("c");
-    let builder = builder.middleware("summarization", summary).middleware("human_approval", approval);
+    let builder = Agent::builder().id("a").provider(model.clone()).conversation("c");
+    let builder = builder.middleware(("summarization", summary)).middleware(("human_approval", approval));
     let tools = Kind::ALL.into_iter().map(|kind| tool(kind, broken.clone()));
     let builder = tools.fold(builder, |builder, tool| builder.tool(tool));
     let builder = match storage {
@@ -278,4 +276,12 @@ fn build(
         None => builder,
     };
     builder.build().unwrap()
+}
+
+async fn streamed_answer(agent: &mut Agent, text: &str) -> Result<AgentResponse, Error> {
+    let mut stream = agent.stream(text);
+    while let Some(chunk) = stream.next().await {
+        chunk?;
+    }
+    Ok(stream.response().unwrap())
 }

@@ -5,16 +5,17 @@ use super::seal::{self, Binding, sealed};
 use super::seal::{Asks, ToolPattern, conditions};
 use crate::middleware::definition::{Middleware, Parts};
 use crate::middleware::options::Options;
+use crate::middleware::typed::HumanApproval;
 use crate::middleware::wait::wait;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::context::NobodyAnswers;
 use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::executor::Workload;
-use valvehouse_core::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
+use valvehouse_core::filter::{FilterContext, FilterEntry, Hook, HookRunner, Hooks, Verdict};
 use valvehouse_json::Json;
 
-pub(in crate::middleware) const NAME: &str = "human_approval";
+pub(in crate::middleware) const NAME: &str = HumanApproval::NAME;
 const PRIORITY: f64 = 9998.0;
 
 struct Approval {
@@ -74,9 +75,9 @@ pub(in crate::middleware) fn middleware(options: &Json, parts: &Parts) -> Result
     let hooks = Hooks::default().with(Hook::PreInvocation);
     let asks = Arc::new(asks);
     let approval = Arc::new(Approval { asks: asks.clone(), timeout, on_timeout });
-    let asking = Filter::new(NAME, hooks, approval).priority(PRIORITY);
+    let asking = FilterEntry::new(NAME, hooks, approval).priority(PRIORITY);
     // The separate name identifies the filter that asked, for a run that resumes after the pause.
-    let binding = Filter::new(seal::NAME, hooks, Arc::new(Binding::new(asks))).last();
+    let binding = FilterEntry::new(seal::NAME, hooks, Arc::new(Binding::new(asks))).last();
     Ok(Middleware::of_filters(NAME, [asking, binding]))
 }
 
@@ -111,18 +112,18 @@ impl Approval {
 }
 
 impl HookRunner for Approval {
-    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
-        if let Some(refusal) = seal::replaced_tool(&ctx) {
+    fn run(&self, _: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
+        if let Some(refusal) = seal::replaced_tool(ctx) {
             return Ok(Verdict::Reject(refusal));
         }
         if !self.asks.needs_approval(&ctx.tool(), &ctx.args()) {
             return match *self.asks {
                 // A closure decides once per call, so the call is sealed.
                 Asks::Custom(_) => sealed(ctx),
-                _ => Ok(Verdict::Continue(ctx)),
+                _ => Ok(Verdict::Continue),
             };
         }
-        Ok(match self.decide(&ctx) {
+        Ok(match self.decide(ctx) {
             Err(refusal) => Verdict::Reject(refusal),
             Ok(Decision::Approved { arguments: None }) => sealed(ctx)?,
             Ok(Decision::Approved { arguments: Some(arguments) }) => {

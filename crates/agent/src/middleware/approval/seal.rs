@@ -27,11 +27,11 @@ impl Binding {
 }
 
 /// Returns the call with its seal.
-pub(super) fn sealed(ctx: FilterContext) -> Result<Verdict, PluginError> {
-    let seal = seal(&ctx);
+pub(super) fn sealed(ctx: &FilterContext) -> Result<Verdict, PluginError> {
+    let seal = seal(ctx);
     let put = ctx.value.set(SEAL, seal);
     put.map_err(|error| PluginError::new(format!("cannot seal the approved call: {error}")))?;
-    Ok(Verdict::Continue(ctx))
+    Ok(Verdict::Continue)
 }
 
 /// Returns a seal over the tool's name and arguments. It cannot be forged, because its key exists only in this
@@ -73,18 +73,17 @@ impl Binding {
 }
 
 impl HookRunner for Binding {
-    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
+    fn run(&self, _: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
         // From here on, no other code holds these values.
-        let mut ctx = ctx;
         let own = [("tool", ctx.tool()), ("args", ctx.args().copy())].map(|(name, part)| (name.into(), part));
         let seal = ctx.value.get(SEAL).map(|seal| (SEAL.into(), seal));
         ctx.value = Json::Object(own.into_iter().chain(seal).collect::<Object>());
-        if let Some(refusal) = replaced_tool(&ctx) {
+        if let Some(refusal) = replaced_tool(ctx) {
             return Ok(Verdict::Reject(refusal));
         }
         let was_looked_at = ctx.value.get(SEAL).is_some();
-        if Self::has_seal(&ctx) || !was_looked_at && !self.0.needs_approval(&ctx.tool(), &ctx.args()) {
-            return Ok(Verdict::Continue(ctx));
+        if Self::has_seal(ctx) || !was_looked_at && !self.0.needs_approval(&ctx.tool(), &ctx.args()) {
+            return Ok(Verdict::Continue);
         }
         let name = ctx.tool().text_or_empty("name");
         Ok(Verdict::Reject(Rejection::new(format!(

@@ -1,6 +1,7 @@
 //! Redaction of personal data anywhere in a value.
 
 use super::find::{Kind, find};
+use crate::middleware::typed::PiiStrategy;
 use compact_str::CompactString;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -11,24 +12,8 @@ use valvehouse_json::{Json, Object};
 /// The number of characters that a mask leaves visible.
 const LEFT: usize = 4;
 
-/// The treatment of personal data.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Strategy {
-    /// The data is passed on, and its kinds are logged.
-    Warn,
-    /// The call is rejected.
-    Block,
-    /// The data is replaced with its kind: `[email]`.
-    Redact,
-    /// All characters except the last ones are replaced with `*`.
-    Mask,
-    /// The data is replaced with a keyed hash that cannot be guessed by trying all numbers:
-    /// `[email:1a2b3c4d5e6f]`.
-    Hash,
-}
-
 pub(super) struct Settings {
-    pub(super) strategy: Strategy,
+    pub(super) strategy: PiiStrategy,
     pub(super) kinds: Vec<Kind>,
     pub(super) key: Vec<u8>,
 }
@@ -133,10 +118,10 @@ impl Settings {
 
     fn instead_of(&self, found: &str, kind: Kind) -> String {
         match self.strategy {
-            Strategy::Warn => found.to_owned(),
-            Strategy::Block | Strategy::Redact => format!("[{}]", kind.name()),
-            Strategy::Mask => masked(found, kind),
-            Strategy::Hash => format!("[{}:{}]", kind.name(), self.hash(found)),
+            PiiStrategy::Warn => found.to_owned(),
+            PiiStrategy::Block | PiiStrategy::Redact => format!("[{}]", kind.name()),
+            PiiStrategy::Mask => masked(found, kind),
+            PiiStrategy::Hash => format!("[{}:{}]", kind.name(), self.hash(found)),
         }
     }
 

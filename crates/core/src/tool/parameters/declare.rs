@@ -3,6 +3,7 @@
 
 use super::check::{self, ArgumentError, own_value};
 use super::shape::{Kind, Parameter, Shape};
+use crate::error::DeclarationError;
 use crate::limits::{Limits, clipped, shortened, unknown_keys};
 use crate::words::did_you_mean;
 use std::sync::Arc;
@@ -311,7 +312,7 @@ impl Parameters {
     ///
     /// # Errors
     /// Returns every problem with the declaration.
-    pub fn declare(declared: &Json) -> Result<Self, Vec<String>> {
+    pub fn declare(declared: &Json) -> Result<Self, DeclarationError> {
         let parameters = parameters(declared)?;
         let schema = object(Some(&parameters)).freeze();
         Ok(Self(Some(Arc::new(Inner { parameters: Some(parameters), schema }))))

@@ -1,0 +1,40 @@
+//! A chunk of a streamed answer.
+
+use super::{ChunkParts, event};
+use valvehouse_json::Json;
+
+/// A chunk of a streamed answer, a `chat.completion.chunk`.
+#[derive(Debug, Clone)]
+pub struct ChatChunk(Json);
+
+impl ChatChunk {
+    /// Creates a chunk from an event.
+    pub fn new(event: Json) -> Self {
+        Self(event)
+    }
+
+    /// Returns the text that the chunk adds to the answer; "" if it has none.
+    pub fn text(&self) -> String {
+        event::text(&self.0).into()
+    }
+
+    /// Returns the reason for the end of the answer, in its last chunk.
+    pub fn finish_reason(&self) -> Option<String> {
+        self.0.at_path("choices.0.finish_reason").as_str().map(str::to_owned)
+    }
+
+    /// Returns the token counts of the answer, an object, in the chunk that has them.
+    pub fn usage(&self) -> Option<Json> {
+        self.0.get("usage").filter(|usage| !usage.is_null())
+    }
+
+    /// Returns the parts of the answer that the chunk contains.
+    pub fn parts(&self) -> ChunkParts {
+        ChunkParts::of(&self.0)
+    }
+
+    /// Returns the chunk as JSON.
+    pub fn as_json(&self) -> &Json {
+        &self.0
+    }
+}

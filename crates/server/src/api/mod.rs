@@ -1,0 +1,25 @@
+//! Typed routes: the types that a handler takes and returns read its request, write its answer and describe both in
+//! `/openapi.json`.
+//!
+//! ```ignore
+//! Routes::new("Traces", Callers::Operators)
+//!     .route("/api/v1/traces", get("Lists requests.", all))
+//!
+//! async fn all(State(app): State<Arc<App>>, Query(query): Query<TraceQuery>) -> Answer<Traces>
+//! ```
+//!
+//! A type of a request derives `Deserialize` and `JsonSchema`: a value is checked against the schema, which names all
+//! wrong fields at once, and then read. A type of an answer derives `Serialize` and `JsonSchema`.
+
+mod answer;
+mod check;
+mod describe;
+mod input;
+mod routes;
+mod schema;
+
+pub(crate) use answer::{Answer, ApiError, EventStream, JsonOf, Reply};
+pub(crate) use describe::Description;
+pub(crate) use input::{Body, CheckedBody, Path, Query, fits};
+pub(crate) use routes::{Callers, Operation, RouteDescription, Routes, delete, get, post, put};
+pub(crate) use schema::{AnyObject, shared_schemas};

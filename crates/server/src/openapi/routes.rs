@@ -1,0 +1,27 @@
+//! The route of the document.
+
+use super::document::Document;
+use crate::api::{AnyObject, Callers, Routes, get};
+use axum::response::Response;
+use axum::{Extension, Router};
+use std::sync::Arc;
+use valvehouse_host::app::App;
+
+/// The route, which is public because the document reveals nothing about this host. [`described`] gives it the document.
+pub(crate) fn routes() -> Routes {
+    Routes::new("Operation", Callers::Everyone).route(
+        "/openapi.json",
+        get("Returns this description.", show).returns::<AnyObject>().result("An OpenAPI document."),
+    )
+}
+
+/// Mounts routes, and describes them in the document.
+pub(crate) fn described(routes: Routes) -> Router<Arc<App>> {
+    let (router, descriptions) = routes.into_parts();
+    router.layer(Extension(Arc::new(Document::new(descriptions))))
+}
+
+/// `GET /openapi.json`
+async fn show(Extension(document): Extension<Arc<Document>>) -> Response {
+    document.response()
+}

@@ -1,0 +1,182 @@
+//! The forms of traces, which `valvehouse_core::trace` writes.
+#![expect(dead_code, reason = "they describe JSON that is written elsewhere; debug builds compare both")]
+
+use schemars::JsonSchema;
+use serde_json::Value;
+
+/// Parts of a request's trace that a list has, too.
+#[derive(JsonSchema)]
+pub(crate) struct TraceFacts {
+    /// The id, as the header `x-valvehouse-trace` names it.
+    id: String,
+    /// The start in RFC 3339.
+    begun: String,
+    /// The endpoint.
+    endpoint: String,
+    model: String,
+    stream: bool,
+    /// The user's id; empty if it is not known.
+    user: String,
+    /// The conversation's id; empty if there is none.
+    chat_id: String,
+    /// The generation of plugins that served it.
+    generation: u64,
+    /// Set while it is in progress.
+    running: bool,
+    /// The HTTP status; null while it is in progress.
+    status: Option<u16>,
+    error: Option<String>,
+    /// Set if the client received the whole answer.
+    whole: bool,
+    took_ms: f64,
+    /// The number of values that plugins changed.
+    changed: u64,
+    /// Set if values of any step are recorded.
+    contents: bool,
+}
+
+/// A request in a list.
+#[derive(JsonSchema)]
+pub(crate) struct TraceSummary {
+    #[serde(flatten)]
+    facts: TraceFacts,
+    /// The number of steps.
+    steps: u64,
+}
+
+/// A request with its steps, lines and events.
+#[derive(JsonSchema)]
+pub(crate) struct Trace {
+    #[serde(flatten)]
+    facts: TraceFacts,
+    steps: Vec<TraceStep>,
+    lines: Vec<TraceLine>,
+    events: Vec<TraceEvent>,
+}
+
+/// A call of a hook, a tool or a model, or several calls of a hook for events.
+#[derive(JsonSchema)]
+pub(crate) struct TraceStep {
+    name: String,
+    plugin: Option<String>,
+    /// The hook, `tool` or `model`.
+    hook: String,
+    /// The time since the start of the request.
+    at_ms: f64,
+    calls: u64,
+    took_us: u64,
+    waited_us: u64,
+    operations: u64,
+    /// The allocated memory in bytes.
+    memory: u64,
+    outcome: String,
+    /// The reason for a failure or a refusal.
+    cause: Option<String>,
+    /// The time to the first byte of a model's answer.
+    first_us: Option<u64>,
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    contents: bool,
+    changed: u64,
+    /// The recorded values, one for each call.
+    values: Vec<TraceValue>,
+}
+
+/// A value before and after a call.
+#[derive(JsonSchema)]
+pub(crate) struct TraceValue {
+    before: Value,
+    after: Value,
+    diff: Vec<DiffOperation>,
+}
+
+/// A change, as in JSON Patch (RFC 6902) with the values on both sides.
+#[derive(JsonSchema)]
+pub(crate) struct DiffOperation {
+    op: String,
+    /// A JSON Pointer.
+    path: String,
+    #[serde(default)]
+    #[serde(skip_serializing_if = "Value::is_null")]
+    before: Value,
+    #[serde(default)]
+    #[serde(skip_serializing_if = "Value::is_null")]
+    after: Value,
+}
+
+/// A line that a script logged.
+#[derive(JsonSchema)]
+pub(crate) struct TraceLine {
+    at_ms: f64,
+    plugin: String,
+    level: String,
+    /// Null unless values are recorded.
+    text: Option<String>,
+}
+
+/// An event that a script emitted.
+#[derive(JsonSchema)]
+pub(crate) struct TraceEvent {
+    at_ms: f64,
+    plugin: String,
+    r#type: String,
+    /// Null unless values are recorded.
+    event: Value,
+}
+
+/// Requests in progress and the last ones that ended.
+#[derive(JsonSchema)]
+pub(crate) struct Traces {
+    live: Vec<TraceSummary>,
+    past: Vec<TraceSummary>,
+}
+
+/// The result of a dry run.
+#[derive(JsonSchema)]
+pub(crate) struct DryRun {
+    /// The HTTP status that a client would have received.
+    status: u16,
+    /// The answer of the chat, or null.
+    answer: Value,
+    /// The error, or null.
+    error: Value,
+    trace: Trace,
+}
+
+/// The calls of a plugin in a request, replayed.
+#[derive(JsonSchema)]
+pub(crate) struct Replay {
+    plugin: String,
+    /// The differences between a replay and the request.
+    note: String,
+    steps: Vec<ReplayStep>,
+}
+
+/// A call as it was and as it is now.
+#[derive(JsonSchema)]
+pub(crate) struct ReplayStep {
+    hook: String,
+    name: String,
+    recorded: RecordedCall,
+    replayed: ReplayedCall,
+    /// Set if both have the same outcome and value.
+    same: bool,
+    diff: Vec<DiffOperation>,
+}
+
+/// The outcome of a recorded call.
+#[derive(JsonSchema)]
+pub(crate) struct RecordedCall {
+    outcome: String,
+    after: Value,
+}
+
+/// The outcome of a replayed call.
+#[derive(JsonSchema)]
+pub(crate) struct ReplayedCall {
+    outcome: String,
+    after: Value,
+    cause: Option<String>,
+    took_us: u64,
+    operations: u64,
+}

@@ -1,0 +1,155 @@
+//! Errors of public functions: types that programs can tell apart, and documentation of each fallible function.
+//!
+//! `exceptions.txt` has ceilings for each package, `text-error crates/script 4` and `errors-doc crates/store 20`, which
+//! only shrink. Tests are not counted.
+
+use crate::silences;
+use quote::ToTokens;
+use syn::visit::{self, Visit};
+use syn::{Attribute, GenericArgument, ImplItemFn, ItemFn, ItemMod, PathArguments, ReturnType, Signature};
+use syn::{TraitItemFn, Type, Visibility};
+
+/// The number of public functions whose error is a text.
+pub(crate) const TEXT_ERROR: &str = "text-error";
+/// The number of public fallible functions without `# Errors`.
+pub(crate) const ERRORS_DOC: &str = "errors-doc";
+
+#[derive(Debug, Default, PartialEq)]
+struct Findings {
+    text_errors: Vec<String>,
+    undocumented: Vec<String>,
+}
+
+#[test]
+fn errors_of_public_functions_are_types() {
+    silences::check_counts(
+        TEXT_ERROR,
+        "return an error type with `std::error::Error` instead of a text",
+        |text| found(text).text_errors.len(),
+    );
+}
+
+#[test]
+fn public_functions_document_their_errors() {
+    silences::check_counts(ERRORS_DOC, "say in the section `# Errors` when the function fails", |text| {
+        found(text).undocumented.len()
+    });
+}
+
+#[test]
+fn errors_are_found_in_public_functions() {
+    let text = r#"
+        pub fn one() -> Result<(), String> {}
+        /// Two.
+        ///
+        /// # Errors
+        /// If it fails.
+        pub fn two() -> Result<u8, Vec<String>> {}
+        pub(crate) fn three() -> Result<(), String> {}
+        impl A {
+            pub async fn four(&self) -> Result<(), &'static str> {}
+            fn five(&self) -> Result<(), String> {}
+            pub fn six(&self) -> Option<Result<(), Error>> {}
+        }
+        impl B for A { fn seven(&self) -> Result<(), String> {} }
+        pub trait B { fn seven(&self) -> Result<(), String>; }
+        trait Own { fn eight(&self) -> Result<(), String>; }
+        pub fn nine() -> fmt::Result {}
+        #[cfg(test)]
+        mod tests { pub fn ten() -> Result<(), String> {} }
+    "#;
+    let Findings { text_errors, undocumented } = found(text);
+    assert_eq!(text_errors, ["one", "two", "four", "seven"]);
+    assert_eq!(undocumented, ["one", "four", "seven", "nine"]);
+}
+
+fn found(text: &str) -> Findings {
+    let mut finder = Finder::default();
+    let file = syn::parse_file(text).unwrap();
+    if !is_of_tests(&file.attrs) {
+        finder.visit_file(&file);
+    }
+    finder.0
+}
+
+#[derive(Default)]
+struct Finder(Findings);
+
+impl Finder {
+    fn look(&mut self, attrs: &[Attribute], signature: &Signature) {
+        let ReturnType::Type(_, returned) = &signature.output else { return };
+        let Some(error) = error_of(returned) else { return };
+        let name = signature.ident.to_string();
+        if error.is_some_and(is_text) {
+            self.0.text_errors.push(name.clone());
+        }
+        let says = |attr: &Attribute| attr.to_token_stream().to_string().contains("# Errors");
+        if !attrs.iter().any(says) {
+            self.0.undocumented.push(name);
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Finder {
+    fn visit_item_mod(&mut self, module: &'ast ItemMod) {
+        if !is_of_tests(&module.attrs) {
+            visit::visit_item_mod(self, module);
+        }
+    }
+
+    fn visit_item_fn(&mut self, function: &'ast ItemFn) {
+        if is_public(&function.vis) && !is_of_tests(&function.attrs) {
+            self.look(&function.attrs, &function.sig);
+        }
+    }
+
+    fn visit_item_impl(&mut self, block: &'ast syn::ItemImpl) {
+        // The methods of a trait are documented there.
+        if block.trait_.is_none() && !is_of_tests(&block.attrs) {
+            visit::visit_item_impl(self, block);
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, function: &'ast ImplItemFn) {
+        if is_public(&function.vis) && !is_of_tests(&function.attrs) {
+            self.look(&function.attrs, &function.sig);
+        }
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
+        if is_public(&item.vis) {
+            visit::visit_item_trait(self, item);
+        }
+    }
+
+    fn visit_trait_item_fn(&mut self, function: &'ast TraitItemFn) {
+        self.look(&function.attrs, &function.sig);
+    }
+}
+
+/// Returns the error type of a `Result`, `Some(None)` for an alias that hides it.
+fn error_of(returned: &Type) -> Option<Option<&Type>> {
+    let Type::Path(path) = returned else { return None };
+    let last = path.path.segments.last()?;
+    if last.ident != "Result" {
+        return None;
+    }
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return Some(None) };
+    Some(match arguments.args.iter().nth(1) {
+        Some(GenericArgument::Type(error)) => Some(error),
+        _ => None,
+    })
+}
+
+fn is_text(error: &Type) -> bool {
+    let text = error.to_token_stream().to_string().replace(' ', "");
+    matches!(text.as_str(), "String" | "Vec<String>") || text.ends_with("str") && text.starts_with('&')
+}
+
+fn is_public(visibility: &Visibility) -> bool {
+    matches!(visibility, Visibility::Public(_))
+}
+
+fn is_of_tests(attrs: &[Attribute]) -> bool {
+    attrs.iter().any(|attr| attr.to_token_stream().to_string().replace(' ', "").contains("cfg(test)"))
+}
