@@ -35,6 +35,8 @@ mod mcp;
 mod mcp_servers;
 mod migrate;
 mod nodes;
+#[cfg(feature = "workbench")]
+mod port;
 mod pull;
 mod release;
 mod resume;

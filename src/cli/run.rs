@@ -1,8 +1,6 @@
 //! From the words of a command line to its exit code.
 
 use super::args::{self, Command, Line};
-#[cfg(feature = "workbench")]
-use super::completions;
 #[cfg(feature = "mcp")]
 use super::mcp;
 use super::settings::Reading;
@@ -10,6 +8,8 @@ use super::{
     apply, chat, check, config, confirm, definitions, explain, grant, health, history, invoke, key, list,
     log, migrate, nodes, problem_codes, pull, release, resume, rollback, runs, serve, store, trace, valves,
 };
+#[cfg(feature = "workbench")]
+use super::{completions, port};
 use clap::Parser;
 use std::ffi::OsString;
 use std::pin::Pin;
@@ -114,6 +114,8 @@ async fn obey(line: Line, out: &Console) -> Result<Exit, CommandError> {
         Command::Invoke(asked) => invoke::run(asked, config, out).await,
         #[cfg(feature = "workbench")]
         Command::New(asked) => new::run(&asked.into(), SHIPPED, &config, out).await,
+        #[cfg(feature = "workbench")]
+        Command::Port(asked) => port::run(&asked, &config, out),
         #[cfg(feature = "workbench")]
         Command::Run(asked) => trial::run(asked.into(), config, out).await,
         #[cfg(feature = "workbench")]

@@ -28,6 +28,7 @@ const LAYERS: &[&str] = &[
     "valvehouse-tokens",
     "valvehouse-schema",
     "valvehouse-jwt",
+    "valvehouse-port",
     "valvehouse-config",
     "valvehouse-net",
     "valvehouse-os",

@@ -5,6 +5,8 @@ use super::dev::Dev;
 #[cfg(feature = "workbench")]
 use super::new::New;
 use super::pair::pair;
+#[cfg(feature = "workbench")]
+use super::port::Port;
 use super::runs::{Resume, Runs};
 use super::tooling::Definitions;
 #[cfg(feature = "workbench")]
@@ -117,6 +119,9 @@ pub(in crate::cli) enum Command {
     /// Create a filter, tool, pipe, module or project
     #[cfg(feature = "workbench")]
     New(New),
+    /// Draft a script from a Python filter, pipe or tool of Open WebUI
+    #[cfg(feature = "workbench")]
+    Port(Port),
     /// Run one hook of a script, or a whole turn, on a body and show its changes
     #[cfg(feature = "workbench")]
     Run(Run),

@@ -6,6 +6,8 @@ mod dev;
 #[cfg(feature = "workbench")]
 mod new;
 mod pair;
+#[cfg(feature = "workbench")]
+mod port;
 mod runs;
 mod tooling;
 mod trace;
@@ -20,6 +22,8 @@ pub(super) use command::{
 pub(super) use command::{Mcp, McpCommand};
 #[cfg(feature = "workbench")]
 pub(super) use dev::Dev;
+#[cfg(feature = "workbench")]
+pub(super) use port::Port;
 pub(super) use runs::{Resume, Runs, RunsDo};
 #[cfg(feature = "workbench")]
 pub(super) use tooling::Completions;

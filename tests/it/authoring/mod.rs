@@ -3,5 +3,6 @@
 mod fmt;
 mod new;
 mod pipe;
+mod port;
 mod repl;
 mod run;

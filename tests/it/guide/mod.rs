@@ -21,6 +21,11 @@ fn a_first_filter_is_written_as_its_page_says() {
 }
 
 #[test]
+fn a_function_is_ported_as_its_page_says() {
+    follow("porting");
+}
+
+#[test]
 fn valves_are_declared_and_turned_as_their_page_says() {
     follow("valves");
 }

@@ -1,0 +1,456 @@
+//! The parts of a plugin: its class, its settings, its functions and what it keeps.
+
+use crate::docs;
+use crate::names;
+use crate::python::{Class, Comment, Expr, ExprKind, Function, Module, Stmt, StmtKind};
+use crate::value::{Value, Values};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The kind of a plugin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PluginKind {
+    /// `class Filter`, or a `class Pipeline` with `inlet` or `outlet`.
+    Filter,
+    /// `class Pipe`, or a `class Pipeline` with `pipe`.
+    Pipe,
+    /// `class Tools`.
+    Tool,
+}
+
+impl PluginKind {
+    /// The kind in a sentence.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Pipe => "pipe",
+            Self::Tool => "tool",
+        }
+    }
+}
+
+/// A class beside that of the plugin.
+pub(crate) struct Object<'a> {
+    pub(crate) class: &'a Class,
+    /// The fields of a class of data, with their defaults.
+    pub(crate) fields: Vec<(String, Option<&'a Expr>)>,
+    pub(crate) is_data: bool,
+    pub(crate) is_error: bool,
+    pub(crate) is_enum: bool,
+    pub(crate) methods: BTreeMap<&'a str, &'a Function>,
+}
+
+/// The counterpart of an attribute of the plugin.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Attribute {
+    /// A constant under this name.
+    Constant(String),
+    /// A value in `state`.
+    State,
+}
+
+pub(crate) struct Plugin<'a> {
+    pub(crate) kind: PluginKind,
+    pub(crate) class: &'a Class,
+    pub(crate) docs: Option<&'a str>,
+    pub(crate) valves: Option<&'a Class>,
+    pub(crate) user_valves: Option<&'a Class>,
+    pub(crate) methods: BTreeMap<&'a str, &'a Function>,
+    pub(crate) method_order: Vec<&'a str>,
+    pub(crate) functions: BTreeMap<&'a str, &'a Function>,
+    pub(crate) objects: Vec<Object<'a>>,
+    /// The full names of what is imported, by the names in the file.
+    pub(crate) imports: BTreeMap<String, String>,
+    /// The lines of imports.
+    pub(crate) import_lines: Vec<(usize, usize, String)>,
+    pub(crate) constants: Values,
+    /// The constants of the file whose values are known at run time only, with their lines.
+    pub(crate) computed: BTreeMap<String, (&'a Expr, usize, usize)>,
+    pub(crate) attributes: BTreeMap<String, Attribute>,
+    /// The first values of attributes.
+    pub(crate) initial: BTreeMap<String, &'a Expr>,
+    /// The settings that the plugin is made with.
+    pub(crate) overrides: BTreeMap<String, Value>,
+    pub(crate) comments: &'a [Comment],
+    /// Other statements of the file or the class.
+    pub(crate) other: Vec<&'a Stmt>,
+    pub(crate) constant_lines: Vec<(usize, usize)>,
+}
+
+/// The reason for which a file has no plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Missing {
+    Class,
+    Action,
+}
+
+impl<'a> Plugin<'a> {
+    /// Finds the plugin of a file: the first of `Pipe`, `Filter`, `Tools`, `Pipeline`, as Open WebUI chooses.
+    pub(crate) fn of(module: &'a Module) -> Result<Self, Missing> {
+        let mut top: Vec<&'a Stmt> = Vec::new();
+        flatten(&module.body, &mut top);
+        let class_named = |name: &str| {
+            top.iter().find_map(|stmt| match &stmt.kind {
+                StmtKind::Class(class) if class.name == name => Some(class),
+                _ => None,
+            })
+        };
+        let (kind, class) = if let Some(class) = class_named("Pipe") {
+            (PluginKind::Pipe, class)
+        } else if let Some(class) = class_named("Filter") {
+            (PluginKind::Filter, class)
+        } else if let Some(class) = class_named("Tools") {
+            (PluginKind::Tool, class)
+        } else if let Some(class) = class_named("Pipeline") {
+            let is_pipe =
+                class.body.iter().any(|stmt| matches!(&stmt.kind, StmtKind::Function(f) if f.name == "pipe"));
+            (if is_pipe { PluginKind::Pipe } else { PluginKind::Filter }, class)
+        } else if class_named("Action").is_some() {
+            return Err(Missing::Action);
+        } else {
+            return Err(Missing::Class);
+        };
+        let mut plugin = Self {
+            kind,
+            class,
+            docs: docs::docstring(&module.body),
+            valves: None,
+            user_valves: None,
+            methods: BTreeMap::new(),
+            method_order: Vec::new(),
+            functions: BTreeMap::new(),
+            objects: Vec::new(),
+            imports: BTreeMap::new(),
+            import_lines: Vec::new(),
+            constants: Values::new(),
+            computed: BTreeMap::new(),
+            attributes: BTreeMap::new(),
+            initial: BTreeMap::new(),
+            overrides: BTreeMap::new(),
+            comments: &module.comments,
+            other: Vec::new(),
+            constant_lines: Vec::new(),
+        };
+        plugin.module(&top);
+        plugin.inner_imports(&module.body);
+        plugin.members();
+        plugin.attributes();
+        Ok(plugin)
+    }
+
+    fn module(&mut self, top: &[&'a Stmt]) {
+        for stmt in top {
+            match &stmt.kind {
+                StmtKind::Import(modules) => {
+                    for (module, alias) in modules {
+                        let root = module.split('.').next().unwrap_or(module);
+                        match alias {
+                            Some(alias) => self.imports.insert(alias.clone(), module.clone()),
+                            None => self.imports.insert(root.to_owned(), root.to_owned()),
+                        };
+                        self.import_lines.push((stmt.line, stmt.end_line, module.clone()));
+                    }
+                }
+                StmtKind::ImportFrom { module, names } => {
+                    for (name, alias) in names {
+                        let known = alias.as_ref().unwrap_or(name);
+                        self.imports.insert(known.clone(), format!("{module}.{name}"));
+                    }
+                    self.import_lines.push((stmt.line, stmt.end_line, module.clone()));
+                }
+                StmtKind::Function(function) => {
+                    self.functions.insert(&function.name, function);
+                }
+                StmtKind::Class(class) if std::ptr::eq(class, self.class) => {}
+                StmtKind::Class(class) => self.class_beside(class),
+                StmtKind::Assign { .. } | StmtKind::Annotated { .. } => self.constant(stmt),
+                _ if docs::is_comment(stmt) => {}
+                _ => self.other.push(stmt),
+            }
+        }
+    }
+
+    /// Reads the imports within functions; names are known in the whole file.
+    fn inner_imports(&mut self, body: &'a [Stmt]) {
+        for stmt in body {
+            stmt.walk(&mut |stmt| match &stmt.kind {
+                StmtKind::Import(modules) => {
+                    for (module, alias) in modules {
+                        let root = module.split('.').next().unwrap_or(module);
+                        let (name, path) = match alias {
+                            Some(alias) => (alias.as_str(), module.as_str()),
+                            None => (root, root),
+                        };
+                        self.imports.entry(name.to_owned()).or_insert_with(|| path.to_owned());
+                    }
+                }
+                StmtKind::ImportFrom { module, names } => {
+                    for (name, alias) in names {
+                        let known = alias.as_ref().unwrap_or(name);
+                        self.imports.entry(known.clone()).or_insert_with(|| format!("{module}.{name}"));
+                    }
+                }
+                _ => {}
+            });
+        }
+    }
+
+    fn constant(&mut self, stmt: &'a Stmt) {
+        let (target, value) = match &stmt.kind {
+            StmtKind::Assign { targets, value } => (targets.first(), value),
+            StmtKind::Annotated { target, value: Some(value), .. } => (Some(target), value),
+            _ => return,
+        };
+        let Some(name) = target.and_then(Expr::as_name) else {
+            self.other.push(stmt);
+            return;
+        };
+        match Value::of(value, &self.constants) {
+            Some(value) => {
+                self.constants.insert(name.to_owned(), value);
+                self.constant_lines.push((stmt.line, stmt.end_line));
+            }
+            None => {
+                self.computed.insert(name.to_owned(), (value, stmt.line, stmt.end_line));
+            }
+        }
+    }
+
+    fn class_beside(&mut self, class: &'a Class) {
+        match class.name.as_str() {
+            "Valves" if self.valves.is_none() => return self.valves = Some(class),
+            "UserValves" if self.user_valves.is_none() => return self.user_valves = Some(class),
+            _ => {}
+        }
+        let bases: Vec<String> = class.bases.iter().filter_map(|base| base.value.path()).collect();
+        let base = |names: &[&str]| {
+            bases.iter().any(|base| names.contains(&base.rsplit('.').next().unwrap_or_default()))
+        };
+        let is_dataclass = class.decorators.iter().any(|decorator| {
+            let decorator = match &decorator.kind {
+                ExprKind::Call(of, _) => of,
+                _ => decorator,
+            };
+            decorator.path().is_some_and(|path| path.ends_with("dataclass"))
+        });
+        let is_error = bases.iter().any(|base| base.ends_with("Error") || base.ends_with("Exception"));
+        let mut object = Object {
+            class,
+            fields: Vec::new(),
+            is_data: is_dataclass || base(&["BaseModel", "TypedDict", "NamedTuple"]),
+            is_error,
+            is_enum: base(&["Enum", "StrEnum", "IntEnum"]),
+            methods: BTreeMap::new(),
+        };
+        let mut members = Vec::new();
+        for stmt in &class.body {
+            match &stmt.kind {
+                StmtKind::Function(function) => {
+                    object.methods.insert(&function.name, function);
+                }
+                StmtKind::Annotated { target, value, .. } => {
+                    if let Some(name) = target.as_name() {
+                        object.fields.push((name.to_owned(), value.as_ref()));
+                    }
+                }
+                StmtKind::Assign { targets, value } => {
+                    if let Some(name) = targets.first().and_then(Expr::as_name) {
+                        object.fields.push((name.to_owned(), Some(value)));
+                        members
+                            .extend(Value::of(value, &self.constants).map(|value| (name.to_owned(), value)));
+                    }
+                }
+                StmtKind::Class(inner) if !matches!(inner.name.as_str(), "Config" | "Meta") => {
+                    self.class_beside(inner)
+                }
+                _ => {}
+            }
+        }
+        if object.is_enum || (!object.is_data && object.methods.is_empty() && !members.is_empty()) {
+            object.is_enum = true;
+            self.constants.insert(class.name.clone(), Value::Map(members));
+        }
+        self.objects.push(object);
+    }
+
+    fn members(&mut self) {
+        for stmt in &self.class.body {
+            match &stmt.kind {
+                StmtKind::Function(function) => {
+                    if self.methods.insert(&function.name, function).is_none() {
+                        self.method_order.push(&function.name);
+                    }
+                }
+                StmtKind::Class(class) => match class.name.as_str() {
+                    "Valves" => self.valves = Some(class),
+                    "UserValves" => self.user_valves = Some(class),
+                    _ => self.class_beside(class),
+                },
+                StmtKind::Assign { targets, value } => {
+                    if let Some(name) = targets.first().and_then(Expr::as_name) {
+                        self.initial.entry(name.to_owned()).or_insert(value);
+                    }
+                }
+                StmtKind::Annotated { target, value: Some(value), .. } => {
+                    if let Some(name) = target.as_name() {
+                        self.initial.entry(name.to_owned()).or_insert(value);
+                    }
+                }
+                StmtKind::Annotated { .. } => {}
+                _ if docs::is_comment(stmt) => {}
+                StmtKind::Pass => {}
+                _ => self.other.push(stmt),
+            }
+        }
+        let Some(init) = self.methods.get("__init__") else { return };
+        let mut top = Vec::new();
+        flatten(&init.body, &mut top);
+        for stmt in top {
+            let (target, value) = match &stmt.kind {
+                StmtKind::Assign { targets, value } => (targets.first(), value),
+                StmtKind::Annotated { target, value: Some(value), .. } => (Some(target), value),
+                _ => continue,
+            };
+            let Some(name) = target.and_then(of_self) else { continue };
+            if name == "valves"
+                && let ExprKind::Call(_, args) = &value.kind
+            {
+                for arg in args {
+                    match (&arg.name, &arg.value.kind) {
+                        (Some(name), _) => {
+                            self.overrides.extend(
+                                Value::of(&arg.value, &self.constants).map(|value| (name.clone(), value)),
+                            );
+                        }
+                        (None, ExprKind::Dict(entries)) => {
+                            for (key, value) in entries {
+                                if let (Some(key), Some(value)) =
+                                    (key.as_ref().and_then(Expr::as_text), Value::of(value, &self.constants))
+                                {
+                                    self.overrides.insert(key.to_owned(), value);
+                                }
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            self.initial.insert(name.to_owned(), value);
+        }
+    }
+
+    /// Decides which attributes are constants and which change.
+    fn attributes(&mut self) {
+        let mut changed: BTreeSet<&str> = BTreeSet::new();
+        let mut used: BTreeSet<&str> = BTreeSet::new();
+        for (name, function) in &self.methods {
+            for stmt in &function.body {
+                stmt.walk(&mut |stmt| {
+                    stmt.expressions(&mut |expr| {
+                        expr.walk(&mut |expr| {
+                            used.extend(of_self(expr));
+                            if let ExprKind::Call(of, _) = &expr.kind
+                                && let ExprKind::Attribute(of, method) = &of.kind
+                                && CHANGES.contains(&method.as_str())
+                            {
+                                changed.extend(base_of(of));
+                            }
+                        });
+                    });
+                    let targets: Vec<&Expr> = match &stmt.kind {
+                        StmtKind::Assign { targets, .. } => targets.iter().collect(),
+                        StmtKind::Augmented { target, .. } | StmtKind::Annotated { target, .. } => {
+                            vec![target]
+                        }
+                        StmtKind::Delete(targets) => targets.iter().collect(),
+                        StmtKind::For { target, .. } => vec![target],
+                        _ => Vec::new(),
+                    };
+                    for target in targets {
+                        let is_plain = of_self(target).is_some();
+                        if *name != "__init__" || !is_plain {
+                            target.walk(&mut |inner| changed.extend(base_of(inner)));
+                        }
+                    }
+                });
+            }
+        }
+        for name in used {
+            if self.methods.contains_key(name)
+                || matches!(name, "valves" | "user_valves" | "Valves" | "UserValves")
+            {
+                continue;
+            }
+            let value = self.initial.get(name).and_then(|value| Value::of(value, &self.constants));
+            let attribute = match value {
+                Some(value) if !changed.contains(name) => {
+                    let mut constant = names::variable(name).trim_start_matches('_').to_uppercase();
+                    while self.constants.get(&constant).is_some_and(|other| *other != value)
+                        || self.computed.contains_key(&constant)
+                        || matches!(constant.as_str(), "PI" | "E")
+                    {
+                        constant.push('_');
+                    }
+                    self.constants.insert(constant.clone(), value);
+                    Attribute::Constant(constant)
+                }
+                _ => Attribute::State,
+            };
+            self.attributes.insert(name.to_owned(), attribute);
+        }
+    }
+}
+
+/// The methods that change a list or map.
+const CHANGES: [&str; 15] = [
+    "append",
+    "extend",
+    "insert",
+    "remove",
+    "pop",
+    "clear",
+    "update",
+    "setdefault",
+    "add",
+    "discard",
+    "popitem",
+    "sort",
+    "reverse",
+    "popleft",
+    "appendleft",
+];
+
+/// The statements of a block, with those of `if` and `try`.
+fn flatten<'a>(body: &'a [Stmt], out: &mut Vec<&'a Stmt>) {
+    for stmt in body {
+        match &stmt.kind {
+            // The handlers stand in for missing packages.
+            StmtKind::Try { body, .. } => flatten(body, out),
+            StmtKind::If { branches, .. } => branches.iter().take(1).for_each(|(condition, body, _)| {
+                if !is_main(condition) {
+                    flatten(body, out);
+                }
+            }),
+            _ => out.push(stmt),
+        }
+    }
+}
+
+fn is_main(condition: &Expr) -> bool {
+    matches!(&condition.kind, ExprKind::Compare(left, _) if left.as_name() == Some("__name__"))
+}
+
+/// The attribute, if the expression is one of the plugin itself.
+pub(crate) fn of_self(expr: &Expr) -> Option<&str> {
+    match &expr.kind {
+        ExprKind::Attribute(of, name) if matches!(of.as_name(), Some("self" | "cls")) => Some(name),
+        _ => None,
+    }
+}
+
+/// The attribute of the plugin that an expression is within.
+fn base_of(expr: &Expr) -> Option<&str> {
+    of_self(expr).or_else(|| match &expr.kind {
+        ExprKind::Attribute(of, _) | ExprKind::Index(of, _) => base_of(of),
+        _ => None,
+    })
+}

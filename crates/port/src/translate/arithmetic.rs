@@ -1,0 +1,109 @@
+//! Operators between two values.
+
+use super::context::{Hindrance, Outcome, Translator};
+use crate::code::{Code, call, strength};
+use crate::kinds::Type;
+use crate::python::{BinaryOp, Expr, ExprKind};
+use crate::report::NoteKind;
+
+impl Translator<'_> {
+    pub(super) fn binary(&mut self, op: BinaryOp, left: &Expr, right: &Expr) -> Outcome {
+        if op == BinaryOp::Mod
+            && let ExprKind::Text(text) = &left.kind
+        {
+            return self.percent_format(text, right);
+        }
+        let left = self.expr(left)?;
+        let right = self.expr(right)?;
+        self.operate(op, &left, &right)
+    }
+
+    /// Returns the code of an operator.
+    pub(super) fn operate(&mut self, op: BinaryOp, left: &Code, right: &Code) -> Outcome {
+        let numbers = match (&left.kind, &right.kind) {
+            (Type::Int, Type::Int) => Type::Int,
+            (Type::Int | Type::Float, Type::Int | Type::Float) => Type::Float,
+            (Type::Time, Type::Time) => Type::Span,
+            (Type::Time, _) => Type::Time,
+            (Type::Span, _) | (_, Type::Span) => Type::Span,
+            _ => Type::Unknown,
+        };
+        let of = |mark: &str, level: u8, kind: Type| {
+            Code::new(format!("{} {mark} {}", left.at(level), right.at(level + 1)), level, kind)
+        };
+        Ok(match op {
+            BinaryOp::Add => {
+                let kind = match (&left.kind, &right.kind) {
+                    (Type::Text, _) | (_, Type::Text) => Type::Text,
+                    (Type::List(a), Type::List(b)) => Type::list_of((**a).clone().join((**b).clone())),
+                    (Type::List(_), _) | (_, Type::List(_)) => Type::list(),
+                    _ => numbers,
+                };
+                of("+", strength::ADD, kind)
+            }
+            BinaryOp::Sub => match (&left.kind, &right.kind) {
+                // The difference of sets.
+                (Type::List(_), Type::List(_)) if right.is_simple() => Code::atom(
+                    format!("{}.filter(|one| !(one in {}))", left.owner(), right.text),
+                    left.kind.clone(),
+                ),
+                _ => of("-", strength::ADD, numbers),
+            },
+            BinaryOp::Mul => match (&left.kind, &right.kind) {
+                (Type::Text, _) => repeated(left, right),
+                (_, Type::Text) => repeated(right, left),
+                (Type::List(_), _) | (_, Type::List(_)) => {
+                    return Hindrance::err(NoteKind::Python, "a repeated list");
+                }
+                _ => of("*", strength::MULTIPLY, numbers),
+            },
+            BinaryOp::Div => {
+                if left.kind == Type::Float || right.kind == Type::Float {
+                    of("/", strength::MULTIPLY, Type::Float)
+                } else {
+                    // Rhai divides integers as `//` does.
+                    let text = format!("{}.to_float() / {}", left.owner(), right.at(strength::MULTIPLY + 1));
+                    Code::new(text, strength::MULTIPLY, Type::Float)
+                }
+            }
+            BinaryOp::FloorDiv => {
+                if numbers == Type::Int || matches!(left.kind, Type::Int) {
+                    of("/", strength::MULTIPLY, Type::Int)
+                } else {
+                    let text = format!("{}.to_float() / {}", left.owner(), right.at(strength::MULTIPLY + 1));
+                    Code::atom(format!("floor({text}).to_int()"), Type::Int)
+                }
+            }
+            BinaryOp::Mod => of("%", strength::MULTIPLY, numbers),
+            BinaryOp::Pow => {
+                let text = format!("{} ** {}", left.at(strength::POWER + 1), right.at(strength::POWER + 1));
+                Code::new(text, strength::POWER, numbers)
+            }
+            BinaryOp::And if matches!(left.kind, Type::List(_)) && right.is_simple() => {
+                Code::atom(format!("{}.filter(|one| one in {})", left.owner(), right.text), left.kind.clone())
+            }
+            BinaryOp::Or if matches!((&left.kind, &right.kind), (Type::List(_), _)) => {
+                let unique = self.helper(super::Helper::Unique);
+                let sum = format!("{} + {}", left.at(strength::ADD), right.at(strength::ADD + 1));
+                call(unique, &[sum], left.kind.clone())
+            }
+            BinaryOp::Or if left.kind == Type::Map || right.kind == Type::Map => {
+                of("+", strength::ADD, Type::Map)
+            }
+            BinaryOp::And => of("&", strength::AND, numbers),
+            BinaryOp::Or => of("|", strength::OR, numbers),
+            BinaryOp::Xor => of("^", strength::OR, numbers),
+            BinaryOp::ShiftLeft => of("<<", strength::SHIFT, numbers),
+            BinaryOp::ShiftRight => of(">>", strength::SHIFT, numbers),
+            BinaryOp::MatMul => return Hindrance::err(NoteKind::Python, "`@`"),
+        })
+    }
+}
+
+/// A text several times.
+fn repeated(text: &Code, times: &Code) -> Code {
+    let range = format!("0..{}", times.at(strength::RANGE + 1));
+    let code =
+        format!("{{ let text = \"\"; for n in {range} {{ text += {}; }} text }}", text.at(strength::ADD));
+    Code::atom(code, Type::Text)
+}

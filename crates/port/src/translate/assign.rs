@@ -1,0 +1,327 @@
+//! Assignments to variables, attributes, elements and several of them.
+
+use super::context::{Hindrance, Outcome, Role, Translator, Variable};
+use crate::code::{Code, strength};
+use crate::kinds::Type;
+use crate::names;
+use crate::plugin::{Attribute, of_self};
+use crate::python::{BinaryOp, Expr, ExprKind, Stmt};
+use crate::report::NoteKind;
+use crate::scope;
+
+impl Translator<'_> {
+    pub(super) fn assign(&mut self, stmt: &Stmt, targets: &[Expr], value: &Expr) -> Outcome<()> {
+        if let ExprKind::Yield(_) = value.awaited().kind {
+            return Hindrance::err(NoteKind::Python, "`yield` as a value");
+        }
+        if let [target] = targets
+            && let (ExprKind::Tuple(names) | ExprKind::List(names), ExprKind::Tuple(values)) =
+                (&target.kind, &value.kind)
+            && names.len() == values.len()
+            && !names.iter().chain(values).any(|one| matches!(one.kind, ExprKind::Starred(_)))
+        {
+            return self.assign_each(stmt, names, values);
+        }
+        let name = targets.first().and_then(Expr::as_name);
+        self.scope.wants_stream = name.is_some_and(|name| self.scope.streamed.contains(name));
+        let code = self.expr(value);
+        self.scope.wants_stream = false;
+        let code = code?;
+        if let Some(name) = name {
+            self.note_live(name, value);
+        }
+        match targets {
+            [target] => self.assign_to(stmt, target, code),
+            _ => {
+                // `a = b = value`
+                let is_literal =
+                    code.is_simple() || matches!(code.text.as_str(), "()" | "[]" | "#{}" | "\"\"");
+                let code = if is_literal {
+                    code
+                } else {
+                    let name = self.fresh("value");
+                    self.emit(&format!("let {name} = {};", code.text));
+                    Code::atom(name, code.kind)
+                };
+                targets.iter().try_for_each(|target| self.assign_to(stmt, target, code.clone()))
+            }
+        }
+    }
+
+    /// `a, b = c, d`
+    fn assign_each(&mut self, stmt: &Stmt, targets: &[Expr], values: &[Expr]) -> Outcome<()> {
+        let codes: Vec<Code> = values.iter().map(|value| self.expr(value)).collect::<Result<_, _>>()?;
+        let is_independent = targets.iter().enumerate().all(|(at, target)| {
+            target.as_name().is_some_and(|name| {
+                values.iter().skip(at + 1).all(|value| {
+                    let mut is_used = false;
+                    value.walk(&mut |inner| is_used |= inner.as_name() == Some(name));
+                    !is_used
+                })
+            })
+        });
+        if is_independent {
+            return targets
+                .iter()
+                .zip(codes)
+                .try_for_each(|(target, code)| self.assign_to(stmt, target, code));
+        }
+        let mut held = Vec::new();
+        for code in codes {
+            let name = self.fresh("held");
+            self.emit(&format!("let {name} = {};", code.text));
+            self.scope
+                .variables
+                .insert(format!("{name} "), Variable { code: name.clone(), kind: code.kind.clone() });
+            held.push(Code::atom(name, code.kind));
+        }
+        targets.iter().zip(held).try_for_each(|(target, code)| self.assign_to(stmt, target, code))
+    }
+
+    /// Assigns to a variable, an attribute, an element, or several of them.
+    pub(super) fn assign_to(&mut self, stmt: &Stmt, target: &Expr, code: Code) -> Outcome<()> {
+        match &target.kind {
+            ExprKind::Name(name) => self.assign_name(stmt, name, code),
+            ExprKind::Tuple(all) | ExprKind::List(all) => self.unpack(stmt, all, code),
+            ExprKind::Starred(inner) => self.assign_to(stmt, inner, code),
+            ExprKind::Attribute(of, name) => {
+                if let Some(name) = of_self(target) {
+                    return self.assign_own(name, &code);
+                }
+                if of_self(of) == Some("valves") {
+                    return Hindrance::err(
+                        NoteKind::Settings,
+                        "settings that the plugin changes: keep data in `kv`",
+                    );
+                }
+                let of = self.owner(of)?;
+                if of.kind.is_ghost() || code.kind.is_ghost() {
+                    return Ok(());
+                }
+                self.emit(&format!("{}.{name} = {};", of.text, code.text));
+                Ok(())
+            }
+            ExprKind::Index(of, index) => {
+                if matches!(index.kind, ExprKind::Slice(None, None, None)) {
+                    let of = self.owner(of)?;
+                    self.emit(&format!("{}.clear();", of.text));
+                    self.emit(&format!("{} += {};", of.text, code.text));
+                    return Ok(());
+                }
+                if matches!(index.kind, ExprKind::Slice(..)) {
+                    return Hindrance::err(NoteKind::Python, "an assignment to a slice");
+                }
+                if self.full_path(of).is_some() {
+                    return Hindrance::err(NoteKind::Machine, "an environment variable that the plugin sets");
+                }
+                let of = self.owner(of)?;
+                let place = match index.as_text() {
+                    Some(key) if names::is_key(key) => format!("{}.{key}", of.owner()),
+                    Some(key) => format!("{}[{}]", of.owner(), names::quoted(key)),
+                    None => format!("{}[{}]", of.owner(), self.expr(index)?.text),
+                };
+                self.emit(&format!("{place} = {};", code.text));
+                Ok(())
+            }
+            _ => Hindrance::err(NoteKind::Python, "an assignment to this expression"),
+        }
+    }
+
+    /// Returns the code of what is changed: a variable and the way from it.
+    fn owner(&mut self, of: &Expr) -> Outcome {
+        if let Some(filled) = self.filled(of)? {
+            return Ok(filled);
+        }
+        let code = match &of.kind {
+            ExprKind::Index(inner, index) if !matches!(index.kind, ExprKind::Slice(..)) => {
+                let inner = self.owner(inner)?;
+                match index.as_text() {
+                    Some(key) => self.key_of_map(&inner, key)?,
+                    None => {
+                        let index = self.expr(index)?;
+                        inner.index(&index.text, inner.kind.element())
+                    }
+                }
+            }
+            ExprKind::Call(function, args) => {
+                // What a call returns is changed through a variable.
+                if let ExprKind::Attribute(map, name) = &function.kind
+                    && name == "get"
+                    && self.full_path(function).is_none()
+                    && let Some(key) = args.first().and_then(|key| key.value.as_text())
+                {
+                    let map = self.owner(map)?;
+                    return self.key_of_map(&map, key);
+                }
+                let code = self.expr(of)?;
+                let name = self.fresh("changed");
+                self.emit(&format!("let {name} = {};", code.text));
+                return Ok(Code::atom(name, code.kind));
+            }
+            _ => self.expr(of)?,
+        };
+        if let Some(name) = of.as_name()
+            && !self.scope.variables.contains_key(name)
+            && self.plugin.constants.contains_key(name)
+        {
+            return Hindrance::err(
+                NoteKind::State,
+                format!("`{name}`, which all calls share: keep data in `kv`"),
+            );
+        }
+        Ok(code.optional(false))
+    }
+
+    fn assign_name(&mut self, stmt: &Stmt, name: &str, code: Code) -> Outcome<()> {
+        let is_declared = self.scope.variables.contains_key(name);
+        let declares =
+            self.scope.declarations.at.get(&scope::place(stmt)).is_some_and(|names| names.contains(name));
+        if !is_declared && !declares && !self.scope.is_inferring {
+            return Hindrance::err(
+                NoteKind::State,
+                format!("`{name}`, which all calls share: keep data in `kv`"),
+            );
+        }
+        let kind = self.note_type(name, code.kind.clone());
+        if code.kind.is_ghost() {
+            self.scope.variables.insert(name.to_owned(), Variable { code: "()".to_owned(), kind: code.kind });
+            return Ok(());
+        }
+        let variable = match self.scope.variables.get(name) {
+            Some(known) if !declares && known.code != "()" => known.code.clone(),
+            _ => self.code_name(name),
+        };
+        let is_ghost_before = self.scope.variables.get(name).is_some_and(|known| known.code == "()");
+        let word = if declares || is_ghost_before { "let " } else { "" };
+        self.emit(&format!("{word}{variable} = {};", code.text));
+        self.scope.variables.insert(name.to_owned(), Variable { code: variable, kind });
+        Ok(())
+    }
+
+    /// Notes the type of a variable, and returns the one that holds from here on.
+    pub(super) fn note_type(&mut self, name: &str, kind: Type) -> Type {
+        if self.scope.is_inferring {
+            let known = self.scope.joined.remove(name);
+            let joined = known.map_or(kind.clone(), |known| known.join(kind.clone()));
+            self.scope.joined.insert(name.to_owned(), joined);
+        }
+        let kind = match kind {
+            Type::Bool | Type::Int | Type::Float | Type::None => {
+                self.scope.joined.get(name).cloned().unwrap_or(kind)
+            }
+            other => other,
+        };
+        if let Some(variable) = self.scope.variables.get_mut(name) {
+            variable.kind = kind.clone();
+        }
+        kind
+    }
+
+    fn unpack(&mut self, stmt: &Stmt, targets: &[Expr], code: Code) -> Outcome<()> {
+        let element = code.kind.element();
+        let code = if code.is_simple() && !targets.iter().any(|target| target.as_name() == Some(&code.text)) {
+            code
+        } else {
+            let name = self.fresh("parts");
+            self.emit(&format!("let {name} = {};", code.text));
+            self.scope
+                .variables
+                .insert(format!("{name} "), Variable { code: name.clone(), kind: Type::list() });
+            Code::atom(name, code.kind)
+        };
+        let star = targets.iter().position(|target| matches!(target.kind, ExprKind::Starred(_)));
+        for (at, target) in targets.iter().enumerate() {
+            let behind = targets.len() - at;
+            let part = match star {
+                Some(star) if star == at => {
+                    let count = format!("{}.len() - {}", code.text, targets.len() - 1);
+                    code.method("extract", &[at.to_string(), count], code.kind.clone())
+                }
+                Some(star) if star < at => code.index(&format!("-{behind}"), element.clone()),
+                _ => code.index(&at.to_string(), element.clone()),
+            };
+            self.assign_to(stmt, target, part)?;
+        }
+        Ok(())
+    }
+
+    /// `self.name = value`
+    fn assign_own(&mut self, name: &str, code: &Code) -> Outcome<()> {
+        if let Role::Method(_) = self.scope.role {
+            if self.scope.is_closure {
+                return Hindrance::err(NoteKind::Python, "`self` within a function of a method");
+            }
+            let value = match code.kind {
+                // An emitter is always there.
+                Type::Emitter | Type::Caller => "true",
+                ref kind if kind.is_ghost() => "()",
+                _ => &code.text,
+            };
+            self.emit(&format!("this.{} = {value};", names::variable(name)));
+            return Ok(());
+        }
+        match name {
+            // The host fills the settings.
+            "valves" | "user_valves" if code.kind == Type::Valves => return Ok(()),
+            "valves" | "user_valves" => {
+                return Hindrance::err(
+                    NoteKind::Settings,
+                    "settings that the plugin changes: keep data in `kv`",
+                );
+            }
+            _ => {}
+        }
+        match self.plugin.attributes.get(name) {
+            Some(Attribute::Constant(_)) => Ok(()),
+            _ if code.kind.is_ghost() => Ok(()),
+            _ => {
+                self.emit(&format!("state.{} = {};", super::expression::state_key(name), code.text));
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn augment(&mut self, target: &Expr, op: BinaryOp, value: &Expr) -> Outcome<()> {
+        if of_self(target) == Some("valves")
+            || matches!(&target.kind, ExprKind::Attribute(of, _) if of_self(of) == Some("valves"))
+        {
+            return Hindrance::err(NoteKind::Settings, "settings that the plugin changes: keep data in `kv`");
+        }
+        let value = self.expr(value)?;
+        if let Some(name) = target.as_name()
+            && !self.scope.variables.contains_key(name)
+        {
+            return Hindrance::err(
+                NoteKind::State,
+                format!("`{name}`, which all calls share: keep data in `kv`"),
+            );
+        }
+        let place = match &target.kind {
+            ExprKind::Index(..) => self.owner(target)?,
+            ExprKind::Attribute(of, name) if of_self(target).is_none() => {
+                let of = self.owner(of)?;
+                self.property_of(&of, name)?
+            }
+            _ => self.expr(target)?,
+        };
+        let mark = match op {
+            BinaryOp::Add => "+=",
+            BinaryOp::Sub if !matches!(place.kind, Type::List(_)) => "-=",
+            BinaryOp::Mul if !matches!(place.kind, Type::Text) => "*=",
+            BinaryOp::Mod => "%=",
+            _ => {
+                let result = self.operate(op, &place, &value)?;
+                self.emit(&format!("{} = {};", place.text, result.text));
+                return Ok(());
+            }
+        };
+        if let Some(name) = target.as_name() {
+            let joined = place.kind.clone().join(value.kind.clone());
+            let joined = if place.kind == Type::Text { Type::Text } else { joined };
+            self.note_type(name, joined);
+        }
+        let value = if op == BinaryOp::Mul { value.at(strength::MULTIPLY + 1) } else { value.text };
+        self.emit(&format!("{} {mark} {value};", place.text));
+        Ok(())
+    }
+}

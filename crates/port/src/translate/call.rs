@@ -1,0 +1,416 @@
+//! Calls of functions and methods of the file.
+
+use super::arguments::Arguments;
+use super::context::{Hindrance, Outcome, Owner, Role, Translator};
+use crate::code::{Code, call};
+use crate::kinds::Type;
+use crate::names;
+use crate::plugin::of_self;
+use crate::python::{Arg, Expr, ExprKind, Function, Param, ParamKind, Star};
+use crate::report::NoteKind;
+use crate::value;
+
+impl<'a> Translator<'a> {
+    pub(super) fn call(&mut self, of: &Expr, args: &[Arg], line: usize) -> Outcome {
+        let arguments = Arguments::of(args);
+        // `self.method(…)`, `Filter.method(…)`
+        if let Some(name) = of_self(of).or_else(|| self.own_class(of)) {
+            return self.own_call(name, &arguments);
+        }
+        if let Some(path) = self.full_path(of) {
+            return self.library(&path, &arguments, line);
+        }
+        match &of.kind {
+            ExprKind::Name(name) => self.named_call(name, &arguments),
+            ExprKind::Attribute(of, name) => {
+                if let ExprKind::Call(inner, _) = &of.kind
+                    && inner.as_name() == Some("super")
+                {
+                    return Ok(Code::atom("()", Type::None));
+                }
+                self.method(of, name, &arguments, line)
+            }
+            _ => {
+                let of = self.expr(of)?;
+                let args = self.all(&arguments, "a call")?;
+                Ok(of.method("call", &args, Type::Unknown))
+            }
+        }
+    }
+
+    fn own_class<'e>(&self, of: &'e Expr) -> Option<&'e str> {
+        match &of.kind {
+            ExprKind::Attribute(class, name) if class.as_name() == Some(&self.plugin.class.name) => {
+                Some(name)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the codes of arguments without names.
+    pub(super) fn all(&mut self, arguments: &Arguments<'_>, of: &str) -> Outcome<Vec<String>> {
+        if !arguments.spread.is_empty() {
+            return Hindrance::err(NoteKind::Python, format!("`*` in the arguments of {of}"));
+        }
+        let all: Vec<&Expr> = arguments
+            .positional
+            .iter()
+            .copied()
+            .chain(arguments.named.iter().map(|(_, value)| *value))
+            .collect();
+        self.texts(&all)
+    }
+
+    /// Returns the code of a call of a function by its name.
+    fn named_call(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
+        if let Some(variable) = self.scope.variables.get(name).cloned() {
+            return match variable.kind {
+                Type::Emitter => self.event("emit", arguments),
+                Type::Caller => self.event("ask", arguments),
+                _ => {
+                    let all = match self.scope.closures.get(name).cloned() {
+                        Some(params) => {
+                            self.bind_params(&params.iter().collect::<Vec<_>>(), arguments, name)?
+                        }
+                        None => self.all(arguments, name)?,
+                    };
+                    Ok(Code::atom(format!("{}.call({})", variable.code, all.join(", ")), Type::Unknown))
+                }
+            };
+        }
+        if let Some(function) = self.plugin.functions.get(name) {
+            let function = *function;
+            let args = self.bind(Owner::Module, function, arguments, name)?;
+            let code = self.use_function(Owner::Module, function);
+            return Ok(call(&code, &args, Type::Unknown));
+        }
+        if let Some(at) = self.plugin.objects.iter().position(|object| object.class.name == name) {
+            return self.make(at, arguments);
+        }
+        match name {
+            "Valves" => return Ok(Code::atom("Valves", Type::Valves)),
+            "UserValves" => return Ok(Code::atom("__user__.valves", Type::Valves)),
+            _ => {}
+        }
+        self.builtin(name, arguments)
+    }
+
+    /// Returns the code of a call of a method of the plugin.
+    fn own_call(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
+        if let Role::Method(at) = self.scope.role {
+            return self.this_call(at, name, arguments);
+        }
+        if let Some(function) = self.plugin.methods.get(name) {
+            let function = *function;
+            let code = self.use_function(Owner::Plugin, function);
+            if self.tools.contains(name) {
+                let args = self.bind_map(function, arguments)?;
+                let state = self.needs_state.contains(name).then(|| "state".to_owned());
+                let all: Vec<String> = [args].into_iter().chain(state).collect();
+                return Ok(call(&code, &all, Type::Unknown));
+            }
+            let mut args = self.bind(Owner::Plugin, function, arguments, name)?;
+            args.extend(self.needs_state.contains(name).then(|| "state".to_owned()));
+            return Ok(call(&code, &args, Type::Unknown));
+        }
+        match name {
+            "Valves" => return Ok(Code::atom("Valves", Type::Valves)),
+            "UserValves" => return Ok(Code::atom("__user__.valves", Type::Valves)),
+            _ => {}
+        }
+        if let Some(at) = self.plugin.objects.iter().position(|object| object.class.name == name) {
+            return self.make(at, arguments);
+        }
+        let of = self.own_attribute(name)?;
+        match of.kind {
+            Type::Emitter => self.event("emit", arguments),
+            Type::Caller => self.event("ask", arguments),
+            _ => {
+                let all = self.all(arguments, name)?;
+                Ok(of.method("call", &all, Type::Unknown))
+            }
+        }
+    }
+
+    /// Returns the code of a call of a method of the same object.
+    fn this_call(&mut self, at: usize, name: &str, arguments: &Arguments<'_>) -> Outcome {
+        if self.scope.is_closure {
+            return Hindrance::err(NoteKind::Python, "`self` within a function of a method");
+        }
+        let function = self.plugin.objects.get(at).and_then(|object| object.methods.get(name).copied());
+        let Some(function) = function else {
+            let all = self.all(arguments, name)?;
+            return match name {
+                name if name.contains("emitter") => self.event("emit", arguments),
+                _ => Ok(Code::atom(
+                    format!("this.{}.call({})", names::variable(name), all.join(", ")),
+                    Type::Unknown,
+                )),
+            };
+        };
+        let args = self.bind(Owner::Object(at), function, arguments, name)?;
+        let code = self.use_function(Owner::Object(at), function);
+        let of = if is_static(function) { String::new() } else { "this.".to_owned() };
+        Ok(call(&format!("{of}{code}"), &args, Type::Unknown))
+    }
+
+    /// Returns the code of a call of a method of an object.
+    pub(super) fn object_call(
+        &mut self,
+        of: &Code,
+        at: usize,
+        name: &str,
+        arguments: &Arguments<'_>,
+    ) -> Outcome {
+        let function = self.plugin.objects.get(at).and_then(|object| object.methods.get(name).copied());
+        let Some(function) = function else {
+            return match name {
+                "model_dump" | "dict" | "copy" | "model_copy" => Ok(of.method("copy", &[], Type::Map)),
+                "model_dump_json" | "json" => {
+                    Ok(call("json::stringify", std::slice::from_ref(&of.text), Type::Text))
+                }
+                _ => Hindrance::err(NoteKind::Method, format!("`.{name}()`")),
+            };
+        };
+        let args = self.bind(Owner::Object(at), function, arguments, name)?;
+        let code = self.use_function(Owner::Object(at), function);
+        if is_static(function) {
+            return Ok(call(&code, &args, Type::Unknown));
+        }
+        Ok(of.method(&code, &args, Type::Unknown))
+    }
+
+    /// Returns the code that makes an object of a class of the file.
+    fn make(&mut self, at: usize, arguments: &Arguments<'_>) -> Outcome {
+        let Some(object) = self.plugin.objects.get(at) else {
+            return Hindrance::err(NoteKind::Python, "an unknown class");
+        };
+        if object.is_error {
+            let message = match arguments.at(0) {
+                Some(message) => self.expr(message)?.text,
+                None => names::quoted(&object.class.name),
+            };
+            return Ok(Code::atom(message, Type::Text));
+        }
+        if object.is_enum {
+            return match arguments.at(0) {
+                Some(value) => self.expr(value),
+                None => Hindrance::err(NoteKind::Python, "a class of constants that is called"),
+            };
+        }
+        if let Some(init) = object.methods.get("__init__").copied() {
+            let args = self.bind(Owner::Object(at), init, arguments, &object.class.name)?;
+            let code = self.use_function(Owner::Object(at), init);
+            return Ok(call(&code, &args, Type::Object(at)));
+        }
+        let fields = &object.fields;
+        let mut entries = Vec::new();
+        let mut given: Vec<(&str, &Expr)> = Vec::new();
+        for ((name, _), value) in fields.iter().zip(&arguments.positional) {
+            given.push((name, value));
+        }
+        given.extend(arguments.named.iter().copied());
+        if let [(Star::Map, all)] = arguments.spread.as_slice()
+            && given.is_empty()
+        {
+            return Ok(self.expr(all)?.typed(Type::Object(at)));
+        }
+        if !arguments.spread.is_empty() {
+            return Hindrance::err(NoteKind::Python, "`**` in the fields of an object");
+        }
+        for (name, value) in &given {
+            entries.push(format!("{}: {}", names::key(name), self.expr(value)?.text));
+        }
+        for (name, default) in fields {
+            if given.iter().any(|(other, _)| other == name) {
+                continue;
+            }
+            let Some(default) = default else { continue };
+            let code = match value::Value::of(default, &self.plugin.constants) {
+                Some(value) => value.code(),
+                None => match default_factory(default) {
+                    Some(code) => code.to_owned(),
+                    None => continue,
+                },
+            };
+            entries.push(format!("{}: {code}", names::key(name)));
+        }
+        Ok(Code::atom(value::map(&entries), Type::Object(at)))
+    }
+
+    /// Returns the arguments of a call of a function of the file in the order of its parameters.
+    pub(super) fn bind(
+        &mut self,
+        owner: Owner,
+        function: &'a Function,
+        arguments: &Arguments<'_>,
+        name: &str,
+    ) -> Outcome<Vec<String>> {
+        let params = self.params(owner, function);
+        self.bind_params(&params, arguments, name)
+    }
+
+    fn bind_params(
+        &mut self,
+        params: &[&Param],
+        arguments: &Arguments<'_>,
+        name: &str,
+    ) -> Outcome<Vec<String>> {
+        if arguments.spread.iter().any(|(star, _)| *star == Star::List) {
+            return Hindrance::err(NoteKind::Python, format!("`*` in the arguments of `{name}`"));
+        }
+        let spread = arguments.spread.first().map(|(_, value)| *value);
+        let mut out = Vec::new();
+        let mut at = 0;
+        for param in params {
+            match param.kind {
+                ParamKind::List => {
+                    let rest: Vec<&Expr> = arguments.positional.iter().skip(at).copied().collect();
+                    at = arguments.count();
+                    out.push(value::wrapped("[", &self.texts(&rest)?, "]"));
+                    continue;
+                }
+                ParamKind::Map => {
+                    let mut entries = Vec::new();
+                    for (key, value) in &arguments.named {
+                        if !params.iter().any(|param| param.name == *key) {
+                            entries.push(format!("{}: {}", names::key(key), self.expr(value)?.text));
+                        }
+                    }
+                    let map = value::map(&entries);
+                    out.push(match spread {
+                        Some(spread) => format!("{map} + {}", self.expr(spread)?.owner()),
+                        None => map,
+                    });
+                    continue;
+                }
+                ParamKind::Plain => {}
+            }
+            let value = match arguments.at(at) {
+                Some(value) => {
+                    at += 1;
+                    Some(value)
+                }
+                None => arguments.named(&param.name),
+            };
+            let is_ghost = self.param_type(param).is_ghost();
+            if is_ghost {
+                continue;
+            }
+            out.push(match (value, &param.default, spread) {
+                (Some(value), ..) => self.expr(value)?.text,
+                (None, _, Some(spread)) => {
+                    let spread = self.expr(spread)?;
+                    spread.property(&names::variable(&param.name), Type::Unknown).text
+                }
+                (None, Some(default), None) => self.default_of(default)?,
+                (None, None, None) => {
+                    return Hindrance::err(
+                        NoteKind::Python,
+                        format!("a call of `{name}` without `{}`", param.name),
+                    );
+                }
+            });
+        }
+        Ok(out)
+    }
+
+    fn default_of(&mut self, default: &Expr) -> Outcome<String> {
+        match value::Value::of(default, &self.plugin.constants) {
+            Some(value) => Ok(value.code()),
+            None => Ok(self.expr(default)?.text),
+        }
+    }
+
+    /// Returns the map of arguments of a tool.
+    fn bind_map(&mut self, function: &'a Function, arguments: &Arguments<'_>) -> Outcome<String> {
+        if !arguments.spread.is_empty() {
+            return Hindrance::err(NoteKind::Python, "`*` in the arguments of a tool");
+        }
+        let params: Vec<&Param> = self
+            .params(Owner::Plugin, function)
+            .into_iter()
+            .filter(|param| !param.name.starts_with("__"))
+            .collect();
+        let mut entries = Vec::new();
+        for (at, param) in params.iter().enumerate() {
+            let code = match (arguments.get(at, &param.name), &param.default) {
+                (Some(value), _) => self.expr(value)?.text,
+                (None, Some(default)) => self.default_of(default)?,
+                (None, None) => continue,
+            };
+            entries.push(format!("{}: {code}", names::key(&param.name)));
+        }
+        Ok(value::map(&entries))
+    }
+
+    /// The parameters of a function without the object that it belongs to.
+    pub(super) fn params(&self, owner: Owner, function: &'a Function) -> Vec<&'a Param> {
+        let skip = usize::from(owner != Owner::Module && !is_static(function) && !function.params.is_empty());
+        function.params.iter().skip(skip).collect()
+    }
+
+    /// Returns the type that a parameter is known to have.
+    pub(super) fn param_type(&self, param: &Param) -> Type {
+        let name = param.name.to_lowercase();
+        if name.contains("event_emitter") || name == "emitter" {
+            return Type::Emitter;
+        }
+        if name.contains("event_call") || name == "event_caller" {
+            return Type::Caller;
+        }
+        let annotation = param.annotation.as_ref().and_then(Expr::path).unwrap_or_default();
+        let annotation = annotation.rsplit('.').next().unwrap_or_default();
+        match annotation {
+            "ClientSession" | "AsyncClient" | "Session" => return Type::Session(String::new()),
+            "Logger" => return Type::Logger,
+            "ClientResponse" | "Response" => return Type::Answer,
+            "datetime" => return Type::Time,
+            "timedelta" => return Type::Span,
+            "Match" => return Type::Match,
+            "Exception" => return Type::Error,
+            "Valves" | "UserValves" => return Type::Unknown,
+            _ => {}
+        }
+        if let Some(at) = self.plugin.objects.iter().position(|object| object.class.name == annotation)
+            && !self.plugin.objects.get(at).is_some_and(|object| object.is_enum)
+        {
+            return Type::Object(at);
+        }
+        let kind = param.annotation.as_ref().map_or(Type::Unknown, |annotation| {
+            crate::schema::Schema::of(annotation, &self.plugin.constants).value_type()
+        });
+        match kind {
+            // Annotations of texts and numbers are often wrong by `None`.
+            Type::Bool
+                if param.default.as_ref().is_some_and(|value| matches!(value.kind, ExprKind::None)) =>
+            {
+                Type::Unknown
+            }
+            kind => kind,
+        }
+    }
+
+    /// Returns the code that sends an event or asks the user.
+    pub(super) fn event(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
+        let event = arguments.need(0, name)?;
+        let event = self.expr(event)?;
+        Ok(call(name, &[event.text], Type::Unknown))
+    }
+}
+
+/// Returns `true` for a function of a class that is called without an object.
+pub(super) fn is_static(function: &Function) -> bool {
+    function.decorators.iter().any(|one| one.as_name() == Some("staticmethod"))
+}
+
+/// The value that a factory of a field makes.
+fn default_factory(default: &Expr) -> Option<&'static str> {
+    let ExprKind::Call(_, args) = &default.kind else { return None };
+    let factory = Arguments::of(args).named("default_factory")?;
+    match factory.as_name()? {
+        "list" | "set" => Some("[]"),
+        "dict" => Some("#{}"),
+        _ => None,
+    }
+}

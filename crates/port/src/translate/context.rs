@@ -1,0 +1,358 @@
+//! The state of a translation: the plugin, the function at hand, and the results.
+
+use super::helper::Helper;
+use crate::code::Code;
+use crate::kinds::Type;
+use crate::names;
+use crate::plugin::{Attribute, Plugin};
+use crate::python::{Function, Param, Stmt};
+use crate::report::{Count, Note, NoteKind};
+use crate::scope::Declarations;
+use crate::valves::Valve;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The reason for which an expression has no translation.
+#[derive(Debug, Clone)]
+pub(super) struct Hindrance {
+    pub(super) kind: NoteKind,
+    pub(super) text: String,
+}
+
+impl Hindrance {
+    pub(super) fn new(kind: NoteKind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into() }
+    }
+
+    pub(super) fn err<T>(kind: NoteKind, text: impl Into<String>) -> Result<T, Self> {
+        Err(Self::new(kind, text))
+    }
+}
+
+pub(super) type Outcome<T = Code> = Result<T, Hindrance>;
+
+/// The owner of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Owner {
+    Plugin,
+    Module,
+    Object(usize),
+}
+
+/// A function of the file.
+#[derive(Clone)]
+pub(crate) struct FunctionRef<'a> {
+    pub(crate) owner: Owner,
+    pub(crate) function: &'a Function,
+}
+
+/// The way in which a function is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// By the host, with parameters by name.
+    Hook,
+    /// By the host, with a map of arguments.
+    Tool,
+    /// By other functions.
+    Plain,
+    /// As a method of an object, which is `this`.
+    Method(usize),
+}
+
+/// The destination of the values that a generator yields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Yields {
+    /// They are sent as pieces of the answer.
+    Sent,
+    /// They are collected in a list.
+    Collected,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Variable {
+    pub(super) code: String,
+    pub(super) kind: Type,
+}
+
+/// The function that is being translated.
+#[derive(Debug, Clone)]
+pub(super) struct Scope {
+    pub(super) role: Role,
+    pub(super) variables: BTreeMap<String, Variable>,
+    pub(super) declarations: Declarations,
+    /// The types of variables that the first reading found.
+    pub(super) joined: BTreeMap<String, Type>,
+    /// The variables from which answers are read piece by piece.
+    pub(super) streamed: BTreeSet<String>,
+    pub(super) yields: Yields,
+    /// The variable with the error that is being handled.
+    pub(super) error: Option<String>,
+    pub(super) out: Vec<String>,
+    pub(super) indent: usize,
+    pub(super) is_closure: bool,
+    /// `true` while a function is read for the types of its variables only.
+    pub(super) is_inferring: bool,
+    /// `true` if the next request is read piece by piece.
+    pub(super) wants_stream: bool,
+    /// The variables that hold lines of a streamed answer.
+    pub(super) line_variables: BTreeSet<String>,
+    /// The `name := value` that are assigned before their statement, by their place.
+    pub(super) hoisted: BTreeSet<usize>,
+    /// The variables whose values belong to the host, so that all see their changes.
+    pub(super) live: BTreeSet<String>,
+    /// The variables of loops that are written back into their lists, with the line that does so.
+    pub(super) written_back: Vec<(String, String)>,
+    /// The parameters of functions within the function.
+    pub(super) closures: BTreeMap<String, Vec<Param>>,
+}
+
+impl Scope {
+    pub(super) fn new(role: Role) -> Self {
+        Self {
+            role,
+            variables: BTreeMap::new(),
+            declarations: Declarations::default(),
+            joined: BTreeMap::new(),
+            streamed: BTreeSet::new(),
+            yields: Yields::Sent,
+            error: None,
+            out: Vec::new(),
+            indent: 1,
+            is_closure: false,
+            is_inferring: false,
+            wants_stream: false,
+            line_variables: BTreeSet::new(),
+            hoisted: BTreeSet::new(),
+            live: BTreeSet::new(),
+            written_back: Vec::new(),
+            closures: BTreeMap::new(),
+        }
+    }
+}
+
+/// The parts of the script that the translation of functions adds.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Effects {
+    pub(crate) capabilities: BTreeSet<&'static str>,
+    pub(crate) hosts: BTreeSet<String>,
+    /// The hosts of other texts.
+    pub(crate) links: BTreeSet<String>,
+    pub(crate) helpers: BTreeSet<Helper>,
+    pub(crate) constants: BTreeSet<String>,
+    pub(crate) notes: Vec<Note>,
+    pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) count: Count,
+    pub(crate) computed: BTreeSet<String>,
+}
+
+pub(crate) struct Translator<'a> {
+    pub(super) plugin: &'a Plugin<'a>,
+    pub(super) lines: Vec<&'a str>,
+    pub(super) valves: BTreeMap<String, Type>,
+    pub(super) user_valves: BTreeMap<String, Type>,
+    pub(crate) function_names: BTreeMap<(Owner, String), String>,
+    /// The methods that need `state`, and those that are tools.
+    pub(crate) needs_state: BTreeSet<String>,
+    pub(crate) tools: BTreeSet<String>,
+    pub(crate) effects: Effects,
+    pub(crate) queue: Vec<FunctionRef<'a>>,
+    pub(super) queued: BTreeSet<(Owner, String)>,
+    pub(super) scope: Scope,
+    pub(super) next_comment: usize,
+    /// The types of attributes.
+    pub(super) attribute_kinds: BTreeMap<String, crate::kinds::Type>,
+    /// The generators whose values are collected in a list.
+    pub(super) collected: BTreeSet<String>,
+}
+
+impl<'a> Translator<'a> {
+    pub(crate) fn new(
+        plugin: &'a Plugin<'a>,
+        source: &'a str,
+        valves: &[Valve],
+        user_valves: &[Valve],
+    ) -> Self {
+        let types =
+            |valves: &[Valve]| valves.iter().map(|valve| (valve.name.clone(), valve.value_type())).collect();
+        let mut translator = Self {
+            plugin,
+            lines: source.lines().collect(),
+            valves: types(valves),
+            user_valves: types(user_valves),
+            function_names: BTreeMap::new(),
+            needs_state: BTreeSet::new(),
+            tools: BTreeSet::new(),
+            effects: Effects::default(),
+            queue: Vec::new(),
+            queued: BTreeSet::new(),
+            scope: Scope::new(Role::Plain),
+            next_comment: 0,
+            collected: BTreeSet::new(),
+            attribute_kinds: BTreeMap::new(),
+        };
+        translator.name_functions();
+        translator.find_state();
+        translator.collected = super::generators::collected(plugin);
+        translator
+    }
+
+    /// Declares which methods are tools, before anything is translated.
+    pub(crate) fn set_tools(&mut self, tools: impl IntoIterator<Item = String>) {
+        self.tools = tools.into_iter().collect();
+    }
+
+    fn name_functions(&mut self) {
+        let mut taken: BTreeSet<String> = BTreeSet::new();
+        let mut add =
+            |owner: Owner, name: &str, wanted: String, names: &mut BTreeMap<(Owner, String), String>| {
+                let mut code = wanted;
+                while !taken.insert(code.clone()) {
+                    code.push_str("_2");
+                }
+                names.insert((owner, name.to_owned()), code);
+            };
+        for name in self.plugin.methods.keys() {
+            add(Owner::Plugin, name, names::function(name), &mut self.function_names);
+        }
+        for name in self.plugin.functions.keys() {
+            add(Owner::Module, name, names::function(name), &mut self.function_names);
+        }
+        for (at, object) in self.plugin.objects.iter().enumerate() {
+            let class = names::snake_case(&names::variable(&object.class.name));
+            let class = class.trim_start_matches('_').to_owned();
+            for name in object.methods.keys() {
+                let wanted = match *name {
+                    "__init__" => format!("new_{class}"),
+                    _ => format!("{class}_{}", names::variable(name).trim_start_matches('_')),
+                };
+                add(Owner::Object(at), name, wanted, &mut self.function_names);
+            }
+        }
+    }
+
+    /// Finds the methods that use changing attributes, themselves or through others.
+    fn find_state(&mut self) {
+        let plugin = self.plugin;
+        let mut calls: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (name, function) in &plugin.methods {
+            let used = calls.entry(name).or_default();
+            for stmt in &function.body {
+                stmt.walk(&mut |stmt| {
+                    stmt.expressions(&mut |expr| {
+                        expr.walk(&mut |expr| used.extend(crate::plugin::of_self(expr)));
+                    });
+                });
+            }
+        }
+        loop {
+            let before = self.needs_state.len();
+            for (name, used) in &calls {
+                let is_state = |name: &&&str| {
+                    plugin.attributes.get(**name) == Some(&Attribute::State)
+                        || self.needs_state.contains(**name)
+                };
+                if used.iter().any(|name| is_state(&name)) {
+                    self.needs_state.insert((*name).to_owned());
+                }
+            }
+            if self.needs_state.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// Returns the name of a function in the script, and sees to it that it is translated.
+    pub(super) fn use_function(&mut self, owner: Owner, function: &'a Function) -> String {
+        let key = (owner, function.name.clone());
+        let name = self.function_names.get(&key).cloned().unwrap_or_else(|| names::function(&function.name));
+        if !self.scope.is_inferring && self.queued.insert(key) {
+            self.queue.push(FunctionRef { owner, function });
+        }
+        name
+    }
+
+    /// Returns `true` if a function is part of the draft.
+    pub(crate) fn is_translated(&self, owner: Owner, name: &str) -> bool {
+        self.queued.contains(&(owner, name.to_owned()))
+    }
+
+    /// Marks a function as translated elsewhere.
+    pub(crate) fn begin(&mut self, owner: Owner, name: &str) {
+        self.queued.insert((owner, name.to_owned()));
+    }
+
+    pub(super) fn helper(&mut self, helper: Helper) -> &'static str {
+        self.effects.helpers.insert(helper);
+        helper.name()
+    }
+
+    pub(super) fn capability(&mut self, name: &'static str) {
+        self.effects.capabilities.insert(name);
+    }
+
+    pub(super) fn note(&mut self, kind: NoteKind, text: impl Into<String>, line: usize) {
+        self.effects.notes.push(Note { kind, text: text.into(), line, is_todo: false });
+    }
+
+    /// Writes lines, indented.
+    pub(super) fn emit(&mut self, text: &str) {
+        let indent = "    ".repeat(self.scope.indent);
+        for line in text.lines() {
+            self.scope.out.push(if line.is_empty() { String::new() } else { format!("{indent}{line}") });
+        }
+    }
+
+    /// Returns a new name for a variable that the translation adds.
+    pub(super) fn fresh(&mut self, base: &str) -> String {
+        let mut number = 1_usize;
+        loop {
+            let name = if number == 1 { base.to_owned() } else { format!("{base}_{number}") };
+            number += 1;
+            if !self.scope.variables.values().any(|variable| variable.code == name)
+                && !self.scope.variables.contains_key(&name)
+            {
+                return name;
+            }
+        }
+    }
+
+    /// Leaves a statement to the author.
+    pub(super) fn leave(&mut self, stmt: &Stmt, blocked: &Hindrance) {
+        self.leave_lines(stmt.line, stmt.end_line, blocked);
+    }
+
+    pub(super) fn leave_lines(&mut self, first: usize, last: usize, blocked: &Hindrance) {
+        self.effects.count.left(first, last);
+        let note = Note { kind: blocked.kind, text: blocked.text.clone(), line: first, is_todo: true };
+        self.effects.notes.push(note);
+        let mut text = format!("// TODO {}", blocked.text.replace('\n', " "));
+        for line in first..=last.max(first) {
+            let source = self.lines.get(line.saturating_sub(1)).copied().unwrap_or_default();
+            text.push_str("\n//     ");
+            text.push_str(source.trim_end().trim_start_matches(['\u{feff}', '\u{c}']).trim_start());
+        }
+        self.emit(&text);
+    }
+
+    /// Writes the comments that stand before the end of a statement.
+    pub(super) fn comments_to(&mut self, line: usize) {
+        let comments = self.plugin.comments;
+        while let Some(comment) = comments.get(self.next_comment).filter(|comment| comment.line <= line) {
+            self.next_comment += 1;
+            let text = comment.text.trim();
+            let is_for_tools =
+                ["type:", "noqa", "pylint", "pyright", "pragma", "fmt:", "!", "-*-", "mypy", "nosec"]
+                    .iter()
+                    .any(|start| text.starts_with(start));
+            let is_rule = text.chars().all(|letter| !letter.is_alphanumeric());
+            if !is_for_tools && !is_rule {
+                let text: String = text.chars().filter(|letter| !letter.is_control()).collect();
+                self.emit(&format!("// {text}"));
+            }
+        }
+    }
+
+    /// Moves to the first comment behind a line.
+    pub(super) fn comments_from(&mut self, line: usize) {
+        self.next_comment = self.plugin.comments.partition_point(|comment| comment.line <= line);
+    }
+}

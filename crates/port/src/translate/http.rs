@@ -1,0 +1,246 @@
+//! Requests to services.
+
+use super::arguments::Arguments;
+use super::context::{Hindrance, Outcome, Translator};
+use super::helper::Helper;
+use crate::code::{Code, call, strength};
+use crate::kinds::Type;
+use crate::names;
+use crate::python::{Expr, ExprKind, FormatPart};
+use crate::report::NoteKind;
+use crate::value;
+
+impl Translator<'_> {
+    /// Returns a client: `requests.Session()`, `aiohttp.ClientSession(headers=…)`.
+    pub(super) fn session(&mut self, arguments: &Arguments<'_>) -> Outcome {
+        let headers = match arguments.named("headers") {
+            Some(headers) => self.expr(headers)?.text,
+            None => String::new(),
+        };
+        Ok(Code::atom("()", Type::Session(headers)))
+    }
+
+    /// Returns the code of a request.
+    pub(super) fn request(
+        &mut self,
+        method: &str,
+        arguments: &Arguments<'_>,
+        session: Option<&str>,
+        is_stream: bool,
+        line: usize,
+    ) -> Outcome {
+        if !arguments.spread.is_empty() {
+            return Hindrance::err(NoteKind::Http, "a request with computed options");
+        }
+        let mut positional = arguments.positional.iter().copied();
+        let method = match method {
+            "request" | "stream" => {
+                let method = arguments.named("method").or_else(|| positional.next());
+                match method {
+                    Some(method) => self.expr(method)?.text,
+                    None => return Hindrance::err(NoteKind::Http, "a request without a method"),
+                }
+            }
+            _ => names::quoted(&method.to_uppercase()),
+        };
+        let Some(url) = arguments.named("url").or_else(|| positional.next()) else {
+            return Hindrance::err(NoteKind::Http, "a request without a URL");
+        };
+        self.host_of(url);
+        let url = self.expr(url)?;
+        let mut options: Vec<(String, String)> = Vec::new();
+        let is_get = method == "\"GET\"";
+        let second = positional.next();
+        let third = positional.next();
+        let mut named: Vec<(&str, &Expr)> = arguments.named.clone();
+        named.extend(second.map(|value| (if is_get { "params" } else { "data" }, value)));
+        named.extend(third.map(|value| ("json", value)));
+        let mut is_stream = is_stream || std::mem::take(&mut self.scope.wants_stream);
+        let mut headers: Option<String> = session.filter(|headers| !headers.is_empty()).map(str::to_owned);
+        for (name, value) in named {
+            match name {
+                "url" | "method" | "allow_redirects" | "follow_redirects" | "cookies" | "proxies"
+                | "proxy" | "ssl_context" | "cert" | "raise_for_status" => {}
+                "params" => {
+                    let value = self.expr(value)?;
+                    if value.text != "()" {
+                        options.push(("query".into(), value.text));
+                    }
+                }
+                "headers" => {
+                    let value = self.expr(value)?;
+                    headers = Some(match headers {
+                        Some(session) => format!("{session} + {}", value.at(strength::ADD + 1)),
+                        None => value.text,
+                    });
+                }
+                "json" => options.push(("json".into(), self.expr(value)?.text)),
+                "data" | "content" => self.body(value, &mut options)?,
+                "files" => return Hindrance::err(NoteKind::Http, "an upload: use `multipart`"),
+                "auth" => {
+                    let basic = self.basic(value)?;
+                    headers = Some(match headers {
+                        Some(session) => format!("{session} + {basic}"),
+                        None => basic,
+                    });
+                }
+                "timeout" => {
+                    if let Some(milliseconds) = self.milliseconds(value)? {
+                        options.push(("timeout".into(), milliseconds));
+                    }
+                }
+                "stream" => is_stream |= matches!(value.kind, ExprKind::Bool(true)),
+                "verify" | "ssl" => {
+                    if matches!(value.kind, ExprKind::Bool(false)) {
+                        self.note(NoteKind::Http, "certificates are always verified", line);
+                    }
+                }
+                other => return Hindrance::err(NoteKind::Http, format!("the option `{other}` of a request")),
+            }
+        }
+        options.extend(headers.map(|headers| ("headers".into(), headers)));
+        self.capability("http");
+        let short = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
+            .iter()
+            .find(|name| method == names::quoted(name));
+        if is_stream && !is_get {
+            options.insert(0, ("method".into(), method.clone()));
+        }
+        let entries: Vec<String> = options.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let mut args = vec![url.text];
+        if short.is_none() && !is_stream {
+            args.insert(0, method);
+        }
+        if !entries.is_empty() {
+            args.push(value::map(&entries));
+        }
+        let (function, kind) = match (is_stream, short) {
+            (true, _) => ("http::stream".to_owned(), Type::Stream),
+            (false, Some(name)) => (format!("http::{}", name.to_lowercase()), Type::Answer),
+            (false, None) => ("http::request".to_owned(), Type::Answer),
+        };
+        Ok(Code::atom(format!("{function}({})", args.join(", ")), kind))
+    }
+
+    fn body(&mut self, value: &Expr, options: &mut Vec<(String, String)>) -> Outcome<()> {
+        // `data=json.dumps(x)` is JSON.
+        if let ExprKind::Call(of, args) = &value.kind {
+            let inner = match &of.kind {
+                ExprKind::Attribute(inner, name) if name == "encode" => match &inner.kind {
+                    ExprKind::Call(of, args) => Some((of, args)),
+                    _ => None,
+                },
+                _ => Some((of, args)),
+            };
+            if let Some((of, args)) = inner
+                && self.full_path(of).as_deref() == Some("json.dumps")
+                && let Some(value) = Arguments::of(args).at(0)
+            {
+                options.push(("json".into(), self.expr(value)?.text));
+                return Ok(());
+            }
+        }
+        let value = self.expr(value)?;
+        let name = if value.kind == Type::Map { "form" } else { "body" };
+        options.push((name.into(), value.text));
+        Ok(())
+    }
+
+    /// Returns the header of a name and a password.
+    fn basic(&mut self, value: &Expr) -> Outcome<String> {
+        let (user, password) = match &value.kind {
+            ExprKind::Tuple(all) => match all.as_slice() {
+                [user, password] => (user, password),
+                _ => return Hindrance::err(NoteKind::Http, "the option `auth`"),
+            },
+            ExprKind::Call(_, args) => match args.as_slice() {
+                [user, password] => (&user.value, &password.value),
+                _ => return Hindrance::err(NoteKind::Http, "the option `auth`"),
+            },
+            _ => return Hindrance::err(NoteKind::Http, "the option `auth`"),
+        };
+        let (user, password) = (self.expr(user)?, self.expr(password)?);
+        let pair = format!("`${{{}}}:${{{}}}`", user.text, password.text);
+        Ok(format!("#{{ authorization: \"Basic \" + base64::encode({pair}) }}"))
+    }
+
+    /// Remembers the host of a URL that is known.
+    fn host_of(&mut self, url: &Expr) {
+        let text = match &url.kind {
+            ExprKind::Text(text) => Some(text.clone()),
+            ExprKind::Format(parts) => match parts.first() {
+                Some(FormatPart::Text(text)) => Some(text.clone()),
+                _ => None,
+            },
+            _ => match value::Value::of(url, &self.plugin.constants) {
+                Some(value::Value::Text(text)) => Some(text),
+                _ => None,
+            },
+        };
+        self.effects.hosts.extend(text.as_deref().and_then(host));
+    }
+
+    /// Returns the code of a method of a client.
+    pub(super) fn session_method(
+        &mut self,
+        name: &str,
+        headers: &str,
+        arguments: &Arguments<'_>,
+        is_stream: bool,
+        line: usize,
+    ) -> Outcome {
+        match name {
+            "get" | "post" | "put" | "patch" | "delete" | "head" | "options" | "request" => {
+                self.request(name, arguments, Some(headers), is_stream, line)
+            }
+            "stream" => self.request(name, arguments, Some(headers), true, line),
+            "close" | "aclose" | "mount" => Ok(Code::atom("()", Type::Nothing)),
+            _ => Hindrance::err(NoteKind::Http, format!("`.{name}()` of a client")),
+        }
+    }
+
+    /// Returns the code of a method of an answer.
+    pub(super) fn answer_method(&mut self, of: &Code, name: &str) -> Outcome {
+        let is_stream = of.kind == Type::Stream;
+        match name {
+            "json" if is_stream => {
+                let read = self.helper(Helper::ReadAll);
+                Ok(call("json::parse", &[format!("{read}({})", of.text)], Type::Unknown))
+            }
+            "json" => Ok(of.method("json", &[], Type::Unknown)),
+            "text" | "aread" | "read" if is_stream => {
+                let read = self.helper(Helper::ReadAll);
+                Ok(call(read, std::slice::from_ref(&of.text), Type::Text))
+            }
+            "text" => Ok(of.property("text", Type::Text)),
+            "read" | "aread" => Ok(of.property("bytes", Type::Bytes)),
+            "raise_for_status" => {
+                let check = self.helper(Helper::CheckStatus);
+                Ok(call(check, std::slice::from_ref(&of.text), Type::None))
+            }
+            "iter_lines" | "aiter_lines" | "iter_content" | "aiter_bytes" | "aiter_text" | "aiter_raw"
+            | "iter_any" | "iter_chunked" | "iter_text" | "iter_bytes" | "iter_raw" => {
+                if is_stream {
+                    Ok(of.clone())
+                } else {
+                    Ok(call("text::lines", &[format!("{}.text", of.owner())], Type::list_of(Type::Text)))
+                }
+            }
+            "close" | "aclose" | "release" => Ok(Code::atom("()", Type::Nothing)),
+            _ => Hindrance::err(NoteKind::Http, format!("`.{name}()` of an answer")),
+        }
+    }
+}
+
+/// Returns the host of a URL, if it is whole.
+pub(crate) fn host(url: &str) -> Option<String> {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
+    let end = rest.find(['/', '?', '#', ':']);
+    let host = rest.get(..end.unwrap_or(rest.len()))?;
+    let is_whole = end.is_some() || host.contains('.');
+    let is_host = host.contains('.')
+        && !host.starts_with('.')
+        && !host.ends_with('.')
+        && host.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '.' || letter == '-');
+    (is_whole && is_host).then(|| host.to_lowercase())
+}

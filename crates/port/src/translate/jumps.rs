@@ -1,0 +1,209 @@
+//! Returns, errors and their handling.
+
+use super::arguments::Arguments;
+use super::context::{Hindrance, Outcome, Role, Translator, Variable, Yields};
+use crate::code::Code;
+use crate::kinds::Type;
+use crate::names;
+use crate::plugin::PluginKind;
+use crate::python::{Expr, ExprKind, Handler, Stmt};
+use crate::report::NoteKind;
+
+impl<'a> Translator<'a> {
+    pub(super) fn returned(&mut self, value: Option<&Expr>) -> Outcome<()> {
+        let Some(value) = value else {
+            self.emit(if self.scope.yields == Yields::Collected && self.is_collecting() {
+                "return yielded;"
+            } else {
+                "return;"
+            });
+            return Ok(());
+        };
+        let code = self.expr(value)?;
+        if code.kind == Type::Stream && self.plugin.kind == PluginKind::Pipe {
+            self.send_lines(&code);
+            self.emit("return;");
+            return Ok(());
+        }
+        let text = match code.kind {
+            Type::Model if self.scope.role == Role::Hook => format!("{}.content", code.owner()),
+            ref kind if kind.is_ghost() => "()".to_owned(),
+            _ => code.text,
+        };
+        self.emit(&if text == "()" { "return;".to_owned() } else { format!("return {text};") });
+        Ok(())
+    }
+
+    fn is_collecting(&self) -> bool {
+        self.scope.out.iter().any(|line| line.trim() == "let yielded = [];")
+    }
+
+    pub(super) fn raise(&mut self, value: Option<&Expr>) -> Outcome<()> {
+        let Some(value) = value else {
+            let error = self.scope.error.clone();
+            let error = error.ok_or_else(|| Hindrance::new(NoteKind::Python, "`raise` without an error"))?;
+            self.emit(&format!("throw {error};"));
+            return Ok(());
+        };
+        if let ExprKind::Call(of, args) = &value.kind {
+            let path = self.full_path(of).or_else(|| of.path()).unwrap_or_default();
+            if path.ends_with("HTTPException") {
+                let arguments = Arguments::of(args);
+                let status = match arguments.get(0, "status_code") {
+                    Some(status) => self.expr(status)?.text,
+                    None => "400".to_owned(),
+                };
+                let message = match arguments.get(1, "detail") {
+                    Some(message) => self.expr(message)?.text,
+                    None => "\"rejected\"".to_owned(),
+                };
+                self.emit(&format!("throw #{{ status: {status}, message: {message} }};"));
+                return Ok(());
+            }
+        }
+        let code = match value.as_name() {
+            Some(name) if !self.scope.variables.contains_key(name) => {
+                Code::atom(names::quoted(name), Type::Text)
+            }
+            _ => self.expr(value)?,
+        };
+        self.emit(&format!("throw {};", code.text));
+        Ok(())
+    }
+
+    pub(super) fn try_statement(
+        &mut self,
+        body: &'a [Stmt],
+        handlers: &'a [Handler],
+        otherwise: &'a [Stmt],
+        finally: &'a [Stmt],
+    ) {
+        let start = self.scope.out.len();
+        self.emit("try {");
+        let known = self.scope.variables.clone();
+        self.scope.indent += 1;
+        self.block(body);
+        self.block(otherwise);
+        self.scope.indent -= 1;
+        self.leave_scope(known.clone());
+        let is_empty = self.scope.out.len() == start + 1;
+        let name = handlers.iter().rev().find_map(|handler| handler.name.as_deref()).unwrap_or("error");
+        let variable = self.code_name(name);
+        self.emit(&format!("}} catch ({variable}) {{"));
+        let outer = self.scope.error.replace(variable.clone());
+        self.scope.indent += 1;
+        self.handlers(handlers, &variable);
+        if handlers.is_empty() {
+            self.block(finally);
+            self.emit(&format!("throw {variable};"));
+        }
+        self.scope.indent -= 1;
+        self.scope.error = outer;
+        self.leave_scope(known);
+        self.emit("}");
+        if is_empty {
+            // Nothing is left to try.
+            self.scope.out.truncate(start);
+        }
+        self.block(finally);
+    }
+
+    fn leave_scope(&mut self, known: std::collections::BTreeMap<String, Variable>) {
+        let inner = std::mem::take(&mut self.scope.variables);
+        self.scope.variables = known;
+        for (name, variable) in &mut self.scope.variables {
+            if let Some(inner) = inner.get(name).filter(|inner| inner.kind != Type::None) {
+                variable.kind = inner.kind.clone();
+            }
+        }
+        // What exists in Python only has no block.
+        for (name, variable) in inner {
+            if variable.kind.is_ghost() {
+                self.scope.variables.entry(name).or_insert(variable);
+            }
+        }
+    }
+
+    fn handlers(&mut self, handlers: &'a [Handler], variable: &str) {
+        let mut is_open = false;
+        for (at, handler) in handlers.iter().enumerate() {
+            self.comments_to(handler.line);
+            self.effects.count.seen(handler.line, handler.line);
+            let is_last = at + 1 == handlers.len();
+            let condition = handler.types.as_ref().and_then(|types| condition(types, variable));
+            let binds = handler.name.clone().unwrap_or_else(|| " error".to_owned());
+            self.scope.variables.insert(binds, Variable { code: variable.to_owned(), kind: Type::Error });
+            match (condition, is_last) {
+                (_, true) if !is_open => {
+                    self.block(&handler.body);
+                    return;
+                }
+                (_, true) => {
+                    self.emit("} else {");
+                    self.inner_block(&handler.body);
+                }
+                (Some(condition), false) => {
+                    self.emit(&if is_open {
+                        format!("}} else if {condition} {{")
+                    } else {
+                        format!("if {condition} {{")
+                    });
+                    self.inner_block(&handler.body);
+                    is_open = true;
+                }
+                (None, false) => {
+                    let shown = handler.types.as_ref().and_then(Expr::path).unwrap_or_else(|| "…".to_owned());
+                    let blocked = Hindrance::new(
+                        NoteKind::Python,
+                        format!("`except {shown}`: errors have no types here"),
+                    );
+                    self.leave_lines(handler.line, handler.line, &blocked);
+                    for stmt in &handler.body {
+                        stmt.walk(&mut |inner| self.effects.count.left(inner.line, inner.end_line));
+                    }
+                }
+            }
+        }
+        if is_open {
+            self.emit("}");
+        }
+    }
+}
+
+/// Returns the condition for errors of some types.
+fn condition(types: &Expr, variable: &str) -> Option<String> {
+    let paths: Vec<String> = match &types.kind {
+        ExprKind::Tuple(all) => all.iter().filter_map(Expr::path).collect(),
+        _ => types.path().into_iter().collect(),
+    };
+    let mut parts: Vec<String> = Vec::new();
+    for path in paths {
+        let name = path.rsplit('.').next().unwrap_or_default();
+        let part = if name.contains("Timeout") {
+            format!("{variable}.message.contains(\"time\")")
+        } else if matches!(name, "HTTPError" | "HTTPStatusError" | "ClientResponseError") {
+            format!("{variable}.message.contains(\"HTTP status\")")
+        } else if matches!(
+            name,
+            "ConnectionError"
+                | "ConnectError"
+                | "ClientConnectorError"
+                | "ClientConnectionError"
+                | "NetworkError"
+        ) {
+            format!("{variable}.message.contains(\"connect\")")
+        } else if matches!(name, "RequestException" | "ClientError" | "RequestError" | "TransportError") {
+            format!("{variable}.message.contains(\"http\")")
+        } else if name.contains("JSONDecodeError") || name == "ContentTypeError" {
+            format!("{variable}.message.contains(\"JSON\")")
+        } else if matches!(name, "CancelledError" | "KeyboardInterrupt" | "GeneratorExit" | "ImportError") {
+            "false".to_owned()
+        } else {
+            return None;
+        };
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join(" || "))
+}

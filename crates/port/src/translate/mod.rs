@@ -1,0 +1,34 @@
+//! From the tree of a plugin to the functions of a script.
+//!
+//! A statement is translated whole or left as `// TODO`, with its line. A function is read twice: first for the types of
+//! its variables, then for its code.
+
+mod arguments;
+mod arithmetic;
+mod assign;
+mod builtin;
+mod call;
+mod comprehension;
+mod context;
+mod expression;
+mod format;
+mod function;
+mod generators;
+mod helper;
+mod http;
+mod jumps;
+mod library;
+mod live;
+mod loops;
+mod method;
+mod path;
+mod regex;
+mod slice;
+mod statement;
+mod time;
+
+pub(crate) use context::Translator;
+pub(crate) use context::{Effects, FunctionRef, Owner, Role};
+pub(crate) use function::{has_word, head_line};
+pub(crate) use helper::Helper;
+pub(crate) use http::host;

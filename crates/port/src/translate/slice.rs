@@ -1,0 +1,176 @@
+//! Elements and parts of lists, texts and maps.
+
+use super::context::{Hindrance, Outcome, Translator};
+use super::helper::Helper;
+use crate::code::{Code, call};
+use crate::kinds::Type;
+use crate::names;
+use crate::python::{Expr, ExprKind, UnaryOp};
+use crate::report::NoteKind;
+
+impl Translator<'_> {
+    pub(super) fn index(&mut self, of: &Expr, index: &Expr) -> Outcome {
+        if let ExprKind::Slice(start, end, step) = &index.kind {
+            let of = self.expr(of)?;
+            return self.slice(&of, start.as_deref(), end.as_deref(), step.as_deref());
+        }
+        // `os.environ["KEY"]`
+        if self.full_path(of).as_deref() == Some("os.environ") {
+            return self.environment(index, None);
+        }
+        let of = self.receiver(of)?;
+        if of.kind == Type::ModelChoices {
+            return Ok(of.typed(Type::Model));
+        }
+        if let Some(key) = index.as_text() {
+            return self.key_of_map(&of, key);
+        }
+        let element = of.kind.element();
+        let index = self.expr(index)?;
+        if of.kind == Type::Text {
+            return Ok(Code::atom(format!("{}.sub_string({}, 1)", of.owner(), index.text), Type::Text));
+        }
+        if of.kind == Type::Match {
+            return Ok(of.index(&index.text, Type::Text));
+        }
+        Ok(of.index(&index.text, element))
+    }
+
+    /// Returns the code of a value of a map by a known key.
+    pub(super) fn key_of_map(&mut self, of: &Code, key: &str) -> Outcome {
+        match (&of.kind, key) {
+            (Type::Model, "choices") => return Ok(of.clone().typed(Type::ModelChoices)),
+            (Type::Model, "message" | "delta") => return Ok(of.clone()),
+            (Type::Match, _) => {
+                return Hindrance::err(
+                    NoteKind::Pattern,
+                    format!("the group `{key}` by name: groups have numbers here"),
+                );
+            }
+            _ => {}
+        }
+        if of.text == "__user__" && key == "valves" {
+            return Ok(of.property("valves", Type::Valves));
+        }
+        if of.text == "body" && key == "messages" {
+            return Ok(of.property("messages", Type::list()));
+        }
+        if names::is_key(key) && of.kind != Type::Answer {
+            if of.kind == Type::Valves {
+                return self.property_of(of, key);
+            }
+            return Ok(of.property(key, Type::Unknown));
+        }
+        Ok(of.index(&names::quoted(key), Type::Unknown))
+    }
+
+    /// Returns the code of a value whose keys follow: what may be absent is optional.
+    pub(super) fn receiver(&mut self, of: &Expr) -> Outcome {
+        match &of.kind {
+            // `x.get("k", {})["l"]` and `(x.get("k") or {})["l"]`
+            ExprKind::Call(function, args) => {
+                if let ExprKind::Attribute(map, name) = &function.kind
+                    && name == "get"
+                    && self.full_path(function).is_none()
+                    && let [key, fallback] = args.as_slice()
+                    && is_nothing(&fallback.value)
+                {
+                    let map = self.receiver(map)?;
+                    if !matches!(map.kind, Type::Session(_) | Type::Answer) {
+                        let value = match key.value.as_text() {
+                            Some(key) => self.key_of_map(&map, key)?,
+                            None => {
+                                let key = self.expr(&key.value)?;
+                                map.index(&key.text, Type::Unknown)
+                            }
+                        };
+                        let is_known = value.text == "body.messages"
+                            || value.kind == Type::Model
+                            || value.kind == Type::ModelChoices;
+                        return Ok(value.optional(!is_known));
+                    }
+                }
+                self.expr(of)
+            }
+            ExprKind::Logic(crate::python::BoolOp::Or, all) => match all.as_slice() {
+                [first, second] if is_nothing(second) => {
+                    let first = self.receiver(first)?;
+                    Ok(first.optional(true))
+                }
+                _ => self.expr(of),
+            },
+            ExprKind::Index(..) => self.expr(of),
+            _ => self.expr(of),
+        }
+    }
+
+    fn slice(&mut self, of: &Code, start: Option<&Expr>, end: Option<&Expr>, step: Option<&Expr>) -> Outcome {
+        if let Some(step) = step {
+            if is_minus_one(step) && start.is_none() && end.is_none() {
+                let name = self.helper(Helper::Reversed);
+                return Ok(call(name, std::slice::from_ref(&of.text), of.kind.clone()));
+            }
+            return Hindrance::err(NoteKind::Python, "a slice with steps");
+        }
+        let kind = of.kind.clone();
+        let negative = |expr: &Expr| match &expr.kind {
+            ExprKind::Unary(UnaryOp::Minus, inner) => match inner.kind {
+                ExprKind::Int(number) => Some(number),
+                _ => None,
+            },
+            _ => None,
+        };
+        let is_list = matches!(of.kind, Type::List(_));
+        Ok(match (start, end) {
+            (None, None) => match is_list {
+                true => of.method("copy", &[], kind),
+                false => of.clone(),
+            },
+            (None, Some(end)) if negative(end).is_none() && of.kind == Type::Text => {
+                let end = self.expr(end)?;
+                of.method("sub_string", &["0".to_owned(), end.text], kind)
+            }
+            (Some(start), None) if negative(start).is_none() && of.kind == Type::Text => {
+                let start = self.expr(start)?;
+                of.method("sub_string", &[start.text], kind)
+            }
+            (None, Some(end)) if negative(end).is_none() && is_list => {
+                let end = self.expr(end)?;
+                of.method("extract", &["0".to_owned(), end.text], kind)
+            }
+            (Some(start), None) if is_list && of.text == "body.messages" && negative(start).is_some() => {
+                of.method("tail", &[negative(start).unwrap_or(1).to_string()], kind)
+            }
+            (Some(start), None) if is_list => {
+                let start = self.expr(start)?;
+                of.method("extract", &[start.text], kind)
+            }
+            _ => {
+                let start = match start {
+                    Some(start) => self.expr(start)?.text,
+                    None => "()".to_owned(),
+                };
+                let end = match end {
+                    Some(end) => self.expr(end)?.text,
+                    None => "()".to_owned(),
+                };
+                let name = self.helper(Helper::Slice);
+                call(name, &[of.text.clone(), start, end], kind)
+            }
+        })
+    }
+}
+
+fn is_minus_one(expr: &Expr) -> bool {
+    matches!(&expr.kind, ExprKind::Unary(UnaryOp::Minus, inner) if matches!(inner.kind, ExprKind::Int(1)))
+}
+
+/// Returns `true` for `{}` and `None` as a fallback.
+fn is_nothing(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::None => true,
+        ExprKind::Dict(entries) => entries.is_empty(),
+        ExprKind::List(all) => all.is_empty() || matches!(all.as_slice(), [one] if is_nothing(one)),
+        _ => false,
+    }
+}

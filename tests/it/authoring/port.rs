@@ -1,0 +1,215 @@
+//! `valvehouse port`: drafts of scripts from Python plugins.
+
+use crate::cli::Project;
+
+const FILTER: &str = include_str!("../../../crates/port/tests/plugins/filter.py");
+
+const FILTER_TEST: &str = r#"
+fn told(text) {
+    turn(#{ user: #{ id: "ann", valves: #{ bonus: 1 } } });
+    inlet(conversation([text])).metadata
+}
+
+fn test_values_are_those_of_python() {
+    let seen = told("red, green,,blue@sea");
+    assert_eq(seen.first, 2);
+    assert_eq(seen.tags, ["red", "green", "blue@sea"]);
+    assert_eq(seen.counts, #{ red: [1], green: [2], "blue@sea": [3] });
+    assert_eq(seen.total, 104);
+    assert_eq(seen.half, 3.5);
+    assert_eq(seen.whole, 3);
+    assert_eq(seen.tail, "sea");
+    assert_eq(seen.head, "re");
+    assert_eq(seen.fixed, "3.14 1,234,567");
+    assert_eq(seen.shout, "A!");
+    assert_eq(seen.shout2, "A?");
+    assert_eq(seen.longest, "blue@sea");
+    assert_eq(seen.sorted, ["blue@sea", "green", "red"]);
+    assert_eq(seen.either, "fallback");
+    assert_eq(seen.deep, ());
+    assert_eq(seen.swapped, "home at ann");
+    assert_eq(seen.helper, "3 tags");
+    assert_eq(seen.limit, 10);
+    assert_eq(told("Call me Bob").name, "Bob");
+}
+
+fn test_what_is_refused() {
+    turn(#{ user: #{ id: "ann", valves: #{ bonus: 1 } } });
+    let refused = throws(|| inlet(conversation(["a", "b", "c", "d"])));
+    assert_eq(refused.message, "Too long: 4 > 3");
+    assert_eq(throws(|| inlet(conversation(["a secret"]))).message, "Not about that");
+    assert_eq(seen::events()[0].data.description, "Refused");
+}
+
+fn test_the_other_hooks() {
+    assert_eq(stream(["the colour", " red"]).text, "the color red");
+    assert_contains(outlet(conversation(["hi", "answer"])).messages[-1].content, "(0 tags)");
+}
+"#;
+
+const TOOLS: &str = include_str!("../../../crates/port/tests/plugins/tools.py");
+
+const TOOLS_TEST: &str = r#"
+fn test_the_service_is_asked() {
+    canned::http("https://weather.example.com/*", #{ json: #{ temp: 21 } });
+    assert_eq(invoke("weather", #{ city: "Rome" }), "21 c");
+    assert_contains(seen::http()[0].url, "city=Rome");
+    assert_eq(seen::events().map(|event| event.data.description), ["1: asking", "2: done"]);
+    assert_eq(invoke("weather", #{ city: "Rome", days: 2 }), "Rome 0\nRome 1");
+    assert_eq(invoke("forecast", #{ city: "Oslo", days: 1 }), "Oslo 0");
+}
+
+fn test_errors_are_texts() {
+    canned::http("https://weather.example.com/*", #{ status: 500, text: "" });
+    assert_contains(invoke("weather", #{ city: "Rome" }), "HTTP status 500");
+}
+"#;
+
+const PIPE: &str = include_str!("../../../crates/port/tests/plugins/pipe.py");
+
+const PIPE_TEST: &str = r#"
+fn test_words() {
+    assert_eq(chat("one two").text, "Thinking. One Two ");
+}
+
+fn test_lines() {
+    canned::http("POST", "https://models.example.com/chat", "{\"text\": \"a\"}\n\n{\"text\": \"b\"}\n");
+    assert_eq(chat("stream").text, "Thinking. ab");
+}
+"#;
+
+/// A project in which these plugins are ported, each with a test of our own.
+fn ported(plugins: &[(&str, &str, &str, &str)]) -> Project {
+    let project = Project::new();
+    for (name, source, script, test) in plugins {
+        project.write(&format!("{name}.py"), source);
+        project.run(&format!("port {name}.py")).ends(0).prints(script);
+        project.write(&script.replace(".rhai", ".test.rhai"), test);
+    }
+    project
+}
+
+#[test]
+fn a_ported_filter_behaves_as_in_python() {
+    let project = ported(&[("house_rules", FILTER, "filters/house_rules.rhai", FILTER_TEST)]);
+    project.run("check").ends(0);
+    project.run("test").ends(0).prints("3 passed");
+    let script = std::fs::read_to_string(project.path("filters/house_rules.rhai")).unwrap();
+    for part in [
+        "title: House rules",
+        "max_turns: #{ value: 2, minimum: 1, maximum: 50, description: \"Messages\" }",
+        "mode: #{ value: \"strict\", enum: [\"strict\", \"lax\"] }",
+        "api_key: #{ value: \"\", secret: true }",
+        "const UserValves",
+        "const toggle = true;",
+        "const LIMIT = 10;",
+        "// how many messages a conversation may have",
+    ] {
+        assert!(script.contains(part), "no {part} in:\n{script}");
+    }
+    assert!(!script.contains("TODO") && !script.contains("global: false"), "{script}");
+}
+
+#[test]
+fn ported_tools_and_pipes_behave_as_in_python() {
+    let project = ported(&[
+        ("weather", TOOLS, "tools/weather.rhai", TOOLS_TEST),
+        ("words", PIPE, "filters/words.rhai", PIPE_TEST),
+    ]);
+    project.run("check").ends(0);
+    project.run("test").ends(0).prints("4 passed");
+}
+
+#[test]
+fn lines_without_a_translation_are_marked_and_counted() {
+    let project = Project::new();
+    project.write(
+        "mixed.py",
+        "import pandas\nimport re\n\nclass Filter:\n    def inlet(self, body):\n        frame = pandas.DataFrame(body)\n        \
+         if re.search(r'a(?=b)', body['model']):\n            body['model'] = 'x'\n        return body\n",
+    );
+    project
+        .run("port mixed.py")
+        .ends(0)
+        .prints("a filter: 4 of 7 lines translated (57 %)")
+        .prints("Python packages (docs/guide/from-open-webui.md#counterparts)")
+        .prints("line 6: `pandas.DataFrame`")
+        .prints("patterns with look-around");
+    let script = std::fs::read_to_string(project.path("filters/mixed.rhai")).unwrap();
+    assert!(script.contains("//     frame = pandas.DataFrame(body)"), "{script}");
+    assert!(script.contains("global: false"), "a draft runs for everybody:\n{script}");
+    project.run("check").ends(0);
+    project.run("test").ends(0);
+    let json = project.run("port mixed.py --dry-run --format json").ends(0).json();
+    assert_eq!(json.get("translated").unwrap().to_string(), "4");
+}
+
+#[test]
+fn existing_files_are_kept() {
+    let project = Project::new();
+    project.write("house_rules.py", FILTER);
+    project.run("port house_rules.py --stdout").ends(0).prints("fn inlet(body, __user__");
+    project.run("port house_rules.py --dry-run").ends(0).prints("filters/house_rules.rhai");
+    assert!(!project.path("filters/house_rules.rhai").exists());
+    project.write("filters/house_rules.rhai", "// mine\n");
+    project.run("port house_rules.py").ends(2).says("filters/house_rules.rhai already exists");
+    assert_eq!(std::fs::read_to_string(project.path("filters/house_rules.rhai")).unwrap(), "// mine\n");
+    assert!(!project.path("filters/house_rules.test.rhai").exists());
+    project.run("port house_rules.py --id other").ends(0).prints("filters/other.rhai");
+    project.run("port house_rules.py --id No!").ends(2).says("invalid id `No!`");
+    project.run("port house_rules.py --force").ends(0);
+    project.run("check").ends(0);
+}
+
+#[test]
+fn what_is_not_a_plugin_is_refused() {
+    let project = Project::new();
+    project.write("broken.py", "class Filter:\n    def inlet(self, body):\n        return body[\n");
+    project
+        .run("port broken.py")
+        .ends(65)
+        .says("cannot port broken.py: line 3, column 20: `[` is not closed");
+    project.write("prose.py", "This is a letter.\n");
+    project.run("port prose.py").ends(65).says("line 1, column 11");
+    project.write("plain.py", "x = 1\n");
+    project.run("port plain.py").ends(65).says("no plugin in the file: expected `class Filter`");
+    project.write("button.py", "class Action:\n    pass\n");
+    project.run("port button.py").ends(65).says("an `Action`");
+    project
+        .write("deep.py", &format!("class Filter:\n    x = {}1{}\n", "(".repeat(5_000), ")".repeat(5_000)));
+    project.run("port deep.py").ends(65).says("more than 60 levels");
+    project.write("long.py", &"# a comment\n".repeat(60_000));
+    project.run("port long.py").ends(65).says("more than 524288 bytes");
+    std::fs::write(project.path("bytes.py"), [0xff, 0xfe, 0x00]).unwrap();
+    project.run("port bytes.py").ends(65).says("it is not UTF-8 text");
+    project.run("port missing.py").ends(65).says("cannot read missing.py");
+    project.run("port").ends(2);
+    // The first that Open WebUI would take, of several classes.
+    project.write(
+        "two.py",
+        "class Tools:\n    pass\n\nclass Filter:\n    def inlet(self, body):\n        return body\n",
+    );
+    project.run("port two.py").ends(0).prints("filters/two.rhai");
+}
+
+#[test]
+fn a_folder_is_measured_without_writing() {
+    let project = Project::new();
+    project.write("plugins/a.py", FILTER);
+    project.write("plugins/more/b.py", TOOLS);
+    project.write("plugins/more/c.py", PIPE);
+    project.write("plugins/setup.py", "x = 1\n");
+    project.write("plugins/broken.py", "def (\n");
+    project
+        .run("port --measure plugins")
+        .ends(0)
+        .prints("filter       1    1 (100 %)")
+        .prints("pipe         1    1 (100 %)")
+        .prints("tool         1    1 (100 %)")
+        .prints("not ported, no plugin: 1 file")
+        .prints("not ported, not Python: 1 file");
+    assert!(
+        !project.path("filters").exists() || project.path("filters").read_dir().unwrap().next().is_none()
+    );
+    project.run("port --measure nowhere").ends(65).says("cannot read nowhere");
+}
