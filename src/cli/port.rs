@@ -7,6 +7,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use valvehouse_config::Config;
 use valvehouse_core::words::count;
+use valvehouse_host::app::folder_of;
 use valvehouse_json::Json;
 use valvehouse_port::{Draft, LineCount, MAX_BYTES, Note, NoteKind, PluginKind, PortError};
 use valvehouse_script::{Kind, Problem, Script, Settings, Severity, SourceFile, is_id};
@@ -72,11 +73,7 @@ fn script_kind(draft: &Draft) -> Kind {
 }
 
 fn place(draft: &Draft, config: &Config) -> PathBuf {
-    let folder = match script_kind(draft) {
-        Kind::Tool => &config.folders.tools,
-        Kind::Filter => &config.folders.filters,
-    };
-    folder.join(format!("{}.rhai", draft.id))
+    folder_of(config, script_kind(draft)).join(format!("{}.rhai", draft.id))
 }
 
 /// The problems that `check` reports for a draft.

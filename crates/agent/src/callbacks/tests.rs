@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::chat::{message, response};
-use valvehouse_core::context::{Events, Notice, Observer, ToolCalled, Turn};
+use valvehouse_core::context::{Events, Notice, NoticeKind, Observer, ToolCalled, Turn};
 use valvehouse_core::filter::{Chain, ChainOutcome as Done, Hook};
 use valvehouse_json::Json;
 
@@ -72,19 +72,19 @@ async fn a_run_is_told_in_its_order_and_each_thing_once() {
     let (callbacks, log) = all();
     let teller = Arc::new(Teller::new(who(), callbacks));
     let turn = teller.watch(Turn::default());
-    let tell = |notice: Notice| turn.tell(|| notice);
+    let tell = |kind: NoticeKind, notice: Notice| turn.tell(kind, || notice);
     teller.started(&"hi".into());
     through_filters(Hook::PreChat, r#"{"messages":[1],"model":"m"}"#, &turn).await;
-    tell(asks());
-    tell(Notice::LlmToken { text: "let me see".into() });
-    tell(calls("look"));
-    tell(Notice::ToolStart { call: called(&["retriever"]) });
+    tell(NoticeKind::LlmStart, asks());
+    tell(NoticeKind::LlmToken, Notice::LlmToken { text: "let me see".into() });
+    tell(NoticeKind::LlmEnd, calls("look"));
+    tell(NoticeKind::ToolStart, Notice::ToolStart { call: called(&["retriever"]) });
     through_filters(Hook::PreInvocation, r#"{"tool":{"name":"look"},"args":{"q":"tea"}}"#, &turn).await;
-    tell(Notice::ToolEnd { call: called(&["retriever"]), result: "found".into() });
-    tell(asks());
+    tell(NoticeKind::ToolEnd, Notice::ToolEnd { call: called(&["retriever"]), result: "found".into() });
+    tell(NoticeKind::LlmStart, asks());
     // In this case, the filters run after the reported start.
     through_filters(Hook::PreChat, r#"{"messages":[2],"model":"m"}"#, &turn).await;
-    tell(says("done"));
+    tell(NoticeKind::LlmEnd, says("done"));
     teller.ended("done", &json(r#"{"content":"done"}"#));
     let expected = [
         "on_chain_start",

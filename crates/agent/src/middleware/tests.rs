@@ -618,7 +618,7 @@ async fn a_summary_is_written_of_what_is_redacted() {
     let options = json(r#"{"summarize":true,"window_size":2,"compress_threshold":3}"#);
     let all =
         [Middleware::of("summarization", &options, &parts).unwrap(), of("pii", r#"{"strategy":"redact"}"#)];
-    let said = (0..5).map(|number| message::user(format!("{number}: ann@example.org"))).collect();
+    let said: Vec<_> = (0..5).map(|number| message::user(format!("{number}: ann@example.org"))).collect();
     kernel(&model, pay().1, &all).chat_with_tools(said, ChatOptions::default()).await.unwrap();
     let (written, asked) = (&model.requests()[0], &model.requests()[1]);
     assert!(written.to_string().contains("0: [email]") && !written.to_string().contains("ann@"));

@@ -98,7 +98,7 @@ pub(super) fn word(what: NewKind) -> &'static str {
 /// The kind of a new script; `None` for what is not one.
 pub(super) fn kind_of(what: NewKind) -> Option<Kind> {
     match what {
-        NewKind::Filter => Some(Kind::Filter),
+        NewKind::Filter | NewKind::Pipe => Some(Kind::Filter),
         NewKind::Tool => Some(Kind::Tool),
         NewKind::Action => Some(Kind::Action),
         NewKind::Module | NewKind::Project => None,
