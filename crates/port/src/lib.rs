@@ -15,6 +15,7 @@ mod schema;
 mod scope;
 mod script;
 mod skeleton;
+mod text;
 mod translate;
 mod value;
 mod valves;

@@ -3,6 +3,7 @@
 use crate::docs;
 use crate::names;
 use crate::python::{Class, Comment, Expr, ExprKind, Function, Module, Stmt, StmtKind};
+use crate::text::last_name;
 use crate::value::{Value, Values};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -222,9 +223,7 @@ impl<'a> Plugin<'a> {
             _ => {}
         }
         let bases: Vec<String> = class.bases.iter().filter_map(|base| base.value.path()).collect();
-        let base = |names: &[&str]| {
-            bases.iter().any(|base| names.contains(&base.rsplit('.').next().unwrap_or_default()))
-        };
+        let base = |names: &[&str]| bases.iter().any(|base| names.contains(&last_name(base)));
         let is_dataclass = class.decorators.iter().any(|decorator| {
             let decorator = match &decorator.kind {
                 ExprKind::Call(of, _) => of,

@@ -2,6 +2,7 @@
 
 use crate::kinds::Type;
 use crate::python::{BinaryOp, Expr, ExprKind};
+use crate::text::last_name;
 use crate::value::{Value, Values};
 
 /// The levels of an annotation.
@@ -46,8 +47,8 @@ impl Schema {
                 None => Self::default(),
             },
             ExprKind::Name(_) | ExprKind::Attribute(..) => {
-                let path = annotation.path().unwrap_or_default();
-                let name = path.rsplit('.').next().unwrap_or_default();
+                let path = annotation.path_or_empty();
+                let name = last_name(&path);
                 match name {
                     "str" | "HttpUrl" | "AnyUrl" | "EmailStr" | "Path" => Self::plain("string"),
                     "SecretStr" | "EncryptedStr" => Self { is_secret: true, ..Self::plain("string") },
@@ -68,12 +69,12 @@ impl Schema {
                 }
             }
             ExprKind::Index(of_what, inside) => {
-                let path = of_what.path().unwrap_or_default();
+                let path = of_what.path_or_empty();
                 let inner: Vec<&Expr> = match &inside.kind {
                     ExprKind::Tuple(all) => all.iter().collect(),
                     _ => vec![inside],
                 };
-                match path.rsplit('.').next().unwrap_or_default() {
+                match last_name(&path) {
                     "Optional" => {
                         Self { is_optional: true, ..inner.first().map(|one| of(one)).unwrap_or_default() }
                     }

@@ -7,6 +7,7 @@ use crate::python::{self, Function, ParamKind, Stmt, StmtKind, SyntaxError};
 use crate::report::{LineCount, Note, NoteKind};
 use crate::schema::Schema;
 use crate::skeleton;
+use crate::text::first_name;
 use crate::translate::{Effects, FunctionRef, Owner, Role, Translator, has_word, head_line};
 use crate::value::{self, Value};
 use crate::valves::Valve;
@@ -471,7 +472,7 @@ fn is_known_module(module: &str) -> bool {
         "warnings",
         "zoneinfo",
     ];
-    let root = module.split('.').next().unwrap_or_default();
+    let root = first_name(module);
     KNOWN.contains(&root) || matches!(module, "utils.pipelines.main" | "urllib3" | "orjson")
 }
 

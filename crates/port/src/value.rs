@@ -2,6 +2,7 @@
 
 use crate::names;
 use crate::python::{BinaryOp, Expr, ExprKind, FormatPart, UnaryOp};
+use crate::text::part;
 use std::collections::BTreeMap;
 
 /// The levels of lists and maps in a value.
@@ -86,7 +87,7 @@ impl Value {
             },
             ExprKind::Binary(op, left, right) => Self::computed(*op, of(left)?, of(right)?)?,
             ExprKind::Call(of_what, args) => {
-                let path = of_what.path().unwrap_or_default();
+                let path = of_what.path_or_empty();
                 match (path.as_str(), args.as_slice()) {
                     ("os.getenv" | "getenv" | "os.environ.get" | "environ.get", [_, fallback]) => {
                         of(&fallback.value)?
@@ -232,7 +233,6 @@ fn fits(line: &str) -> bool {
 pub(crate) fn dedent(text: &str) -> String {
     let width = |line: &str| line.chars().take_while(|letter| *letter == ' ').count();
     let least = text.lines().filter(|line| !line.trim().is_empty()).map(width).min().unwrap_or(0);
-    let lines: Vec<&str> =
-        text.lines().map(|line| line.get(least.min(width(line))..).unwrap_or_default()).collect();
+    let lines: Vec<&str> = text.lines().map(|line| part(line, least.min(width(line))..)).collect();
     lines.join("\n")
 }

@@ -257,6 +257,11 @@ impl Expr {
         }
     }
 
+    /// Returns the dotted path, empty for any other expression.
+    pub(crate) fn path_or_empty(&self) -> String {
+        self.path().unwrap_or_default()
+    }
+
     /// The dotted path of names and attributes: `a.b.c`.
     pub(crate) fn path(&self) -> Option<String> {
         match &self.kind {

@@ -5,6 +5,7 @@ use super::error::SyntaxError;
 use super::lexer::Lexer;
 use super::parser::Parser;
 use super::token::{TextToken, Token};
+use crate::text::part;
 
 /// The depth of format texts within format texts that is read.
 const MAX_NESTED: usize = 4;
@@ -54,11 +55,11 @@ impl Parser {
             match next {
                 '{' if rest.starts_with("{{") => {
                     text.push('{');
-                    rest = rest.get(2..).unwrap_or_default();
+                    rest = part(rest, 2..);
                 }
                 '}' => {
                     text.push('}');
-                    rest = rest.get(if rest.starts_with("}}") { 2 } else { 1 }..).unwrap_or_default();
+                    rest = part(rest, if rest.starts_with("}}") { 2 } else { 1 }..);
                 }
                 // `\N{…}` is a character by its name.
                 '\\' if !is_raw => {
@@ -68,22 +69,22 @@ impl Parser {
                         1 + rest.chars().nth(1).map_or(0, char::len_utf8)
                     };
                     text.push_str(rest.get(..length).unwrap_or(rest));
-                    rest = rest.get(length..).unwrap_or_default();
+                    rest = part(rest, length..);
                 }
                 '{' => {
                     if !text.is_empty() {
                         parts.push(FormatPart::Text(unescape(&text, is_raw, false)));
                         text.clear();
                     }
-                    let inner = rest.get(1..).unwrap_or_default();
+                    let inner = part(rest, 1..);
                     let field =
                         Field::split(inner).ok_or_else(|| wrong("`{` of a format text is not closed"))?;
                     parts.push(self.format_value(&field, is_raw, token)?);
-                    rest = inner.get(field.length..).unwrap_or_default();
+                    rest = part(inner, field.length..);
                 }
                 _ => {
                     text.push(next);
-                    rest = rest.get(next.len_utf8()..).unwrap_or_default();
+                    rest = part(rest, next.len_utf8()..);
                 }
             }
         }
@@ -143,7 +144,7 @@ impl<'a> Field<'a> {
         let mut is_debug = false;
         let mut chars = text.char_indices();
         while let Some((at, next)) = chars.next() {
-            let after = text.get(at + next.len_utf8()..).unwrap_or_default();
+            let after = part(text, at + next.len_utf8()..);
             if let Some((open, is_long)) = quote {
                 let triple: String = [open, open].into_iter().collect();
                 if next == '\\' {

@@ -2,6 +2,7 @@
 
 use super::error::SyntaxError;
 use super::token::{TextToken, Token, TokenKind};
+use crate::text::part;
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -382,7 +383,7 @@ impl<'a> Lexer<'a> {
 
     fn bump(&mut self) -> Option<char> {
         let next = self.chars.next()?;
-        self.rest = self.rest.get(next.len_utf8()..).unwrap_or_default();
+        self.rest = part(self.rest, next.len_utf8()..);
         if next == '\n' {
             self.line += 1;
             self.column = 1;

@@ -9,6 +9,7 @@ use crate::names;
 use crate::plugin::of_self;
 use crate::python::{Expr, ExprKind};
 use crate::report::NoteKind;
+use crate::text::last_name;
 
 impl Translator<'_> {
     pub(super) fn builtin(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
@@ -620,8 +621,8 @@ impl Translator<'_> {
         };
         let mut words: Vec<&str> = Vec::new();
         for one in types {
-            let path = one.path().unwrap_or_default();
-            match path.rsplit('.').next().unwrap_or_default() {
+            let path = one.path_or_empty();
+            match last_name(&path) {
                 "str" => words.push("string"),
                 "int" => words.push("i64"),
                 "float" => words.push("f64"),

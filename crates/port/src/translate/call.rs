@@ -8,6 +8,7 @@ use crate::names;
 use crate::plugin::of_self;
 use crate::python::{Arg, Expr, ExprKind, Function, Param, ParamKind, Star};
 use crate::report::NoteKind;
+use crate::text::last_name;
 use crate::value;
 
 impl<'a> Translator<'a> {
@@ -360,7 +361,7 @@ impl<'a> Translator<'a> {
             return Type::Caller;
         }
         let annotation = param.annotation.as_ref().and_then(Expr::path).unwrap_or_default();
-        let annotation = annotation.rsplit('.').next().unwrap_or_default();
+        let annotation = last_name(&annotation);
         match annotation {
             "ClientSession" | "AsyncClient" | "Session" => return Type::Session(String::new()),
             "Logger" => return Type::Logger,

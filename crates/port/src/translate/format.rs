@@ -7,6 +7,7 @@ use crate::kinds::Type;
 use crate::names;
 use crate::python::{Expr, ExprKind, FormatPart};
 use crate::report::NoteKind;
+use crate::text::part;
 
 /// A part of a text.
 enum Part {
@@ -67,28 +68,28 @@ impl Translator<'_> {
             (Some(first), Some(second)) if "<>^=".contains(second) => {
                 fill = first;
                 align = Some(second);
-                rest = rest.get(first.len_utf8() + second.len_utf8()..).unwrap_or_default();
+                rest = part(rest, first.len_utf8() + second.len_utf8()..);
             }
             (Some(first), _) if "<>^=".contains(first) => {
                 align = Some(first);
-                rest = rest.get(1..).unwrap_or_default();
+                rest = part(rest, 1..);
             }
             _ => {}
         }
         rest = rest.trim_start_matches(['+', '-', ' ', '#']);
         if rest.starts_with('0') && rest.len() > 1 {
             fill = '0';
-            rest = rest.get(1..).unwrap_or_default();
+            rest = part(rest, 1..);
         }
         let digits = rest.chars().take_while(char::is_ascii_digit).count();
-        let width = rest.get(..digits).unwrap_or_default().to_owned();
-        rest = rest.get(digits..).unwrap_or_default();
+        let width = part(rest, ..digits).to_owned();
+        rest = part(rest, digits..);
         let has_commas = rest.starts_with([',', '_']);
         rest = rest.trim_start_matches([',', '_']);
         let precision = match rest.strip_prefix('.') {
             Some(after) => {
                 let digits = after.chars().take_while(char::is_ascii_digit).count();
-                rest = after.get(digits..).unwrap_or_default();
+                rest = part(after, digits..);
                 after.get(..digits).map(str::to_owned)
             }
             None => None,
@@ -152,13 +153,13 @@ impl Translator<'_> {
         let mut values = values.iter();
         let mut rest = text;
         while let Some(at) = rest.find('%') {
-            plain.push_str(rest.get(..at).unwrap_or_default());
-            rest = rest.get(at + 1..).unwrap_or_default();
+            plain.push_str(part(rest, ..at));
+            rest = part(rest, at + 1..);
             let length =
                 rest.find(|letter: char| letter.is_ascii_alphabetic() || letter == '%').unwrap_or(rest.len());
-            let spec = rest.get(..length).unwrap_or_default();
+            let spec = part(rest, ..length);
             let Some(kind) = rest.get(length..).and_then(|rest| rest.chars().next()) else { break };
-            rest = rest.get(length + 1..).unwrap_or_default();
+            rest = part(rest, length + 1..);
             if kind == '%' {
                 plain.push('%');
                 continue;
@@ -194,18 +195,18 @@ impl Translator<'_> {
         let mut rest = text;
         let mut next = 0;
         while let Some(at) = rest.find(['{', '}']) {
-            plain.push_str(rest.get(..at).unwrap_or_default());
-            rest = rest.get(at..).unwrap_or_default();
+            plain.push_str(part(rest, ..at));
+            rest = part(rest, at..);
             if rest.starts_with("{{") || rest.starts_with("}}") {
-                plain.push_str(rest.get(..1).unwrap_or_default());
-                rest = rest.get(2..).unwrap_or_default();
+                plain.push_str(part(rest, ..1));
+                rest = part(rest, 2..);
                 continue;
             }
             let Some(end) = rest.find('}').filter(|_| rest.starts_with('{')) else {
                 return Hindrance::err(NoteKind::Python, "a format text with open braces");
             };
-            let field = rest.get(1..end).unwrap_or_default();
-            rest = rest.get(end + 1..).unwrap_or_default();
+            let field = part(rest, 1..end);
+            rest = part(rest, end + 1..);
             let (name, spec) = field.split_once(':').unwrap_or((field, ""));
             let value = if name.is_empty() {
                 next += 1;
@@ -240,8 +241,8 @@ fn text_of(parts: &[Part]) -> Code {
             *has_value = false;
         }
     };
-    for part in parts {
-        match part {
+    for piece in parts {
+        match piece {
             Part::Value(code) => {
                 let is_text = code.text.contains('\n');
                 let inner = if is_text { code.text.replace('\n', " ") } else { code.text.clone() };
@@ -255,13 +256,13 @@ fn text_of(parts: &[Part]) -> Code {
                         letter == '`' || letter == '\\' || letter == '$' || letter.is_control()
                     };
                     let plain = rest.find(is_special).unwrap_or(rest.len());
-                    template.push_str(rest.get(..plain).unwrap_or_default());
-                    rest = rest.get(plain..).unwrap_or_default();
+                    template.push_str(part(rest, ..plain));
+                    rest = part(rest, plain..);
                     let special = rest.find(|letter| !is_special(letter)).unwrap_or(rest.len());
                     if special > 0 {
                         flush(&mut template, &mut has_value, &mut all);
-                        all.push(names::quoted(rest.get(..special).unwrap_or_default()));
-                        rest = rest.get(special..).unwrap_or_default();
+                        all.push(names::quoted(part(rest, ..special)));
+                        rest = part(rest, special..);
                     }
                 }
             }
@@ -274,7 +275,7 @@ fn text_of(parts: &[Part]) -> Code {
         match joined.last_mut() {
             Some(last) if last.starts_with('"') && one.starts_with('"') => {
                 last.pop();
-                last.push_str(one.get(1..).unwrap_or_default());
+                last.push_str(part(&one, 1..));
             }
             _ => joined.push(one),
         }

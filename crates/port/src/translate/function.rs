@@ -10,6 +10,7 @@ use crate::plugin::{Attribute, PluginKind};
 use crate::python::{Function, ParamKind, Stmt};
 use crate::report::NoteKind;
 use crate::scope::{self, Declarations};
+use crate::text::part;
 use crate::value::Value;
 use std::collections::BTreeSet;
 
@@ -267,7 +268,7 @@ impl<'a> Translator<'a> {
             return Hindrance::err(NoteKind::Python, "a function within a function that calls itself");
         }
         if let Some(decorator) = function.decorators.first() {
-            let shown = decorator.path().unwrap_or_default();
+            let shown = decorator.path_or_empty();
             return Hindrance::err(NoteKind::Python, format!("the decorator `@{shown}`"));
         }
         if function.params.iter().any(|param| param.kind != ParamKind::Plain) {
@@ -411,11 +412,11 @@ fn replace_word(text: &str, word: &str, other: &str) -> String {
     let mut last = 0;
     for (at, _) in text.match_indices(word) {
         if is_word_at(text, at, word.len()) {
-            out.push_str(text.get(last..at).unwrap_or_default());
+            out.push_str(part(text, last..at));
             out.push_str(other);
             last = at + word.len();
         }
     }
-    out.push_str(text.get(last..).unwrap_or_default());
+    out.push_str(part(text, last..));
     out
 }

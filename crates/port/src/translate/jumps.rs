@@ -8,6 +8,7 @@ use crate::names;
 use crate::plugin::PluginKind;
 use crate::python::{Expr, ExprKind, Handler, Stmt};
 use crate::report::NoteKind;
+use crate::text::last_name;
 
 impl<'a> Translator<'a> {
     pub(super) fn returned(&mut self, value: Option<&Expr>) -> Outcome<()> {
@@ -178,7 +179,7 @@ fn condition(types: &Expr, variable: &str) -> Option<String> {
     };
     let mut parts: Vec<String> = Vec::new();
     for path in paths {
-        let name = path.rsplit('.').next().unwrap_or_default();
+        let name = last_name(&path);
         let part = if name.contains("Timeout") {
             format!("{variable}.message.contains(\"time\")")
         } else if matches!(name, "HTTPError" | "HTTPStatusError" | "ClientResponseError") {

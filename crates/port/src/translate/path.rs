@@ -6,8 +6,14 @@ use crate::kinds::Type;
 use crate::names;
 use crate::python::Expr;
 use crate::report::NoteKind;
+use crate::text::{first_name, last_name};
 
 impl Translator<'_> {
+    /// Returns the full name of a dotted path that begins with an import, empty for any other expression.
+    pub(super) fn full_path_or_empty(&self, expr: &Expr) -> String {
+        self.full_path(expr).unwrap_or_default()
+    }
+
     /// Returns the full name of a dotted path that begins with an import.
     pub(super) fn full_path(&self, expr: &Expr) -> Option<String> {
         let path = expr.path()?;
@@ -48,9 +54,7 @@ impl Translator<'_> {
             "open_webui.env.SRC_LOG_LEVELS" => Ok(Code::atom("#{}", Type::Map)),
             "open_webui.env.GLOBAL_LOG_LEVEL" => text("INFO"),
             "open_webui.constants.TASKS" => Ok(Code::atom("#{}", Type::Map)),
-            _ if path.starts_with("open_webui.constants.TASKS.") => {
-                text(&path.rsplit('.').next().unwrap_or_default().to_lowercase())
-            }
+            _ if path.starts_with("open_webui.constants.TASKS.") => text(&last_name(path).to_lowercase()),
             _ if path.starts_with("http.HTTPStatus.")
                 || path.starts_with("fastapi.status.")
                 || path.starts_with("starlette.status.") =>
@@ -88,7 +92,7 @@ fn status(name: &str) -> Option<u16> {
 
 /// The kind of a module without counterpart.
 pub(super) fn kind_of(path: &str) -> NoteKind {
-    match path.split('.').next().unwrap_or_default() {
+    match first_name(path) {
         "open_webui" | "apps" | "main" | "backend" => NoteKind::HostCode,
         "os" | "sys" | "pathlib" | "io" | "shutil" | "subprocess" | "tempfile" | "platform" | "glob"
         | "builtins" => NoteKind::Machine,

@@ -175,7 +175,7 @@ impl Translator<'_> {
             self.flags(left, marks)?;
             return self.flags(right, marks);
         }
-        let path = self.full_path(flags).unwrap_or_default();
+        let path = self.full_path_or_empty(flags);
         if !path.starts_with("re.") {
             return Hindrance::err(NoteKind::Pattern, "computed flags of a pattern");
         }

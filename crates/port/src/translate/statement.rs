@@ -237,7 +237,7 @@ impl<'a> Translator<'a> {
             ExprKind::YieldFrom(value) => return self.yield_all(value),
             ExprKind::Call(of, args) => {
                 // Work in the background.
-                let path = self.full_path(of).unwrap_or_default();
+                let path = self.full_path_or_empty(of);
                 if matches!(path.as_str(), "asyncio.create_task" | "asyncio.ensure_future")
                     && let Some(work) = args.first()
                 {

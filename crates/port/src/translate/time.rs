@@ -110,7 +110,7 @@ impl Translator<'_> {
                 };
             }
             ExprKind::Call(of, args) => {
-                let path = self.full_path(of).unwrap_or_default();
+                let path = self.full_path_or_empty(of);
                 if matches!(path.as_str(), "aiohttp.ClientTimeout" | "httpx.Timeout") {
                     let arguments = Arguments::of(args);
                     return match ["total", "timeout", "read", "sock_read"]
