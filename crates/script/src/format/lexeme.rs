@@ -140,8 +140,8 @@ fn template(text: &str) -> Option<usize> {
             at += 2;
         } else if letter == '`' {
             return Some(at + 1);
-        } else if rest.starts_with("${") {
-            at += 2 + hole(&rest[2..])?;
+        } else if let Some(code) = rest.strip_prefix("${") {
+            at += 2 + hole(code)?;
         } else {
             at += letter.len_utf8();
         }

@@ -10,6 +10,8 @@ use std::ops::Range;
 
 /// Elements that are looked at for one operation.
 const ELEMENTS: usize = 16;
+/// Bytes of two texts that are compared for one operation.
+const COMPARED_BYTES: usize = 1_024;
 
 #[export_module]
 pub(super) mod functions {
@@ -97,7 +99,11 @@ fn compare(name: &str, a: &Dynamic, b: &Dynamic) -> RhaiResultOf<Ordering> {
         _ => match (number(a), number(b)) {
             (Ok(a), Ok(b)) => a.partial_cmp(&b),
             _ => match (a.as_immutable_string_ref(), b.as_immutable_string_ref()) {
-                (Ok(a), Ok(b)) => Some(a.cmp(&b)),
+                (Ok(a), Ok(b)) => {
+                    let compared = a.len().min(b.len()) / COMPARED_BYTES;
+                    budget::charge(compared as u64).map_err(budget::ended)?;
+                    Some(a.cmp(&b))
+                }
                 _ => None,
             },
         },

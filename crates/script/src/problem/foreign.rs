@@ -145,13 +145,13 @@ fn of_place(problem: &Problem) -> Option<(Option<String>, &'static str)> {
         _ if problem.message.starts_with("expecting ')' for a matching (") && at.starts_with(',') => {
             return told("tuples are not supported", "write a list: `[1, 2]`");
         }
-        _ if is_declared(&before) && at.starts_with(',') || is_pattern(&problem.message, &at) => {
+        _ if is_declared(before) && at.starts_with(',') || is_pattern(&problem.message, &at) => {
             return told(
                 "`let` declares one variable",
                 "write one `let` for each: `let a = pair[0]; let b = pair[1];`",
             );
         }
-        _ if is_declared(&before) && at.starts_with(':') => {
+        _ if is_declared(before) && at.starts_with(':') => {
             return told("a variable has no declared type", "remove the `:` and the type: `let x = 5;`");
         }
         "or" => return told("unknown operator `or`", "write `||`; `a ?? b` is `b` if `a` is ()"),
@@ -221,7 +221,7 @@ fn of_place(problem: &Problem) -> Option<(Option<String>, &'static str)> {
     if (word == "var" || nearest(word, ["let"]).is_some()) && is_given_a_value {
         return told("invalid declaration of a variable", "write `let name = value;`");
     }
-    if let Some((word, help)) = keywords::at_place(&before, &at) {
+    if let Some((word, help)) = keywords::at_place(before, &at) {
         return Some((Some(format!("unknown keyword `{word}`")), help));
     }
     if at.starts_with("=>") {

@@ -143,7 +143,10 @@ impl Models for Model {
 
 /// Stored conversations, each of one user.
 #[derive(Clone, Default)]
-pub(super) struct StoredChats(Arc<Mutex<Vec<(String, ChatRecord, Vec<Json>)>>>);
+pub(super) struct StoredChats(Arc<Mutex<Vec<StoredChat>>>);
+
+/// A user, the record of a conversation of theirs, and its messages.
+type StoredChat = (String, ChatRecord, Vec<Json>);
 
 impl StoredChats {
     /// Adds a conversation of a user, the latest one.

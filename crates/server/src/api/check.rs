@@ -208,7 +208,7 @@ impl Check {
         let is_closed = others == Some(&Value::Bool(false))
             || (self.extra_fields == ExtraFields::Refused && declared.is_some() && others.is_none());
         for name in required(schema) {
-            let takes_null = declared.and_then(|all| all.get(name)).is_none_or(|own| takes_null(own));
+            let takes_null = declared.and_then(|all| all.get(name)).is_none_or(takes_null);
             if find(name).is_none_or(|value| value.is_null() && !takes_null) {
                 let here = Path::Field(path, name, Some(name));
                 let unknown =

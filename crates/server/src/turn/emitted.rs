@@ -127,7 +127,7 @@ impl EventText {
         let between =
             if before.is_empty() || before.ends_with('\n') || said.is_empty() { "" } else { "\n\n" };
         self.text.begun = true;
-        let sources = self.text.take_sources().unwrap_or_else(String::new);
+        let sources = self.text.take_sources().unwrap_or_default();
         if before.is_empty() && sources.is_empty() && events.is_empty() {
             return;
         }
