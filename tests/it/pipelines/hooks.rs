@@ -91,7 +91,7 @@ async fn refusals_and_breakage_have_a_status_and_a_detail() {
     assert_eq!(later.header("retry-after"), Some("3"));
     let events: Value = serde_json::from_str(later.header("x-valvehouse-events").unwrap()).unwrap();
     assert_eq!(events, json!([{"type": "status", "data": {"done": true}}]), "what was emitted is delivered");
-    detail(&inlet("breaks").await, 500, "the plugin `failure_threshold` failed in its inlet");
+    detail(&inlet("breaks").await, 500, "the plugin `breaks` failed in its inlet");
     assert_eq!(outlet("kind").await.json(), said("hi")["body"], "forgiven");
     detail(&inlet("answers").await, 400, "Forty-two");
     assert_eq!(outlet("answers").await.json()["messages"][0]["content"], "Final");

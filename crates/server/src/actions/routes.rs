@@ -20,13 +20,10 @@ use valvehouse_host::app::App;
 
 /// The name of the endpoint in metrics and traces.
 pub(crate) const DOOR: &str = "actions";
-/// The path of all buttons, with and without `/v1`.
-const PATH: &str = "/api/chat/actions/";
 
 /// The routes.
 pub(crate) fn routes() -> Router<Arc<App>> {
-    let [bare, versioned] = ["", "/v1"].map(|prefix| format!("{prefix}{PATH}{{id}}"));
-    Router::new().route(&bare, post(press)).route(&versioned, post(press))
+    Router::new().route("/api/chat/actions/{id}", post(press)).route("/v1/api/chat/actions/{id}", post(press))
 }
 
 /// `POST /api/chat/actions/{id}`: a person pressed a button under a message.
