@@ -8,7 +8,6 @@ fn pipe(body) {
     yield_text(body.model + \": \");
     if text == \"no\" { deny(\"not today\"); }
     if text == \"bug\" { return text + nothing(); }
-    if text == \"web\" { return http::get(\"https://example.com\").text; }
     text
 }
 ";

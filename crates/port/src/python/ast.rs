@@ -154,6 +154,8 @@ pub(crate) struct Function {
     pub(crate) params: Vec<Param>,
     pub(crate) body: Vec<Stmt>,
     pub(crate) decorators: Vec<Expr>,
+    /// The line of the colon before the body.
+    pub(crate) header_end: usize,
 }
 
 #[derive(Debug, Clone)]

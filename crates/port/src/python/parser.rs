@@ -318,8 +318,9 @@ impl Parser {
         if self.eat_op("->") {
             self.expressions()?;
         }
+        let header_end = self.peek().line;
         let (body, _) = self.block()?;
-        Ok(Function { name, params, body, decorators })
+        Ok(Function { name, params, body, decorators, header_end })
     }
 
     /// Skips the parameters of a generic function or class.

@@ -55,13 +55,13 @@ impl<'a> Translator<'a> {
         let start = self.scope.clone();
         let effects = self.effects.clone();
         self.scope.is_inferring = true;
-        self.comments_from(head_line(function));
+        self.comments_from(function.header_end);
         self.block(&function.body);
         let joined = std::mem::take(&mut self.scope.joined);
         self.effects = effects;
         self.scope = start;
         self.scope.joined = joined;
-        self.comments_from(head_line(function));
+        self.comments_from(function.header_end);
         self.block(&function.body);
 
         if is_collecting {

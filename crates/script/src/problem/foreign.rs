@@ -245,7 +245,7 @@ fn is_declared(before: &str) -> bool {
 
 /// Returns `true` for what follows the name of an argument: `=`, and no comparison.
 fn is_assigned(at: &str) -> bool {
-    at.strip_prefix('=').is_some_and(|rest| !rest.starts_with('='))
+    at.strip_prefix('=').is_some_and(|rest| !rest.starts_with(['=', '>']))
 }
 
 /// Returns `true` if several variables are declared at once: `let [a, b] = …`.
