@@ -28,8 +28,9 @@ fn blocks(language: &str) -> Vec<String> {
     text.split(fence.as_str()).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
-/// The first filter, the one with `match`, the one against searches, the one with a window, the model, the tool.
-fn scripts() -> [String; 6] {
+/// The first filter, the one with `match`, the one against searches, the one with a window, the model, the tool,
+/// the action.
+fn scripts() -> [String; 7] {
     blocks("rhai").try_into().unwrap()
 }
 
@@ -87,7 +88,7 @@ async fn the_window_finds_keys_in_pieces() {
 
 #[tokio::test]
 async fn the_model_counts_down() {
-    let [.., text, _] = scripts();
+    let [.., text, _, _] = scripts();
     let file = SourceFile::new(Kind::Filter, "countdown", "filters/countdown.rhai", text.as_str());
     let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
     assert_eq!(
@@ -100,9 +101,18 @@ async fn the_model_counts_down() {
     assert_eq!(stream(&kernel).await.text(), "3 … 2 … 1 … lift-off|stop");
 }
 
+#[test]
+fn the_action_has_a_button() {
+    let [.., text] = scripts();
+    let file = SourceFile::new(Kind::Action, "words", "actions/words.rhai", text.as_str());
+    let script = Script::compile(&file, &Settings::default()).unwrap();
+    let buttons: Vec<&str> = script.buttons().iter().map(|button| button.id.as_str()).collect();
+    assert_eq!(buttons, ["words"]);
+}
+
 #[tokio::test]
 async fn the_first_tool_rolls_dice_and_counts_them() {
-    let [.., text] = scripts();
+    let [.., text, _] = scripts();
     let file = SourceFile::new(Kind::Tool, "dice", "tools/dice.rhai", text.as_str());
     let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
     let kernel = Kernel::builder().tools(script.tools(&Arc::default()).into_iter().map(|it| it.tool)).build();
