@@ -31,6 +31,7 @@ env = {}
 [oauth]
 authorization_servers = ["https://login.example.com"]
 resource = "https://example.com/mcp"
+[embeddings]
 [filters.id]
 budget = {}
 [tools.id]
