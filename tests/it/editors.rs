@@ -81,10 +81,10 @@ fn the_grammar_names_only_rules_that_it_has_and_every_hook() {
 #[test]
 fn the_snippets_are_scripts_that_check_accepts() {
     let snippets = json("vscode/snippets/rhai.json");
+    let place = regex::Regex::new(r"\$\{\d+:([^}]*)\}|\$\d").unwrap();
     for (name, snippet) in snippets.as_object().unwrap() {
         let lines: Vec<&str> =
             snippet["body"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
-        let place = regex::Regex::new(r"\$\{\d+:([^}]*)\}|\$\d").unwrap();
         let body = place.replace_all(&lines.join("\n"), "$1").into_owned();
         let whole = body.starts_with("/*");
         let (path, text) = match name.as_str() {

@@ -194,10 +194,12 @@ fn of_place(problem: &Problem) -> Option<(Option<String>, &'static str)> {
         }
         _ => {}
     }
-    let begins = |words: &[&str]| words.iter().any(|word| line.starts_with(word));
-    if begins(&["fn ", "if ", "for ", "while ", "else", "try"])
-        && (line.ends_with(':') || at.starts_with(':'))
-    {
+    let begins = |text: &str| {
+        ["fn ", "if ", "for ", "while ", "else", "try"].iter().any(|word| text.starts_with(word))
+    };
+    // A colon of a map or of a slice stands behind a bracket of its own.
+    let statement = before.rsplit([';', '{', '[']).next().unwrap_or(before).trim_start();
+    if begins(line) && line.ends_with(':') || at.starts_with(':') && begins(statement) {
         return told(
             "`:` cannot start a block",
             "write a block in braces: `if a { … }`, `fn inlet(body) { … }`",

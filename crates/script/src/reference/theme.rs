@@ -299,11 +299,14 @@ fn inlet(body) {
         "`documents::`",
         "The text of documents as bytes, from `files`, `http` or `uploads`.",
         r#"
-/*
-requirements: files
-*/
-fn handler(args) {
-    text::truncate(documents::text(files::read_bytes(args.path)), 20_000)
+fn inlet(body) {
+    let said = body.messages.last("user");
+    for file in uploads::list() {
+        if file.has_content && file.name.ends_with(".docx") {
+            said.text += "\n\n" + text::truncate(documents::text(uploads::bytes(file.name)), 20_000);
+        }
+    }
+    body
 }
 "#,
     ),

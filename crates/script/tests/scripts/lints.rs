@@ -82,9 +82,6 @@ fn each_says_what_it_is_about_and_what_was_meant() {
             "unknown key `contnet`: nothing reads it",
         ),
         ("fn inlet(body) { body.mesages = []; }", Code::UnknownProperty, "did you mean `messages`?"),
-        ("fn inlet(body) { body.x = range(3); }", Code::WrongArguments, "for i in 0..n"),
-        ("fn inlet(body) { body.x = sorted([1]); }", Code::UnknownFunction, "for a sorted copy"),
-        ("fn inlet(body) { body.x = max([1]); }", Code::WrongArguments, "pass two values"),
         ("fn post_chat(ctx) { print(ctx.resullt); }", Code::UnknownProperty, "did you mean `result`?"),
         (
             "const Valves = #{ limit: 1, other: 2 };\nfn inlet(body, valves) { body.x = valves.limit; }",
