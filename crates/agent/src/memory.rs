@@ -10,10 +10,11 @@ use super::summary::NAME as SUMMARIZATION;
 use sha2::{Digest, Sha256};
 use valvehouse_core::chat::history::{is_role, keep_last};
 use valvehouse_core::chat::{ModelCall, message};
+use valvehouse_core::context::TurnFacts;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::words::hex;
 use valvehouse_json::Json;
-use valvehouse_store::{Conversation, Store, StoreError};
+use valvehouse_store::{Conversation, OWNER, Store, StoreError};
 
 /// The number of final messages searched for a call without a result.
 const TAIL: u64 = 64;
@@ -38,12 +39,13 @@ pub(super) struct LoadedConversation {
 pub(super) async fn recall(
     store: &dyn Store,
     id: &str,
-    user: &Json,
+    facts: &TurnFacts,
     said: Vec<Json>,
 ) -> Result<LoadedConversation, Error> {
     let lines = lines(store, id).await?;
-    let user = user.field("id");
-    let own: Vec<&Conversation> = lines.iter().filter(|line| is_of(&line.kept, &user)).collect();
+    let user = facts.user.field("id");
+    let is_own = |line: &&Conversation| is_of(&line.kept, &user) && is_proven(&line.kept, facts);
+    let own: Vec<&Conversation> = lines.iter().filter(is_own).collect();
     if own.is_empty() && !lines.is_empty() {
         return Err(Error::Request {
             message: "this conversation belongs to another user; use another chat_id".into(),
@@ -67,6 +69,12 @@ pub(super) async fn recall(
         None => Ok(begin(id.to_owned(), &user, rest)),
         Some(line) => go_on(store, line, rest, systems).await.map_err(Error::from),
     }
+}
+
+/// Returns `true` if a request may continue a conversation by its proof of identity: one that a verified user started
+/// needs the same verified user, since anybody can write an id into a body.
+fn is_proven(kept: &Json, facts: &TurnFacts) -> bool {
+    kept.text(OWNER).is_none_or(|owner| facts.verified_user.as_deref() == Some(owner.as_str()))
 }
 
 /// Returns `true` if a conversation belongs to a user. A conversation that started without a user belongs

@@ -190,7 +190,7 @@ impl Runs {
         for _ in 0..TRIES {
             let said = said.iter().map(Json::copy).collect();
             let recalled = match begin.given {
-                HistoryMatch::Known => memory::recall(&*self.store, id, &begin.facts.user, said).await?,
+                HistoryMatch::Known => memory::recall(&*self.store, id, &begin.facts, said).await?,
                 HistoryMatch::New => memory::goes_on(&*self.store, id, said).await?,
             };
             if let (0, Some(user)) = (recalled.length, &begin.facts.verified_user) {

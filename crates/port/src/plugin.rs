@@ -212,6 +212,17 @@ impl<'a> Plugin<'a> {
             }
             None => {
                 self.computed.insert(name.to_owned(), (value, stmt.line, stmt.end_line));
+                let uses = |name: &str| {
+                    let mut names = Vec::new();
+                    if let Some((value, ..)) = self.computed.get(name) {
+                        value.walk(&mut |inner| names.extend(inner.as_name().map(str::to_owned)));
+                    }
+                    names
+                };
+                if leads_to_itself(name, uses) {
+                    self.computed.remove(name);
+                    self.other.push(stmt);
+                }
             }
         }
     }
@@ -341,6 +352,21 @@ impl<'a> Plugin<'a> {
     fn attributes(&mut self) {
         let mut changed: BTreeSet<&str> = BTreeSet::new();
         let mut used: BTreeSet<&str> = BTreeSet::new();
+        let initial = &self.initial;
+        let uses = |name: &str| {
+            let mut names = Vec::new();
+            if let Some(value) = initial.get(name) {
+                value.walk(&mut |inner| names.extend(of_self(inner).map(str::to_owned)));
+            }
+            names
+        };
+        let circular: BTreeSet<String> = self
+            .initial
+            .keys()
+            .filter(|name| leads_to_itself(name, uses))
+            .map(|name| (*name).to_owned())
+            .collect();
+        self.initial.retain(|name, _| !circular.contains(name));
         for (name, function) in &self.methods {
             for stmt in &function.body {
                 stmt.walk(&mut |stmt| {
@@ -452,4 +478,20 @@ fn base_of(expr: &Expr) -> Option<&str> {
         ExprKind::Attribute(of, _) | ExprKind::Index(of, _) => base_of(of),
         _ => None,
     })
+}
+
+/// Returns `true` if a name is used by what it uses.
+fn leads_to_itself(name: &str, uses: impl Fn(&str) -> Vec<String>) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut next = uses(name);
+    while let Some(used) = next.pop() {
+        if used == name {
+            return true;
+        }
+        if !seen.contains(&used) {
+            next.extend(uses(&used));
+            seen.insert(used);
+        }
+    }
+    false
 }

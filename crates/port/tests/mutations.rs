@@ -205,3 +205,23 @@ fn many_lines_take_little_time() {
     assert_eq!(draft.lines.left, 0);
     assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
 }
+
+#[test]
+fn names_that_are_made_of_themselves_are_ported() {
+    for source in [
+        "A = A\nclass Filter:\n    def inlet(self, body): return A\n",
+        "A = B\nB = A\nclass Filter:\n    def inlet(self, body): return A\n",
+        "X = X + 1\nclass Filter:\n    def inlet(self, body): return X\n",
+        "A = {\"x\": A}\nclass Filter:\n    def inlet(self, body): return A\n",
+        "class Filter:\n    def __init__(self):\n        self.a = self.b\n        self.b = self.a\n    def inlet(self, body): return self.a\n",
+    ] {
+        on_a_small_stack(move || drop(port(source, "loop")));
+    }
+}
+
+#[test]
+fn no_text_of_the_source_becomes_code() {
+    let source = "class Filter:\n    def inlet(self, body):\n        pandas.z(\"\"\"\r body } fn outlet(body) { throw \\\"no\\\"; } //\"\"\")\n        return body\n";
+    let draft = port(source, "text").unwrap();
+    assert!(!draft.script.contains('\r'), "{}", draft.script);
+}

@@ -5,11 +5,8 @@
 use super::{answer, interpreter, log, package, standard, tokens, value};
 use rhai::{Dynamic, Engine, Module, OptimizationLevel, Shared};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Longest string a script may read or build, in bytes: `server.max_text_mb`.
-static MAX_TEXT: AtomicUsize = AtomicUsize::new(4 << 20);
 /// Most elements of an array of Rhai's own.
 const ARRAY: usize = 100_000;
 /// Most keys of a map of Rhai's own.
@@ -18,16 +15,6 @@ const MAP: usize = 10_000;
 /// An engine with every host function, every limit, and no way to the outside.
 pub(crate) fn new() -> Engine {
     with_modules(|_| true)
-}
-
-/// The longest string that a script may read or build, in bytes.
-pub(crate) fn max_text() -> usize {
-    MAX_TEXT.load(Ordering::Relaxed)
-}
-
-/// Sets the longest string of scripts that are compiled from now on, in bytes.
-pub fn set_max_text(bytes: usize) {
-    MAX_TEXT.store(bytes, Ordering::Relaxed);
 }
 
 /// The same with these of the modules behind a name: Rhai looks into each whenever it asks what kind
@@ -47,7 +34,7 @@ pub(crate) fn with_modules(is_wanted: impl Fn(&str) -> bool) -> Engine {
         .set_max_strings_interned(0)
         .set_max_call_levels(interpreter::LEVELS_OF_RHAI)
         .set_max_expr_depths(128, 64)
-        .set_max_string_size(max_text())
+        .set_max_string_size(package::max_text())
         .set_max_array_size(ARRAY)
         .set_max_map_size(MAP)
         .set_max_variables(256)

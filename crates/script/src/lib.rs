@@ -77,13 +77,13 @@ pub use claim::frontmatter;
 pub use compile::declared_valves;
 pub use coverage::Coverage;
 pub use embed::{BuilderScripts, NotLoaded, ScriptFolder, filter};
-pub use engine::set_max_text;
 pub use imports::{Imports, imported_by, is_module};
 pub use loader::{
     FolderScan, LoadedFile, Loader, SourceSet, beginning, is_id, read_file, read_tests, read_text,
     script_of_tests, tests_of_script,
 };
 pub use manifest::{CHAT, ENDPOINTS, Manifest, says_of_itself};
+pub use package::set_max_text;
 pub use pieces::is_whole;
 pub use pipe::{Offer, Pipe, Pipes};
 pub use problem::{Code, Problem, Severity};

@@ -43,7 +43,7 @@ pub(in crate::cli) struct Definitions {
 #[cfg(feature = "workbench")]
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  valvehouse fmt                              format all scripts of filters/ and tools/
+  valvehouse fmt                              format all scripts of filters/, tools/ and actions/
   valvehouse fmt filters/turn_limit.rhai      one file; folders work too
   valvehouse fmt --check                      change nothing; list the files that are not formatted
   valvehouse fmt - < draft.rhai               format stdin, for editors
@@ -53,7 +53,7 @@ and texts keep their bytes. A formatted file is not changed by a second run.
 
 Exit codes: 1 --check found a file that is not formatted, 65 a bracket, text or comment is not closed.")]
 pub(in crate::cli) struct Fmt {
-    /// Format these files and folders; - for stdin [default: filters/ and tools/]
+    /// Format these files and folders; - for stdin [default: filters/, tools/ and actions/]
     #[arg(value_name = "PATH")]
     pub(in crate::cli) paths: Vec<PathBuf>,
     /// List the files that are not formatted and change nothing

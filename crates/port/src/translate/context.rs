@@ -324,11 +324,13 @@ impl<'a> Translator<'a> {
         self.effects.count.left(first, last);
         let note = Note { kind: blocked.kind, text: blocked.text.clone(), line: first, is_todo: true };
         self.effects.notes.push(note);
-        let mut text = format!("// TODO {}", blocked.text.replace('\n', " "));
+        let mut text = format!("// TODO {}", blocked.text.replace(char::is_control, " "));
         for line in first..=last.max(first) {
             let source = self.lines.get(line.saturating_sub(1)).copied().unwrap_or_default();
             text.push_str("\n//     ");
-            text.push_str(source.trim_end().trim_start_matches(['\u{feff}', '\u{c}']).trim_start());
+            let source = source.trim_end().trim_start_matches(['\u{feff}', '\u{c}']).trim_start();
+            // A carriage return would end the comment.
+            text.extend(source.chars().filter(|letter| !letter.is_control()));
         }
         self.emit(&text);
     }

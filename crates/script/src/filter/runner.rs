@@ -4,9 +4,9 @@
 
 use crate::answer::HookAnswer;
 use crate::argument::UserValves;
-use crate::engine::max_text;
 use crate::hooks::{Param, subject_name};
 use crate::interpreter::Args;
+use crate::package::max_text;
 use crate::problem::summary_of_run;
 use crate::run::CallEnd;
 use crate::script::Script;

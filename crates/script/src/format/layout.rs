@@ -28,6 +28,9 @@ impl FormatError {
     }
 }
 
+/// The most brackets that may be open at a place; Rhai reads no deeper ones.
+const MAX_NESTING: usize = 256;
+
 /// An open bracket.
 struct Open<'a> {
     sign: &'a str,
@@ -40,12 +43,18 @@ struct Open<'a> {
 ///
 /// # Errors
 ///
-/// Returns an error if a bracket, text or comment is not closed, or a bracket closes none.
+/// Returns an error if a bracket, text or comment is not closed, a bracket closes none, brackets are nested more than
+/// [`MAX_NESTING`] deep, or a carriage return stands alone.
 pub fn format(source: &str) -> Result<String, FormatError> {
     let (mark, text) = match source.strip_prefix('\u{feff}') {
         Some(text) => ("\u{feff}", text),
         None => ("", source),
     };
+    // Rhai ends a line comment there, editors show no line.
+    if let Some(at) = bare_return(text) {
+        let why = "a carriage return without a line feed; write a line break in its place";
+        return Err(FormatError::at(text, at, why));
+    }
     let lexemes =
         lex(text).map_err(|at| FormatError::at(text, at, "this text or comment is never closed"))?;
     let formatted = written(text, &lexemes)?;
@@ -59,6 +68,12 @@ pub fn format(source: &str) -> Result<String, FormatError> {
         return Err(FormatError::at(text, lexeme.at, "this token would change"));
     }
     Ok(format!("{mark}{formatted}"))
+}
+
+/// Returns the place of a carriage return that does not belong to a line break.
+fn bare_return(text: &str) -> Option<usize> {
+    let is_bare = |at: usize| !text[at + 1..].starts_with('\n');
+    text.match_indices('\r').map(|(at, _)| at).find(|at| is_bare(*at))
 }
 
 fn written(text: &str, lexemes: &[Lexeme<'_>]) -> Result<String, FormatError> {
@@ -84,6 +99,13 @@ fn written(text: &str, lexemes: &[Lexeme<'_>]) -> Result<String, FormatError> {
         }
         out.push_str(lexeme.text);
         if is_opening(lexeme) {
+            if open.len() == MAX_NESTING {
+                return Err(FormatError::at(
+                    text,
+                    lexeme.at,
+                    format!("more than {MAX_NESTING} open brackets"),
+                ));
+            }
             open.push(Open { sign: lexeme.text, at: lexeme.at, level });
         } else if is_closing(lexeme) {
             close(text, lexeme, &mut open)?;

@@ -219,3 +219,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_cannot_be_laid_out_is_refused_with_its_place() {
+    let deep = format!("{}{}", "{".repeat(300), "}".repeat(300));
+    for (source, why) in [
+        ("fn a() {\n    // x\r 1\n}\n", "a carriage return without a line feed"),
+        (deep.as_str(), "more than 256 open brackets"),
+        ("fn a() {", "never closed"),
+    ] {
+        let error = format(source).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::argument::{RhaiResultOf, TextOrBytes, effect, fail, running, with_bytes};
 use super::markup;
-use super::output::check_walk;
+use super::output::{check_text, check_walk};
 use crate::budget::{self, processor_time};
 use crate::documents;
 use rhai::Module;
@@ -42,7 +42,9 @@ pub(super) fn text(function: &str, bytes: &[u8]) -> RhaiResultOf<String> {
         let (read, spent) =
             done.map_err(|error| fail(function, format!("the operation was stopped: {error}")))?;
         budget::spend(spent).map_err(budget::ended)?;
-        return read.map_err(|error| fail(function, error));
+        let text = read.map_err(|error| fail(function, error))?;
+        check_text(function, text.len())?;
+        return Ok(text);
     }
     if bytes.starts_with(b"%PDF") {
         return Err(fail(
@@ -57,8 +59,11 @@ pub(super) fn text(function: &str, bytes: &[u8]) -> RhaiResultOf<String> {
     let begins = text.trim_start().get(..14).unwrap_or("").to_ascii_lowercase();
     if begins.starts_with("<!doctype html") || begins.starts_with("<html") {
         check_walk(text, 4)?;
-        return Ok(markup::text(text));
+        let text = markup::text(text);
+        check_text(function, text.len())?;
+        return Ok(text);
     }
+    check_text(function, text.len())?;
     Ok(text.to_owned())
 }
 

@@ -6,13 +6,26 @@ use crate::budget::{self, WALK};
 use crate::standard::shortened_text;
 use crate::value::json_of;
 use rhai::{Array, Dynamic, ImmutableString};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use valvehouse_json::{Json, MAX_DEPTH};
 
+/// Longest string a script may read or build, in bytes: `server.max_text_mb`.
+static MAX_TEXT: AtomicUsize = AtomicUsize::new(4 << 20);
 /// No text that a native makes is longer than this.
 pub(super) const MAX_BYTES: usize = 8 << 20;
 /// No array that a native makes has more elements than this.
 pub(super) const MAX_ITEMS: usize = 100_000;
+
+/// The longest string that a script may read or build, in bytes.
+pub(crate) fn max_text() -> usize {
+    MAX_TEXT.load(Ordering::Relaxed)
+}
+
+/// Sets the longest string of scripts that are compiled from now on, in bytes.
+pub fn set_max_text(bytes: usize) {
+    MAX_TEXT.store(bytes, Ordering::Relaxed);
+}
 
 /// Refuses a result of this many bytes, before it is built.
 pub(super) fn check_size(function: &str, bytes: usize) -> RhaiResultOf<()> {
@@ -25,6 +38,15 @@ pub(super) fn check_size(function: &str, bytes: usize) -> RhaiResultOf<()> {
             "the result would have at least {bytes} bytes and exceed its limit; it may have at most 8 MiB"
         ),
     ))
+}
+
+/// Refuses a text that is longer than any text of a script, with an error that the script can catch.
+pub(super) fn check_text(function: &str, bytes: usize) -> RhaiResultOf<()> {
+    let most = max_text();
+    if bytes <= most {
+        return Ok(());
+    }
+    Err(fail(function, format!("the text has {bytes} bytes; a text may have at most {most}")))
 }
 
 /// Checks that there is time to go over a text so many times, before that is done.

@@ -4,7 +4,7 @@
 //! `data:` URLs. Nothing is fetched here.
 
 use super::argument::{RhaiResultOf, effect, fail, running};
-use super::output::{check_size, check_walk};
+use super::output::{check_size, check_text, check_walk};
 use super::{documents, markup};
 use crate::budget;
 use crate::value::{Bytes, Shape, live};
@@ -181,7 +181,7 @@ fn text(wanted: &Dynamic) -> RhaiResultOf<String> {
     const FUNCTION: &str = "uploads::text";
     let file = Upload::find(FUNCTION, wanted)?;
     if let Some(text) = &file.text {
-        check_size(FUNCTION, text.len())?;
+        check_text(FUNCTION, text.len())?;
         check_walk(text, 1)?;
         return Ok(text.clone());
     }
@@ -190,7 +190,9 @@ fn text(wanted: &Dynamic) -> RhaiResultOf<String> {
         && let Ok(page) = std::str::from_utf8(&bytes)
     {
         check_walk(page, 4)?;
-        return Ok(markup::text(page));
+        let text = markup::text(page);
+        check_text(FUNCTION, text.len())?;
+        return Ok(text);
     }
     documents::text(&format!("{FUNCTION} of `{}`", file.shown()), &bytes)
 }

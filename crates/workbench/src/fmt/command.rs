@@ -119,7 +119,7 @@ fn stdin(options: &FmtOptions, out: &Console) -> Result<Exit, CommandError> {
 fn files(paths: &[PathBuf], config: &Config) -> Result<BTreeSet<PathBuf>, CommandError> {
     let mut found = BTreeSet::new();
     if paths.is_empty() {
-        for folder in [&config.folders.filters, &config.folders.tools] {
+        for folder in [&config.folders.filters, &config.folders.tools, &config.folders.actions] {
             within(folder, 0, &mut found)?;
         }
     }
