@@ -225,3 +225,18 @@ fn answer(text: &str) -> Reply {
     Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": "mock-1",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]}))
 }
+
+#[tokio::test]
+async fn a_conversation_of_a_verified_user_is_not_continued_in_their_name() {
+    let host = setup().start().await;
+    host.upstream.script(|_: &UpstreamRequest| answer("noted"));
+    let forged = json!({"chat_id": "trip", "user": "ann"});
+    assert_eq!(asked(&host, "sk-ann", "my PIN is 4711", json!({"chat_id": "trip"})).await.status, 200);
+    for key in ["sk-anybody", "sk-operator"] {
+        let answer = asked(&host, key, "what is my PIN?", forged.clone()).await;
+        assert!(!answer.body().contains("4711"), "{}", answer.body());
+        answer.refused(403, "belongs to another user");
+    }
+    assert_eq!(asked(&host, "sk-ann", "thanks", json!({"chat_id": "trip"})).await.status, 200);
+    assert_eq!(said(&host, "sk-ann", "read trip").await.as_array().unwrap().len(), 4);
+}

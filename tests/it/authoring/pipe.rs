@@ -21,8 +21,8 @@ fn a_pipe_answers_a_text_or_a_body() {
         .ends(0)
         .prints("quiet: hello");
     let told = project.run("run pipe echo --text hello --format json").ends(0).json();
-    assert_eq!(told.text("model").as_deref(), Some("loud"));
-    assert_eq!(told.at_path("value.choices.0.message.content").to_string(), "\"loud: hello\"");
+    assert_eq!(told.text("model").as_deref(), Some("echo.loud"));
+    assert_eq!(told.at_path("value.choices.0.message.content").to_string(), "\"echo.loud: hello\"");
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn what_a_pipe_fails_with_is_shown_with_its_place() {
         Project::new().with("filters/echo.rhai", ECHO).with("filters/plain.rhai", "fn inlet(body) { body }");
     project.run("run pipe echo --text no").ends(1).says("not today");
     project.run("run pipe echo --text bug").ends(65).says("nothing");
-    project.run("run pipe echo --text hello --model other").ends(2).says("it offers loud, quiet");
+    project.run("run pipe echo --text hello --model other").ends(2).says("it offers echo.loud, echo.quiet");
     project.run("run pipe plain --text hello").ends(2).says("`plain` offers no model");
     project.run("run pipe echo").ends(2).says("missing input");
     project.run("run pipe --text hello").ends(2).says("missing script");

@@ -56,8 +56,13 @@ pub(super) async fn run(
 fn model(stage: &Stage, asked: &TrialOptions, body: &Json) -> Result<String, CommandError> {
     let offers = stage.script().offers();
     let named = asked.model.clone().or_else(|| body.text("model").map(String::from));
+    // By the name that clients see, or by that of the script's own list.
+    let prefix = format!("{}.", stage.script().id());
+    let offered = named.as_ref().and_then(|named| {
+        offers.iter().find(|offer| offer.id == *named || offer.id.strip_prefix(&prefix) == Some(named))
+    });
     match (named, offers.first()) {
-        (Some(named), _) if offers.iter().any(|offer| offer.id == named) => Ok(named),
+        _ if let Some(offer) = offered => Ok(offer.id.clone()),
         (Some(named), Some(_)) if asked.model.is_some() => {
             let known: Vec<&str> = offers.iter().map(|offer| offer.id.as_str()).collect();
             Err(CommandError::usage(format!(
