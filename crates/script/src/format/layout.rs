@@ -44,7 +44,7 @@ struct Open<'a> {
 /// # Errors
 ///
 /// Returns an error if a bracket, text or comment is not closed, a bracket closes none, brackets are nested more than
-/// [`MAX_NESTING`] deep, or a carriage return stands alone.
+/// 256 deep, or a carriage return stands alone.
 pub fn format(source: &str) -> Result<String, FormatError> {
     let (mark, text) = match source.strip_prefix('\u{feff}') {
         Some(text) => ("\u{feff}", text),
