@@ -1,5 +1,7 @@
 //! The view that a program has of a turn: `tracing` spans with an ordinary subscriber, and notices for observers.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
