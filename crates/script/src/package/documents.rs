@@ -56,7 +56,7 @@ pub(super) fn text(function: &str, bytes: &[u8]) -> RhaiResultOf<String> {
     let text = std::str::from_utf8(bytes).map_err(|_| {
         fail(function, "cannot read the document: it is neither DOCX, XLSX, PPTX, HTML nor UTF-8 text")
     })?;
-    let begins = text.trim_start().get(..14).unwrap_or("").to_ascii_lowercase();
+    let begins: String = text.trim_start().chars().take(14).collect::<String>().to_ascii_lowercase();
     if begins.starts_with("<!doctype html") || begins.starts_with("<html") {
         check_walk(text, 4)?;
         let text = markup::text(text);
@@ -77,6 +77,7 @@ mod tests {
             (r#"documents::text("a, b")"#, r#""a, b""#),
             (r#"documents::text(" <!DOCTYPE html><p>a &amp; b</p>")"#, r#""a & b""#),
             (r#"documents::text("<html><p>a")"#, r#""a""#),
+            (r#"documents::text("<html")"#, r#""""#),
         ]);
         refuses(&[
             (r#"documents::text("%PDF-1.7")"#, "cannot read the text of a PDF file"),
