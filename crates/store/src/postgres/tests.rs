@@ -537,7 +537,10 @@ async fn a_store_on_a_snapshot_stays_away_from_another_database_of_the_same_name
     assert!(store.save_snapshot(generation).await.unwrap());
     assert!(!store.save_snapshot(generation).await.unwrap(), "it is written once");
     let settings_then = store.settings().await.unwrap();
-    drop(store);
+    store.close().await;
+    // The database of that name is another one from now on, and away at first.
+    server.replace_database(&url);
+    open(&url).await.close().await;
     server.kill();
     let settings = StoreSettings { connect_ms: 200, ..settings };
     let cold = SqlStore::shared(&settings, Some(&file)).await.unwrap();
@@ -554,10 +557,7 @@ async fn a_store_on_a_snapshot_stays_away_from_another_database_of_the_same_name
     let error = cold.replace_valves("a", None, &json(r#"{"x": 2}"#), "test").await.unwrap_err();
     assert_eq!(error.trouble, Trouble::Unreachable, "{error}");
 
-    // The database of that name is another one now.
     server.resume();
-    server.replace_database(&url);
-    open(&url).await;
     let since = std::time::Instant::now();
     loop {
         let error = cold.outage().expect("it stays away").error;
