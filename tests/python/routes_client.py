@@ -41,10 +41,11 @@ def completes_and_moderates():
 
 
 def is_told_what_is_missing():
+    assert len(client.embeddings.create(model="demo", input="x").data[0].embedding) > 1
     try:
-        client.embeddings.create(model="demo", input="x")
+        client.moderations.create(model="demo", input="x")
     except openai.NotFoundError as error:
-        assert "provider demo does not serve /v1/embeddings" in error.message, error
+        assert "provider demo does not serve /v1/moderations" in error.message, error
     else:
         raise AssertionError("no error")
 

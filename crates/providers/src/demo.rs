@@ -1,6 +1,8 @@
 //! The demonstration model, which answers without a network: with the user's words, the tool calls that the user
 //! writes out, or the tools' results.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream;
@@ -111,19 +113,22 @@ fn embeddings(body: &[u8], model: &str) -> Result<Json, Error> {
         }
         _ => return Err(invalid("missing `input`: a text or a list of texts")),
     };
-    if body.text("encoding_format").is_some_and(|format| format != "float") {
-        return Err(Error::invalid(
-            "the demo model returns vectors as `float` only; leave `encoding_format` out",
-            Some("encoding_format"),
-        ));
-    }
+    // OpenAI's own clients ask for base64: the parts as little-endian floats of four bytes.
+    let packed = match body.text("encoding_format").as_deref() {
+        None | Some("float") => false,
+        Some("base64") => true,
+        Some(_) => {
+            let why = "`encoding_format` must be `float` or `base64`";
+            return Err(Error::invalid(why, Some("encoding_format")));
+        }
+    };
     let vectors = texts.iter().enumerate().map(|(index, text)| {
-        let vector = builtin_embedding(text).into_iter().map(|part| f64::from(part).into());
-        Json::from([
-            ("object", "embedding".into()),
-            ("index", index.into()),
-            ("embedding", vector.collect::<Vec<Json>>().into()),
-        ])
+        let parts = builtin_embedding(text).into_iter();
+        let embedding: Json = match packed {
+            true => STANDARD.encode(parts.flat_map(f32::to_le_bytes).collect::<Vec<u8>>()).into(),
+            false => parts.map(|part| f64::from(part).into()).collect::<Vec<Json>>().into(),
+        };
+        Json::from([("object", "embedding".into()), ("index", index.into()), ("embedding", embedding)])
     });
     let words: usize = texts.iter().map(|text| text.split_whitespace().count()).sum();
     Ok(Json::from([
@@ -325,8 +330,7 @@ mod tests {
         let dot = |a: usize, b: usize| vectors[a].iter().zip(&vectors[b]).map(|(a, b)| a * b).sum::<f64>();
         assert!(dot(0, 1) > dot(0, 2) + 0.2);
         assert_eq!(answer.at_path("usage.total_tokens").as_i64(), Some(5));
-        for wrong in [&b"{"[..], b"{}", br#"{"input":[1,2]}"#, br#"{"input":"a","encoding_format":"base64"}"#]
-        {
+        for wrong in [&b"{"[..], b"{}", br#"{"input":[1,2]}"#, br#"{"input":"a","encoding_format":"int8"}"#] {
             assert!(embeddings(wrong, "demo").is_err());
         }
     }
