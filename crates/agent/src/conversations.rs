@@ -44,7 +44,7 @@ impl Runs {
     /// Returns the conversation of an id.
     ///
     /// # Errors
-    /// Returns a fault if it does not exist or the store fails.
+    /// Returns an error if it does not exist or the store fails.
     pub async fn conversation(&self, id: &str) -> Result<Conversation, Error> {
         let conversation = self.store().conversation(id).await?;
         conversation.ok_or_else(|| {
@@ -55,7 +55,7 @@ impl Runs {
     /// Returns the checkpoint of an id.
     ///
     /// # Errors
-    /// Returns a fault if it does not exist or the store fails.
+    /// Returns an error if it does not exist or the store fails.
     pub async fn checkpoint(&self, id: &str) -> Result<Checkpoint, Error> {
         let checkpoint = self.store().checkpoint(id).await?;
         checkpoint.ok_or_else(|| {
@@ -69,7 +69,7 @@ impl Runs {
     /// Creates a conversation with this id that continues from a checkpoint of another.
     ///
     /// # Errors
-    /// Returns a fault if the id is empty or in use, if the checkpoint does not exist, or if the store fails.
+    /// Returns an error if the id is empty or in use, if the checkpoint does not exist, or if the store fails.
     pub async fn fork(&self, checkpoint: &str, id: &str) -> Result<Conversation, Error> {
         if id.is_empty() {
             return Err(Error::invalid("missing `chat_id`; name the new conversation", Some("chat_id")));
@@ -89,7 +89,7 @@ impl Runs {
     /// Exports a conversation with all its data as one object.
     ///
     /// # Errors
-    /// Returns a fault if it does not exist or the store fails.
+    /// Returns an error if it does not exist or the store fails.
     pub async fn export(&self, id: &str) -> Result<Json, Error> {
         let exported = self.store().export(id).await?;
         match exported {
@@ -102,7 +102,7 @@ impl Runs {
     /// Imports an exported conversation, under its own id or another.
     ///
     /// # Errors
-    /// Returns a fault if the export is invalid, if the id is in use, or if the store fails.
+    /// Returns an error if the export is invalid, if the id is in use, or if the store fails.
     pub async fn import(&self, exported: &Json, id: Option<&str>) -> Result<Conversation, Error> {
         let own = exported.text_or_empty("id");
         let id = id.unwrap_or(&own);
@@ -115,7 +115,7 @@ impl Runs {
     /// Deletes a conversation with all its data.
     ///
     /// # Errors
-    /// Returns a fault if it does not exist or the store fails.
+    /// Returns an error if it does not exist or the store fails.
     pub async fn forget(&self, id: &str) -> Result<(), Error> {
         if self.store().forget_conversation(id).await? {
             return Ok(());

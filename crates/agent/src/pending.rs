@@ -37,7 +37,7 @@ impl Decision {
     /// Reads `{decision: approve|reject|answer|retry|continue, arguments?, reason?, answer?}`.
     ///
     /// # Errors
-    /// Returns a request fault for an unknown decision.
+    /// Returns a request error for an unknown decision.
     pub fn from_json(json: &Json) -> Result<Self, Error> {
         let word = json.text_or_empty("decision");
         match word.as_str() {
@@ -280,7 +280,7 @@ pub(super) fn cancelled(messages: &[Json]) -> Vec<Json> {
     open_calls(messages).into_iter().map(answer).collect()
 }
 
-/// Creates a fault for an action that conflicts with the current state.
+/// Creates an error for an action that conflicts with the current state.
 pub(super) fn conflict(message: impl Into<String>) -> Error {
     Error::Request {
         message: message.into(),

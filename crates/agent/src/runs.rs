@@ -120,7 +120,7 @@ impl Runs {
     /// stored.
     ///
     /// # Errors
-    /// Returns a fault if the conversation belongs to another user or is busy, and the fault of the turn or the
+    /// Returns an error if the conversation belongs to another user or is busy, and the error of the turn or the
     /// store.
     pub async fn begin(
         &self,
@@ -144,7 +144,7 @@ impl Runs {
     /// Runs a turn without storing it, and notifies the callbacks. Its run id exists only for them.
     ///
     /// # Errors
-    /// Returns the fault of the turn.
+    /// Returns the error of the turn.
     pub async fn unstored(
         &self,
         setup: &Setup,
@@ -231,8 +231,8 @@ impl Runs {
     /// action that the decision belongs to, if the caller specifies it.
     ///
     /// # Errors
-    /// Returns a fault if the run cannot be resumed or the decision does not match its pending action, and the
-    /// fault of the turn or the store.
+    /// Returns an error if the run cannot be resumed or the decision does not match its pending action, and the
+    /// error of the turn or the store.
     pub async fn resume(
         &self,
         id: &str,
@@ -341,7 +341,7 @@ impl Runs {
     /// Returns the run of an id.
     ///
     /// # Errors
-    /// Returns a fault if it does not exist or the store fails.
+    /// Returns an error if it does not exist or the store fails.
     pub async fn run(&self, id: &str) -> Result<Run, Error> {
         let run = self.store.run(id).await?;
         run.ok_or_else(|| Error::Request {
@@ -355,7 +355,7 @@ impl Runs {
     /// Returns the state of a run after its last step.
     ///
     /// # Errors
-    /// Returns a fault if the run has no stored step or the store fails.
+    /// Returns an error if the run has no stored step or the store fails.
     pub async fn saved(&self, run: &Run) -> Result<RunSnapshot, Error> {
         self.last_saved(run).await?.ok_or_else(|| {
             conflict(format!(

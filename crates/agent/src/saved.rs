@@ -122,7 +122,7 @@ impl RunSnapshot {
     /// Reads an object created by [`RunSnapshot::to_json`].
     ///
     /// # Errors
-    /// Returns a fault if a part is missing or damaged.
+    /// Returns an error if a part is missing or damaged.
     pub fn from_json(json: &Json) -> Result<Self, Error> {
         let broken = |part: &str| {
             Error::Host(format!(

@@ -69,7 +69,7 @@ impl Runs {
     /// Returns runs with their agents, newest first.
     ///
     /// # Errors
-    /// Returns a fault for an unknown status or if the store fails.
+    /// Returns an error for an unknown status or if the store fails.
     pub async fn list(&self, wanted: &RunQuery) -> Result<Vec<(Run, String)>, Error> {
         let status = wanted.status.as_deref().map(status_of).transpose()?;
         let looks_through = wanted.agent.is_some() || status == Some(RunStatus::Running);
@@ -103,7 +103,7 @@ impl Runs {
     /// Returns runs with their agents; paused runs come first, followed by interrupted ones.
     ///
     /// # Errors
-    /// Returns a fault for an unknown status or if the store fails.
+    /// Returns an error for an unknown status or if the store fails.
     pub async fn list_by_need(&self, wanted: &RunQuery) -> Result<Vec<(Run, String)>, Error> {
         let mut found = Vec::new();
         let mut known = HashSet::new();
@@ -119,7 +119,7 @@ impl Runs {
     /// Returns the state of a run after its last step; `None` before the first.
     ///
     /// # Errors
-    /// Returns a fault if the state is damaged or the store fails.
+    /// Returns an error if the state is damaged or the store fails.
     pub async fn last_saved(&self, run: &Run) -> Result<Option<RunSnapshot>, Error> {
         let checkpoint = self.store().latest_checkpoint(&run.id).await?;
         checkpoint.map(|checkpoint| RunSnapshot::from_json(&checkpoint.state)).transpose()
@@ -142,7 +142,7 @@ impl Runs {
     /// Returns the complete state of a run as an object.
     ///
     /// # Errors
-    /// Returns a fault if the conversation is missing or the store fails.
+    /// Returns an error if the conversation is missing or the store fails.
     pub async fn state(&self, run: &Run, setup: Option<&Setup>) -> Result<Json, Error> {
         let conversation = self.store().conversation(&run.conversation).await?;
         let conversation = conversation

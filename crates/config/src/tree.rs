@@ -153,7 +153,7 @@ fn is_same(known: &str, key: &str) -> bool {
     normal(known) == normal(key)
 }
 
-/// Reads the file's text; every fault of its grammar comes with its place.
+/// Reads the file's text; every error of its grammar comes with its place.
 pub(super) fn parse(text: &str, file: &str) -> Result<Table, Vec<(Origin, String)>> {
     let places = Places { text, file };
     let (table, errors) = DeTable::parse_recoverable(text);

@@ -72,7 +72,7 @@ impl IntoIterator for DeclarationError {
     }
 }
 
-/// The party responsible for a fault.
+/// The party responsible for an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
     /// The request is invalid, or a filter refused it.
@@ -346,12 +346,12 @@ pub enum RequestErrorKind {
 }
 
 impl Error {
-    /// Creates a fault for a malformed request; `param` is the invalid field.
+    /// Creates an error for a malformed request; `param` is the invalid field.
     pub fn invalid(message: impl Into<String>, param: Option<&'static str>) -> Self {
         Self::Request { message: message.into(), param, code: None, kind: RequestErrorKind::Invalid }
     }
 
-    /// Returns the party responsible for the fault.
+    /// Returns the party responsible for the error.
     pub fn blame(&self) -> Blame {
         match self {
             Self::Request { .. } | Self::TooOften { .. } | Self::Refused(_) => Blame::Caller,

@@ -20,7 +20,7 @@ const MAX_ANSWER: usize = 64 << 20;
 /// Embeds texts for a plugin: through the filters of the endpoint without the plugin and those that led to it.
 ///
 /// # Errors
-/// Returns a fault if the model is unknown or its provider has no embeddings, the refusal of a filter, or the fault of
+/// Returns an error if the model is unknown or its provider has no embeddings, the refusal of a filter, or the error of
 /// the provider.
 pub(crate) async fn embed(
     snapshot: &Snapshot,

@@ -82,7 +82,7 @@ impl SharedQuestions {
     /// was answered before or has ended.
     ///
     /// # Errors
-    /// Returns a fault if the store fails, or the host that asked does not say in time whether it took the answer.
+    /// Returns an error if the store fails, or the host that asked does not say in time whether it took the answer.
     pub async fn answer(&self, by: Option<&str>, question: &str, answer: Json) -> Result<bool, Error> {
         let store = self.host.store();
         let id = uuid::Uuid::new_v4().to_string();

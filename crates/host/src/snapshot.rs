@@ -333,7 +333,7 @@ impl Snapshot {
     /// Checks that the filters selected by a request exist.
     ///
     /// # Errors
-    /// Returns a request fault that names the first unknown id and the nearest known one.
+    /// Returns a request error that names the first unknown id and the nearest known one.
     pub fn check_filter_ids(&self, asked: &[String]) -> Result<(), Error> {
         let Some(unknown) = self.absent(asked).next() else { return Ok(()) };
         let near = did_you_mean(unknown, self.filters().map(|plugin| &*plugin.id));
@@ -352,7 +352,7 @@ impl Snapshot {
     /// The model of a request with its selected filters, which must exist.
     ///
     /// # Errors
-    /// Returns the fault of [`Snapshot::check_filter_ids`] or [`Snapshot::ready`].
+    /// Returns the error of [`Snapshot::check_filter_ids`] or [`Snapshot::ready`].
     pub fn ready_for(&self, name: &str, asked: &[String]) -> Result<Ready, Error> {
         self.check_filter_ids(asked)?;
         self.ready(name, asked)
@@ -361,7 +361,7 @@ impl Snapshot {
     /// The model of a request, with its selected filters.
     ///
     /// # Errors
-    /// Returns a request fault for an unknown model.
+    /// Returns a request error for an unknown model.
     pub fn ready(&self, name: &str, asked: &[String]) -> Result<Ready, Error> {
         if let Some(model) = self.plan().models.iter().find(|model| model.name == name) {
             let provider = self.served.serves(model)?;

@@ -95,7 +95,7 @@ impl Service {
         url
     }
 
-    /// Makes a call, with the key where there is one. What is not a success is a fault, told in our words: a
+    /// Makes a call, with the key where there is one. What is not a success is an error, told in our words: a
     /// service may repeat our key in its own.
     pub(super) async fn send(
         &self,

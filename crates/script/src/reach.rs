@@ -125,7 +125,7 @@ impl Embeddings {
     /// The same, on a thread of its own where that takes long.
     ///
     /// # Errors
-    /// Returns a fault if the thread was stopped.
+    /// Returns an error if the thread was stopped.
     pub async fn computed(texts: Vec<String>) -> Result<Self, Error> {
         if texts.iter().map(String::len).sum::<usize>() <= MAX_BYTES_AT_ONCE {
             return Ok(Self::builtin(&texts));

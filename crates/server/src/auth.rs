@@ -22,7 +22,7 @@ use valvehouse_json::Json;
 /// The user bound to the key of a request; null if the key has none, or none is needed.
 ///
 /// # Errors
-/// Returns a request fault for a missing or wrong key, which counts as an attempt of the client's address.
+/// Returns a request error for a missing or wrong key, which counts as an attempt of the client's address.
 pub(crate) fn user_of_key(app: &App, parts: &Parts) -> Result<Json, Error> {
     if app.config.server.keys.is_empty() {
         return Ok(Json::Null);

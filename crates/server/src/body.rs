@@ -56,7 +56,7 @@ fn unreadable(error: &axum::Error, max_mb: u64) -> Error {
 /// Reads a body whole and, where it is packed with zstd, unpacks it: Codex packs the long ones.
 ///
 /// # Errors
-/// Returns a request fault for any other packing, for what is not zstd, and for a body that is larger than `max_mb`, packed
+/// Returns a request error for any other packing, for what is not zstd, and for a body that is larger than `max_mb`, packed
 /// or unpacked.
 pub(crate) async fn read_plain(headers: &HeaderMap, body: Body, max_mb: u64) -> Result<Bytes, Error> {
     if packing(headers).is_none_or(|packing| !packing.eq_ignore_ascii_case("zstd")) {

@@ -50,7 +50,7 @@ impl Words {
     /// Returns `true` for the word `true` or `1`.
     ///
     /// # Errors
-    /// Returns a request fault for any other word than those, `false` and `0`.
+    /// Returns a request error for any other word than those, `false` and `0`.
     pub(crate) fn is_true(&self, name: &'static str) -> Result<bool, Error> {
         match self.text(name).as_deref() {
             Some("true" | "1") => Ok(true),

@@ -109,7 +109,7 @@ pub(crate) fn filter_ids(body: &Json) -> Vec<String> {
 /// Returns the filters that a request selects.
 ///
 /// # Errors
-/// Returns a request fault if they are not a list of texts: a name that is not read would not be missed.
+/// Returns a request error if they are not a list of texts: a name that is not read would not be missed.
 pub(crate) fn asked_filters(body: &Json) -> Result<Vec<String>, Error> {
     let within = || body.get("metadata")?.get("filter_ids");
     let given = body.get("filter_ids").or_else(within).filter(|given| !given.is_null());

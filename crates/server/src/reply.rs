@@ -1,4 +1,4 @@
-//! Converts a fault to an answer: the only file with status codes.
+//! Converts an error to an answer: the only file with status codes.
 
 use axum::body::Body;
 use axum::http::request::Parts;
@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_json::Json;
 
-/// A fault as OpenAI's clients read it: `{"error": {message, type, param, code}}`.
+/// An error as OpenAI's clients read it: `{"error": {message, type, param, code}}`.
 pub(crate) struct OpenAiError(pub(crate) Error);
 
 impl IntoResponse for OpenAiError {
@@ -16,7 +16,7 @@ impl IntoResponse for OpenAiError {
     }
 }
 
-/// A fault as Open WebUI and pipelines servers tell it: `{"detail": text}`.
+/// An error as Open WebUI and pipelines servers tell it: `{"detail": text}`.
 pub(crate) struct Detail(pub(crate) Error);
 
 impl From<Error> for Detail {
@@ -32,7 +32,7 @@ impl IntoResponse for Detail {
     }
 }
 
-/// The form in which the routes of an endpoint tell faults.
+/// The form in which the routes of an endpoint tell errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorForm {
     /// See [`OpenAiError`].
@@ -47,7 +47,7 @@ impl ErrorForm {
         parts.extensions.get::<Self>().copied().unwrap_or(Self::OpenAi)
     }
 
-    /// Logs a fault and returns it in this form.
+    /// Logs an error and returns it in this form.
     pub(crate) fn refuse(self, fault: Error) -> Response {
         log(&fault);
         match self {
@@ -57,7 +57,7 @@ impl ErrorForm {
     }
 }
 
-/// An answer with the status of a fault, in the words of an endpoint, and with the time after which to try again.
+/// An answer with the status of an error, in the words of an endpoint, and with the time after which to try again.
 pub(crate) fn refusal(fault: &Error, body: &Json) -> Response {
     let status = StatusCode::from_u16(status(fault)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json_response(status, body);
@@ -104,7 +104,7 @@ pub fn status(fault: &Error) -> u16 {
     }
 }
 
-/// Logs a fault: clients do not receive the address of a provider or the store, so operators read it here.
+/// Logs an error: clients do not receive the address of a provider or the store, so operators read it here.
 pub(crate) fn log(fault: &Error) {
     match fault {
         Error::Provider { .. } | Error::Unanswered { .. } | Error::Unstored { .. } => {
@@ -114,7 +114,7 @@ pub(crate) fn log(fault: &Error) {
     }
 }
 
-/// The body of the answer to a fault. Details that concern only operators stay in the log.
+/// The body of the answer to an error. Details that concern only operators stay in the log.
 pub(crate) fn body(fault: &Error) -> Json {
     let error = |message: String, kind: &str, param: Json, code: Json| {
         let error = Json::from([
@@ -236,7 +236,7 @@ pub(crate) fn stopping() -> Response {
     response
 }
 
-/// The answer, or the fault.
+/// The answer, or the error.
 pub(crate) fn answer(result: Result<Json, Error>) -> Response {
     match result {
         Ok(value) => json_response(StatusCode::OK, &value),
@@ -244,7 +244,7 @@ pub(crate) fn answer(result: Result<Json, Error>) -> Response {
     }
 }
 
-/// Logs a fault and returns it as OpenAI's clients read it.
+/// Logs an error and returns it as OpenAI's clients read it.
 pub(crate) fn refused(fault: Error) -> Response {
     log(&fault);
     OpenAiError(fault).into_response()

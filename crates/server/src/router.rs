@@ -207,7 +207,7 @@ pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -
     in_protocol(&uri, &headers, fault)
 }
 
-/// A fault in the words of the protocol that its caller speaks: Anthropic's clients name its version, and ask
+/// An error in the words of the protocol that its caller speaks: Anthropic's clients name its version, and ask
 /// below its route.
 fn in_protocol(uri: &Uri, headers: &HeaderMap, fault: Error) -> Response {
     match uri.path().starts_with("/v1/messages") || speaks_anthropic(headers) {

@@ -106,7 +106,7 @@ impl Agent {
     /// Adds a tool, replacing any with the same name.
     ///
     /// # Errors
-    /// Returns a fault if the kernel cannot be rebuilt.
+    /// Returns an error if the kernel cannot be rebuilt.
     pub fn add_tool(&mut self, tool: Tool) -> Result<(), Error> {
         self.state.tool_handlers.insert(tool.name().to_owned(), tool);
         self.assemble()
@@ -115,7 +115,7 @@ impl Agent {
     /// Removes a tool. Returns `false` if there is none of this name.
     ///
     /// # Errors
-    /// Returns a fault if the kernel cannot be rebuilt.
+    /// Returns an error if the kernel cannot be rebuilt.
     pub fn remove_tool(&mut self, name: &str) -> Result<bool, Error> {
         let was_there = self.state.tool_handlers.shift_remove(name).is_some();
         self.assemble().map(|()| was_there)
@@ -124,7 +124,7 @@ impl Agent {
     /// Sets the system prompt.
     ///
     /// # Errors
-    /// Returns a fault if the kernel cannot be rebuilt.
+    /// Returns an error if the kernel cannot be rebuilt.
     pub fn set_system_prompt(&mut self, text: &str) -> Result<(), Error> {
         text.clone_into(&mut self.state.system_prompt);
         self.assemble()

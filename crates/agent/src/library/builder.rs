@@ -132,7 +132,7 @@ impl AgentBuilder {
     /// Adds the middleware of a preset; see [`Middleware::preset`].
     ///
     /// # Errors
-    /// Returns a fault for an unknown preset.
+    /// Returns an error for an unknown preset.
     pub fn preset(self, name: &str) -> Result<Self, Error> {
         let none = || Error::invalid(format!("unknown preset {name:?}"), None);
         let preset = Middleware::preset(name).ok_or_else(none)?;
@@ -214,7 +214,7 @@ impl AgentBuilder {
     /// Builds the agent.
     ///
     /// # Errors
-    /// Returns a fault if the provider is missing, or if a setting is invalid or has no effect.
+    /// Returns an error if the provider is missing, or if a setting is invalid or has no effect.
     pub fn build(self) -> Result<Agent, Error> {
         let Self { mut state, provider, others, needs_approval, summary_model, listeners, .. } = self;
         let Self { filters, conversation, variables, .. } = self;

@@ -28,7 +28,7 @@ impl Agent {
     /// Sends a user message, or other messages, and runs until there is an answer or a person is needed.
     ///
     /// # Errors
-    /// Returns the fault of the turn or the store.
+    /// Returns the error of the turn or the store.
     pub async fn run(&mut self, messages: impl IntoMessages) -> Result<AgentResponse, Error> {
         self.run_messages(messages.into_messages()?, None).await
     }
@@ -56,7 +56,7 @@ impl Agent {
     /// set. An open pending action is canceled.
     ///
     /// # Errors
-    /// Returns the fault of the turn or the store.
+    /// Returns the error of the turn or the store.
     pub async fn run_messages(
         &mut self,
         messages: Vec<Json>,
@@ -143,8 +143,8 @@ impl Agent {
     /// Resumes the latest run, which is paused, failed, or was interrupted with its process.
     ///
     /// # Errors
-    /// Returns a fault if the run cannot be resumed or the decision does not match its pending action, and the
-    /// fault of the turn or the store.
+    /// Returns an error if the run cannot be resumed or the decision does not match its pending action, and the
+    /// error of the turn or the store.
     pub async fn resume(&mut self, decision: Decision) -> Result<AgentResponse, Error> {
         self.resume_stream(decision, None).await
     }

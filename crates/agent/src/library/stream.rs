@@ -24,7 +24,7 @@ impl AgentStream<'_> {
     /// Returns the next chunk; `None` at the end.
     ///
     /// # Errors
-    /// Returns the fault of the run as the last item.
+    /// Returns the error of the run as the last item.
     pub async fn next(&mut self) -> Option<Result<ChatChunk, Error>> {
         std::future::poll_fn(|context| self.poll_chunk(context)).await
     }

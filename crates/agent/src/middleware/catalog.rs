@@ -25,7 +25,7 @@ impl Middleware {
     /// Creates a middleware from its name and options, an object or null.
     ///
     /// # Errors
-    /// Returns a request fault with every problem of the name and the options, and its fix.
+    /// Returns a request error with every problem of the name and the options, and its fix.
     pub fn of(name: &str, options: &Json, parts: &Parts) -> Result<Self, Error> {
         let Some((_, make)) = KINDS.iter().find(|(kind, _)| *kind == name) else {
             let kinds = Self::names();
@@ -41,7 +41,7 @@ impl Middleware {
     /// Creates a middleware from its typed form, such as [`CallLimit`](super::CallLimit).
     ///
     /// # Errors
-    /// Returns a request fault with every problem of the options.
+    /// Returns a request error with every problem of the options.
     pub fn new(settings: impl Into<MiddlewareSettings>, parts: &Parts) -> Result<Self, Error> {
         let MiddlewareSettings { name, options, needs_approval, models, summary_model } = settings.into();
         let parts = Parts {

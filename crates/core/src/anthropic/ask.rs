@@ -67,7 +67,7 @@ const KNOWN: [&str; 38] = [
 /// Translates a chat request for the Anthropic Messages API.
 ///
 /// # Errors
-/// Returns a request fault that names the field if the request has a setting that Anthropic does not support
+/// Returns a request error that names the field if the request has a setting that Anthropic does not support
 /// and whose absence would change the response.
 pub fn ask(request: &Json, stream: bool) -> Result<AnthropicRequest, Error> {
     refuse_what_cannot_be(request)?;

@@ -39,7 +39,7 @@ const TRANSLATED: [&str; 8] = [
 /// for Anthropic providers; `beta` is the value of the `anthropic-beta` header.
 ///
 /// # Errors
-/// Returns a request fault that names the field if a required field is missing or has the wrong type.
+/// Returns a request error that names the field if a required field is missing or has the wrong type.
 pub fn read(request: &Json, beta: Option<&str>) -> Result<Json, Error> {
     check(request)?;
     let body = Json::object();

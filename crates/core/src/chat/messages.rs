@@ -69,7 +69,7 @@ pub trait IntoMessages {
     /// Returns the messages, as independent copies.
     ///
     /// # Errors
-    /// Returns a request fault if a value is neither text, an object nor a list.
+    /// Returns a request error if a value is neither text, an object nor a list.
     fn into_messages(self) -> Result<Vec<Json>, Error>;
 }
 
@@ -143,7 +143,7 @@ impl IntoMessages for serde_json::Value {
 /// Converts a value that implements `serde::Serialize` to JSON, for example to messages.
 ///
 /// # Errors
-/// Returns a request fault if the value has no JSON form.
+/// Returns a request error if the value has no JSON form.
 #[cfg(feature = "typed")]
 pub fn serialized(value: &impl serde::Serialize) -> Result<Json, Error> {
     let value = serde_json::to_value(value);

@@ -17,7 +17,7 @@ impl ChatRequest {
     /// `stream` if any.
     ///
     /// # Errors
-    /// Returns a request fault that names the invalid field by its path, such as `messages[3].role`.
+    /// Returns a request error that names the invalid field by its path, such as `messages[3].role`.
     pub fn new(body: Json) -> Result<Self, Error> {
         check(&body)?;
         Ok(Self(body))

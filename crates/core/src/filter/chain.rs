@@ -105,7 +105,7 @@ impl Chain {
     /// Runs the filters of a hook in ascending priority until one of them does not continue.
     ///
     /// # Errors
-    /// Returns the fault of a filter that refused or failed.
+    /// Returns the error of a filter that refused or failed.
     pub async fn run(&self, hook: Hook, value: Json, turn: &Turn) -> Result<ChainOutcome, Error> {
         self.run_those(hook, value, turn, |_| true).await
     }
@@ -172,7 +172,7 @@ fn note_size(hook: Hook, value: &Json, turn: &Turn) {
 /// is set to the end of this one.
 ///
 /// # Errors
-/// Returns the fault of a filter that refused or failed.
+/// Returns the error of a filter that refused or failed.
 pub async fn step(
     filter: &FilterEntry,
     hook: Hook,
@@ -197,7 +197,7 @@ pub struct TraceOutcome {
     pub word: &'static str,
     /// The reason for a failure, if any.
     pub cause: Option<String>,
-    /// The outcome, or the fault that ends the turn.
+    /// The outcome, or the error that ends the turn.
     pub outcome: Result<ChainOutcome, Error>,
 }
 

@@ -36,7 +36,7 @@ impl Kernel {
     /// Calls a tool through the invocation filters.
     ///
     /// # Errors
-    /// Returns a fault if the tool is unknown, fails, or is refused by a filter.
+    /// Returns an error if the tool is unknown, fails, or is refused by a filter.
     pub async fn invoke(
         &self,
         name: &str,
@@ -50,7 +50,7 @@ impl Kernel {
     /// Calls a tool through the invocation filters, in an existing turn.
     ///
     /// # Errors
-    /// Returns a fault if the tool is unknown, fails, or is refused by a filter.
+    /// Returns an error if the tool is unknown, fails, or is refused by a filter.
     pub async fn invoke_in(&self, name: &str, args: Json, turn: &Turn) -> Result<InvokeOutput, Error> {
         self.invoke_boxed(name, args, turn).await
     }
@@ -79,7 +79,7 @@ impl Kernel {
     /// Runs one model call through the chat filters. Tool calls in the answer are left to the caller.
     ///
     /// # Errors
-    /// Returns the fault of the turn.
+    /// Returns the error of the turn.
     pub async fn invoke_chat(
         &self,
         messages: impl IntoMessages,
@@ -99,7 +99,7 @@ impl Kernel {
     /// ```
     ///
     /// # Errors
-    /// Returns the fault of the turn.
+    /// Returns the error of the turn.
     pub async fn chat(&self, messages: impl IntoMessages) -> Result<TurnAnswer, Error> {
         self.chat_with_tools(messages, ChatOptions::default()).await
     }
@@ -107,7 +107,7 @@ impl Kernel {
     /// Runs a complete turn with default options as a stream of chunks; see [`Kernel::stream_chat`].
     ///
     /// # Errors
-    /// Returns a request fault if the messages are invalid.
+    /// Returns a request error if the messages are invalid.
     pub fn stream(&self, messages: impl IntoMessages) -> Result<ChatChunks<'static>, Error> {
         Ok(self.stream_chat(messages, ChatOptions::default())?.chunks())
     }
@@ -115,7 +115,7 @@ impl Kernel {
     /// Runs a complete turn: model calls and tool calls, until the model calls no tool.
     ///
     /// # Errors
-    /// Returns the fault of the turn.
+    /// Returns the error of the turn.
     pub async fn chat_with_tools(
         &self,
         messages: impl IntoMessages,
@@ -127,7 +127,7 @@ impl Kernel {
     /// Runs a complete turn as a stream: events as they arrive, then the complete answer.
     ///
     /// # Errors
-    /// Returns a request fault if the messages are invalid.
+    /// Returns a request error if the messages are invalid.
     pub fn stream_chat(
         &self,
         messages: impl IntoMessages,

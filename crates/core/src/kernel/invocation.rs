@@ -13,7 +13,7 @@ use crate::words::shortened;
 use tracing::Instrument;
 use valvehouse_json::Json;
 
-/// Returns the kernel's tool of a name, or a fault that lists the tools.
+/// Returns the kernel's tool of a name, or an error that lists the tools.
 pub(super) fn find<'a>(kernel: &'a Kernel, name: &str) -> Result<&'a Tool, Error> {
     kernel.find_tool(name).ok_or_else(|| {
         let known: Vec<&str> = kernel.toolbox().iter().map(Tool::name).collect();
@@ -352,7 +352,7 @@ impl Kernel {
     /// ```
     ///
     /// # Errors
-    /// Returns a fault for an unknown tool, a refusal if calls are nested too deep or too many, and the faults of a
+    /// Returns an error for an unknown tool, a refusal if calls are nested too deep or too many, and the errors of a
     /// model's tool call.
     pub async fn invoke_for<const N: usize, V: Into<Json>>(
         &self,
@@ -370,7 +370,7 @@ impl Kernel {
     /// tool.
     ///
     /// # Errors
-    /// Returns a refusal if calls are nested too deep or the turn has made too many, and the faults of a
+    /// Returns a refusal if calls are nested too deep or the turn has made too many, and the errors of a
     /// model's tool call.
     pub async fn call_for(&self, plugin: &str, tool: &Tool, args: Json, turn: &Turn) -> Result<Json, Error> {
         let turn = turn

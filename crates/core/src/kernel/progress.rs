@@ -172,7 +172,7 @@ impl Progress {
     /// Appends a message of this turn.
     ///
     /// # Errors
-    /// Returns a host fault if the messages are read-only or full.
+    /// Returns a host error if the messages are read-only or full.
     pub fn say(&self, message: Json) -> Result<(), Error> {
         for list in [&self.messages(), &self.said] {
             let Json::Array(list) = list else { continue };
@@ -268,20 +268,20 @@ pub trait Journal: Send + Sync {
     /// Stores the state after a step; the next step starts when the future completes.
     ///
     /// # Errors
-    /// Returns a fault if the state cannot be stored.
+    /// Returns an error if the state cannot be stored.
     fn keep<'a>(&'a self, progress: &'a Progress, turn: &'a Turn) -> BoxFuture<'a, Result<(), Error>>;
 
     /// Handles a turn that pauses for a person. The stored state is that before the current step. Returns the
     /// answer for the client.
     ///
     /// # Errors
-    /// Returns a fault if the pause cannot be stored.
+    /// Returns an error if the pause cannot be stored.
     fn pause<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<Json, Error>>;
 
     /// Records that a tool is about to run with these arguments, after all filters.
     ///
     /// # Errors
-    /// Returns a fault if the call cannot be stored; the tool does not run then.
+    /// Returns an error if the call cannot be stored; the tool does not run then.
     fn starting<'a>(
         &'a self,
         call: &'a ModelCall,

@@ -13,7 +13,7 @@ impl Kernel {
     /// events.
     ///
     /// # Errors
-    /// Returns the fault of a filter that refused or failed.
+    /// Returns the error of a filter that refused or failed.
     pub async fn stream_event(&self, event: Json, turn: &Turn) -> Result<Vec<Json>, Error> {
         let pieces = filtered(self, Piece::new(event), turn).await?;
         Ok(pieces.into_iter().map(|piece| piece.event).collect())
@@ -22,7 +22,7 @@ impl Kernel {
     /// Runs the stream_end hooks. Returns the events that they add, created from `template`.
     ///
     /// # Errors
-    /// Returns the fault of a filter that refused or failed.
+    /// Returns the error of a filter that refused or failed.
     pub async fn stream_end(&self, template: Json, turn: &Turn) -> Result<Vec<Json>, Error> {
         let pieces = end(self, template, turn).await?;
         Ok(pieces.into_iter().map(|piece| piece.event).collect())

@@ -73,7 +73,7 @@ impl From<TurnEnd> for TurnEvent {
 
 /// A turn in progress. It runs while the stream is polled and is canceled when the stream is dropped.
 ///
-/// The stream yields the events of the turn, followed by its answer or its fault.
+/// The stream yields the events of the turn, followed by its answer or its error.
 pub struct TurnStream<'a> {
     // This field is dropped first, so that canceled work can detect the end of the turn.
     over: Option<EndOfTurn>,
@@ -107,7 +107,7 @@ impl<'a> TurnStream<'a> {
     /// Returns the next event; `None` after the last one.
     ///
     /// # Errors
-    /// Returns the fault of the turn as its last event.
+    /// Returns the error of the turn as its last event.
     pub async fn next(&mut self) -> Option<Result<TurnEvent, Error>> {
         std::future::poll_fn(|context| self.poll_event(context)).await
     }
@@ -115,7 +115,7 @@ impl<'a> TurnStream<'a> {
     /// Reads the stream to its end and returns the last item.
     ///
     /// # Errors
-    /// Returns the fault of the turn.
+    /// Returns the error of the turn.
     pub async fn end(mut self) -> Result<TurnEnd, Error> {
         while let Some(event) = self.next().await {
             match event? {
@@ -130,7 +130,7 @@ impl<'a> TurnStream<'a> {
     /// Reads the stream of a turn without [`super::RunOptions::passthrough`] to its end and returns its answer.
     ///
     /// # Errors
-    /// Returns the fault of the turn.
+    /// Returns the error of the turn.
     pub async fn answer(self) -> Result<TurnAnswer, Error> {
         match self.end().await? {
             TurnEnd::Answer(answer) => Ok(answer),
@@ -205,7 +205,7 @@ impl ChatChunks<'_> {
     /// Returns the next chunk; `None` at the end.
     ///
     /// # Errors
-    /// Returns the fault of the turn as its last item.
+    /// Returns the error of the turn as its last item.
     pub async fn next(&mut self) -> Option<Result<ChatChunk, Error>> {
         std::future::poll_fn(|context| self.poll_chunk(context)).await
     }

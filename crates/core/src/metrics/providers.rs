@@ -59,7 +59,7 @@ impl ProviderOutcome {
     }
 }
 
-/// Converts a fault from before the start of a response. Later failures are `Interrupted`.
+/// Converts an error from before the start of a response. Later failures are `Interrupted`.
 impl From<&Error> for ProviderOutcome {
     fn from(fault: &Error) -> Self {
         match fault {

@@ -69,7 +69,7 @@ pub struct RelayRequest<'a> {
     pub exchange: &'a Exchange,
 }
 
-/// The response to a [`RelayRequest`]. An error status is a fault instead.
+/// The response to a [`RelayRequest`]. An error status is returned as an error.
 pub struct RelayResponse {
     /// The HTTP status, 200 to 299.
     pub status: u16,
@@ -123,7 +123,7 @@ impl Piece {
     }
 }
 
-/// A response passed through byte for byte. An error status is a fault instead.
+/// A response passed through byte for byte. An error status is returned as an error.
 pub struct PassthroughAnswer {
     /// The configured name of the provider.
     pub provider: Arc<str>,
@@ -161,14 +161,14 @@ pub trait Provider: Send + Sync {
     /// Returns the available models as objects with at least an `id`.
     ///
     /// # Errors
-    /// Returns a fault if the provider cannot be reached or responds with an error.
+    /// Returns an error if the provider cannot be reached or responds with an error.
     fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>>;
 
     /// Sends a chat request. The provider may return a complete answer to a request for a stream, and the
     /// reverse.
     ///
     /// # Errors
-    /// Returns a fault if the provider cannot be reached or responds with an error.
+    /// Returns an error if the provider cannot be reached or responds with an error.
     fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>>;
 
     /// Sends a request and returns the response as unchanged bytes, for turns in which no filter needs the
@@ -196,7 +196,7 @@ pub trait Provider: Send + Sync {
     /// Sends a request for another route and returns the response.
     ///
     /// # Errors
-    /// Returns a fault if the provider lacks the route, cannot be reached or responds with an error.
+    /// Returns an error if the provider lacks the route, cannot be reached or responds with an error.
     fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Error>> {
         let fault = Error::Host(format!("provider {} has no {}", self.name(), request.path));
         Box::pin(std::future::ready(Err(fault)))
@@ -247,7 +247,7 @@ impl IntoProvider for Arc<dyn Provider> {
 /// Collects a streamed answer into a `chat.completion`.
 ///
 /// # Errors
-/// Returns the fault with which the stream ends.
+/// Returns the error with which the stream ends.
 pub async fn whole(mut pieces: BoxStream<'static, Result<Piece, Error>>) -> Result<Json, Error> {
     let mut fold = Fold::default();
     while let Some(piece) = pieces.next().await {

@@ -18,7 +18,7 @@ pub const ONLY_RESPONSES: &str = "responses";
 /// because it is adapted for each of them.
 ///
 /// # Errors
-/// Returns a request fault if the request forces a hosted tool that the provider does not support.
+/// Returns a request error if the request forces a hosted tool that the provider does not support.
 pub fn fit(provider: &dyn Provider, request: Request) -> Result<Request, Error> {
     if provider.chooses() {
         return Ok(request);

@@ -49,7 +49,7 @@ impl TracedCall {
         }
     }
 
-    /// Records the answer or the fault, and returns it.
+    /// Records the answer or the error, and returns it.
     pub(crate) fn end(self, answered: Result<Json, Error>) -> Result<Json, Error> {
         match &answered {
             Err(fault) => self.failed(fault),
@@ -73,7 +73,7 @@ impl TracedCall {
     /// Records a response that is passed through: the call ends with its bytes.
     ///
     /// # Errors
-    /// Returns the fault in `forwarded`.
+    /// Returns the error in `forwarded`.
     pub fn follow(mut self, forwarded: Result<PassthroughAnswer, Error>) -> Result<PassthroughAnswer, Error> {
         if self.is_unseen() {
             return forwarded;

@@ -198,7 +198,7 @@ impl TraceGuard {
         self.afterwards.as_ref().is_some_and(|afterwards| !afterwards.is_empty())
     }
 
-    /// Records a fault and returns it.
+    /// Records an error and returns it.
     pub fn failed<F: std::fmt::Display>(&self, fault: F) -> F {
         self.trace.fail(&fault.to_string());
         fault

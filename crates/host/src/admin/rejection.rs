@@ -9,7 +9,7 @@ use valvehouse_store::StoreError;
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{fault}")]
 pub struct AdminError {
-    /// The fault.
+    /// The error.
     pub fault: Error,
     /// The problems of a script, where they are the reason.
     pub problems: Vec<Problem>,

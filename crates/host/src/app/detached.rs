@@ -84,7 +84,7 @@ impl DetachedTasks {
     /// Begins work under an id.
     ///
     /// # Errors
-    /// Returns a fault with status 429 if too much work is pending already.
+    /// Returns an error with status 429 if too much work is pending already.
     pub fn spawn<W>(&self, id: &str, work: impl FnOnce(Ticket) -> W) -> Result<(), Error>
     where
         W: Future<Output = ()> + Send + 'static,

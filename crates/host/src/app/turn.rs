@@ -17,7 +17,7 @@ impl App {
     /// Sends messages to a model and returns the complete answer.
     ///
     /// # Errors
-    /// Returns a request fault for an unknown model or invalid messages, and the fault of the turn.
+    /// Returns a request error for an unknown model or invalid messages, and the error of the turn.
     pub async fn chat(
         self: &Arc<Self>,
         model: &str,
@@ -29,7 +29,7 @@ impl App {
     /// Sends messages to a model and returns the chunks of the answer as a stream.
     ///
     /// # Errors
-    /// Returns a request fault for an unknown model or invalid messages.
+    /// Returns a request error for an unknown model or invalid messages.
     pub fn stream(
         self: &Arc<Self>,
         model: &str,
@@ -156,7 +156,7 @@ fn begun_with(turn: &Turn) -> Json {
 /// Returns the input with which a stored run would resume now.
 ///
 /// # Errors
-/// Returns a request fault if the model of the run no longer exists.
+/// Returns a request error if the model of the run no longer exists.
 pub fn setup_of(snapshot: &Snapshot, saved: &RunSnapshot) -> Result<Setup, Error> {
     Ok(setup(&snapshot.ready(&saved.model(), &saved.filter_ids())?))
 }

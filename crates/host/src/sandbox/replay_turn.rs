@@ -39,7 +39,7 @@ impl ReplayModels {
     }
 }
 
-/// Runs the turn of a request again and returns its trace. `status_of` is the status of a fault.
+/// Runs the turn of a request again and returns its trace. `status_of` is the status of an error.
 ///
 /// # Errors
 /// Returns the reason for which it cannot run again.

@@ -142,7 +142,7 @@ pub(super) fn of_resource(
     )
 }
 
-/// The words of a fault for a client. What only concerns operators stays in the log.
+/// The words of an error for a client. What only concerns operators stays in the log.
 pub(super) fn words(fault: &Error) -> String {
     match fault {
         Error::Refused(refusal) => refusal.message.clone(),

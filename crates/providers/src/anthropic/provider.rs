@@ -295,7 +295,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The fault of a stream that ended too early. A message that named its stop reason is over: a missing
+    /// The error of a stream that ended too early. A message that named its stop reason is over: a missing
     /// `message_stop` is only a habit then.
     fn end(&self) -> Option<Error> {
         let cut = || self.origin.cut("the stream ended without a stop_reason");

@@ -96,7 +96,7 @@ impl Server {
         fold.finish()
     }
 
-    /// The fault a stream ends with, and how many pieces came before it.
+    /// The error a stream ends with, and how many pieces came before it.
     async fn last_fault(&self) -> (usize, Error) {
         let mut pieces = self.pieces().await;
         match pieces.pop() {

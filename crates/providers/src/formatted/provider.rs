@@ -265,7 +265,7 @@ impl Shape {
         Ok(Some(Self { format, schema }))
     }
 
-    /// The JSON of an answer as the model wrote it, or why it does not match. A fault if the answer cannot be read.
+    /// The JSON of an answer as the model wrote it, or why it does not match. An error if the answer cannot be read.
     pub(super) async fn read(&self, said: &str) -> Result<Result<String, String>, Error> {
         let (text, json) = match find_json(said) {
             Ok(found) => found,

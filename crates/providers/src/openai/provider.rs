@@ -289,7 +289,7 @@ impl Reader {
         !self.choices.is_empty() && self.choices.values().all(|ended| *ended)
     }
 
-    /// The fault of an answer that its service says is done. A service that never says why choices end has ended them
+    /// The error of an answer that its service says is done. A service that never says why choices end has ended them
     /// all; one that says it of some broke off the others.
     fn done(&self) -> Option<Error> {
         if self.choices.is_empty() {

@@ -115,7 +115,7 @@ impl Server {
         }
     }
 
-    /// The fault a stream ends with, and how many pieces came before it.
+    /// The error a stream ends with, and how many pieces came before it.
     async fn last_fault(&self) -> (usize, Error) {
         let mut pieces = self.pieces().await;
         match pieces.pop() {

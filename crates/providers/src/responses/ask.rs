@@ -39,7 +39,7 @@ const ENCRYPTED: &str = "reasoning.encrypted_content";
 /// Translates a request. Where its client speaks Responses, its field `responses` has what that asks for beyond a chat.
 ///
 /// # Errors
-/// Returns a request fault that names a field that would change the answer and that this API does not have.
+/// Returns a request error that names a field that would change the answer and that this API does not have.
 pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Error> {
     refuse_what_cannot_be(request)?;
     // Blocks are taken out of what other services are sent; the items in them are for this one.

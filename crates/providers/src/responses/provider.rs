@@ -25,7 +25,7 @@ impl OpenAiResponses {
     /// `https://api.openai.com/v1`. A query (`?api-version=…`) is kept.
     ///
     /// # Errors
-    /// Returns a host fault if `base_url` is not an address.
+    /// Returns a host error if `base_url` is not an address.
     pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Error> {
         let openai = OpenAi::new(name, base_url, client)?;
         let responses = openai.service.endpoint(&["responses"]).into();

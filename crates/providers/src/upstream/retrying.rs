@@ -86,7 +86,7 @@ impl Provider for RetryingProvider {
     }
 }
 
-/// The fault of a provider that forwarded once and does so no more.
+/// The error of a provider that forwarded once and does so no more.
 pub(super) fn no_way() -> Error {
     Error::Host("the provider no longer supports requests that are passed on unread".into())
 }

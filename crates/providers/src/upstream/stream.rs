@@ -59,7 +59,7 @@ impl<T: Unpin> Stream for WithFirst<T> {
     }
 }
 
-/// A stream that ends with a fault at its deadline, where it has one.
+/// A stream that ends with an error at its deadline, where it has one.
 pub(super) fn limited<T: Send + 'static>(
     items: Items<T>,
     deadline: Option<Instant>,
@@ -71,7 +71,7 @@ pub(super) fn limited<T: Send + 'static>(
     }
 }
 
-/// A stream that ends with this fault at this moment, if it has not ended before.
+/// A stream that ends with this error at this moment, if it has not ended before.
 fn until<T: Send + 'static>(items: Items<T>, deadline: Instant, fault: Error) -> Items<T> {
     stream::unfold(Some((items, fault)), move |state| async move {
         let (mut items, fault) = state?;

@@ -279,7 +279,7 @@ fn as_a_guard(hooks: &[HookFunction], problems: &mut Vec<Problem>, file: &Source
     }
 }
 
-/// Makes a panic, which is a fault of the host's own, a problem of the file that met it: no file keeps a host from
+/// Makes a panic, which is an error of the host's own, a problem of the file that met it: no file keeps a host from
 /// starting.
 fn unless_it_panics<T>(
     file: &SourceFile,

@@ -33,7 +33,7 @@ pub struct SandboxRun {
     pub cause: Option<String>,
     /// The value that the hook left, the value that it skipped with, or the tool's result.
     pub value: Option<Json>,
-    /// The fault that would end the turn.
+    /// The error that would end the turn.
     pub fault: Option<Error>,
     /// The time of the call, including waiting.
     pub took: Duration,

@@ -28,7 +28,7 @@ impl Press {
     /// Reads the press of a button: `{model, messages, chat_id, session_id, id}` and anything else.
     ///
     /// # Errors
-    /// Returns a request fault for a body that is not one, and for a button that is not under the model's answers.
+    /// Returns a request error for a body that is not one, and for a button that is not under the model's answers.
     pub(crate) fn read(snapshot: &Snapshot, id: &str, body: Json) -> Result<Self, Error> {
         if !matches!(body.get("messages"), Some(Json::Array(_))) {
             let message = "send {\"model\": …, \"messages\": […], \"chat_id\": …, \"id\": …}";

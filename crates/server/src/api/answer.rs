@@ -15,7 +15,7 @@ use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 use valvehouse_store::StoreError;
 
-/// The answer of a handler: a value as JSON, or a fault as OpenAI's clients read it.
+/// The answer of a handler: a value as JSON, or an error as OpenAI's clients read it.
 pub(crate) type Answer<T> = Result<Reply<T>, ApiError>;
 
 /// A value that is written as JSON.
@@ -88,7 +88,7 @@ impl Describe for EventStream {
     }
 }
 
-/// A fault, logged and as OpenAI's clients read it.
+/// An error, logged and as OpenAI's clients read it.
 pub(crate) struct ApiError(Error);
 
 impl From<Error> for ApiError {

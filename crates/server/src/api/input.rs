@@ -85,7 +85,7 @@ async fn received(request: Request, app: &App) -> Result<(ErrorForm, Result<Json
 /// Checks JSON against the type of a request.
 ///
 /// # Errors
-/// Returns a request fault that names all wrong fields.
+/// Returns a request error that names all wrong fields.
 pub(crate) fn fits<T: JsonSchema + 'static>(value: &Json, part: &str) -> Result<(), Error> {
     refused(&check(of::<T>(Direction::Request), value, ExtraFields::AsDeclared), part)
 }

@@ -48,7 +48,7 @@ pub(crate) struct Operation {
     pub(crate) headers: Vec<(&'static str, &'static str)>,
     /// The media types of answers that are not JSON.
     pub(crate) media_types: &'static [&'static str],
-    /// The statuses of faults beyond those of every route.
+    /// The statuses of errors beyond those of every route.
     pub(crate) faults: Vec<u16>,
     /// The description of status 200.
     pub(crate) result: Option<&'static str>,
@@ -126,7 +126,7 @@ impl Operation {
         self.fails(422)
     }
 
-    /// Adds the status of a fault.
+    /// Adds the status of an error.
     pub(crate) fn fails(mut self, status: u16) -> Self {
         self.faults.push(status);
         self
@@ -216,7 +216,7 @@ impl Routes {
         Self { tag, callers, form: ErrorForm::OpenAi, router: Router::new(), descriptions: Vec::new() }
     }
 
-    /// Starts with no routes; faults are told as Open WebUI's servers tell them.
+    /// Starts with no routes; errors are told as Open WebUI's servers tell them.
     pub(crate) fn with_details(tag: &'static str, callers: Callers) -> Self {
         Self { form: ErrorForm::Detail, ..Self::new(tag, callers) }
     }

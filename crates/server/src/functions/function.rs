@@ -200,7 +200,7 @@ impl IntoResponse for FunctionError {
     }
 }
 
-/// The answer, or the fault.
+/// The answer, or the error.
 pub(super) fn answer<T>(app: &App, result: Result<T, AdminError>) -> FunctionAnswer<T> {
     result.map(Reply).map_err(|refused| FunctionError(Box::new(refusal(app, &refused))))
 }

@@ -1,4 +1,4 @@
-//! A fault as Anthropic's clients read it: `{"type": "error", "error": {type, message}}`.
+//! An error as Anthropic's clients read it: `{"type": "error", "error": {type, message}}`.
 
 use crate::reply;
 use axum::response::{IntoResponse, Response};

@@ -1,4 +1,4 @@
-//! A fault as Ollama's clients read it: `{"error": text}`.
+//! An error as Ollama's clients read it: `{"error": text}`.
 
 use crate::reply;
 use axum::response::{IntoResponse, Response};
@@ -13,7 +13,7 @@ impl IntoResponse for OllamaError {
     }
 }
 
-/// The fault in an answer of its own, or as the last line of a stream.
+/// The error in an answer of its own, or as the last line of a stream.
 pub(super) fn body(fault: &Error) -> Json {
     Json::from([("error", reply::body(fault).at_path("error.message"))])
 }

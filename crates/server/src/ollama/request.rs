@@ -38,7 +38,7 @@ pub(super) struct OllamaRequest {
 /// Reads a request.
 ///
 /// # Errors
-/// A request fault that names the field that is not what Ollama has there.
+/// A request error that names the field that is not what Ollama has there.
 pub(super) fn read(sent: &Json, kind: Kind) -> Result<OllamaRequest, Error> {
     let Some(model) = sent.text("model").filter(|model| !model.is_empty()) else {
         return Err(Error::invalid("missing `model`: name the model", Some("model")));

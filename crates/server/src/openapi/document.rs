@@ -20,7 +20,7 @@ const PROTOCOLS: [&str; 6] = [
     include_str!("ollama.json"),
     include_str!("mcp.json"),
 ];
-/// The statuses of faults that every route may answer with.
+/// The statuses of errors that every route may answer with.
 const FAULTS: [u16; 6] = [400, 403, 413, 429, 500, 503];
 
 /// The descriptions of all routes of a host, and the document once it was asked for.
@@ -154,7 +154,7 @@ fn names_of(path: &str) -> Vec<&str> {
     path.split('{').skip(1).filter_map(|part| part.split_once('}')).map(|(name, _)| name).collect()
 }
 
-/// Returns the name of the answer to a fault.
+/// Returns the name of the answer to an error.
 fn fault(form: ErrorForm, status: u16) -> &'static str {
     match (status, form) {
         (503, _) => "Stopping",

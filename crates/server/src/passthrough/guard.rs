@@ -62,7 +62,7 @@ pub(super) fn check_no_way_around(
 /// Runs the chain on the texts of a request and writes its edits back. Where nothing was edited no byte changes.
 ///
 /// # Errors
-/// The refusal or failure of a filter; or a fault of the request if it has inputs that are not texts, which no filter
+/// The refusal or failure of a filter; or an error of the request if it has inputs that are not texts, which no filter
 /// could see.
 pub(super) async fn run(
     chain: &Chain,

@@ -58,7 +58,7 @@ pub(super) fn is_asked(bytes: &Bytes) -> bool {
 /// Begins a response in the background, and answers with it as it stands, or with its events.
 ///
 /// # Errors
-/// Returns the fault of a request that cannot be read or whose model cannot be had, and a store's fault.
+/// Returns the error of a request that cannot be read or whose model cannot be had, and a store's error.
 pub(super) async fn create(
     app: &Arc<App>,
     snapshot: &Snapshot,
@@ -101,7 +101,7 @@ pub(super) async fn create(
 /// The events of a response after the one of this number, those that are still to come included.
 ///
 /// # Errors
-/// Returns a request fault if there are none: it was not made in the background, or they have expired.
+/// Returns a request error if there are none: it was not made in the background, or they have expired.
 pub(super) async fn resume(app: &Arc<App>, stored: &StoredResponse, after: i64) -> Result<Response, Error> {
     let invalid = |message: String, code| {
         Err(Error::Request {
@@ -132,7 +132,7 @@ pub(super) async fn resume(app: &Arc<App>, stored: &StoredResponse, after: i64) 
 /// Cancels a response, wherever it is worked on. One that is over stays as it is.
 ///
 /// # Errors
-/// Returns a request fault if it was not made in the background, and a store's fault.
+/// Returns a request error if it was not made in the background, and a store's error.
 pub(super) async fn cancel(app: &Arc<App>, parts: &Parts, stored: StoredResponse) -> Result<Json, Error> {
     let id = &stored.id;
     if !is_in_background(&stored)? {

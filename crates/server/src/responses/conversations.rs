@@ -143,7 +143,7 @@ pub(super) async fn delete_item(State(app): State<Arc<App>>, path: ItemPath, par
 /// The items of a conversation, for a response that goes on with it.
 ///
 /// # Errors
-/// Returns a request fault if there is no such conversation of this caller, and a store's fault.
+/// Returns a request error if there is no such conversation of this caller, and a store's error.
 pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Json>, Error> {
     find(app, parts, id).await?;
     let items = app.host.store().conversation_items(id).await?;
@@ -153,7 +153,7 @@ pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Jso
 /// Adds items at the end of a conversation.
 ///
 /// # Errors
-/// Returns a request fault if it is missing or would be too large, and a store's fault.
+/// Returns a request error if it is missing or would be too large, and a store's error.
 pub(super) async fn append(app: &App, id: &str, items: &[Json]) -> Result<(), Error> {
     if items.is_empty() {
         return Ok(());

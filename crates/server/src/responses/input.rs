@@ -20,7 +20,7 @@ const COMPACTED: &str = "The conversation so far was compacted. Its summary:\n\n
 /// The items of an `input`; a text is the message of a user.
 ///
 /// # Errors
-/// Returns a request fault for anything else.
+/// Returns a request error for anything else.
 pub(super) fn items(input: &Json) -> Result<Vec<Json>, Error> {
     match input {
         Json::Text(text) => Ok(vec![whole(&message("user", text.clone().into()))]),
@@ -80,7 +80,7 @@ fn is_encrypted(item: &Json) -> bool {
 /// The messages of a conversation. The text, reasoning and calls of a model between two other messages are one message.
 ///
 /// # Errors
-/// Returns a request fault that names the item if one has no role or no `call_id`, or nothing can be sent.
+/// Returns a request error that names the item if one has no role or no `call_id`, or nothing can be sent.
 pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Error> {
     let mut out = Vec::new();
     let mut turn = Turn::default();

@@ -23,7 +23,7 @@ pub(super) fn put(object: &Json, key: &str, value: impl Into<Json>) {
 /// Reads JSON that was stored.
 ///
 /// # Errors
-/// Returns a fault of the host if it is not valid JSON: its row was changed by something else, or is damaged.
+/// Returns an error of the host if it is not valid JSON: its row was changed by something else, or is damaged.
 pub(super) fn read_stored(text: &str, of: &str) -> Result<Json, Error> {
     let damaged = |error| Error::Host(format!("cannot read {of} from the store: {error}; delete it"));
     Json::parse(text.as_bytes()).map_err(damaged)
@@ -37,7 +37,7 @@ pub(super) fn new_id(prefix: &str) -> String {
 /// The maximum number of items of a page, 1 to 100, 20 by default.
 ///
 /// # Errors
-/// Returns a request fault if it is not a number.
+/// Returns a request error if it is not a number.
 pub(super) fn limit_of(page: &Words) -> Result<usize, Error> {
     let limit = page.number("limit")?.unwrap_or(20).clamp(1, 100);
     Ok(usize::try_from(limit).unwrap_or(100))

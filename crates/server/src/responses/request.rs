@@ -79,7 +79,7 @@ fn wishes(sent: &Json) -> Json {
 /// Reads a request that was checked; `before` are the items of the conversation that it continues.
 ///
 /// # Errors
-/// Returns a request fault that names the field if an item or a tool cannot be read.
+/// Returns a request error that names the field if an item or a tool cannot be read.
 pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Error> {
     let items = input::items(&sent.field("input"))?;
     let tools = Tools::read(&sent)?;
@@ -155,7 +155,7 @@ fn is_number(value: &Json) -> bool {
 /// Checks the fields of a request, but not its items and tools.
 ///
 /// # Errors
-/// Returns a request fault that names the field if one is missing, of another type, or cannot be had.
+/// Returns a request error that names the field if one is missing, of another type, or cannot be had.
 pub(super) fn check(sent: &Json) -> Result<(), Error> {
     let invalid = |field: &'static str, expected: &str| {
         Err(Error::invalid(format!("invalid {field}: expected {expected}"), Some(field)))

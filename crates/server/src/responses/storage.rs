@@ -115,7 +115,7 @@ impl Keeper {
     /// Stores a response that is made in the background from now on.
     ///
     /// # Errors
-    /// Returns a request fault if it is too large, and a store's fault if it cannot be stored.
+    /// Returns a request error if it is too large, and a store's error if it cannot be stored.
     pub(super) async fn begin(&self, response: &Json) -> Result<(), Error> {
         let stored = self.row(response, &self.app.detached.runner);
         if stored.items.len() + stored.response.len() > MAX_SIZE {
@@ -135,7 +135,7 @@ impl Keeper {
     /// in its conversation, once (`is_added`), before anybody sees that it is over.
     ///
     /// # Errors
-    /// Returns a store's fault if it cannot be stored.
+    /// Returns a store's error if it cannot be stored.
     pub(super) async fn finish(&self, id: &str, response: &Json, is_added: &mut bool) -> Result<bool, Error> {
         let items = Json::from(self.items_with(response)).to_string();
         let store = self.app.host.store();
@@ -153,8 +153,8 @@ impl Keeper {
 /// The response of this id, if it is the caller's.
 ///
 /// # Errors
-/// Returns a request fault with status 401 for a key that is not one of the host's and with 404 if there is no such
-/// response, and a store's fault if it cannot be read.
+/// Returns a request error with status 401 for a key that is not one of the host's and with 404 if there is no such
+/// response, and a store's error if it cannot be read.
 pub(super) async fn find(app: &App, parts: &Parts, id: &str) -> Result<StoredResponse, Error> {
     auth::user_of_key(app, parts)?;
     let asker = auth::asker(app, &parts.headers);
@@ -230,7 +230,7 @@ pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Jso
 /// items of the conversation that it continues.
 ///
 /// # Errors
-/// Returns a request fault with status 400 for an item that none of the caller's latest responses has.
+/// Returns a request error with status 400 for an item that none of the caller's latest responses has.
 pub(super) async fn resolve(
     app: &App,
     headers: &HeaderMap,

@@ -30,7 +30,7 @@ impl Tools {
     /// Reads `tools` and `tool_choice`.
     ///
     /// # Errors
-    /// Returns a request fault if a tool has no name.
+    /// Returns a request error if a tool has no name.
     pub(super) fn read(sent: &Json) -> Result<Self, Error> {
         let mut tools = Self::default();
         for (index, tool) in sent.list("tools").iter().enumerate() {

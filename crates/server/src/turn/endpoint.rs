@@ -51,7 +51,7 @@ pub(crate) trait Endpoint: Sync {
     /// Reads a request: the chat that it is, and what writes its answer.
     ///
     /// # Errors
-    /// Returns a request fault that names what cannot be read.
+    /// Returns a request error that names what cannot be read.
     fn decode(
         &self,
         call: &Call<'_>,
@@ -61,7 +61,7 @@ pub(crate) trait Endpoint: Sync {
     /// The model that a chat is for, with its filters and tools.
     ///
     /// # Errors
-    /// Returns a request fault if there is no such model or filter.
+    /// Returns a request error if there is no such model or filter.
     fn ready(&self, call: &Call<'_>, chat: &ChatRequest) -> Result<Ready, Error> {
         call.snapshot.ready_for(&chat.model(), &facts::asked_filters(chat.body())?)
     }
@@ -118,7 +118,7 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
     /// The whole answer.
     ///
     /// # Errors
-    /// Returns a fault if this protocol cannot express it.
+    /// Returns an error if this protocol cannot express it.
     fn encode(self, answer: Json) -> impl Future<Output = Result<Json, Error>> + Send;
 
     /// Waits for the first part of a streamed answer, with its properties.
@@ -132,7 +132,7 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
     /// The end of a streamed answer: the answer as a whole, or the reason for its interruption.
     fn encode_end(self, end: Result<Json, Error>) -> BoxFuture<'static, Bytes>;
 
-    /// A fault before anything was sent, with its status.
+    /// An error before anything was sent, with its status.
     fn encode_error(fault: Error) -> Response;
 }
 

@@ -41,13 +41,13 @@ pub(crate) async fn serve<E: Endpoint>(app: Arc<App>, endpoint: E, request: Requ
 /// The user of the key that a request shows, and its body.
 ///
 /// # Errors
-/// Returns a request fault for a key that is not one of the host's, and for a body that is too large, or packed other than with zstd.
+/// Returns a request error for a key that is not one of the host's, and for a body that is too large, or packed other than with zstd.
 pub(crate) async fn received(app: &App, parts: &Parts, body: Body) -> Result<(Json, Bytes), Error> {
     let key_user = auth::user_of_key(app, parts)?;
     Ok((key_user, read_plain(&parts.headers, body, app.config.server.max_body_mb).await?))
 }
 
-/// Logs a fault, and returns it in the words of an endpoint.
+/// Logs an error, and returns it in the words of an endpoint.
 pub(crate) fn refused<E: Encoder>(fault: Error) -> Response {
     reply::log(&fault);
     E::encode_error(fault)
@@ -56,7 +56,7 @@ pub(crate) fn refused<E: Encoder>(fault: Error) -> Response {
 /// Runs the turn of one request: decode, the turn, encode.
 ///
 /// # Errors
-/// Returns the fault of a request that cannot be read or whose model cannot be had. Faults of the turn itself are
+/// Returns the error of a request that cannot be read or whose model cannot be had. Errors of the turn itself are
 /// answers.
 pub(crate) async fn serve_turn<E: Endpoint>(
     endpoint: &E,

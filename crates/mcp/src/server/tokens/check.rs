@@ -68,7 +68,7 @@ impl TokenChecker {
     /// The authorization servers of `[oauth]`. Nothing is asked before the first token comes.
     ///
     /// # Errors
-    /// Returns a fault if outward HTTP cannot be set up.
+    /// Returns an error if outward HTTP cannot be set up.
     pub fn new(settings: &ResourceServer) -> Result<Self, Error> {
         install();
         let issuers = settings.authorization_servers.iter().map(|name| Issuer::new(name)).collect();

@@ -140,7 +140,7 @@ fn waited<T>(turn: &Turn, work: impl Future<Output = Result<T, Error>>) -> RhaiR
     budget::wait(turn, work)?.map_err(thrown)
 }
 
-/// A fault as what a script throws.
+/// An error as what a script throws.
 fn thrown(fault: Error) -> Box<EvalAltResult> {
     match fault {
         Error::Refused(refusal) => ThrownError::refused(refusal),
