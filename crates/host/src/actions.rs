@@ -92,7 +92,7 @@ impl Snapshot {
     /// The action of a button that was pressed under an answer of a model, and the button.
     ///
     /// # Errors
-    /// Returns a request error if there is no such button under its answers.
+    /// Returns a request error if the answers of the model do not have this button.
     pub fn pressed(&self, id: &str, model: &str) -> Result<(ScriptAction, Button), Error> {
         let unknown = |message: String, code| Error::Request {
             message,

@@ -178,7 +178,7 @@ impl<'a> Cutter<'a> {
 }
 
 /// Returns the length of a block comment, and `true` if it is closed; they stand in each other.
-fn comment(text: &str) -> (usize, bool) {
+pub(crate) fn comment(text: &str) -> (usize, bool) {
     let (mut depth, mut at) = (0_u32, 0);
     while at < text.len() {
         let rest = &text.as_bytes()[at..];

@@ -217,7 +217,7 @@ impl Events {
     /// Sends a question and waits for its answer.
     ///
     /// # Errors
-    /// Returns the reason why there is no answer.
+    /// Returns an error if nobody can be asked or the time is over.
     pub async fn ask(&self, event: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let questions = self.0.questions.as_ref().ok_or(NobodyAnswers::NoListener)?;
         let (open, answer, listed) = questions.open(None, timeout);

@@ -458,7 +458,7 @@ impl Turn {
     /// the turn pauses until the run is resumed with an answer.
     ///
     /// # Errors
-    /// Returns the reason why there is no answer.
+    /// Returns an error if nobody can be asked or the time is over.
     pub async fn ask(&self, by: &str, question: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let Some(pauses) = self.pauses() else { return self.events().ask(question, timeout).await };
         let place = self.0.within.as_ref().map(|within| within.place()).unwrap_or_default();
@@ -484,7 +484,7 @@ impl Turn {
     /// holds the question, with the model, the user and the trace of the turn, until an operator answers.
     ///
     /// # Errors
-    /// Returns the reason why there is no answer.
+    /// Returns an error if nobody can be asked or the time is over.
     pub async fn ask_or_hold(
         &self,
         by: &str,

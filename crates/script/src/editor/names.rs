@@ -68,7 +68,7 @@ impl Sketch {
         let Some(place) = (0..self.tokens.len())
             .rfind(|place| self.is_word(*place) && touches(&self.tokens[*place].at, at))
         else {
-            return Some("there is no name here".to_owned());
+            return Some("expected the name of a function, constant or variable at the cursor".to_owned());
         };
         let name = self.word(place);
         match self.meaning(place) {

@@ -1,5 +1,7 @@
 //! A script's text as the tokens that a formatter moves: only the blanks between them are left out.
 
+use crate::pieces;
+
 /// The kind of a lexeme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -92,25 +94,10 @@ fn line(text: &str) -> usize {
     line.trim_end_matches('\r').len()
 }
 
-/// A block comment, which may hold others.
+/// Returns the length of a block comment, which may hold others; `None` if it is not closed.
 fn comment(text: &str) -> Option<usize> {
-    let (mut depth, mut at) = (0_usize, 0);
-    while at < text.len() {
-        let rest = &text.as_bytes()[at..];
-        if rest.starts_with(b"/*") {
-            depth += 1;
-            at += 2;
-        } else if rest.starts_with(b"*/") {
-            depth -= 1;
-            at += 2;
-            if depth == 0 {
-                return Some(at);
-            }
-        } else {
-            at += 1;
-        }
-    }
-    None
+    let (length, is_closed) = pieces::comment(text);
+    is_closed.then_some(length)
 }
 
 /// A text in quotes; a doubled quote stands for one.

@@ -1,7 +1,7 @@
 //! `valvehouse lsp`: a language server for scripts, spoken to over stdin and stdout.
 //!
-//! What is wrong with a script is what `check` says, with the fixes of [`valvehouse_script::fix`]; everything else is read
-//! from its text by [`valvehouse_script::editor`], so that it also works while the text does not parse.
+//! It reports the problems that `check` finds, with the fixes of [`valvehouse_script::fix`]. [`valvehouse_script::editor`]
+//! reads everything else from the text, so that it also works while the text does not parse.
 
 mod actions;
 mod capabilities;

@@ -224,7 +224,10 @@ impl Session {
     ) -> Result<Option<lsp_types::Range>, String> {
         let Some((document, at)) = self.place(params) else { return Ok(None) };
         let Some((declaration, _)) = self.declaration(params) else {
-            return Err(document.sketch.fixed_name(at).unwrap_or_else(|| "there is no name here".to_owned()));
+            return Err(document
+                .sketch
+                .fixed_name(at)
+                .unwrap_or_else(|| "this name is not declared in the project".to_owned()));
         };
         self.check_name(&declaration)?;
         Ok(document.sketch.name_at(at).map(|name| range_of(&document.text, &name.at)))
