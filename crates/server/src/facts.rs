@@ -65,7 +65,7 @@ pub(crate) fn of_body(
 ) -> TurnFacts {
     let headers = &parts.headers;
     let text = |value: Option<Json>| value.and_then(|value| value.as_str().map(str::to_owned));
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let header = |name: &str| text_header(headers, name).map(str::to_owned);
     let metadata = body.field("metadata");
     let chat_id = text(body.get("chat_id"))
         .or_else(|| text(metadata.get("chat_id")))
@@ -204,14 +204,14 @@ fn user(app: &App, headers: &HeaderMap, body: &Json, key_user: &Json) -> Json {
 /// Adds the language and the time zone of a user where they are not known: as the variables of an Open WebUI name them,
 /// and else as headers do.
 fn add_place(user: &Json, headers: &HeaderMap, metadata: &Json) {
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let variable = |name: &str| metadata.field("variables").text(name).map(String::from);
+    let variables = metadata.field("variables");
+    let variable = |name: &str| variables.text(name).map(String::from);
     // The first language of the header is the one that is wanted most; `*` is any.
-    let accepted =
-        || header("accept-language")?.split([',', ';']).next().map(|first| first.trim().to_owned());
+    let accepted = || text_header(headers, "accept-language")?.split([',', ';']).next().map(str::trim);
+    let zone = || text_header(headers, "x-valvehouse-timezone");
     let found = [
-        ("locale", variable("{{USER_LANGUAGE}}").or_else(accepted)),
-        ("timezone", variable("{{CURRENT_TIMEZONE}}").or_else(|| header("x-valvehouse-timezone"))),
+        ("locale", variable("{{USER_LANGUAGE}}").or_else(|| accepted().map(str::to_owned))),
+        ("timezone", variable("{{CURRENT_TIMEZONE}}").or_else(|| zone().map(str::to_owned))),
     ];
     let is_plain = |word: &String| {
         let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_/+".contains(letter);
@@ -227,16 +227,20 @@ fn add_place(user: &Json, headers: &HeaderMap, metadata: &Json) {
     }
 }
 
+/// Returns the text of a header.
+fn text_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
 /// The longest id of a user whose records are stored, in bytes.
 const MAX_USER_ID: usize = 512;
 
 /// The id of the user by the key, or by headers that are trusted. A body proves nothing.
 pub(crate) fn verified_user(app: &App, headers: &HeaderMap, key_user: &Json) -> Option<String> {
-    let user = match key_user {
-        Json::Object(_) => Some(key_user.copy()),
-        _ => trusted_user(app, headers),
-    };
-    user_id(&user?)
+    match key_user {
+        Json::Object(_) => user_id(key_user),
+        _ => user_id(&trusted_user(app, headers)?),
+    }
 }
 
 /// The id of a user whose records can be stored.
@@ -261,7 +265,7 @@ pub(super) fn trusted_user(app: &App, headers: &HeaderMap) -> Option<Json> {
         ("role", "x-openwebui-user-role"),
     ];
     let found = named.iter().filter_map(|(key, header)| {
-        let value = headers.get(*header)?.to_str().ok()?;
+        let value = text_header(headers, header)?;
         Some(((*key).into(), Json::from(decoded(value))))
     });
     let user: Object = found.collect();
