@@ -88,6 +88,8 @@ async fn a_user_finds_their_memories_alone() {
         id,
         "the same is stored once"
     );
+    // Nobody can tell from the id which text it is of, not even by guessing.
+    assert_ne!(id, "230ba87cac4c8a785ee00432", "the beginning of the text's SHA-256");
     let recalled = said(&host, "sk-ann", "recall where does my sister live").await;
     assert_eq!(recalled[0], "my sister lives in Lisbon");
     assert_eq!(said(&host, "sk-bob", "memories").await, json!([]));
@@ -239,4 +241,50 @@ async fn a_conversation_of_a_verified_user_is_not_continued_in_their_name() {
     }
     assert_eq!(asked(&host, "sk-ann", "thanks", json!({"chat_id": "trip"})).await.status, 200);
     assert_eq!(said(&host, "sk-ann", "read trip").await.as_array().unwrap().len(), 4);
+}
+
+/// What a script keeps for `__user__` is found under the id that a body names, unless the settings say otherwise.
+#[tokio::test]
+async fn a_body_names_the_user_only_where_that_is_trusted() {
+    const KEEPS: &str = "fn inlet(body, __user__) {
+        let before = kv::user::get(\"seen\");
+        kv::user::set(\"seen\", body.messages[0].content);
+        skip(json::stringify([__user__?.id, before]));
+    }";
+    const KEYS: &str =
+        "keys = [\"sk-anybody\", { key = \"sk-bob\", user = { id = \"bob\" } }]\n[admin]\nkey = \"ops\"";
+    let start = async |trust: &str| {
+        TestHost::new().config(&format!("[server]\n{trust}\n{KEYS}")).filter("keeps", KEEPS).start().await
+    };
+    let ask = async |host: &TestHost, key: &str, text: &str| -> Value {
+        let body = json!({"model": "demo", "messages": [{"role": "user", "content": text}], "user": "ann"});
+        let request = host.posting(body.to_string()).header("authorization", format!("Bearer {key}"));
+        serde_json::from_str(&Answer::of(request).await.text()).unwrap()
+    };
+    // As an Open WebUI asks for an inlet.
+    let inlet = async |host: &TestHost, key: &str| -> Value {
+        let body = json!({"model": "demo", "messages": [{"role": "user", "content": "x"}]});
+        let call = json!({"body": body, "user": {"id": "ann", "role": "user"}});
+        let request = host.request("POST", "/keeps/filter/inlet").body(call.to_string());
+        let answer = Answer::of(request.header("authorization", format!("Bearer {key}"))).await;
+        serde_json::from_str(&answer.body()).unwrap()
+    };
+    let open = start("").await;
+    assert_eq!(ask(&open, "sk-anybody", "first").await, json!(["ann", null]));
+    assert_eq!(ask(&open, "sk-anybody", "second").await, json!(["ann", "first"]));
+    assert_eq!(ask(&open, "sk-bob", "third").await, json!(["bob", null]), "a key with a user says who it is");
+    let strict = start("trust_body_user = false").await;
+    assert_eq!(ask(&strict, "ops", "first").await, json!(["ann", null]));
+    assert_eq!(ask(&strict, "sk-anybody", "second").await, json!([null, null]));
+    assert_eq!(ask(&strict, "sk-bob", "third").await, json!(["bob", null]));
+    for (host, key, id) in [
+        (&open, "sk-anybody", "ann"),
+        (&open, "sk-bob", "bob"),
+        (&strict, "sk-anybody", ""),
+        (&strict, "ops", "ann"),
+    ] {
+        let said = inlet(host, key).await.to_string();
+        let expected = if id.is_empty() { "[null,".to_owned() } else { format!("[\\\"{id}\\\",") };
+        assert!(said.contains(&expected), "{key}: {said}");
+    }
 }

@@ -19,6 +19,7 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         listen: Listen { host: "127.0.0.1".to_owned(), port: 9099 },
         keys: Vec::new(),
         trust_user_headers: false,
+        trust_body_user: true,
         trusted_proxies: Vec::new(),
         pipelines: true,
         client_variables: Vec::new(),
@@ -52,6 +53,7 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
             .filter_map(|(index, item)| key(it, index, item, project))
             .collect();
         server.trust_user_headers = it.truth("trust_user_headers").unwrap_or(server.trust_user_headers);
+        server.trust_body_user = it.truth("trust_body_user").unwrap_or(server.trust_body_user);
         server.trusted_proxies = proxies(it);
         server.pipelines = it.truth("pipelines").unwrap_or(server.pipelines);
         server.client_variables = it.texts("client_variables");

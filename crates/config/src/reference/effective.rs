@@ -108,6 +108,7 @@ impl View<'_> {
         self.add("server.mcp_tools", texts(&server.mcp_tools));
         self.add("server.mcp_tool_search", server.mcp_tool_search.to_string());
         self.add("server.trust_user_headers", server.trust_user_headers.to_string());
+        self.add("server.trust_body_user", server.trust_body_user.to_string());
         let proxies: Vec<String> = server.trusted_proxies.iter().map(ToString::to_string).collect();
         self.add("server.trusted_proxies", texts(&proxies));
         self.add("server.pipelines", server.pipelines.to_string());

@@ -39,6 +39,7 @@ struct Server {
     listen: String,
     keys: Vec<Key>,
     trust_user_headers: bool,
+    trust_body_user: bool,
     trusted_proxies: Vec<String>,
     pipelines: bool,
     client_variables: Vec<String>,
