@@ -19,6 +19,7 @@ use crate::filter::{ChainOutcome, Hook};
 use crate::provider::PassthroughAnswer;
 use crate::tool::FIND_TOOLS;
 use crate::trace::spans;
+use std::pin::pin;
 use std::sync::Arc;
 use tracing::Instrument;
 use valvehouse_json::Json;
@@ -36,7 +37,8 @@ impl Kernel {
         let kernel = self.clone();
         options.stream(move |options| async move {
             let span = spans::turn(&progress.body, &options.turn.facts().chat_id);
-            let ended = run(kernel, progress, options).instrument(span.clone()).await;
+            // In its place: moving the whole turn into the span would copy it.
+            let ended = pin!(run(kernel, progress, options)).instrument(span.clone()).await;
             if let Some(fault) = ended.as_ref().err().filter(|fault| !matches!(fault, Error::Paused)) {
                 spans::failed(&span, fault);
             }
