@@ -288,3 +288,44 @@ async fn a_body_names_the_user_only_where_that_is_trusted() {
         assert!(said.contains(&expected), "{key}: {said}");
     }
 }
+
+#[tokio::test]
+async fn an_operator_deletes_all_that_is_stored_of_a_user() {
+    let host = setup().start().await;
+    for key in ["sk-ann", "sk-bob"] {
+        said(&host, key, "remember my sister lives in Lisbon").await;
+        said(&host, key, "keep secret").await;
+        host.upstream.script(|_: &UpstreamRequest| answer("to Lisbon, then"));
+        asked(&host, key, "We fly on Monday", json!({"chat_id": format!("trip of {key}")})).await;
+    }
+    let path = "/api/v1/users/ann/records";
+    let as_operator = |method: &str| host.request(method, path).header("authorization", "Bearer sk-operator");
+    let denied = Answer::of(host.request("DELETE", path).header("authorization", "Bearer sk-ann")).await;
+    assert_eq!(denied.status, 401, "{}", denied.body());
+    let counted = Answer::of(as_operator("GET")).await.ok();
+    assert!(counted["memories"] == 1 && counted["conversations"].as_u64() > Some(0), "{counted}");
+    assert!(counted["vectors"].as_u64() > Some(0), "{counted}");
+    assert_eq!(Answer::of(as_operator("DELETE")).await.ok(), counted);
+    let none = Answer::of(as_operator("GET")).await.ok();
+    assert!(none.as_object().unwrap().values().all(|count| *count == 0), "{none}");
+    for text in ["chats", "memories", "recall sister"] {
+        assert_eq!(said(&host, "sk-ann", text).await, json!([]), "{text}");
+        assert_ne!(said(&host, "sk-bob", text).await, json!([]), "{text} of another user");
+    }
+    // What comes later is stored as before.
+    said(&host, "sk-ann", "remember my dog is called Rex").await;
+    assert_eq!(said(&host, "sk-ann", "recall dog").await, json!(["my dog is called Rex"]));
+}
+
+#[test]
+fn the_command_counts_and_deletes_only_when_it_is_confirmed() {
+    let project = crate::cli::Project::new();
+    project.run("user show ann").ends(0).prints("memories");
+    project
+        .run("user forget ann")
+        .ends(2)
+        .says("nothing was deleted")
+        .says("valvehouse user forget ann --yes");
+    let told = project.run("user forget ann --yes --format json").ends(0).json();
+    assert_eq!(told.get("deleted").unwrap().to_string(), "true");
+}
