@@ -246,7 +246,7 @@ async fn a_conversation_of_a_verified_user_is_not_continued_in_their_name() {
 /// What a script keeps for `__user__` is found under the id that a body names, unless the settings say otherwise.
 #[tokio::test]
 async fn a_body_names_the_user_only_where_that_is_trusted() {
-    const KEEPS: &str = "fn inlet(body, __user__) {
+    const KEEPS: &str = "/*\nrequirements: kv\n*/\nfn inlet(body, __user__) {
         let before = kv::user::get(\"seen\");
         kv::user::set(\"seen\", body.messages[0].content);
         skip(json::stringify([__user__?.id, before]));
@@ -277,12 +277,13 @@ async fn a_body_names_the_user_only_where_that_is_trusted() {
     assert_eq!(ask(&strict, "ops", "first").await, json!(["ann", null]));
     assert_eq!(ask(&strict, "sk-anybody", "second").await, json!([null, null]));
     assert_eq!(ask(&strict, "sk-bob", "third").await, json!(["bob", null]));
-    for (host, key, id) in [
+    let named = [
         (&open, "sk-anybody", "ann"),
-        (&open, "sk-bob", "bob"),
         (&strict, "sk-anybody", ""),
+        (&strict, "sk-bob", "bob"),
         (&strict, "ops", "ann"),
-    ] {
+    ];
+    for (host, key, id) in named {
         let said = inlet(host, key).await.to_string();
         let expected = if id.is_empty() { "[null,".to_owned() } else { format!("[\\\"{id}\\\",") };
         assert!(said.contains(&expected), "{key}: {said}");

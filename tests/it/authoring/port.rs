@@ -179,7 +179,7 @@ fn what_is_not_a_plugin_is_refused() {
         .write("deep.py", &format!("class Filter:\n    x = {}1{}\n", "(".repeat(5_000), ")".repeat(5_000)));
     project.run("port deep.py").ends(65).says("more than 60 levels");
     project.write("long.py", &"# a comment\n".repeat(60_000));
-    project.run("port long.py").ends(65).says("more than 524288 bytes");
+    project.run("port long.py").ends(65).says("exceeded its limit of 512 KB");
     std::fs::write(project.path("bytes.py"), [0xff, 0xfe, 0x00]).unwrap();
     project.run("port bytes.py").ends(65).says("it is not UTF-8 text");
     project.run("port missing.py").ends(65).says("cannot read missing.py");

@@ -118,10 +118,9 @@ impl Call {
             return Err(Error::invalid(message, Some("body")));
         }
         let key_user = parts.extensions.get::<KeyUser>().map_or(Json::Null, |user| user.0.clone());
-        // A key with a user says who it is.
-        let user = match (key_user, sent.get("user")) {
-            (Json::Null, Some(user @ Json::Object(_))) if facts::may_name_user(app, parts) => user,
-            (key_user, _) => key_user,
+        let user = match sent.get("user") {
+            Some(user @ Json::Object(_)) if facts::may_name_user(app, parts) => user,
+            _ => key_user,
         };
         Ok(Self { hook, body, user })
     }
