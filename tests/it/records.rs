@@ -243,7 +243,6 @@ async fn a_conversation_of_a_verified_user_is_not_continued_in_their_name() {
     assert_eq!(said(&host, "sk-ann", "read trip").await.as_array().unwrap().len(), 4);
 }
 
-/// What a script keeps for `__user__` is found under the id that a body names, unless the settings say otherwise.
 #[tokio::test]
 async fn a_body_names_the_user_only_where_that_is_trusted() {
     const KEEPS: &str = "/*\nrequirements: kv\n*/\nfn inlet(body, __user__) {

@@ -102,7 +102,7 @@ fn ask(question: &Dynamic) -> Answer<Dynamic> {
     answer.map(|answer| live(&answer, Shape::Plain)).map_err(|nobody| unanswered(&nobody))
 }
 
-/// The error of a question without an answer. What a client or a person left undone is no fault of the script.
+/// The error of a question without an answer. A client that takes no events, or a person who is late, is not a fault of the script.
 fn unanswered(nobody: &NobodyAnswers) -> Box<EvalAltResult> {
     let status = match nobody {
         NobodyAnswers::NoListener | NobodyAnswers::Gone => 400,

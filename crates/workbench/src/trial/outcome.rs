@@ -41,9 +41,9 @@ impl TrialOutcome {
     }
 }
 
-/// How the value of a call is shown that is a result of its own: neither the body nor a change of it.
+/// The view of a value that is a result of its own: neither the body nor a change of it.
 pub(super) struct ValueView<'a> {
-    /// What programs read beside the value.
+    /// The fields that programs read beside the value.
     pub(super) fields: Vec<(&'static str, Json)>,
     /// Its text, for `--print text`.
     pub(super) text: &'a dyn Fn(&Json) -> String,
