@@ -266,7 +266,7 @@ async fn a_body_names_the_user_only_where_that_is_trusted() {
         let call = json!({"body": body, "user": {"id": "ann", "role": "user"}});
         let request = host.request("POST", "/keeps/filter/inlet").body(call.to_string());
         let answer = Answer::of(request.header("authorization", format!("Bearer {key}"))).await;
-        serde_json::from_str(&answer.body()).unwrap()
+        serde_json::from_str(answer.body()).unwrap()
     };
     let open = start("").await;
     assert_eq!(ask(&open, "sk-anybody", "first").await, json!(["ann", null]));
