@@ -192,8 +192,8 @@ impl Subject<'_> {
         let Some(stored) = stored else { return Ok(Grants::default()) };
         Grants::from_json(stored, &self.config.project).map_err(|wrong| {
             let (id, wrong) = (self.id, wrong.join("; "));
-            let mend = format!("delete them with `valvehouse grant {id} --revoke`");
-            CommandError::data(format!("invalid stored grants of `{id}`: {wrong}; {mend}"))
+            let help = format!("delete them with `valvehouse grant {id} --revoke`");
+            CommandError::data(format!("invalid stored grants of `{id}`: {wrong}; {help}"))
         })
     }
 

@@ -174,8 +174,8 @@ impl News {
             Change::Stale(_, problems) => bad("stale", ": its last good version keeps running", problems),
             Change::Broken(_, problems) => bad("broken", ": it does not load", problems),
             Change::Missing(id) => {
-                let mend = format!(": requests are refused until it is restored or: valvehouse confirm {id}");
-                bad("missing", &mend, &[])
+                let help = format!(": requests are refused until it is restored or: valvehouse confirm {id}");
+                bad("missing", &help, &[])
             }
             Change::Problem(problem) => bad("problem", "", std::slice::from_ref(problem)),
         }

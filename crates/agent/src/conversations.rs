@@ -6,7 +6,7 @@ use super::saved::RunSnapshot;
 use crate::runs::Runs;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_json::Json;
-use valvehouse_store::{Checkpoint, Conversation, OWNER, StoreError, Trouble};
+use valvehouse_store::{Checkpoint, Conversation, OWNER, StoreError, StoreErrorKind};
 
 /// Converts a conversation to JSON, without its messages.
 pub fn conversation_to_json(conversation: &Conversation) -> Json {
@@ -148,8 +148,8 @@ fn taken(id: &str) -> Error {
 
 /// Converts an error of the store that the caller's input caused.
 fn refused(error: StoreError) -> Error {
-    match error.trouble {
-        Trouble::Refused => Error::Request {
+    match error.kind {
+        StoreErrorKind::Refused => Error::Request {
             message: format!("cannot {}: {}", error.doing, error.cause),
             param: None,
             code: None,

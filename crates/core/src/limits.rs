@@ -193,7 +193,7 @@ fn whole(number: &Number) -> Option<i128> {
     match number {
         Number::Int(value) => Some((*value).into()),
         Number::Unsigned(value) => Some((*value).into()),
-        Number::Float(_) | Number::Spelt(_) => None,
+        Number::Float(_) | Number::Raw(_) => None,
     }
 }
 

@@ -140,14 +140,14 @@ const VALUE: usize = 64;
 
 impl Json {
     /// Returns the approximate memory size in bytes, counting each container once.
-    pub fn weight(&self) -> usize {
+    pub fn size_estimate(&self) -> usize {
         let own = |value: &Self| {
-            let spelt = match value {
-                Self::Text(text) => text.weight(),
+            let raw = match value {
+                Self::Text(text) => text.size_estimate(),
                 Self::Object(object) => object.unread_length(),
                 _ => 0,
             };
-            VALUE + spelt
+            VALUE + raw
         };
         let mut weight = own(self);
         let mut walk = Walk::from(self);
@@ -374,7 +374,7 @@ mod tests {
         let copy = body.copy();
         assert!(!copy.is_changed() && body.is_changed());
         let twice = copy.get("list").unwrap();
-        assert!(twice.at(0).unwrap().is_same(&twice.at(1).unwrap()) && !twice.is_same(&list));
+        assert!(twice.at(0).unwrap().ptr_eq(&twice.at(1).unwrap()) && !twice.ptr_eq(&list));
         assert!(copy == body);
         twice.at(0).unwrap().as_array().unwrap().push(Json::Null).unwrap();
         assert!(copy != body);

@@ -166,7 +166,7 @@ impl fmt::Display for Service {
 
 /// A request's body as it goes out.
 pub(super) fn encoded(body: &Json) -> Result<Bytes, Error> {
-    body.encode_as_spelt()
+    body.encode_raw()
         .map(Bytes::from)
         .map_err(|error| Error::invalid(format!("the request is {error}"), None))
 }

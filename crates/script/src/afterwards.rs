@@ -50,7 +50,7 @@ impl Script {
         let hand_on = move || {
             let facts = behind.facts();
             let Some(body) = conversation.body(&facts.chat_id, &facts.message_id) else { return };
-            let (bytes, origin) = (body.weight(), origin(&facts.model, &facts.user, &facts.chat_id));
+            let (bytes, origin) = (body.size_estimate(), origin(&facts.model, &facts.user, &facts.chat_id));
             let (plugin, job) = (script.caller.plugin.clone(), Job::Done(body, users));
             let run: RunWork = Box::new(move |trace| Box::pin(script.work(job, behind.turn(trace))));
             background.put(Work { plugin, what: DONE, bytes, origin, run });

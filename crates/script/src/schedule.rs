@@ -129,7 +129,7 @@ pub(super) fn written(list: &Dynamic) -> Result<Json, Box<EvalAltResult>> {
 fn owned(value: &Dynamic, rest: &mut usize) -> Result<Json, Box<EvalAltResult>> {
     let json = json_within(value, rest)?;
     *rest = rest
-        .checked_sub(json.weight())
+        .checked_sub(json.size_estimate())
         .ok_or_else(|| error(format!("the list exceeded its limit of {} MiB", MAX_WRITTEN >> 20)))?;
     Ok(json.copy())
 }

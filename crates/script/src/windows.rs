@@ -36,7 +36,7 @@ pub(super) fn held(state: &Json) -> Vec<(Json, Json)> {
 /// Restores the text that waited before a call.
 pub(super) fn put_back(state: &Json, before: Vec<(Json, Json)>) {
     for kept in keepers(state) {
-        let was = before.iter().find(|(keeper, _)| keeper.is_same(&kept));
+        let was = before.iter().find(|(keeper, _)| keeper.ptr_eq(&kept));
         window::set_held(&kept, was.map(|(_, held)| held.copy()).into());
     }
 }

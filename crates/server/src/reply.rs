@@ -69,7 +69,7 @@ pub(crate) fn refusal(fault: &Error, body: &Json) -> Response {
 
 /// A JSON answer.
 pub(crate) fn json_response(status: StatusCode, value: &Json) -> Response {
-    let bytes = value.encode_as_spelt().unwrap_or_else(|error| {
+    let bytes = value.encode_raw().unwrap_or_else(|error| {
         tracing::error!("cannot write a response: {error}");
         Vec::new()
     });

@@ -203,7 +203,7 @@ fn with_plain_parts(message: Json, is_error: bool) -> Json {
         Some(Json::Array(parts)) => {
             let parts = parts.items();
             let plain: Vec<Json> = parts.iter().map(part).collect();
-            if !is_error && plain.iter().zip(&parts).all(|(new, old)| new.is_same(old)) {
+            if !is_error && plain.iter().zip(&parts).all(|(new, old)| new.ptr_eq(old)) {
                 return message;
             }
             let note = is_error.then(|| Json::from([("type", "text".into()), ("text", ERROR.into())]));

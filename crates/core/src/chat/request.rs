@@ -78,8 +78,7 @@ fn check(body: &Json) -> Result<(), Error> {
 
 /// Checks a changed body. The messages are skipped if they are unchanged since the last check.
 pub(crate) fn check_again(body: &Json, messages: &Json) -> Result<(), Error> {
-    let is_as_before =
-        body.get("messages").is_some_and(|own| own.is_same(messages)) && !messages.is_changed();
+    let is_as_before = body.get("messages").is_some_and(|own| own.ptr_eq(messages)) && !messages.is_changed();
     if is_as_before { check_all_but_messages(body) } else { check(body) }
 }
 

@@ -117,7 +117,7 @@ impl HostCalls {
         let Some(sequence) = self.plugins.get_mut(by) else { return };
         sequence.depth = sequence.depth.saturating_sub(1);
         self.bytes += match &result {
-            Some(HostResult::Value(value)) => value.weight(),
+            Some(HostResult::Value(value)) => value.size_estimate(),
             Some(HostResult::Failure(message)) => message.len(),
             _ => 0,
         };

@@ -391,7 +391,7 @@ impl Turn {
             return false;
         }
         self.0.shared.kept.store(0, Relaxed);
-        self.state(plugin).weight() + self.metadata().weight() > most
+        self.state(plugin).size_estimate() + self.metadata().size_estimate() > most
     }
 
     /// Returns the value of this type that lasts as long as the turn, creating it on first use. Higher layers

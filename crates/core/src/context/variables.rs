@@ -145,7 +145,7 @@ impl Context {
     pub fn take(&self, other: &Self) {
         for (own, new) in [(&self.0.variables, &other.0.variables), (&self.0.metadata, &other.0.metadata)] {
             if let (Json::Object(own), Json::Object(new)) = (own, new)
-                && !own.is_same(new)
+                && !own.ptr_eq(new)
             {
                 // The values of another context never contain this one's, so the write cannot fail.
                 let _ = own.replace(new.entries());

@@ -164,7 +164,7 @@ fn note_size(hook: Hook, value: &Json, turn: &Turn) {
         _ => false,
     };
     if !is_noted {
-        turn.note_size(value.weight());
+        turn.note_size(value.size_estimate());
     }
 }
 
@@ -351,7 +351,7 @@ pub fn wrong_events(hook: Hook, verdict: &Verdict, value: &Json) -> Option<Strin
             // Each event is copied, even if the list holds one event repeatedly.
             let mut rest = MAX_BYTES;
             let is_too_much = events.len() > 1
-                && events.iter().any(|one| match rest.checked_sub(one.weight()) {
+                && events.iter().any(|one| match rest.checked_sub(one.size_estimate()) {
                     Some(left) => {
                         rest = left;
                         false

@@ -96,18 +96,18 @@ impl Form {
     }
 
     /// Corrects an event in place.
-    pub(super) fn mend(&mut self, piece: &mut Piece) {
+    pub(super) fn normalize(&mut self, piece: &mut Piece) {
         let event = &piece.event;
         let Some(Json::Array(choices)) = event.get("choices") else { return };
         let is_other = event.get("object").is_some_and(|object| object.as_str() != Some(CHUNK));
-        let mut mended = is_other && set(event, "object", CHUNK);
+        let mut changed = is_other && set(event, "object", CHUNK);
         if self.has_id() || !choices.is_empty() || event.text("id").is_some_and(|id| !id.is_empty()) {
-            mended |= self.one_id(event);
+            changed |= self.one_id(event);
         }
         for (place, choice) in choices.items().iter().enumerate() {
-            mended |= self.mend_choice(place, choice);
+            changed |= self.normalize_choice(place, choice);
         }
-        if mended {
+        if changed {
             piece.changed();
         }
     }
@@ -151,23 +151,23 @@ impl Form {
         own != self.id && set(event, "id", self.id.clone())
     }
 
-    fn mend_choice(&mut self, place: usize, choice: &Json) -> bool {
+    fn normalize_choice(&mut self, place: usize, choice: &Json) -> bool {
         let Json::Object(fields) = choice else { return false };
         let given = choice.get("index").and_then(|index| index.as_i64());
         let index = given.unwrap_or(place as i64);
-        let mut mended = given.is_none() && set(choice, "index", index);
+        let mut changed = given.is_none() && set(choice, "index", index);
         // A provider that repeats the complete message beside the delta would reveal text that filters removed.
-        mended |= self.edited && fields.remove("message").is_some();
+        changed |= self.edited && fields.remove("message").is_some();
         let delta = match choice.get("delta") {
             Some(delta @ Json::Object(_)) => delta,
             _ => {
                 let delta = Json::object();
-                mended |= set(choice, "delta", delta.clone());
+                changed |= set(choice, "delta", delta.clone());
                 delta
             }
         };
         let is_first = !self.choices.contains_key(&index);
-        mended |= one_role(&delta, is_first);
+        changed |= one_role(&delta, is_first);
         let known = self.choices.entry(index).or_default();
         match delta.get("tool_calls") {
             Some(Json::Array(calls)) => {
@@ -176,18 +176,18 @@ impl Form {
                 for call in given {
                     // The delta may continue a call that begins in this event.
                     if begins(&call) || known.call_of(&call).is_some() {
-                        mended |= known.mend_call(&call);
+                        changed |= known.normalize_call(&call);
                         kept.push(call);
                     }
                 }
                 if kept.is_empty() {
-                    mended |= delta.remove("tool_calls").is_some();
+                    changed |= delta.remove("tool_calls").is_some();
                 } else if kept.len() < count {
-                    mended |= calls.replace(kept).is_ok();
+                    changed |= calls.replace(kept).is_ok();
                 }
-                mended
+                changed
             }
-            _ => mended,
+            _ => changed,
         }
     }
 }
@@ -216,7 +216,7 @@ impl Choice {
         last.filter(|at| delta::continues_call(piece, &self.calls[*at].id, &self.calls[*at].name))
     }
 
-    fn mend_call(&mut self, piece: &Json) -> bool {
+    fn normalize_call(&mut self, piece: &Json) -> bool {
         if piece.as_object().is_none() {
             return false;
         }
@@ -225,20 +225,20 @@ impl Choice {
         let at = known.unwrap_or(self.calls.len());
         let kind = if delta::is_custom(piece) { Kind::Custom } else { Kind::Function };
         let called = piece.get(kind.key()).filter(|called| called.as_object().is_some());
-        let mended = index != Some(at as i64) && set(piece, "index", at);
+        let changed = index != Some(at as i64) && set(piece, "index", at);
         match (known, called) {
-            (Some(at), called) => mended | self.calls[at].go_on(piece, called.as_ref()),
-            (None, Some(called)) => mended | self.begin(index, piece, kind, &called),
+            (Some(at), called) => changed | self.calls[at].go_on(piece, called.as_ref()),
+            (None, Some(called)) => changed | self.begin(index, piece, kind, &called),
             // A call without a function or custom tool has nothing to correct.
-            (None, None) => mended,
+            (None, None) => changed,
         }
     }
 
     /// Starts a call with its id and its name.
     fn begin(&mut self, index: Option<i64>, piece: &Json, kind: Kind, called: &Json) -> bool {
-        let mut mended = crate::chat::call::ensure_id(piece);
-        mended |= piece.get("type").is_none_or(|kind| kind.is_empty()) && set(piece, "type", kind.key());
-        mended |= match called.get(kind.input()) {
+        let mut changed = crate::chat::call::ensure_id(piece);
+        changed |= piece.get("type").is_none_or(|kind| kind.is_empty()) && set(piece, "type", kind.key());
+        changed |= match called.get(kind.input()) {
             Some(Json::Text(_)) => false,
             None | Some(Json::Null) => set(called, kind.input(), ""),
             // Some servers send the arguments as an object instead of a string.
@@ -249,23 +249,23 @@ impl Choice {
             id: piece.text_or_empty("id"),
             name: called.text_or_empty("name"),
         });
-        mended
+        changed
     }
 }
 
 impl OpenCall {
     /// Removes a repeated or empty id and name.
     fn go_on(&mut self, piece: &Json, called: Option<&Json>) -> bool {
-        let mut mended = piece.text("id").is_some() && piece.remove("id").is_some();
-        let Some(called) = called else { return mended };
+        let mut changed = piece.text("id").is_some() && piece.remove("id").is_some();
+        let Some(called) = called else { return changed };
         match called.text("name") {
             Some(name) if name.is_empty() || name == self.name => {
-                mended |= called.remove("name").is_some();
+                changed |= called.remove("name").is_some();
             }
             Some(name) if self.name.is_empty() => self.name = name,
             _ => {}
         }
-        mended
+        changed
     }
 }
 

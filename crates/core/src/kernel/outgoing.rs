@@ -104,12 +104,12 @@ impl AnswerStream {
     }
 
     /// Normalizes an event for clients; called before [`AnswerStream::send`].
-    pub(super) fn mend(&mut self, piece: &mut Piece) {
+    pub(super) fn normalize(&mut self, piece: &mut Piece) {
         if self.hold {
             // The event is converted later, once the complete answer is known.
             return;
         }
-        self.form.mend(piece);
+        self.form.normalize(piece);
         if self.first.is_none() && self.form.has_id() {
             self.first = Some(event::head_of(&piece.event));
         }
@@ -200,7 +200,7 @@ impl AnswerStream {
             }
             for event in split(answer, self.with_usage) {
                 let mut piece = Piece::new(event);
-                self.mend(&mut piece);
+                self.normalize(&mut piece);
                 self.send(piece, tools).await?;
             }
             return Ok(());
@@ -223,7 +223,7 @@ impl AnswerStream {
         let delta = Json::from([("index", index.into()), (key, value)]);
         let template = self.first.clone().unwrap_or_else(Json::object);
         let mut piece = Piece::new(event::complete(&delta, &template));
-        self.mend(&mut piece);
+        self.normalize(&mut piece);
         self.deliver(piece).await
     }
 
@@ -266,7 +266,7 @@ impl AnswerStream {
                 says_total = true;
             }
             // The event may have arrived before the id was known.
-            self.mend_id(&mut piece);
+            self.normalize_id(&mut piece);
             self.deliver(piece).await?;
         }
         if let Some(total) = total.filter(|_| !says_total && self.streamed) {
@@ -281,7 +281,7 @@ impl AnswerStream {
         Ok(())
     }
 
-    fn mend_id(&self, piece: &mut Piece) {
+    fn normalize_id(&self, piece: &mut Piece) {
         let has_none = piece.event.text("id").is_none_or(|id| id.is_empty());
         if has_none && piece.event.get("choices").is_some() && self.form.has_id() {
             self.form.name(piece);

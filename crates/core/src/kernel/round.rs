@@ -70,7 +70,7 @@ async fn forward(
     let provider = provider(kernel)?;
     // The receiver of the bytes speaks the OpenAI API.
     let bytes =
-        anthropic::plain(asked).encode_as_spelt().map_err(|error| Error::invalid(error.to_string(), None))?;
+        anthropic::plain(asked).encode_raw().map_err(|error| Error::invalid(error.to_string(), None))?;
     let (model, exchange) = (asked.text_or_empty("model"), turn.exchange());
     let request = ForwardRequest { body: bytes.into(), stream, model: &model, exchange };
     let Some(forwarded) = provider.forward(request) else { return Ok(None) };
@@ -264,7 +264,7 @@ async fn pass(
     turn: &Turn,
     outgoing: &mut AnswerStream,
 ) -> Result<(), Error> {
-    outgoing.mend(&mut piece);
+    outgoing.normalize(&mut piece);
     fold.push(&piece.event);
     if turn.is_observed(NoticeKind::LlmToken) {
         let text = event::text(&piece.event);

@@ -42,10 +42,10 @@ pub(super) async fn filtered(kernel: &Kernel, piece: Piece, turn: &Turn) -> Resu
         let is_long = piece.raw.len() > event::LONG || piece.raw.is_empty() && event::is_long(&part);
         turn.set_long_event(is_long);
         if is_long {
-            turn.note_size(part.weight());
+            turn.note_size(part.size_estimate());
         }
         for event in chain(kernel, 0, part.clone(), turn).await? {
-            let untouched = whole && event.is_same(&part) && !event.is_changed();
+            let untouched = whole && event.ptr_eq(&part) && !event.is_changed();
             out.push(match untouched && !piece.raw.is_empty() {
                 // The unchanged event retains its bytes and its class.
                 true => piece.clone(),
@@ -93,8 +93,8 @@ async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result
             return Ok(out);
         }
         match step(filter, Hook::Stream, event.clone(), turn, &mut end).await? {
-            ChainOutcome::Done(value) if value.is_same(&event) && event::is_whole_and_no_error(&event) => {}
-            ChainOutcome::Done(value) if value.is_same(&event) && event::is_whole(&event) => {
+            ChainOutcome::Done(value) if value.ptr_eq(&event) && event::is_whole_and_no_error(&event) => {}
+            ChainOutcome::Done(value) if value.ptr_eq(&event) && event::is_whole(&event) => {
                 no_error(filter, std::slice::from_ref(&event))?;
             }
             other => return Box::pin(spread_on(kernel, place, other, &event, turn)).await,
@@ -139,7 +139,7 @@ const MAX_SPREAD: usize = 32 << 20;
 /// Subtracts the size of events from the remaining memory; `None` is unlimited.
 fn take(rest: &mut Option<usize>, events: &[Json], filter: &FilterEntry) -> Result<(), Error> {
     let Some(left) = rest else { return Ok(()) };
-    match events.iter().try_fold(*left, |left, event| left.checked_sub(event.weight())) {
+    match events.iter().try_fold(*left, |left, event| left.checked_sub(event.size_estimate())) {
         Some(now) => {
             *left = now;
             Ok(())
@@ -156,7 +156,7 @@ fn take(rest: &mut Option<usize>, events: &[Json], filter: &FilterEntry) -> Resu
 /// Returns the events of a hook's value, completed from the original event. Only the first occurrence of the
 /// original is moved; all others are copied, because they may be shared.
 fn spread(value: Json, template: &Json) -> Vec<Json> {
-    if value.is_same(template) && event::is_whole(&value) {
+    if value.ptr_eq(template) && event::is_whole(&value) {
         return vec![value];
     }
     let given = match value {
@@ -166,7 +166,7 @@ fn spread(value: Json, template: &Json) -> Vec<Json> {
     };
     let mut template_went = false;
     let own = |one: &Json| {
-        let is_template = !template_went && one.is_same(template);
+        let is_template = !template_went && one.ptr_eq(template);
         template_went |= is_template;
         event::complete(&if is_template { one.clone() } else { one.copy() }, template)
     };
@@ -249,7 +249,7 @@ pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<
         let is_long = event::is_long_message(&said);
         turn.set_long_event(is_long);
         if is_long {
-            turn.note_size(said.weight());
+            turn.note_size(said.size_estimate());
         }
         let events = chain(kernel, 0, one.clone(), turn).await?;
         parts.push(Part { choice, one, events });
@@ -279,7 +279,7 @@ impl Part {
     /// Writes the resulting event back to the choice.
     fn settle(&self) {
         let (said, why) = match self.events.as_slice() {
-            [only] if only.is_same(&self.one) => {
+            [only] if only.ptr_eq(&self.one) => {
                 (only.at_path("choices.0.delta"), only.at_path("choices.0.finish_reason"))
             }
             events => {

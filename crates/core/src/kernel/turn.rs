@@ -99,7 +99,7 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
     if let Some(trace) = turn.trace() {
         trace.ends_with(&response);
     }
-    let is_own = response.is_same(&progress.response);
+    let is_own = response.ptr_eq(&progress.response);
     let reply = if is_own { progress.answer() } else { response.clone() };
     // The client of an answer that is not streamed has not received the earlier texts.
     let is_live = outgoing.is_live();
@@ -355,7 +355,7 @@ async fn outlet(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(),
         match kernel.chain().run(Hook::Outlet, conversation, turn).await? {
             ChainOutcome::Done(conversation) => {
                 let last = Json::from(conversation.get("messages").and_then(|messages| messages.at(-1)));
-                if is_role(&last, "assistant") || last.is_same(&shown) {
+                if is_role(&last, "assistant") || last.ptr_eq(&shown) {
                     answer::take_edits(&choice, &said, &last);
                 } else {
                     tracing::warn!(

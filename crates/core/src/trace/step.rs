@@ -69,7 +69,7 @@ impl<T: Deref<Target = Trace>> Step<T> {
     pub fn hears(&self, said: &Json) {
         let Some(begun) = self.begun.as_ref().filter(|_| self.trace.keeps(None)) else { return };
         let mut taken = self.trace.taken.lock();
-        if taken.fits(said.weight()) {
+        if taken.fits(said.size_estimate()) {
             taken.records[begun.place].details_mut().heard.push(said.copy());
         }
     }

@@ -44,7 +44,7 @@ impl Trace {
     pub fn remember(&self, facts: impl FnOnce() -> Json) {
         if !matches!(self.contents, Contents::None) {
             let facts = facts();
-            if facts.weight() <= MAX_FACTS {
+            if facts.size_estimate() <= MAX_FACTS {
                 // A request has one turn, and its endpoint records the facts once.
                 let _ = self.facts.set(facts);
             }
@@ -154,7 +154,7 @@ impl Trace {
             return;
         }
         let mut taken = self.taken.lock();
-        if taken.body.is_none() && taken.fits(body.weight()) {
+        if taken.body.is_none() && taken.fits(body.size_estimate()) {
             taken.body = Some(body.copy());
         }
     }
@@ -165,7 +165,7 @@ impl Trace {
             return;
         }
         let mut taken = self.taken.lock();
-        if taken.fits(answer.weight()) {
+        if taken.fits(answer.size_estimate()) {
             taken.answer = Some(answer.copy());
         }
     }

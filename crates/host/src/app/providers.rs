@@ -60,11 +60,11 @@ pub(super) fn provider(
         .with_breaker(settings.breaker)
         .within(settings.timeouts.total);
     if is_keyless {
-        let remedy = settings.key_remedy();
+        let help = settings.key_help();
         if keys == ProviderKeys::Read && settings.usual_key().is_some() {
-            tracing::warn!(provider = settings.name, "it has no key: {remedy}");
+            tracing::warn!(provider = settings.name, "it has no key: {help}");
         }
-        upstream = upstream.keyless(remedy);
+        upstream = upstream.keyless(help);
     }
     Ok(plan(settings, Arc::new(upstream)))
 }

@@ -60,7 +60,7 @@ impl Approvals {
     ) -> Result<Vec<String>, ApprovalError> {
         let (server, status) = self.named(name)?;
         if let (Some(why), _) | (None, Some(why)) =
-            (status.trouble.as_deref(), (!status.is_settled).then_some("the server is not connected yet"))
+            (status.error.as_deref(), (!status.is_settled).then_some("the server is not connected yet"))
         {
             return Err(ApprovalError::Away(format!("cannot approve tools of `{name}`: {why}")));
         }

@@ -246,7 +246,7 @@ fn refused(error: &ClientInitializeError, server: &str, auth: &McpAuth) -> Unava
             "it needs a token: set `auth` to the token, or to \"oauth\" for a login in the browser".to_owned()
         }
         McpAuth::Bearer(_) => "it rejected the token of `auth`".to_owned(),
-        McpAuth::OAuth(_) => format!("it rejected the token of the login; {}", oauth::remedy(server)),
+        McpAuth::OAuth(_) => format!("it rejected the token of the login; {}", oauth::login_help(server)),
     };
     Unavailable { challenge: Some(challenge.to_owned()), ..Unavailable::from(why) }
 }

@@ -38,7 +38,7 @@ pub struct Status {
     /// Its tools, offered or not.
     pub tools: Vec<ServerOffer>,
     /// The reason why it is not available.
-    pub trouble: Option<String>,
+    pub error: Option<String>,
     /// The first connection succeeded or failed, and was reported.
     pub is_settled: bool,
 }
@@ -177,13 +177,13 @@ async fn keep(link: Arc<Link>, board: Arc<Board>) {
             Err(error) => error.why,
         };
         let why = link.showable(why);
-        let is_news = link.trouble().as_ref() != Some(&why);
+        let is_news = link.error().as_ref() != Some(&why);
         link.set(Err(why.clone()));
         if is_news {
             tracing::warn!(server = link.server.name, "the server is not available: {why}");
         }
         board.note(&link, |status| {
-            status.trouble = Some(why);
+            status.error = Some(why);
             status.is_settled = true;
             if status.tools.is_empty() {
                 status.tools = remembered(&link.server, &board.pins.borrow());
@@ -231,7 +231,7 @@ async fn attend(link: &Arc<Link>, board: &Board, connection: Connection) -> Stri
         let found = compared(&link.server, &listed, &approved);
         link.allow(callable(&link.server, &found));
         link.set(Ok(remote.clone()));
-        board.note(link, |status| *status = Status { tools: found, trouble: None, is_settled: true });
+        board.note(link, |status| *status = Status { tools: found, error: None, is_settled: true });
         tokio::select! {
             why = connection.ended() => break why,
             () = &mut another_login => break "the login to it was renewed".into(),
@@ -275,7 +275,7 @@ impl Board {
         let pins = Arc::new(pins);
         self.pins.send_replace(pins.clone());
         for (link, status) in self.state.lock().values_mut() {
-            status.tools = match status.is_settled && status.trouble.is_none() {
+            status.tools = match status.is_settled && status.error.is_none() {
                 true => {
                     let there = status.tools.drain(..).filter(|tool| tool.standing != PinStatus::Gone);
                     let listed: Vec<_> = there.map(|tool| tool.seen).collect();
@@ -307,7 +307,7 @@ async fn publish(app: &App, board: &Board) {
         let state = board.state.lock();
         let mut taken: HashMap<(PartKind, String), String> = HashMap::new();
         for (name, (link, status)) in state.iter() {
-            if let Some(why) = &status.trouble {
+            if let Some(why) = &status.error {
                 let what = format!("the MCP server `{name}` is not available: {why}");
                 let help = "calls of its tools fail until it is available; the host retries the connection by itself";
                 problems.push(Problem::new(Code::McpAway, "", &file, what).help(help).warning());

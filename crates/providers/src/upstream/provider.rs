@@ -83,8 +83,8 @@ impl Upstream {
 
     /// Sets the advice for a service that wants a key where none is configured.
     #[must_use]
-    pub fn keyless(mut self, remedy: impl Into<String>) -> Self {
-        self.keyless = Some(remedy.into());
+    pub fn keyless(mut self, help: impl Into<String>) -> Self {
+        self.keyless = Some(help.into());
         self
     }
 
@@ -147,11 +147,11 @@ impl Upstream {
     /// one.
     fn explained(&self, fault: Error) -> Error {
         match (fault, &self.keyless) {
-            (Error::Answered { provider, status: status @ (401 | 403), body, retry_after }, Some(remedy)) => {
+            (Error::Answered { provider, status: status @ (401 | 403), body, retry_after }, Some(help)) => {
                 let said = body.at_path("error.message");
                 let said = said.as_str().map_or_else(|| body.to_string(), str::to_owned);
                 let message =
-                    format!("provider {provider} returned {status}, and its key is not set: {remedy}");
+                    format!("provider {provider} returned {status}, and its key is not set: {help}");
                 let error = Json::from([
                     ("message", format!("{message} (its message: {said})").into()),
                     ("type", "authentication_error".into()),

@@ -118,7 +118,7 @@ impl ScriptCallbacks {
             return Ok(());
         }
         self.kept.store(0, Relaxed);
-        let is_fine = state.weight() <= most;
+        let is_fine = state.size_estimate() <= most;
         is_fine.then_some(()).ok_or_else(|| format!("exceeded its limit of {} MB in `state`", most >> 20))
     }
 }

@@ -439,7 +439,7 @@ pub(super) fn ending(script: &Script, hook: Hook, verdict: &Result<Verdict, Plug
 
 /// A returned ctx: its fields take the place of those of the same name.
 fn merge(ctx: &FilterContext, returned: &Json) {
-    let same = matches!((&ctx.value, returned), (Json::Object(a), Json::Object(b)) if a.is_same(b));
+    let same = matches!((&ctx.value, returned), (Json::Object(a), Json::Object(b)) if a.ptr_eq(b));
     if !same && let Json::Object(fields) = returned {
         for (name, value) in fields.entries() {
             ctx.value.edit(&name, value);

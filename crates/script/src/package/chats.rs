@@ -109,7 +109,7 @@ impl Own {
     fn messages(&self, id: &str, from: u64, to: u64) -> RhaiResultOf<Vec<Json>> {
         let found = self.wait(self.chats.messages(self.user.clone(), id.to_owned(), from, to))?;
         for said in found.iter().flatten() {
-            charge_bytes(said.weight() as u64)?;
+            charge_bytes(said.size_estimate() as u64)?;
         }
         found.ok_or_else(|| {
             fail(
@@ -190,7 +190,7 @@ fn read(id: &str, options: &Dynamic) -> RhaiResultOf<Array> {
                 }
                 at += some.len() as u64;
                 for said in some {
-                    bytes += said.weight();
+                    bytes += said.size_estimate();
                     if bytes > MAX_BYTES {
                         return Err(fail(
                             NAME,

@@ -132,7 +132,7 @@ fn stream(url: &str, options: &Dynamic) -> RhaiResultOf<OpenAnswer> {
     };
     let method = own[0].as_deref().unwrap_or("GET");
     let call = running(NAME)?;
-    let refused = |error: WebError| fail(NAME, mended(&error, &call.caller.plugin));
+    let refused = |error: WebError| fail(NAME, with_help(&error, &call.caller.plugin));
     let request = Ask::new(method, url).map_err(refused)?;
     let request = Options::read(NAME, &options)?.apply(NAME, request)?;
     let web: &Web = &call.reach.web;
@@ -184,7 +184,7 @@ pub(super) fn register_method(module: &mut Module) {
 fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResultOf<Dynamic> {
     let function = format!("http::{function}");
     let call = running(&function)?;
-    let refused = |error: WebError| fail(&function, mended(&error, &call.caller.plugin));
+    let refused = |error: WebError| fail(&function, with_help(&error, &call.caller.plugin));
     let request = Ask::new(method, url).map_err(refused)?;
     let request = Options::read(&function, options)?.apply(&function, request)?;
     let web: &Web = &call.reach.web;
@@ -198,7 +198,7 @@ fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResult
 }
 
 /// The error with the command that would let the request through.
-fn mended(error: &WebError, plugin: &str) -> String {
+fn with_help(error: &WebError, plugin: &str) -> String {
     match error.grant() {
         Some(host) => format!("{error}; grant it with: valvehouse grant {plugin} http={host}"),
         None => error.to_string(),

@@ -228,7 +228,7 @@ pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<D
         args @ Json::Object(_) => args.copy(),
         _ => return Err(unfit(function, "arguments", "a map", args)),
     };
-    let bytes = args.weight();
+    let bytes = args.size_estimate();
     if bytes > MAX_ARGUMENTS {
         let kib = bytes / 1024;
         return Err(fail(

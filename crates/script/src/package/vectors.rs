@@ -170,7 +170,10 @@ impl Scope {
         let Place { call, index, owner } = self.find(name)?;
         // Counted before: nobody gets it for nothing by failing.
         charge_bytes(
-            entries.iter().map(|entry| 4 * entry.vector.len() as u64 + entry.data.weight() as u64).sum(),
+            entries
+                .iter()
+                .map(|entry| 4 * entry.vector.len() as u64 + entry.data.size_estimate() as u64)
+                .sum(),
         )?;
         let ids: Vec<Json> = entries.iter().map(|entry| entry.id.as_str().into()).collect();
         host_calls::once(

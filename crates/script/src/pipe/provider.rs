@@ -263,7 +263,7 @@ impl PieceSink for Out {
         // one.
         let (begins, piece) = {
             let mut written = self.written.lock();
-            written.sent += given.weight();
+            written.sent += given.size_estimate();
             if written.sent > LARGEST {
                 return Err(error(format!("the answer exceeded its limit of {} MB", LARGEST >> 20)));
             }

@@ -252,7 +252,7 @@ pub(super) fn length_of(value: &Json) -> Result<usize, String> {
 fn take(context: &Context, given: &Json) {
     for (own, key) in [(context.variables(), "variables"), (context.metadata(), "metadata")] {
         if let (Json::Object(own), Some(Json::Object(new))) = (own, given.get(key))
-            && !own.is_same(&new)
+            && !own.ptr_eq(&new)
         {
             // What a handler gave back never holds the context it was given.
             let _ = own.replace(new.entries());

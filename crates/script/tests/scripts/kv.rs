@@ -7,7 +7,7 @@ use valvehouse_core::error::Error;
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Problem, Script, Settings, SourceFile};
-use valvehouse_store::{Kv, KvRow, StoreError, Trouble};
+use valvehouse_store::{Kv, KvRow, StoreError, StoreErrorKind};
 
 fn compile(text: &str, kv: &Arc<Kv>) -> Result<Script, Vec<Problem>> {
     let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
@@ -143,9 +143,9 @@ fn written() -> (Arc<Kv>, Arc<AtomicUsize>, Arc<AtomicBool>) {
                 return Err(StoreError {
                     doing: "write".into(),
                     place: "here".into(),
-                    trouble: Trouble::Full,
+                    kind: StoreErrorKind::Full,
                     cause: "full".into(),
-                    mend: None,
+                    help: None,
                 });
             }
             counted.fetch_add(changes.len(), SeqCst);
@@ -251,9 +251,9 @@ async fn an_update_that_another_host_overtook_runs_again_on_what_is_stored() {
                 _ => Err(StoreError {
                     doing: "change what scripts keep".into(),
                     place: "there".into(),
-                    trouble: Trouble::Full,
+                    kind: StoreErrorKind::Full,
                     cause: "the disk is full".into(),
-                    mend: None,
+                    help: None,
                 }),
             }
         })

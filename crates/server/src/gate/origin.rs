@@ -65,12 +65,12 @@ pub(super) fn check_origin(
     if is_listed && endpoint.may_be_shared() {
         return Ok(headers.get(header::ORIGIN).cloned());
     }
-    let mend = match endpoint.may_be_shared() {
+    let help = match endpoint.may_be_shared() {
         true => format!("; add it to the settings: [server] origins = [{origin:?}]"),
         false => "; operators' routes are only for the page of this host".to_owned(),
     };
     Err(forbidden(
-        format!("a page of {origin} is not allowed to send requests to this host{mend}"),
+        format!("a page of {origin} is not allowed to send requests to this host{help}"),
         "origin_not_allowed",
     ))
 }

@@ -21,7 +21,7 @@ use valvehouse_core::kernel::is_ours;
 use valvehouse_core::provider::{ForwardRequest, TracedCall};
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
-use valvehouse_json::{Json, skim};
+use valvehouse_json::{Json, scan_object};
 
 /// The name of this endpoint in metrics and traces.
 pub(crate) const DOOR: &str = "chat";
@@ -93,7 +93,7 @@ fn nobody_looks<'a>(snapshot: &Snapshot, bytes: &'a [u8]) -> Option<(Ready, &'a 
         return None;
     }
     let (mut model, mut stream, mut has_messages, mut is_plain) = (None, None, false, true);
-    let is_object = skim(bytes, |key, value| match key {
+    let is_object = scan_object(bytes, |key, value| match key {
         "model" => is_plain &= model.replace(value).is_none(),
         "stream" => is_plain &= stream.replace(value).is_none(),
         "messages" => has_messages = value.strip_prefix('[').is_some_and(|rest| rest.trim_start() != "]"),

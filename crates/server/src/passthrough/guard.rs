@@ -159,8 +159,7 @@ impl Places {
                         set_at(request, &path, text)?;
                     }
                 }
-                let bytes =
-                    request.encode_as_spelt().map_err(|error| Error::invalid(error.to_string(), None))?;
+                let bytes = request.encode_raw().map_err(|error| Error::invalid(error.to_string(), None))?;
                 sent.replace(bytes)
             }
             Self::Form(places) => {

@@ -4,7 +4,7 @@
 use super::journal::Journal;
 use super::local::Local;
 use crate::clock::now;
-use crate::error::{StoreError, Trouble};
+use crate::error::{StoreError, StoreErrorKind};
 use crate::outage::{Outage, SnapshotInfo};
 use crate::postgres::Server;
 use crate::record::KvChange;
@@ -100,7 +100,7 @@ impl Availability {
             return true;
         }
         match self.server.probe().await {
-            Err(error) if error.trouble == Trouble::Unreachable => {
+            Err(error) if error.kind == StoreErrorKind::Unreachable => {
                 tracing::warn!("the store is unavailable, continuing without it: {error}");
                 self.pool.renew();
                 self.outage.send_replace(Some((error, now())));
@@ -169,7 +169,7 @@ impl Availability {
                 );
                 journal.clear();
             }
-            Err(error) if error.trouble == Trouble::Refused => {
+            Err(error) if error.kind == StoreErrorKind::Refused => {
                 tracing::error!(
                     "cannot write the kv entries that changed meanwhile, which are set aside: {error}"
                 );
@@ -188,12 +188,12 @@ impl Availability {
             return Ok(());
         }
         let cause = "it is not the database of the snapshot that this host started from";
-        let mend = format!(
+        let help = format!(
             "correct store.url and restart; if it is correct, remove {} and restart",
             local.file().display()
         );
-        let error = StoreError::new(CHECKING, &self.server.place, Trouble::NotADatabase, cause);
-        Err(StoreError { mend: Some(mend), ..error })
+        let error = StoreError::new(CHECKING, &self.server.place, StoreErrorKind::NotADatabase, cause);
+        Err(StoreError { help: Some(help), ..error })
     }
 
     /// Tries to return. Returns `true` if the database is reachable.
@@ -201,7 +201,7 @@ impl Availability {
         let Err(error) = self.recover().await else { return true };
         self.outage.send_modify(|outage| {
             if let Some((known, _)) = outage {
-                if error.trouble != known.trouble {
+                if error.kind != known.kind {
                     tracing::warn!("the store is still unavailable: {error}");
                 }
                 *known = error;

@@ -5,7 +5,7 @@ use super::contract::{
     checked_growth,
 };
 use crate::clock::now;
-use crate::error::{StoreError, StoreFuture, Trouble};
+use crate::error::{StoreError, StoreErrorKind, StoreFuture};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -79,9 +79,9 @@ fn error(cause: String) -> StoreError {
     StoreError {
         doing: "store vectors".to_owned(),
         place: "memory".to_owned(),
-        trouble: Trouble::Refused,
+        kind: StoreErrorKind::Refused,
         cause,
-        mend: None,
+        help: None,
     }
 }
 

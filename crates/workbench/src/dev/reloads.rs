@@ -86,8 +86,8 @@ impl News {
                 bad("broken", id, "it does not load and has never loaded", problems)
             }
             Change::Missing(id) => {
-                let mend = format!("requests are refused until it is restored or: valvehouse confirm {id}");
-                Self { is_new: true, ..bad("missing", id, &mend, &[]) }
+                let help = format!("requests are refused until it is restored or: valvehouse confirm {id}");
+                Self { is_new: true, ..bad("missing", id, &help, &[]) }
             }
             Change::Problem(problem) => {
                 Self { id: None, ..bad("problem", &"".into(), "", std::slice::from_ref(problem)) }

@@ -129,21 +129,21 @@ fn id_of(name: &str, what: NewKind) -> Result<String, CommandError> {
     if is_id(name) && (what == NewKind::Module || !name.starts_with('_')) {
         return Ok(name.to_owned());
     }
-    let mended = mended(name, what);
+    let corrected = corrected(name, what);
     Err(CommandError::usage(format!(
-        "invalid name `{name}` of a {0}: expected 1 to 64 characters of a-z, 0-9, `_` and `-` that do not begin with `_`; try: valvehouse new {0} {mended}",
+        "invalid name `{name}` of a {0}: expected 1 to 64 characters of a-z, 0-9, `_` and `-` that do not begin with `_`; try: valvehouse new {0} {corrected}",
         word(what)
     )))
 }
 
-fn mended(name: &str, what: NewKind) -> String {
+fn corrected(name: &str, what: NewKind) -> String {
     let stem = name.rsplit(['/', '\\']).next().unwrap_or(name);
     let stem = stem.strip_suffix(".rhai").unwrap_or(stem).to_lowercase();
     let letter = |letter: char| if is_id(&letter.to_string()) { letter } else { '_' };
-    let mended: String = stem.chars().map(letter).collect();
-    let parts: Vec<&str> = mended.split('_').filter(|part| !part.is_empty()).collect();
-    let mended: String = parts.join("_").chars().take(64).collect();
-    if mended.is_empty() { format!("my_{}", word(what)) } else { mended }
+    let corrected: String = stem.chars().map(letter).collect();
+    let parts: Vec<&str> = corrected.split('_').filter(|part| !part.is_empty()).collect();
+    let corrected: String = parts.join("_").chars().take(64).collect();
+    if corrected.is_empty() { format!("my_{}", word(what)) } else { corrected }
 }
 
 /// Checks that no other file has that id.
@@ -253,10 +253,10 @@ mod tests {
             ("größe", "gr_e"),
             ("…", "my_filter"),
         ] {
-            assert_eq!(mended(name, NewKind::Filter), id);
-            assert!(id_of(&mended(name, NewKind::Filter), NewKind::Filter).is_ok());
+            assert_eq!(corrected(name, NewKind::Filter), id);
+            assert!(id_of(&corrected(name, NewKind::Filter), NewKind::Filter).is_ok());
         }
-        let long = mended(&"x".repeat(100), NewKind::Tool);
+        let long = corrected(&"x".repeat(100), NewKind::Tool);
         assert!(id_of(&long, NewKind::Tool).is_ok());
     }
 }

@@ -111,7 +111,7 @@ impl Calls {
             false => self.go_on(&mut out, look)?,
         }
         let out = out.pieces();
-        let is_same = out.len() == given.len() && out.iter().zip(&given).all(|(new, old)| new.is_same(old));
+        let is_same = out.len() == given.len() && out.iter().zip(&given).all(|(new, old)| new.ptr_eq(old));
         if !is_same {
             let delta = child(choice, "delta");
             match out.is_empty() {

@@ -259,7 +259,7 @@ impl Lane {
         match spelling(choice, name) {
             Some(tokens) => {
                 let is_same = tokens.with(|old| {
-                    old.len() == ready.len() && old.iter().zip(&ready).all(|(old, new)| old.is_same(new))
+                    old.len() == ready.len() && old.iter().zip(&ready).all(|(old, new)| old.ptr_eq(new))
                 });
                 if !is_same {
                     // The list held these tokens before, so the write cannot fail.

@@ -7,19 +7,19 @@ use crate::value::MAX_DEPTH;
 
 /// Calls `entry` with the raw text of each key and value, in order. Returns `false` if the text is not a JSON
 /// object or a key has escapes; `entry` may have been called before that is detected.
-pub fn skim<'a>(text: &'a [u8], mut entry: impl FnMut(&'a str, &'a str)) -> bool {
+pub fn scan_object<'a>(text: &'a [u8], mut entry: impl FnMut(&'a str, &'a str)) -> bool {
     let Ok(text) = std::str::from_utf8(text) else { return false };
-    let mut skimmer = Skimmer { bytes: text.as_bytes(), at: 0 };
-    let read = skimmer.object(0, |key, value| entry(&text[key.0..key.1], &text[value.0..value.1]));
-    skimmer.space();
-    read.is_some() && skimmer.at == text.len()
+    let mut object = LazyObject { bytes: text.as_bytes(), at: 0 };
+    let read = object.object(0, |key, value| entry(&text[key.0..key.1], &text[value.0..value.1]));
+    object.space();
+    read.is_some() && object.at == text.len()
 }
 
 /// Returns the length and the keys of the object that starts here if it has only plain values, no escapes in
 /// keys and, as far as a quick check shows, no repeated keys.
 pub(super) fn flat(text: &str) -> Option<(usize, Keys)> {
-    let (mut skimmer, mut keys) = (Skimmer { bytes: text.as_bytes(), at: 0 }, Keys::default());
-    skimmer.members(b'{', b'}', |own| {
+    let (mut object, mut keys) = (LazyObject { bytes: text.as_bytes(), at: 0 }, Keys::default());
+    object.members(b'{', b'}', |own| {
         let (key, is_plain) = own.key()?;
         let key = &text[key.0..key.1];
         match own.peek()? {
@@ -28,24 +28,24 @@ pub(super) fn flat(text: &str) -> Option<(usize, Keys)> {
             _ => None,
         }
     })?;
-    Some((skimmer.at, keys))
+    Some((object.at, keys))
 }
 
 /// Returns the text of such an object from the value of a key on.
 pub(super) fn from_value_of<'a>(text: &'a [u8], key: &str) -> Option<&'a [u8]> {
-    let mut skimmer = Skimmer { bytes: text, at: 1 };
-    while skimmer.peek()? == b'"' {
-        let start = skimmer.at + 1;
+    let mut object = LazyObject { bytes: text, at: 1 };
+    while object.peek()? == b'"' {
+        let start = object.at + 1;
         let end = start + text[start..].iter().position(|byte| *byte == b'"')?;
-        skimmer.at = end + 1;
-        skimmer.take(b':')?;
-        skimmer.space();
+        object.at = end + 1;
+        object.take(b':')?;
+        object.space();
         if &text[start..end] == key.as_bytes() {
-            return text.get(skimmer.at..);
+            return text.get(object.at..);
         }
-        skimmer.value(0)?;
-        if skimmer.peek()? == b',' {
-            skimmer.at += 1;
+        object.value(0)?;
+        if object.peek()? == b',' {
+            object.at += 1;
         }
     }
     None
@@ -53,20 +53,20 @@ pub(super) fn from_value_of<'a>(text: &'a [u8], key: &str) -> Option<&'a [u8]> {
 
 /// Returns the raw text of the value that starts here.
 pub(super) fn value_of(text: &[u8]) -> Option<&[u8]> {
-    let mut skimmer = Skimmer { bytes: text, at: 0 };
-    skimmer.value(0)?;
-    text.get(..skimmer.at)
+    let mut object = LazyObject { bytes: text, at: 0 };
+    object.value(0)?;
+    text.get(..object.at)
 }
 
 /// The start and end positions of a text.
 type Span = (usize, usize);
 
-struct Skimmer<'a> {
+struct LazyObject<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Skimmer<'_> {
+impl LazyObject<'_> {
     fn space(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.bytes.get(self.at) {
             self.at += 1;
@@ -192,7 +192,7 @@ mod tests {
 
     fn entries(text: &str) -> Option<Vec<(&str, &str)>> {
         let mut all = Vec::new();
-        skim(text.as_bytes(), |key, value| all.push((key, value))).then_some(all)
+        scan_object(text.as_bytes(), |key, value| all.push((key, value))).then_some(all)
     }
 
     #[test]
@@ -235,9 +235,9 @@ mod tests {
         #[test]
         fn it_takes_what_the_parser_takes(text in r#"\{("[a-b]{0,2}":([0-9.e-]{1,4}|"[a-z\\"u0-9]{0,7}"|\[[0-9,\[\]]{0,5}\]|null|\{\}),?){0,3}\}"#) {
             let parsed = Json::parse(text.as_bytes()).is_ok();
-            let skimmed = entries(&text).is_some();
-            prop_assert!(skimmed || !parsed, "only the parser takes {text}");
-            prop_assert!(parsed || !skimmed, "only the skimmer takes {text}");
+            let scanned = entries(&text).is_some();
+            prop_assert!(scanned || !parsed, "only the parser takes {text}");
+            prop_assert!(parsed || !scanned, "only the scan takes {text}");
         }
     }
 }
