@@ -14,7 +14,7 @@ use valvehouse_script::{Code, Kind, Problem, Role, ScriptedTool, ServedTool};
 
 /// Everything that models may be offered.
 #[derive(Default)]
-pub(super) struct Shelf {
+pub(super) struct Catalog {
     /// Native tools first, then scripts' by path.
     pub(super) tools: Vec<Tool>,
     pub(super) problems: Vec<Problem>,
@@ -24,21 +24,21 @@ pub(super) struct Shelf {
     places: HashMap<String, usize>,
 }
 
-impl Shelf {
+impl Catalog {
     pub(super) fn new(native: &[Tool], plugins: &Plugins, plan: &Plan) -> Self {
-        let mut shelf = Self::default();
+        let mut catalog = Self::default();
         let file = plan.project.join("valvehouse.toml");
         for tool in native {
-            if shelf.places.contains_key(tool.name()) {
+            if catalog.places.contains_key(tool.name()) {
                 let what = format!(
                     "the tool `{}` of an MCP server is not offered: the host has a tool of that name",
                     tool.name()
                 );
                 let problem = Problem::new(Code::SameTool, "", &file, what).warning();
-                shelf.problems.push(problem.help("give the server another `name` in [[mcp]]"));
+                catalog.problems.push(problem.help("give the server another `name` in [[mcp]]"));
                 continue;
             }
-            shelf.place(tool.clone());
+            catalog.place(tool.clone());
         }
         let mut brought_by: BTreeMap<String, &Plugin> = BTreeMap::new();
         let mut scripts: Vec<&Arc<Plugin>> =
@@ -48,26 +48,26 @@ impl Shelf {
             for scripted in plugin.tools() {
                 let name = scripted.tool.name().to_owned();
                 match with_filters(scripted, plugins) {
-                    Ok(tool) => shelf.put(tool, plugin, brought_by.insert(name, plugin)),
+                    Ok(tool) => catalog.put(tool, plugin, brought_by.insert(name, plugin)),
                     Err(why) => {
                         let what = format!("the tool `{name}` is not offered: {why}");
-                        shelf
+                        catalog
                             .problems
                             .push(Problem::new(Code::BadTool, &plugin.id, &plugin.path, what).warning());
                     }
                 }
             }
         }
-        shelf.offer(plugins, plan);
+        catalog.offer(plugins, plan);
         // The missing ones may be among those that are listed soon.
         if !plugins.values().any(|plugin| plugin.awaits_tools()) {
-            shelf.look_for_missing(plan);
+            catalog.look_for_missing(plan);
         }
-        shelf.look_for_entries(plan);
-        shelf.look_for_filters(plugins, plan);
-        shelf.look_for_actions(plugins, plan);
-        shelf.look_for_settings(native, plugins, plan);
-        shelf
+        catalog.look_for_entries(plan);
+        catalog.look_for_filters(plugins, plan);
+        catalog.look_for_actions(plugins, plan);
+        catalog.look_for_settings(native, plugins, plan);
+        catalog
     }
 
     /// Adds a tool; of two with the same name the later one is used, and both are reported.

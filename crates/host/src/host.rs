@@ -1,7 +1,6 @@
 //! The host: the snapshot in force and the one writer that replaces it.
 
 use crate::background::AfterAnswers;
-use crate::leftovers;
 use crate::plan::{MountedOffers, Plan};
 use crate::reload::look::{NEXT_LOOK, WHILE_COMPILING};
 use crate::reload::scripts::RefusedGeneration;
@@ -9,6 +8,7 @@ use crate::reload::state::Reload;
 use crate::report::{Looks, Report};
 use crate::snapshot::Snapshot;
 use crate::status::{NodeStatus, SharedStatus};
+use crate::temporary_files;
 use crate::writer::ReloadLock;
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
@@ -335,22 +335,22 @@ impl Host {
             self.follow_store(),
             self.keep_kv(),
             self.keep_snapshot(),
-            self.clear_leftovers()
+            self.clear_temporary_files()
         );
     }
 
     /// Removes what killed writers left in the folders.
-    async fn clear_leftovers(&self) {
+    async fn clear_temporary_files(&self) {
         let folders = self.snapshot().plan().folders();
         loop {
             let folders = folders.clone();
             let cleared = tokio::task::spawn_blocking(move || {
-                folders.iter().for_each(|folder| leftovers::clear(folder, leftovers::ABANDONED));
+                folders.iter().for_each(|folder| temporary_files::clear(folder, temporary_files::ABANDONED));
             });
             if let Err(error) = cleared.await {
                 tracing::debug!("cannot clear temporary files: {error}");
             }
-            tokio::time::sleep(leftovers::ABANDONED).await;
+            tokio::time::sleep(temporary_files::ABANDONED).await;
         }
     }
 

@@ -20,7 +20,7 @@ mod compile;
 mod coverage;
 pub mod crash;
 mod documents;
-mod doubts;
+mod warnings;
 pub mod editor;
 mod embed;
 mod endings;

@@ -13,7 +13,7 @@ use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
 use super::tokens::{self, Plan};
 use super::value::dynamic_of;
-use super::{doubts, engine, folding, instrument, literal, manifest, names, package, shadow};
+use super::{engine, folding, instrument, literal, manifest, names, package, shadow, warnings};
 use rhai::{
     AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, OptimizationLevel, Position, ScriptFuncDef,
     Shared, Stmt,
@@ -229,7 +229,7 @@ impl<'a> Linker<'a> {
         let parsed = ParsedModule::of(source).map_err(parse_problem)?;
         self.problems.extend(parsed.misplaced(file, source));
         self.problems.extend(names::assigned(&parsed.plain, &parsed.constants, file, source));
-        self.problems.extend(doubts::about(&parsed.as_written, file, source));
+        self.problems.extend(warnings::about(&parsed.as_written, file, source));
         self.problems.extend(shadow::of_host(&parsed.as_written, file, source));
         if let Some(manifest) = self.manifest {
             let misused = names::misused(&parsed.plain, manifest, &parsed.constants, file, source);

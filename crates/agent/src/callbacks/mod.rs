@@ -36,11 +36,11 @@
 
 mod event;
 mod handlers;
-mod teller;
+mod notifier;
 #[cfg(test)]
 mod tests;
 
 pub use event::{CallbackEvent, Who};
 pub use handlers::{CallbackResult, Callbacks};
-pub use teller::Teller;
+pub use notifier::Notifier;
 pub use valvehouse_core::callback::{Callback, Listener};

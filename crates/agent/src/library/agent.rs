@@ -1,6 +1,6 @@
 //! The agent type of the library, which holds one conversation.
 
-use crate::callbacks::{Callbacks, Teller, Who};
+use crate::callbacks::{Callbacks, Notifier, Who};
 use crate::middleware::{Middleware, NeedsApproval, Parts};
 use crate::pending::conflict;
 use crate::run::Setup;
@@ -132,7 +132,7 @@ impl Agent {
 
     /// Sends an event to the `on_custom_event` callbacks.
     pub fn emit_custom_event(&self, name: &str, data: &Json) {
-        Teller::new(self.who(), self.state.callbacks.clone()).custom(name, data);
+        Notifier::new(self.who(), self.state.callbacks.clone()).custom(name, data);
     }
 
     fn who(&self) -> Who {

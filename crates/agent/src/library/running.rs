@@ -189,15 +189,15 @@ impl Agent {
         stream: Option<Sender<Piece>>,
     ) -> Result<AgentResponse, Error> {
         let turn = saved.turn(setup.known(), &saved.host_calls, Events::default());
-        let teller = run::teller(setup, &run, &turn);
+        let notifier = run::notifier(setup, &run, &turn);
         // A run can be resumed even before its first step.
         let kept = Mutex::new((Vec::new(), Some(saved.clone())));
         let keeper = InMemory { run: run.clone(), kept };
         (self.state.run_id, self.state.pending_action) = (Some(run), None);
-        let drive = Drive { setup, saved, said, turn, stream, opening, teller: teller.clone() };
+        let drive = Drive { setup, saved, said, turn, stream, opening, notifier: notifier.clone() };
         let stopped = run::drive(drive, &keeper).await;
-        if let Some(teller) = teller {
-            teller.drain().await;
+        if let Some(notifier) = notifier {
+            notifier.drain().await;
         }
         let (messages, saved) = keeper.kept.into_inner();
         self.kept = memory::remembering(&self.kept, &messages);

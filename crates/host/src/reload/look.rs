@@ -6,7 +6,7 @@ use super::guards;
 use super::last_good;
 use super::state::{PriorLook, Reload};
 use crate::builtin;
-use crate::catalog::Shelf;
+use crate::catalog::Catalog;
 use crate::plugin::{LazyValue, OperatorSettings, Plugin, Plugins, State};
 use crate::report::{Change, Report};
 use crate::snapshot::Snapshot;
@@ -129,7 +129,7 @@ impl Reload {
         (self.waiting, self.looked_at) = (None, looked_at);
         self.add_lost_guards(&found, &mut plugins, &mut changes);
         changes.extend(self.newly_granted());
-        let shelf = Shelf::new(&self.native_tools(), &plugins, &self.plan);
+        let catalog = Catalog::new(&self.native_tools(), &plugins, &self.plan);
         let is_a_plugins = |problem: &&Problem| {
             plugins.get(&*problem.id).is_some_and(|plugin| plugin.state.problems().contains(problem))
         };
@@ -140,7 +140,7 @@ impl Reload {
             self.report_part(&found, &plugins);
         }
         let failing = self.problems_of_schedule(&plugins);
-        let others = shelf.problems.iter().chain(&self.plan.problems).chain(&self.plan.mounted.problems);
+        let others = catalog.problems.iter().chain(&self.plan.problems).chain(&self.plan.mounted.problems);
         let refused = self.refused.as_ref().map(|refused| refused.problem(&self.plan));
         let polled = self.problem_of_polling();
         let away = outage.map(|outage| self.problem_of_outage(&outage));
@@ -154,12 +154,13 @@ impl Reload {
         // A file that is missed is looked for again, and whether its removal is confirmed.
         let is_missed = unsettled || plugins.values().any(|plugin| plugin.state == State::Missing);
         let snapshot = (current.is_none() || !changes.is_empty() || problems_gone || replanned).then(|| {
-            let tools = shelf.tools.into_iter().map(|tool| {
+            let tools = catalog.tools.into_iter().map(|tool| {
                 let metrics = self.uses.of(tool.name());
                 tool.counting(metrics)
             });
             let tools = tools.collect();
-            Snapshot::new(generation + 1, plugins, problems, tools, self.plan.clone()).offering(shelf.offered)
+            Snapshot::new(generation + 1, plugins, problems, tools, self.plan.clone())
+                .offering(catalog.offered)
         });
         let generation = snapshot.as_ref().map_or(generation, |snapshot| snapshot.generation);
         self.touched.clear();

@@ -19,7 +19,7 @@ use crate::source::{Kind, SourceFile, check_text};
 use crate::sources::Sources;
 use crate::value::dynamic_of;
 use crate::{
-    action, budget, callbacks, claim, clock, doubts, endings, link, names, periodic, pipe, shadow, tool,
+    action, budget, callbacks, claim, clock, endings, link, names, periodic, pipe, shadow, tool, warnings,
 };
 use rhai::{Dynamic, Module, Shared};
 use std::collections::HashMap;
@@ -112,7 +112,7 @@ impl Script {
             as_a_guard(&hooks, &mut problems, file, source);
         }
         problems.extend(names::misused(&plain, &manifest, &constants, file, source));
-        problems.extend(doubts::about(&as_written, file, source));
+        problems.extend(warnings::about(&as_written, file, source));
         problems.extend(shadow::of_host(&as_written, file, source));
         problems.extend(shadow::of_variables(&as_written, file, source));
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
@@ -196,7 +196,7 @@ impl Script {
         let manifest = Manifest { requirements: Capability::ALL.to_vec(), ..Manifest::default() };
         let mut problems = names::assigned(&plain, &constants, file, source);
         problems.extend(names::misused(&plain, &manifest, &constants, file, source));
-        problems.extend(doubts::about(&as_written, file, source));
+        problems.extend(warnings::about(&as_written, file, source));
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
         problems.extend(of_modules);
         if problem::has_errors(&problems) {

@@ -10,7 +10,7 @@ use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile, check_text};
 use crate::value::dynamic_of;
-use crate::{doubts, link, names};
+use crate::{link, names, warnings};
 use rhai::{Dynamic, Module, Shared};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Script {
         let manifest = Manifest { requirements: vec![Capability::Tools], ..Manifest::default() };
         let mut problems = names::assigned(&plain, &constants, &file, source);
         problems.extend(names::misused(&plain, &manifest, &constants, &file, source).into_iter().map(bare));
-        problems.extend(doubts::about(&as_written, &file, source));
+        problems.extend(warnings::about(&as_written, &file, source));
         let (linked, of_modules) = link::link(&file, source, &as_written, &manifest);
         problems.extend(of_modules);
         if problem::has_errors(&problems) {

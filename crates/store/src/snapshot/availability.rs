@@ -28,7 +28,7 @@ pub(crate) struct Availability {
     local: Option<Local>,
     outage: watch::Sender<Option<(StoreError, i64)>>,
     checking: tokio::sync::Mutex<()>,
-    doubt: Arc<Notify>,
+    recheck: Arc<Notify>,
 }
 
 impl Availability {
@@ -45,12 +45,12 @@ impl Availability {
             local,
             outage: watch::Sender::new(outage.map(|error| (error, now()))),
             checking: tokio::sync::Mutex::default(),
-            doubt: Arc::default(),
+            recheck: Arc::default(),
         });
         if this.error().is_some() {
-            this.doubt.notify_one();
+            this.recheck.notify_one();
         }
-        tokio::spawn(follow(Arc::downgrade(&this), this.doubt.clone()));
+        tokio::spawn(follow(Arc::downgrade(&this), this.recheck.clone()));
         this
     }
 
@@ -73,8 +73,8 @@ impl Availability {
     }
 
     /// Notes a failed connection and starts a check of the database.
-    pub(crate) fn doubt(&self) {
-        self.doubt.notify_one();
+    pub(crate) fn recheck(&self) {
+        self.recheck.notify_one();
     }
 
     /// Waits until the database is away. Whoever waits for long has it asked: a connection that died without a word
@@ -88,7 +88,7 @@ impl Availability {
                         return error.clone();
                     }
                 }
-                () = tokio::time::sleep(self.server.patience) => self.doubt(),
+                () = tokio::time::sleep(self.server.patience) => self.recheck(),
             }
         }
     }
@@ -213,14 +213,14 @@ impl Availability {
 
 impl Drop for Availability {
     fn drop(&mut self) {
-        self.doubt.notify_one();
+        self.recheck.notify_one();
     }
 }
 
 /// Checks the database after every reported failure, and until it is back.
-async fn follow(availability: std::sync::Weak<Availability>, doubt: Arc<Notify>) {
+async fn follow(availability: std::sync::Weak<Availability>, recheck: Arc<Notify>) {
     loop {
-        doubt.notified().await;
+        recheck.notified().await;
         let Some(this) = availability.upgrade() else { return };
         if !this.is_away().await {
             continue;

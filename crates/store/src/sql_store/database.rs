@@ -272,7 +272,7 @@ impl SqlStore {
                     if error.kind == StoreErrorKind::Unreachable
                         && let Some(availability) = self.availability()
                     {
-                        availability.doubt();
+                        availability.recheck();
                     }
                     self.error_counts.add(doing, &error);
                     Err(error)

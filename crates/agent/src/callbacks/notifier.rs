@@ -23,7 +23,7 @@ const RETRIEVER: &str = "retriever";
 const LAST: f64 = 9999.0;
 
 /// The notifier for one run. It observes the turn; the agent reports the other events.
-pub struct Teller {
+pub struct Notifier {
     who: Who,
     callbacks: Callbacks,
     queue: Option<Queue>,
@@ -49,9 +49,9 @@ struct Round {
 
 /// The notifier of a turn, for its filters.
 #[derive(Default)]
-struct TurnNotifier(OnceLock<Arc<Teller>>);
+struct TurnNotifier(OnceLock<Arc<Notifier>>);
 
-impl Teller {
+impl Notifier {
     /// Creates a notifier for a run.
     pub fn new(who: Who, callbacks: Callbacks) -> Self {
         let heard = bits(|callback| callbacks.hears(callback));
@@ -252,7 +252,7 @@ impl Teller {
     }
 }
 
-impl Observer for Teller {
+impl Observer for Notifier {
     fn kinds(&self) -> NoticeKinds {
         match self.hears(Callback::LlmNewToken) || self.hears(Callback::Token) {
             true => NoticeKinds::ALL,
@@ -316,14 +316,14 @@ impl Callbacks {
     /// notifier of the turn in which they run.
     pub fn filters() -> Vec<FilterEntry> {
         let llm_call = filter::pre_chat("agent_on_llm_call", |chat| {
-            if let Some(teller) = Teller::of(chat.turn()) {
-                teller.llm_call(chat);
+            if let Some(notifier) = Notifier::of(chat.turn()) {
+                notifier.llm_call(chat);
             }
             Ok(Continue)
         });
         let tool_call = filter::pre_invocation("agent_on_tool_call", |call| {
-            if let Some(teller) = Teller::of(call.turn()) {
-                teller.tool_call(call);
+            if let Some(notifier) = Notifier::of(call.turn()) {
+                notifier.tool_call(call);
             }
             Ok(Continue)
         });

@@ -13,19 +13,19 @@ const FILLING: [&str; 3] = ["push", "insert", "pad"];
 /// Functions that answer for all messages at once what a loop would find out one by one.
 const HELPERS: &str = "use `.last(role)`, `.count(role)`, `.tail(n)` or `.system` instead of the loop";
 
-/// All doubts about a script.
+/// All warnings about a script.
 pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
-    let doubt = |code: Code, position: Position, message: String, help: String| {
+    let warning = |code: Code, position: Position, message: String, help: String| {
         Problem::of(code, file, message).at(source, position).help(help).warning()
     };
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     let own: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
     ast.walk(&mut |path: &[ASTNode<'_>]| {
         if let Some((ASTNode::Expr(Expr::MethodCall(call, position)), above)) = path.split_last()
             && CHANGING.contains(&call.name.as_str())
             && is_used_as_value(above)
         {
-            doubts.push(doubt(
+            warnings.push(warning(
                 Code::ChangesInPlace,
                 *position,
                 format!("`{}` changes its string in place and returns `()`", call.name),
@@ -37,7 +37,7 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
             && !own.contains(call.name.as_str())
             && is_used_as_value(above)
         {
-            doubts.push(doubt(
+            warnings.push(warning(
                 Code::ChangesInPlace,
                 *position,
                 format!("`{}` changes the value before the dot in place and returns `()`", call.name),
@@ -47,14 +47,14 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
         if let [.., ASTNode::Stmt(Stmt::For(parts, position))] = path
             && only_counts_roles(&parts.2.expr, parts.2.body.statements())
         {
-            doubts.push(doubt(
+            warnings.push(warning(
                 Code::NeedlessLoop,
                 *position,
                 "this loop over messages only compares roles".into(),
                 HELPERS.into(),
             ));
         }
-        doubts.len() < MAX_PROBLEMS
+        warnings.len() < MAX_PROBLEMS
     });
     for (at, escape) in escapes_in_backticks(source).into_iter().take(MAX_PROBLEMS) {
         let told = Problem::of(
@@ -63,9 +63,9 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
             format!("`\\{escape}` is not an escape in a string of backticks"),
         );
         let help = "write a literal line break or tab, or use a string in double quotes";
-        doubts.push(told.at_byte(source, at).help(help).warning());
+        warnings.push(told.at_byte(source, at).help(help).warning());
     }
-    doubts
+    warnings
 }
 
 /// Returns `true` if the code around a chain of dots takes its value.
