@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use valvehouse_config::{Config, FILE, Grants, Origin, UnreadSecret};
-use valvehouse_core::words::{count, did_you_mean};
+use valvehouse_core::text::{count, did_you_mean};
 use valvehouse_host::{app, chats_only, chats_only_in_words};
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;

@@ -4,7 +4,7 @@ use super::args;
 use super::project::{self, Project, Reach};
 use std::sync::Arc;
 use valvehouse_config::{Capability, Config, GrantWord, Grants};
-use valvehouse_core::words::{did_you_mean, nearest};
+use valvehouse_core::text::{did_you_mean, nearest};
 use valvehouse_host::builtin::GUARDED;
 use valvehouse_json::Json;
 use valvehouse_store::{self as store, Store};

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::{Config, FILE, McpAuth, McpServer, McpTransport};
-use valvehouse_core::words::{count, did_you_mean};
+use valvehouse_core::text::{count, did_you_mean};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_mcp::{

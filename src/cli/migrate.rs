@@ -2,7 +2,7 @@
 
 use super::args;
 use valvehouse_config::{Config, SchemaMigration, StoreSettings};
-use valvehouse_core::words::count;
+use valvehouse_core::text::count;
 use valvehouse_json::Json;
 use valvehouse_store::{self as store, StoreError, StoreErrorKind};
 use valvehouse_terminal::{CommandError, Console, Exit};

@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::pin::Pin;
 use valvehouse_terminal::{CommandError, Console, Exit};
 #[cfg(feature = "workbench")]
-use valvehouse_workbench::{fmt, lsp, new, repl, test, trial};
+use valvehouse_workbench::{dry_run, fmt, lsp, new, repl, test};
 
 /// The scripts of `filters/` and `tools/`, for `valvehouse new --from`.
 #[cfg(feature = "workbench")]
@@ -117,7 +117,7 @@ async fn obey(line: Line, out: &Console) -> Result<Exit, CommandError> {
         #[cfg(feature = "workbench")]
         Command::Port(asked) => port::run(&asked, &config, out),
         #[cfg(feature = "workbench")]
-        Command::Run(asked) => trial::run(asked.into(), config, out).await,
+        Command::Run(asked) => dry_run::run(asked.into(), config, out).await,
         #[cfg(feature = "workbench")]
         Command::Repl(asked) => repl::run(asked.into(), config, out).await,
         Command::List(asked) => list::run(&asked, &config, out).await,

@@ -9,7 +9,7 @@ use valvehouse_agent::{
 };
 use valvehouse_config::Config;
 use valvehouse_core::chat::{ModelCall, message};
-use valvehouse_core::words::count;
+use valvehouse_core::text::count;
 use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_store as store;

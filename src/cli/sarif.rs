@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use valvehouse_core::words::optional;
+use valvehouse_core::text::optional;
 use valvehouse_json::Json;
 use valvehouse_script::{Code, Problem, Severity};
 use valvehouse_terminal::report::near;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 use valvehouse_agent::{INTERRUPTED, RunQuery};
 use valvehouse_config::{Config, FILE};
-use valvehouse_core::words::{count, optional};
+use valvehouse_core::text::{count, optional};
 use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, SharedStatus};
 use valvehouse_json::Json;

@@ -12,7 +12,7 @@ use valvehouse_core::chat::history::{is_role, keep_last};
 use valvehouse_core::chat::{ModelCall, message};
 use valvehouse_core::context::TurnFacts;
 use valvehouse_core::error::{Error, RequestErrorKind};
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 use valvehouse_json::Json;
 use valvehouse_store::{Conversation, OWNER, Store, StoreError};
 

@@ -12,7 +12,7 @@
 //! The words in which grants are written: on the command line, in `valvehouse.toml`, in the store.
 
 use std::path::{Path, PathBuf};
-use valvehouse_core::words::nearest;
+use valvehouse_core::text::nearest;
 use valvehouse_json::Json;
 
 /// The parts of the world that a plugin may reach.

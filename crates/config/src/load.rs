@@ -12,7 +12,7 @@ use crate::settings::Config;
 use std::io::ErrorKind;
 use std::path::Path;
 use valvehouse_core::provider::PIPES;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 
 /// The settings' file, in the project folder.
 pub const FILE: &str = "valvehouse.toml";

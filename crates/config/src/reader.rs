@@ -5,7 +5,7 @@ use crate::error::ConfigProblem;
 use crate::origin::Origin;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use valvehouse_core::words::nearest;
+use valvehouse_core::text::nearest;
 
 /// The findings of reading, beside the settings.
 #[derive(Default)]

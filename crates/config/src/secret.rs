@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use valvehouse_core::words::unhex;
+use valvehouse_core::text::unhex;
 
 /// The beginning of a key of which only the SHA-256 is written down.
 pub const HASHED: &str = "sha256:";

@@ -3,7 +3,7 @@
 //! Type coercion is not shared: a form sends `on` for true and `a, b` for a list, whereas a model sends lists
 //! and objects as JSON in a string.
 
-use crate::words::{did_you_mean, nearest};
+use crate::text::{did_you_mean, nearest};
 use regex::{Regex, RegexBuilder};
 use std::cmp::Ordering;
 use valvehouse_json::{Json, Number};

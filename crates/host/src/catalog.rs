@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use valvehouse_core::filter::FilterEntry;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::{Tool, is_entry_tool};
-use valvehouse_core::words::did_you_mean;
 use valvehouse_script::{Code, Kind, Problem, Role, ScriptedTool, ServedTool};
 
 /// Everything that models may be offered.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 use valvehouse_core::error::{Error, Explanation};
-use valvehouse_core::words::optional;
+use valvehouse_core::text::optional;
 
 /// The reason for which there is no answer, or no more of one, of either client.
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,7 @@ use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
     Answer, PassthroughBody, Piece, Provider, RelayRequest, RelayResponse, Request, builtin_embedding,
 };
-use valvehouse_core::words::{hex, optional};
+use valvehouse_core::text::{hex, optional};
 use valvehouse_json::Json;
 
 /// The provider `demo` with the model `demo`: offline, and the same question has the same answer.

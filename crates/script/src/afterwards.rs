@@ -3,7 +3,7 @@
 use super::argument::UserValves;
 use super::call::Later;
 use super::hooks::{DONE, Param};
-use super::reach::{RunWork, Work};
+use super::resources::{RunWork, Work};
 use super::script::Script;
 use super::value::{Shape, live};
 use rhai::{Dynamic, FnPtr};

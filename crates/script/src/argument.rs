@@ -64,7 +64,7 @@ impl Script {
             Param::EventCall => function_value("ask"),
             // A copy: tools read the conversation, filters change it.
             Param::Messages => live(&turn.context().history().copy(), Shape::Messages),
-            Param::Tools => package::offered_tools(self.caller.plugin.clone(), self.reach.clone(), turn),
+            Param::Tools => package::offered_tools(self.caller.plugin.clone(), self.resources.clone(), turn),
         }
     }
 }

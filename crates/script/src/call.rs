@@ -9,7 +9,7 @@
 
 use crate::clock;
 use crate::crash::{self, Mark, RunVersion};
-use crate::reach::{Clock, Reach};
+use crate::resources::{Clock, Resources};
 use rhai::{Dynamic, EvalAltResult, FnPtr};
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, Weak};
@@ -45,7 +45,7 @@ pub(crate) struct Call {
     pub(crate) caller: Arc<Caller>,
     pub(crate) turn: Turn,
     /// The resources that the plugin may reach beyond its turn.
-    pub(crate) reach: Arc<Reach>,
+    pub(crate) resources: Arc<Resources>,
     /// The receiver of a pipe's answer.
     pub(crate) out: Option<Arc<dyn PieceSink>>,
     printed: u32,
@@ -83,11 +83,11 @@ pub(crate) struct RunningCall {
 
 impl RunningCall {
     /// Enters a call that reaches this.
-    pub(super) fn enter(caller: &Arc<Caller>, turn: &Turn, reach: Arc<Reach>) -> Self {
+    pub(super) fn enter(caller: &Arc<Caller>, turn: &Turn, resources: Arc<Resources>) -> Self {
         let call = Call {
             caller: caller.clone(),
             turn: turn.clone(),
-            reach,
+            resources,
             out: None,
             printed: 0,
             captured: CapturedVariables::default(),
@@ -199,7 +199,7 @@ pub(super) fn claim(share: Share, amount: usize, most: usize) -> Result<Option<C
 /// The time that the running call sees, in milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
     CALL.with_borrow(|call| match call {
-        Some(call) => call.reach.clock.now_ms(),
+        Some(call) => call.resources.clock.now_ms(),
         None => Clock::Real.now_ms(),
     })
 }

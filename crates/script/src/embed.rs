@@ -12,7 +12,7 @@ use valvehouse_config::Grants;
 use valvehouse_core::executor::STACK;
 use valvehouse_core::filter::FilterEntry;
 use valvehouse_core::kernel::TakesPlugins;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 
 /// A script that does not load, with everything that is wrong with it.
 #[derive(Debug, thiserror::Error)]

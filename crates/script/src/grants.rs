@@ -2,7 +2,7 @@
 
 use super::manifest::Manifest;
 use super::problem::{Code, Problem};
-use super::reach::{Clock, Reach, Tools};
+use super::resources::{Clock, Resources, Tools};
 use super::settings::Settings;
 use super::source::SourceFile;
 use valvehouse_config::{Capability, Grants};
@@ -16,7 +16,7 @@ const MAX_HOSTS: usize = 256;
 const HOSTS: &str = "write `allow_hosts: api.example.com, *.example.org` in the opening comment, or `valve:NAME` for a valve \
                      whose value is a host";
 
-impl Reach {
+impl Resources {
     /// Returns the resources that a script may reach; `Err` names the missing grant, and the command that
     /// adds it.
     pub(crate) fn of(

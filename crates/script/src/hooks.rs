@@ -9,7 +9,7 @@ use rhai::AST;
 use std::path::Path;
 use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
-use valvehouse_core::words::nearest;
+use valvehouse_core::text::nearest;
 
 /// The value that a parameter asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

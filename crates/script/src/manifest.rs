@@ -2,8 +2,8 @@
 //!
 //! Durations as scripts write them: `"90s"`, `"10m"`, `"1h30m"`.
 
-use super::claim::Claim;
-use super::claim::frontmatter;
+use super::guard_claim::Claim;
+use super::guard_claim::frontmatter;
 use super::hooks::HookFunction;
 use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::source::SourceFile;
@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 use valvehouse_config::Capability;
 use valvehouse_core::filter::{FailurePolicy, Hook};
+use valvehouse_core::text::{nearest, optional, suggested};
 use valvehouse_core::valve::ValveSchema;
-use valvehouse_core::words::{nearest, optional, suggested};
 use valvehouse_json::Json;
 
 /// The constants that say something of a plugin; they are read without running it.

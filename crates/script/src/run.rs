@@ -57,7 +57,7 @@ impl Script {
     /// be left behind on.
     pub(super) fn call_cheap_hook(&self, hook: Hook, args: Args, turn: &Turn, budget: Budget) -> CallResult {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
-        let _running = RunningCall::enter(&self.caller, turn, self.reach.clone());
+        let _running = RunningCall::enter(&self.caller, turn, self.resources.clone());
         let result = self.answer(hook.name(), args);
         self.settled(result, hook.name(), turn, budget, guard)
     }
@@ -170,7 +170,7 @@ impl Script {
         work: impl FnOnce() -> Result<T, Box<EvalAltResult>>,
     ) -> (Result<T, CallEnd>, CallCost) {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
-        let _running = RunningCall::enter(caller, turn, self.reach.clone());
+        let _running = RunningCall::enter(caller, turn, self.resources.clone());
         let result = executor::run_apart(work).unwrap_or_else(|_| Err(budget::abandoned(budget)));
         let result = result.and_then(|value| budget::check_end().map(|()| value).map_err(budget::ended));
         self.settled(result, function, turn, budget, guard)

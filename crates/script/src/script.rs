@@ -8,7 +8,7 @@ use super::interpreter::Interpreter;
 use super::manifest::Manifest;
 use super::pipe::PipeFunction;
 use super::problem::Problem;
-use super::reach::Reach;
+use super::resources::Resources;
 use super::settings::Settings;
 use super::source::SourceFile;
 use super::sources::Sources;
@@ -64,7 +64,7 @@ pub struct Script {
     pub(super) cheap: Vec<Hook>,
     pub(super) interpreter: Interpreter,
     pub(super) settings: Settings,
-    pub(super) reach: Arc<Reach>,
+    pub(super) resources: Arc<Resources>,
     /// Its own file and those of its modules.
     pub(super) sources: Sources,
 }
@@ -111,7 +111,7 @@ impl Script {
     }
 
     /// Returns `true` if a hook's syntax shows that no call of it takes long.
-    pub(super) fn is_cheap(&self, hook: Hook) -> bool {
+    pub(super) fn is_bounded(&self, hook: Hook) -> bool {
         self.cheap.contains(&hook)
     }
 

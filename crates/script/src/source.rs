@@ -1,13 +1,13 @@
 //! A script's file, as far as it is known before anybody reads what it says.
 
 use super::imports::{Imports, MAX_SOURCE};
-use super::pieces::{self, Piece};
 use super::problem::{Code, Problem};
+use super::spans::{self, SpanKind};
 use crate::crash::QuarantineEntry;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::sync::Arc;
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 
 /// Most lines of a file.
 pub(super) const MAX_LINES: usize = 60_000;
@@ -150,7 +150,7 @@ pub(super) fn check_text(file: &SourceFile) -> Result<(), Problem> {
 /// The first bracket that stands in too many others.
 fn too_deep(text: &str) -> Option<usize> {
     let mut depth = 0_u32;
-    for (_, range) in pieces::of(text).into_iter().filter(|(piece, _)| *piece == Piece::Code) {
+    for (_, range) in spans::of(text).into_iter().filter(|(piece, _)| *piece == SpanKind::Code) {
         for (at, byte) in range.clone().zip(text[range].bytes()) {
             match byte {
                 b'(' | b'[' | b'{' if depth == MAX_NESTING => return Some(at),

@@ -3,7 +3,7 @@
 use crate::{call, redaction};
 use rhai::{Dynamic, EvalAltResult, Position};
 use valvehouse_core::error::Rejection;
-use valvehouse_core::words::shortened;
+use valvehouse_core::text::shortened;
 use valvehouse_json::Json;
 
 /// Bytes of a message that are kept.

@@ -1,8 +1,8 @@
 //! Code that is legal Rhai and surely not meant: warnings of `valvehouse check`.
 
-use super::pieces::{self, Piece};
 use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::source::SourceFile;
+use super::spans::{self, SpanKind};
 use rhai::{AST, ASTNode, Expr, Position, Stmt};
 use std::collections::HashSet;
 
@@ -117,7 +117,7 @@ fn is_pattern(text: &str) -> bool {
 
 /// Places of `\n` and its like in strings of backticks, where they mean nothing.
 fn escapes_in_backticks(source: &str) -> Vec<(usize, char)> {
-    let texts = pieces::of(source).into_iter().filter(|(piece, _)| *piece == Piece::Backticks);
+    let texts = spans::of(source).into_iter().filter(|(piece, _)| *piece == SpanKind::Backticks);
     // A pattern reads its own escapes.
     let texts = texts
         .filter(|(_, range)| source[range.clone()].contains('\\') && !is_in_regex(&source[..range.start]))

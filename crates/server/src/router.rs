@@ -11,8 +11,8 @@ use crate::metrics::endpoints::{OPERATIONS, endpoint_of};
 use crate::recording::followed;
 use crate::reply::{self, OpenAiError};
 use crate::{
-    actions, agents, functions, gate, listen, messages, metrics, ollama, openai, openapi, operations, page,
-    passthrough, pipelines, responses, session, traces,
+    actions, agents, functions, listen, messages, metrics, middleware, ollama, openai, openapi, operations,
+    page, passthrough, pipelines, responses, session, traces,
 };
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
@@ -171,7 +171,7 @@ async fn pass<F: Future<Output = Response>>(
     let mut answering = app.endpoints.of(endpoint).begin();
     let mut response = match app.is_stopping() && endpoint != OPERATIONS {
         true => reply::stopping(),
-        false => gate::checks::gate(app, request, work).await,
+        false => middleware::checks::gate(app, request, work).await,
     };
     let headers = response.headers_mut();
     headers.reserve(HEADERS);

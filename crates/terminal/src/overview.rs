@@ -2,8 +2,8 @@
 
 use crate::exit::CommandError;
 use crate::report;
+use valvehouse_core::text::{count, did_you_mean};
 use valvehouse_core::valve::ValveSchema;
-use valvehouse_core::words::{count, did_you_mean};
 use valvehouse_host::app::{self, App};
 use valvehouse_host::{Snapshot, State};
 use valvehouse_script::{Code, Kind, Problem};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use valvehouse_core::chat::{ModelCall, message, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::provider::{self, Answer, Request};
-use valvehouse_core::words::shortened;
+use valvehouse_core::text::shortened;
 use valvehouse_json::Json;
 use valvehouse_providers::Choice;
 

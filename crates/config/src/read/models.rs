@@ -12,7 +12,7 @@ use crate::tree::{Node, Setting};
 use std::path::Path;
 use std::time::Duration;
 use valvehouse_core::breaker::BreakerSettings;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
 
 pub(super) fn providers(root: &mut Reader<'_>, project: &Path) -> Vec<ProviderSettings> {

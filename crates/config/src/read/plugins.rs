@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use valvehouse_core::breaker::BreakerSettings;
-use valvehouse_core::words::is_id;
+use valvehouse_core::text::is_id;
 use valvehouse_json::Json;
 
 /// Reads a table of plugins by their ids.

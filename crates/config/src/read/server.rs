@@ -12,7 +12,7 @@ use crate::tree::{Node, Setting};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use url::Url;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 
 pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
     let mut server = Server {

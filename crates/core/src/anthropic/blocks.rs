@@ -6,7 +6,7 @@ use super::part::{self, CONTENT_BLOCKS, others, with_others};
 use crate::chat::delta::is_custom;
 use crate::chat::event::REASONING;
 use crate::chat::{ModelCall, items, message};
-use crate::words::hex;
+use crate::text::hex;
 use compact_str::CompactString;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, VecDeque};

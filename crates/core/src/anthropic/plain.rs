@@ -1,7 +1,7 @@
 //! Removal of Anthropic-only fields from a request, because other providers reject unknown fields.
 
 use super::part::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
-use crate::words::optional;
+use crate::text::optional;
 use valvehouse_json::{Json, Object};
 
 /// Returns the request for providers other than Anthropic, without signed thinking and Anthropic's blocks.

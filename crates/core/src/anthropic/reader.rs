@@ -5,7 +5,7 @@
 
 use super::blocks::Seal;
 use super::part::{CONTENT_BLOCKS, ONLY_ANTHROPIC, others, with_others};
-use super::{cite, ending};
+use super::{cite, stop_reason};
 use crate::chat::Head;
 use valvehouse_json::Json;
 
@@ -118,20 +118,20 @@ impl Reader {
         let mut chunks = self.chunks(deltas);
         let head = self.head();
         let last = head.chunk(Json::object(), None);
-        ending::put_on_choice(&last.at_path("choices.0"), &said);
+        stop_reason::put_on_choice(&last.at_path("choices.0"), &said);
         let beside = others(&said, &["stop_reason", "stop_sequence", "stop_details"]);
         for (key, value) in others(event, &["type", "delta", "usage"]).into_iter().chain(beside) {
             last.put(&key, value);
         }
         chunks.push(last);
         if let (true, Some(counts)) = (self.with_usage, &self.counts) {
-            chunks.push(head.usage_chunk(ending::usage(counts)));
+            chunks.push(head.usage_chunk(stop_reason::usage(counts)));
         }
         chunks
     }
 
     fn count(&mut self, counts: &Json) {
-        ending::update(self.counts.get_or_insert_with(Json::object), counts);
+        stop_reason::update(self.counts.get_or_insert_with(Json::object), counts);
     }
 
     fn chunks(&mut self, deltas: Vec<Json>) -> Vec<Json> {

@@ -3,10 +3,10 @@
 use super::blocks::{Seal, is_for, length_on, split_at};
 use super::blocks::{thinking_in, without_index};
 use super::cite::Citations;
-use super::ending;
 use super::events::Calls;
 use super::events::Events;
 use super::part::{CONTENT_BLOCKS, others};
+use super::stop_reason;
 use crate::chat::event::REASONING;
 use crate::chat::{items, message, response};
 use compact_str::CompactString;
@@ -121,14 +121,14 @@ impl Writer {
             self.open_call(at);
             self.close();
         }
-        let stop = ending::stop(&self.choice, !self.calls.is_empty(), self.refuses);
+        let stop = stop_reason::stop(&self.choice, !self.calls.is_empty(), self.refuses);
         let (container, beside): (Vec<_>, Vec<_>) =
             self.beside.into_iter().partition(|(key, _)| key == "container");
         for (key, value) in container {
             // The object is new and the value is a copy, so the write cannot fail.
             stop.edit(&key, value);
         }
-        self.events.end(stop, ending::counts(&self.usage), beside);
+        self.events.end(stop, stop_reason::counts(&self.usage), beside);
         self.events.take()
     }
 

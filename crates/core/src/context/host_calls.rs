@@ -4,7 +4,7 @@
 //! repeated: each is recorded in the order in which its plugin made it, and returns the recorded result when
 //! the step runs again.
 
-use crate::words::hex;
+use crate::text::hex;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use valvehouse_json::{Json, Object};

@@ -5,7 +5,7 @@
 //! other arguments, the question is asked again.
 
 use super::host_calls::{HostCall, HostCalls, HostResult};
-use crate::words::hex;
+use crate::text::hex;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};

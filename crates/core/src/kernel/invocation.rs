@@ -7,9 +7,9 @@ use crate::chat::ModelCall;
 use crate::context::{HostCall, HostResult, Notice, NoticeKind, ToolCalled, Turn};
 use crate::error::{Error, Rejection, RequestErrorKind};
 use crate::filter::{Chain, ChainOutcome, Hook};
+use crate::text::shortened;
 use crate::tool::{Tool, ToolError, ToolResult};
 use crate::trace::{What, spans};
-use crate::words::shortened;
 use tracing::Instrument;
 use valvehouse_json::Json;
 
@@ -19,7 +19,7 @@ pub(super) fn find<'a>(kernel: &'a Kernel, name: &str) -> Result<&'a Tool, Error
         let known: Vec<&str> = kernel.toolbox().iter().map(Tool::name).collect();
         let of_module = kernel.toolbox().iter().filter(|tool| tool.spec.module.as_deref() == Some(name));
         let of_module: Vec<&str> = of_module.map(Tool::name).collect();
-        let near = crate::words::nearest(name, known.iter().copied());
+        let near = crate::text::nearest(name, known.iter().copied());
         let hint = match near {
             _ if !of_module.is_empty() => {
                 format!("; that is a module, with the tools {}", of_module.join(", "))

@@ -4,7 +4,7 @@ use super::parameters::Parameters;
 use super::spec::{Retry, ToolSpec};
 use crate::error::DeclarationError;
 use crate::limits::{clipped, unknown_keys};
-use crate::words::is_id;
+use crate::text::is_id;
 use std::time::Duration;
 use valvehouse_json::Json;
 

@@ -5,7 +5,7 @@ use super::field::{MASK, ValveSchema};
 use super::redact::MIN_SECRET;
 use super::redact::is_too_short;
 use crate::limits::{BrokenRule, clipped};
-use crate::words::did_you_mean;
+use crate::text::did_you_mean;
 use std::fmt;
 use valvehouse_json::{Json, Number};
 

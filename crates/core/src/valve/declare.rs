@@ -7,7 +7,7 @@ use super::redact::MIN_SECRET;
 use super::redact::is_too_short;
 use crate::error::DeclarationError;
 use crate::limits::{BrokenRule, Limits, clipped, unknown_keys};
-use crate::words::did_you_mean;
+use crate::text::did_you_mean;
 use valvehouse_json::Json;
 
 const KEYS: [&str; 11] = [

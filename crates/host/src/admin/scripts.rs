@@ -13,7 +13,7 @@ use crate::snapshot::Snapshot;
 use crate::writer::{CompileJob, CompiledText, ReloadLock};
 use std::sync::Arc;
 use valvehouse_core::error::Error;
-use valvehouse_core::words::is_id;
+use valvehouse_core::text::is_id;
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
 use valvehouse_script::{Code, Kind, Problem, Script};

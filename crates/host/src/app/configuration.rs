@@ -11,7 +11,7 @@ use valvehouse_agent::middleware::{Middleware, Parts};
 use valvehouse_config::{self as config, Config};
 use valvehouse_core::kernel::ModelDefaults;
 use valvehouse_core::provider::Provider;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_providers::{Choice, Fallback};
 use valvehouse_script::{Kind, Settings};

@@ -7,8 +7,8 @@ use super::native::native;
 use futures::future::BoxFuture;
 use std::time::Duration;
 use valvehouse_core::context::Turn;
+use valvehouse_core::text::yes_or_no;
 use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
-use valvehouse_core::words::yes_or_no;
 use valvehouse_json::Json;
 
 /// The time that one question may take.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::filter::Hook;
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 use valvehouse_script::{
     Code, ENDPOINTS, FolderScan, Imports, Kind, LoadedFile, Problem, Script, SourceFile, is_id,
     says_of_itself,

@@ -4,7 +4,7 @@ use crate::plan::Plan;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 use valvehouse_script::{Imports, Kind, says_of_itself};
 use valvehouse_store::{LastGood, StoreError, StoreErrorKind, StoredValves};
 

@@ -5,7 +5,7 @@ use crate::pins::{PinStatus, Pins, PinsError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use valvehouse_config::McpServer;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 
 /// The servers of a running host, as operators see them.
 #[derive(Clone)]

@@ -24,9 +24,9 @@ use tokio::sync::{broadcast, mpsc};
 use valvehouse_core::context::{Context, EmittedEvent, Events, Pauses, PendingQuestion, Questions, Turn};
 use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::kernel::Kernel;
+use valvehouse_core::text::hex;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::TraceGuard;
-use valvehouse_core::words::hex;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 

@@ -1,9 +1,9 @@
 //! Asking: hop by hop, each checked as if it were the first.
 
 use super::ask::{Ask, MAX_ANSWER, MAX_STREAM, OpenResponse, WebResponse};
+use super::connections::{CannedWeb, Web};
 use super::error::{Inside, WebError};
 use super::pattern::Site;
-use super::reach::{CannedWeb, Web};
 use crate::explain::{Peer, place};
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};

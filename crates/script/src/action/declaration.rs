@@ -8,8 +8,8 @@ use crate::source::{Kind, SourceFile};
 use rhai::AST;
 use std::time::Duration;
 use valvehouse_core::filter::Hook;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::timeout;
-use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
 /// The function that a press calls.

@@ -12,22 +12,23 @@ use crate::interpreter::Interpreter;
 use crate::literal::KeyOrders;
 use crate::manifest::{self, Manifest};
 use crate::problem::{self, Code, Problem, Severity};
-use crate::reach::Reach;
+use crate::resources::Resources;
 use crate::script::{MAX_PRIORITY, Script};
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile, check_text};
 use crate::sources::Sources;
 use crate::value::dynamic_of;
 use crate::{
-    action, budget, callbacks, claim, clock, endings, link, names, periodic, pipe, shadow, tool, warnings,
+    action, budget, callbacks, clock, final_statement, guard_claim, link, names, periodic, pipe, shadow,
+    tool, warnings,
 };
 use rhai::{Dynamic, Module, Shared};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use valvehouse_config::Capability;
 use valvehouse_core::breaker::Breaker;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_core::valve::{Redactor, ValveSchema};
-use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
 impl Script {
@@ -71,7 +72,7 @@ impl Script {
         let parse_problem = |error| vec![problem::of_parse(id, path, source, &error)];
         problem::unclosed_comment(file, source).map_or(Ok(()), |problem| Err(vec![problem]))?;
         let code = match file.kind {
-            Kind::Filter => endings::settled(source),
+            Kind::Filter => final_statement::settled(source),
             Kind::Tool | Kind::Action => source.into(),
         };
         let ParsedFile { engine, as_written, plain, constants } =
@@ -101,7 +102,7 @@ impl Script {
         problems.extend(of_callbacks);
         let (tick, of_schedule) = periodic::read(&plain, &manifest, file, source);
         problems.extend(of_schedule);
-        problems.extend(claim::problems(file, source));
+        problems.extend(guard_claim::problems(file, source));
         let does_more = file.kind == Kind::Tool || !hooks.is_empty() || done.is_some() || tick.is_some();
         problems.extend(action::misplaced(&plain, file, source, does_more));
         if file.kind == Kind::Filter {
@@ -128,8 +129,8 @@ impl Script {
                 .warning()
         }));
         problems.extend(reserved_priority(&valves, file, source).filter(|_| file.kind == Kind::Filter));
-        let reach = Reach::of(&manifest, &valves, settings, file, source);
-        let reach = reach.map_err(|more| problems.extend(more)).unwrap_or_default();
+        let resources = Resources::of(&manifest, &valves, settings, file, source);
+        let resources = resources.map_err(|more| problems.extend(more)).unwrap_or_default();
         if problem::has_errors(&problems) {
             return Err(problems);
         }
@@ -141,7 +142,7 @@ impl Script {
         let beside = Beside { coverage, valves: Some(&valves), ..Beside::default() };
         let folded = folded(engine, &code, &plain, values, &linked, beside).map_err(parse_problem)?;
         let mut script = Self::assembled(file, settings, manifest, valves, folded, linked.sources);
-        (script.hooks, script.callbacks, script.reach) = (hooks, callbacks, Arc::new(reach));
+        (script.hooks, script.callbacks, script.resources) = (hooks, callbacks, Arc::new(resources));
         (script.done, script.tick) = (done, tick);
         problems.extend(pipe::misplaced(&script.ast, file, source));
         if pipe::is_pipe(&script.ast) {
@@ -262,7 +263,7 @@ impl Script {
             cheap,
             interpreter: Interpreter::default(),
             settings: settings.clone(),
-            reach: Arc::default(),
+            resources: Arc::default(),
             sources,
         }
     }

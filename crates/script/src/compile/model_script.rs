@@ -5,7 +5,7 @@ use super::parsed::{Beside, folded};
 use crate::manifest::Manifest;
 use crate::names::Names;
 use crate::problem::{self, Problem};
-use crate::reach::{OfModel, Reach, Tools};
+use crate::resources::{OfModel, Resources, Tools};
 use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile, check_text};
@@ -57,10 +57,10 @@ impl Script {
         let beside = Beside { own: &own, ..Beside::default() };
         let folded = folded(engine, source, &plain, values, &linked, beside).map_err(parse_problem)?;
         let mut script = Self::assembled(&file, settings, manifest, Json::object(), folded, linked.sources);
-        script.reach = Arc::new(Reach {
+        script.resources = Arc::new(Resources {
             tools: Tools::Granted { grant: Grant::Nothing, host: None },
             of_model: Some(Arc::new(OfModel::default())),
-            ..Reach::default()
+            ..Resources::default()
         });
         Ok(script)
     }

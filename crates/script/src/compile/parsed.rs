@@ -9,7 +9,7 @@ use crate::names::Names;
 use crate::problem::{Code, Problem};
 use crate::source::SourceFile;
 use crate::value::{lend_functions_missing_beside, property_accessors};
-use crate::{cheap, engine, folding, literal, manifest};
+use crate::{bounded, engine, folding, literal, manifest};
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Shared, Stmt};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ pub(super) fn folded(
     let valves = beside.valves.unwrap_or(&none);
     let own = instrumented.add(ast.clone(), valves, beside.coverage.map(|coverage| &**coverage))?;
     let of_modules = instrumented.add(linked.functions.clone(), &none, None)?;
-    let cheap = Hook::ALL.into_iter().filter(|hook| cheap::is_cheap(&ast, hook.name())).collect();
+    let cheap = Hook::ALL.into_iter().filter(|hook| bounded::is_bounded(&ast, hook.name())).collect();
     ast.combine(linked.functions.clone());
     values.extend(linked.values.clone());
     let names = Names::of(&ast);

@@ -152,7 +152,7 @@ impl ScriptFilter {
         users: Arc<UserValves>,
         metrics_by_name: [Option<Arc<CallMetrics>>; Hook::ALL.len()],
     ) -> Self {
-        let cheap: Hooks = script.hooks().filter(|hook| script.is_cheap(*hook)).collect();
+        let cheap: Hooks = script.hooks().filter(|hook| script.is_bounded(*hook)).collect();
         let is_proven = |hook| !script.settings.is_served || cheap.contains(hook);
         let unproven = Hook::ALL.map(|hook| AtomicU32::new(if is_proven(hook) { 0 } else { FIRST }));
         let fast_up_to = Hook::ALL.map(|_| AtomicUsize::new(0));

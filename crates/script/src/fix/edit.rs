@@ -1,7 +1,7 @@
 //! The edits of one problem, and the place that they start from.
 
-use crate::pieces;
 use crate::problem::Problem;
+use crate::spans;
 use std::ops::Range;
 
 /// An edit of a script that fixes a problem.
@@ -72,7 +72,7 @@ impl<'a> Spot<'a> {
         let is_same = row.trim_start_matches('\u{feff}').trim_end() == problem.excerpt;
         is_same.then(|| Self {
             source,
-            code: pieces::code_only(source),
+            code: spans::code_only(source),
             at: start + within,
             line: start..start + row.len(),
         })

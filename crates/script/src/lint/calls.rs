@@ -11,7 +11,7 @@ use rhai::{Expr, FnCallExpr, Position, Stmt};
 use std::collections::{BTreeSet, HashSet};
 use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
-use valvehouse_core::words::nearest;
+use valvehouse_core::text::nearest;
 
 /// The functions that the language itself calls, with any number of arguments.
 const LANGUAGE: [&str; 11] = [

@@ -3,8 +3,8 @@
 use super::tree;
 use super::tree::View;
 use crate::hooks::OF_PIPES;
-use crate::pieces;
 use crate::problem::{Code, Problem};
+use crate::spans;
 use std::collections::HashSet;
 use valvehouse_config::Capability;
 
@@ -18,7 +18,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
             }
         });
     }
-    let modules: Vec<String> = view.file.imports.texts().map(pieces::code_only).collect();
+    let modules: Vec<String> = view.file.imports.texts().map(spans::code_only).collect();
     let asks_for_tools = view.functions.iter().any(|one| one.params.iter().any(|name| name == OF_PIPES.0));
     let is_used = |capability: &Capability| {
         let name = capability.name();

@@ -8,7 +8,7 @@ use crate::problem::{MAX_PROBLEMS, Problem};
 use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile};
-use crate::{endings, engine, imports, link};
+use crate::{engine, final_statement, imports, link};
 use rhai::OptimizationLevel;
 use std::path::Path;
 
@@ -42,7 +42,7 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Problem> {
     engine.set_optimization_level(OptimizationLevel::None);
     // Syntax errors are reported by the compiler.
     let code = match script {
-        Some(script) if script.file.kind == Kind::Filter => endings::settled(source),
+        Some(script) if script.file.kind == Kind::Filter => final_statement::settled(source),
         _ => source.into(),
     };
     let Ok(ast) = engine.compile(&*code) else { return Vec::new() };

@@ -5,8 +5,8 @@ use super::tree::{Body, View};
 use crate::problem::{Code, Problem};
 use rhai::{Expr, Position, Stmt};
 use std::collections::BTreeSet;
+use valvehouse_core::text::nearest;
 use valvehouse_core::valve::ValveSchema;
-use valvehouse_core::words::nearest;
 
 /// The owner of an expression's valves.
 #[derive(Clone, Copy, PartialEq)]

@@ -9,7 +9,7 @@ use rhai::{Expr, Stmt};
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashSet};
 use valvehouse_core::filter::Hook;
-use valvehouse_core::words::nearest;
+use valvehouse_core::text::nearest;
 
 /// The letters from which `max_token` is a mistake for `max_tokens`, and no key of its own.
 const MIN_SINGULAR: usize = 9;

@@ -12,7 +12,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 
 const SPLIT: &str = "split it, or move data into valves or the store";
 

@@ -6,7 +6,7 @@ use super::records::{self, charge_bytes, ungranted};
 use super::waiting::Options;
 use crate::budget;
 use crate::call::Call;
-use crate::reach::{ChatRecord, Chats};
+use crate::resources::{ChatRecord, Chats};
 use crate::value::{Shape, live};
 use rhai::{Array, Dynamic, Map, Module};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ struct Own {
 impl Own {
     fn find(name: &'static str) -> RhaiResultOf<Self> {
         let call = running(name)?;
-        let chats = call.reach.chats.clone().ok_or_else(|| ungranted(name, &call, "chats"))?;
+        let chats = call.resources.chats.clone().ok_or_else(|| ungranted(name, &call, "chats"))?;
         let (call, user) = records::user(name)?;
         Ok(Self { name, call, chats, user })
     }

@@ -18,7 +18,7 @@ use futures::StreamExt;
 use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
 use std::time::Duration;
 use valvehouse_core::executor::Job;
-use valvehouse_core::words::{nearest, suggested};
+use valvehouse_core::text::{nearest, suggested};
 use valvehouse_json::Json;
 use valvehouse_net::Web;
 use valvehouse_net::web::{Ask, WebError, WebResponse};
@@ -135,7 +135,7 @@ fn stream(url: &str, options: &Dynamic) -> RhaiResultOf<OpenAnswer> {
     let refused = |error: WebError| fail(NAME, with_help(&error, &call.caller.plugin));
     let request = Ask::new(method, url).map_err(refused)?;
     let request = Options::read(NAME, &options)?.apply(NAME, request)?;
-    let web: &Web = &call.reach.web;
+    let web: &Web = &call.resources.web;
     web.check(&request).map_err(refused)?;
     let mut body = None;
     let arguments = || vec![Json::from(method), url.into(), recorded(&options)].into();
@@ -187,7 +187,7 @@ fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResult
     let refused = |error: WebError| fail(&function, with_help(&error, &call.caller.plugin));
     let request = Ask::new(method, url).map_err(refused)?;
     let request = Options::read(&function, options)?.apply(&function, request)?;
-    let web: &Web = &call.reach.web;
+    let web: &Web = &call.resources.web;
     // Before the wait, in which the time of the call stands still.
     web.check(&request).map_err(refused)?;
     let arguments = || vec![Json::from(method), url.into(), recorded(options)].into();

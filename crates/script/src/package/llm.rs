@@ -8,7 +8,7 @@ use super::records::charge_embedding;
 use super::waiting::{Options, beside_each_other};
 use crate::budget;
 use crate::call::Call;
-use crate::reach::{EmbedRequest, Models};
+use crate::resources::{EmbedRequest, Models};
 use crate::value::{Shape, json_of, live};
 use futures::StreamExt;
 use rhai::{Array, Dynamic, Map, Module};
@@ -93,7 +93,7 @@ struct Right {
 impl Right {
     fn of(name: &str) -> RhaiResultOf<Self> {
         let call = running(name)?;
-        let models = call.reach.models.clone();
+        let models = call.resources.models.clone();
         let models = models.ok_or_else(|| {
             fail(
                 name,

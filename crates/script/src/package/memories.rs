@@ -10,12 +10,12 @@ use super::vectors::{min_score, wanted};
 use super::waiting::Options;
 use crate::budget;
 use crate::call::{self, Call};
-use crate::reach::{EmbedRequest, Embeddings, Models};
+use crate::resources::{EmbedRequest, Embeddings, Models};
 use crate::value::{Shape, live};
 use rhai::{Array, Dynamic, Map, Module};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 use valvehouse_json::Json;
 use valvehouse_store::{NewVector, VectorIndex, VectorOwner};
 
@@ -46,7 +46,7 @@ fn functions() -> Module {
     )
     .set_into_module(&mut module, || -> RhaiResultOf<bool> {
         let call = super::argument::running("memories::available")?;
-        Ok(call.reach.memories.is_some() && call.turn.facts().verified_user.is_some())
+        Ok(call.resources.memories.is_some() && call.turn.facts().verified_user.is_some())
     });
     effect(
         "add",
@@ -94,7 +94,7 @@ impl Memories {
     fn find(name: &'static str) -> RhaiResultOf<Self> {
         let call = super::argument::running(name)?;
         let missing = || ungranted(name, &call, "memories");
-        let (index, models) = call.reach.memories.clone().ok_or_else(missing)?;
+        let (index, models) = call.resources.memories.clone().ok_or_else(missing)?;
         let (call, user) = records::user(name)?;
         Ok(Self { name, call, index, models, owner: space_of_user("", &user) })
     }

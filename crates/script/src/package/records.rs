@@ -3,7 +3,7 @@
 use super::argument::{RhaiResultOf, fail, running, unfit};
 use crate::budget;
 use crate::call::Call;
-use crate::reach::Embeddings;
+use crate::resources::Embeddings;
 use crate::value::json_of;
 use rhai::Dynamic;
 use std::time::Duration;

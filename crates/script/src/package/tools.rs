@@ -4,7 +4,7 @@ use super::argument::effect;
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, running, unfit};
 use super::waiting::{Options, run_beside};
 use crate::budget;
-use crate::reach::{Reach, Tools};
+use crate::resources::{Resources, Tools};
 use crate::thrown::ThrownError;
 use crate::value::{KernelHandle, Shape, json_of, live};
 use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FnPtr, Map, Module};
@@ -14,8 +14,8 @@ use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::executor::Job;
 use valvehouse_core::kernel::Kernel;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::{Tool, ToolSpec};
-use valvehouse_core::words::did_you_mean;
 use valvehouse_json::{Json, Object};
 
 const CALL: &str = "tools::call";
@@ -62,8 +62,8 @@ pub(super) fn module() -> Module {
 }
 
 /// `__tools__`: each tool by its name, with its `spec` and a function value that calls it.
-pub(crate) fn offered_tools(plugin: Arc<str>, reach: Arc<Reach>, turn: &Turn) -> Dynamic {
-    let Ok(reachable) = Reachable::of("__tools__", plugin, reach, turn.clone()) else {
+pub(crate) fn offered_tools(plugin: Arc<str>, resources: Arc<Resources>, turn: &Turn) -> Dynamic {
+    let Ok(reachable) = Reachable::of("__tools__", plugin, resources, turn.clone()) else {
         return Map::new().into();
     };
     let one = |tool: &Tool| {
@@ -122,7 +122,7 @@ pub(crate) fn register_callable(module: &mut Module) {
 /// The tools that a call may call.
 struct Reachable {
     plugin: Arc<str>,
-    reach: Arc<Reach>,
+    resources: Arc<Resources>,
     turn: Turn,
     kernel: Kernel,
 }
@@ -130,11 +130,11 @@ struct Reachable {
 impl Reachable {
     fn read(name: &str) -> RhaiResultOf<Self> {
         let call = running(name)?;
-        Self::of(name, call.caller.plugin.clone(), call.reach, call.turn)
+        Self::of(name, call.caller.plugin.clone(), call.resources, call.turn)
     }
 
-    fn of(name: &str, plugin: Arc<str>, reach: Arc<Reach>, turn: Turn) -> RhaiResultOf<Self> {
-        match &reach.tools {
+    fn of(name: &str, plugin: Arc<str>, resources: Arc<Resources>, turn: Turn) -> RhaiResultOf<Self> {
+        match &resources.tools {
             Tools::Undeclared => {
                 return Err(fail(
                     name,
@@ -148,12 +148,12 @@ impl Reachable {
         let kernel = Kernel::of_turn(&turn).ok_or_else(|| {
             fail(name, "cannot call tools here: only turns of a chat and calls of tools have tools")
         })?;
-        Ok(Self { plugin, reach, turn, kernel })
+        Ok(Self { plugin, resources, turn, kernel })
     }
 
     /// Those of the host that are granted beyond what the turn offers.
     fn granted(&self, is_meant: impl Fn(&ToolSpec) -> bool) -> Vec<Tool> {
-        let Tools::Granted { grant, host: Some(host) } = &self.reach.tools else { return Vec::new() };
+        let Tools::Granted { grant, host: Some(host) } = &self.resources.tools else { return Vec::new() };
         let is_granted = |spec: &ToolSpec| match grant {
             Grant::Nothing => false,
             Grant::Everything => true,
@@ -180,12 +180,12 @@ impl Reachable {
 
     /// The refusal that ends the turn of a script of a model.
     fn fatal(&self) -> Option<Rejection> {
-        self.reach.of_model.as_ref()?.fatal.lock().clone()
+        self.resources.of_model.as_ref()?.fatal.lock().clone()
     }
 
     /// Notes a refusal that ends the turn, where a model wrote the script.
     fn note(&self, called: &Result<Json, Error>) {
-        if let (Some(model), Err(Error::Refused(refusal))) = (&self.reach.of_model, called)
+        if let (Some(model), Err(Error::Refused(refusal))) = (&self.resources.of_model, called)
             && refusal.fatal
         {
             *model.fatal.lock() = Some(refusal.clone());
@@ -203,7 +203,7 @@ impl Reachable {
             more => format!("the script may call {more} tools, see tools::list()"),
         };
         let plugin = &self.plugin;
-        if self.reach.of_model.is_some() {
+        if self.resources.of_model.is_some() {
             return format!("unknown tool `{name}`{near}; {known}");
         }
         format!(

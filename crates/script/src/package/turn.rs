@@ -78,7 +78,7 @@ fn send_event(event: &Dynamic) -> Answer<()> {
 
 /// Returns `true` if a model wrote the code that runs: filters see its result, and would not see what it sends.
 fn is_of_model() -> bool {
-    call::current().is_some_and(|call| call.reach.of_model.is_some())
+    call::current().is_some_and(|call| call.resources.of_model.is_some())
 }
 
 fn ask(question: &Dynamic) -> Answer<Dynamic> {
@@ -213,5 +213,5 @@ pub(crate) fn elapsed_ms() -> i64 {
 }
 
 fn elapsed() -> i64 {
-    call::current().map_or(0, |call| call.reach.clock.elapsed_ms(&call.turn))
+    call::current().map_or(0, |call| call.resources.clock.elapsed_ms(&call.turn))
 }

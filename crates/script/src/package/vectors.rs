@@ -123,7 +123,7 @@ impl Scope {
 
     fn find(self, name: &str) -> RhaiResultOf<Place> {
         let call = running(name)?;
-        let index = call.reach.vectors.clone().ok_or_else(|| undeclared(name, "vectors"))?;
+        let index = call.resources.vectors.clone().ok_or_else(|| undeclared(name, "vectors"))?;
         let plugin = call.caller.plugin.to_string();
         let owner = match self {
             Self::Own => VectorOwner { plugin, scope: "own".to_owned() },

@@ -9,7 +9,7 @@ use rhai::{Array, EvalAltResult, FnPtr};
 use std::time::Duration;
 use valvehouse_core::context::Turn;
 use valvehouse_core::executor::Job;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
 
 /// The longest pause, in milliseconds.
@@ -100,7 +100,7 @@ pub(super) fn pause(function: &str, ms: f64) -> RhaiResultOf<()> {
         "time::sleep",
         || ms.into(),
         || {
-            if call.reach.clock.pass(ms as i64) {
+            if call.resources.clock.pass(ms as i64) {
                 return Ok(());
             }
             budget::wait(&call.turn, tokio::time::sleep(Duration::from_secs_f64(ms / 1e3)))

@@ -10,8 +10,8 @@ use crate::value::json_of;
 use rhai::{AST, EvalAltResult};
 use std::time::Duration;
 use valvehouse_config::Capability;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::timeout;
-use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
 /// The time limit of a pipe: it may well ask a model itself.

@@ -3,7 +3,7 @@
 use super::codes::Code;
 use super::diagnostic::Problem;
 use super::keywords;
-use valvehouse_core::words::nearest;
+use valvehouse_core::text::nearest;
 
 const IMPORT: &str = "the host's modules need no import";
 const NOTHING_TO_IMPORT: &str = "remove the import: the host's modules, such as json:: and http::, need \

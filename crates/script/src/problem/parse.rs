@@ -3,10 +3,10 @@
 use super::codes::Code;
 use super::diagnostic::{Problem, lower_first};
 use super::{foreign, unclosed};
-use crate::{hooks, pieces};
+use crate::{hooks, spans};
 use rhai::{LexError, ParseError, ParseErrorType, Position};
 use std::path::Path;
-use valvehouse_core::words::nearest;
+use valvehouse_core::text::nearest;
 
 /// Describes a parse error, with a hint for the usual ones.
 pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) -> Problem {
@@ -32,7 +32,7 @@ pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) 
 fn missing_before(problem: Problem, source: &str, token: &str) -> Problem {
     let (Some(line), Some(column)) = (problem.line, problem.column) else { return problem };
     let begins_line = problem.excerpt.chars().take(column - 1).all(char::is_whitespace);
-    let code = pieces::code_only(source);
+    let code = spans::code_only(source);
     let before = code.lines().take(line - 1).enumerate().filter(|(_, line)| !line.trim().is_empty()).last();
     let end = before.filter(|_| begins_line).and_then(|(above, text)| {
         // Texts are blank in the code alone: the line itself ends where it ends.

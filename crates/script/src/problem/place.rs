@@ -1,7 +1,7 @@
 //! The place of a problem in its source.
 
 use super::diagnostic::Problem;
-use crate::pieces::{self, Piece};
+use crate::spans::{self, SpanKind};
 use rhai::Position;
 
 impl Problem {
@@ -19,7 +19,7 @@ impl Problem {
     /// The same at the first place where a word stands in the code, or else anywhere.
     #[must_use]
     pub fn at_word(self, source: &str, word: &str) -> Self {
-        match find_word(&pieces::code_only(source), word) {
+        match find_word(&spans::code_only(source), word) {
             Some(at) => self.at_byte(source, at),
             None => self.at_text(source, word),
         }
@@ -28,7 +28,7 @@ impl Problem {
     /// The same where a word stands behind a key of the opening comment, or at that key.
     #[must_use]
     pub(crate) fn at_said(self, source: &str, key: &str, word: &str) -> Self {
-        let comment = pieces::of(source).into_iter().find(|(piece, _)| *piece == Piece::Comment);
+        let comment = spans::of(source).into_iter().find(|(piece, _)| *piece == SpanKind::Comment);
         let comment = comment.map_or("", |(_, range)| &source[..range.end]);
         let key = comment.match_indices(key).map(|(at, _)| at).find(|&at| {
             let line = comment[..at].rsplit_once('\n').map_or(&comment[..at], |(_, line)| line);
@@ -45,7 +45,7 @@ impl Problem {
     /// The same at the first parameter of that name of a function.
     #[must_use]
     pub(crate) fn at_parameter(self, source: &str, function: &str, name: &str) -> Self {
-        let code = pieces::code_only(source);
+        let code = spans::code_only(source);
         let place = function_at(&code, function).and_then(|at| Some(at + find_word(&code[at..], name)?));
         match place {
             Some(at) => self.at_byte(source, at),
@@ -71,7 +71,7 @@ impl Problem {
     /// The same where a function is defined.
     #[must_use]
     pub(crate) fn at_function(self, source: &str, name: &str) -> Self {
-        match function_at(&pieces::code_only(source), name) {
+        match function_at(&spans::code_only(source), name) {
             Some(at) => self.at_byte(source, at),
             None => self.at_word(source, name),
         }
@@ -90,7 +90,7 @@ impl Problem {
     /// where one is not found, at the last that is.
     #[must_use]
     pub(crate) fn at_path(self, source: &str, path: &str) -> Self {
-        let (code, mut from, mut found) = (pieces::code_only(source), 0, None);
+        let (code, mut from, mut found) = (spans::code_only(source), 0, None);
         for word in
             path.split(['.', '[', ']']).filter(|word| !word.is_empty() && word.parse::<u32>().is_err())
         {

@@ -2,15 +2,15 @@
 
 use super::codes::Code;
 use super::diagnostic::Problem;
-use crate::pieces::{self, Piece};
 use crate::source::SourceFile;
+use crate::spans::{self, SpanKind};
 use rhai::ParseErrorType;
 
 /// The bracket that was forgotten, or is one too many, where that is why the parser stops.
 pub(super) fn first(kind: &ParseErrorType, problem: &Problem, source: &str) -> Option<Problem> {
     let at = byte_of(problem, source);
     let is_missing = matches!(kind, ParseErrorType::MissingToken(..) | ParseErrorType::UnexpectedEOF);
-    let rest = pieces::code_only(source).split_off(at);
+    let rest = spans::code_only(source).split_off(at);
     if is_missing && rest.trim().is_empty() {
         return open(source).map(|bracket| unclosed(&bracket, problem, source));
     }
@@ -39,9 +39,9 @@ pub(super) fn first(kind: &ParseErrorType, problem: &Problem, source: &str) -> O
 /// A block comment that goes on to the end: nothing behind it would run.
 pub(crate) fn comment(file: &SourceFile, source: &str) -> Option<Problem> {
     let may_be = source.rfind("/*") > source.rfind("*/");
-    let (piece, range) = pieces::of(source).pop().filter(|_| may_be)?;
+    let (piece, range) = spans::of(source).pop().filter(|_| may_be)?;
     let text = &source[range.clone()];
-    let is_open = piece == Piece::Comment && text.starts_with("/*") && !text.ends_with("*/");
+    let is_open = piece == SpanKind::Comment && text.starts_with("/*") && !text.ends_with("*/");
     is_open.then(|| {
         let told = Problem::of(Code::Unclosed, file, "missing end of this comment");
         told.at_byte(source, range.start).help("add `*/` at its end")
@@ -64,7 +64,7 @@ fn byte_of(problem: &Problem, source: &str) -> usize {
 
 /// Of a text with more `}` than `{`: the one that closes more than its line says, or the last.
 fn surplus(source: &str) -> Option<usize> {
-    let code = pieces::code_only(source);
+    let code = spans::code_only(source);
     let count = |letter: char| code.matches(letter).count();
     if count('}') <= count('{') {
         return None;
@@ -109,7 +109,7 @@ impl Bracket {
 /// The bracket that is open at the end; of several the one that lines say was forgotten: what closes it
 /// begins a line further left.
 fn open(source: &str) -> Option<Bracket> {
-    let code = pieces::code_only(source);
+    let code = spans::code_only(source);
     let mut open: Vec<Bracket> = Vec::new();
     let mut suspect = None;
     let mut start = 0;

@@ -131,7 +131,7 @@ impl Repl {
         let before = self.scope.len();
         let ran = {
             let _guard = Guard::enter(self.budget());
-            let _running = RunningCall::enter(&self.script.caller, turn, self.script.reach.clone());
+            let _running = RunningCall::enter(&self.script.caller, turn, self.script.resources.clone());
             engine.eval_ast_with_scope::<Dynamic>(&mut self.scope, &whole).and_then(|value| came(&value))
         };
         match ran {

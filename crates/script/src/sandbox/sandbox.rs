@@ -2,7 +2,7 @@
 
 use crate::coverage::Coverage;
 use crate::problem::Problem;
-use crate::reach::{Clock, Models, NoBackground, Reach, SetClock, Tools};
+use crate::resources::{Clock, Models, NoBackground, Resources, SetClock, Tools};
 use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::SourceFile;
@@ -145,12 +145,12 @@ impl Sandbox {
     /// Moves a compiled script into this sandbox, as far as the world outside is concerned.
     #[must_use]
     pub fn enter(&self, mut script: Script) -> Script {
-        let granted = Arc::unwrap_or_clone(std::mem::take(&mut script.reach));
-        let reach = match &self.outside {
+        let granted = Arc::unwrap_or_clone(std::mem::take(&mut script.resources));
+        let resources = match &self.outside {
             Outside::Granted => granted,
             Outside::Test(outside) => {
                 let TestOutside { clock, web, folders, programs, variables } = outside.clone();
-                Reach {
+                Resources {
                     clock: Clock::Set(clock),
                     web: granted.web.answered_by(move |ask| web(ask)),
                     folders,
@@ -164,12 +164,12 @@ impl Sandbox {
                 self.dry(granted, &script.file.id)
             }
         };
-        script.reach = Arc::new(reach);
+        script.resources = Arc::new(resources);
         script
     }
 
     /// Returns the reach of a script in a dry run: copies of what it keeps.
-    fn dry(&self, granted: Reach, id: &str) -> Reach {
+    fn dry(&self, granted: Resources, id: &str) -> Resources {
         let tools = match granted.tools {
             Tools::Undeclared => Tools::Undeclared,
             Tools::DryRun | Tools::Granted { .. } => Tools::DryRun,
@@ -186,7 +186,7 @@ impl Sandbox {
         };
         let memories = granted.memories.map(|(index, models)| (index.copy_in_memory(), embeds(models)));
         let variables = granted.variables;
-        Reach { kv, vectors, memories, models, tools, web, variables, ..Reach::default() }
+        Resources { kv, vectors, memories, models, tools, web, variables, ..Resources::default() }
     }
 }
 

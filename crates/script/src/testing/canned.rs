@@ -1,6 +1,6 @@
 //! The answers on a stage: models, hosts and people, with the values that a test laid out, in its order.
 
-use crate::reach::{ChatRecord, Chats, Models};
+use crate::resources::{ChatRecord, Chats, Models};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use valvehouse_core::chat::{Head, delta, event, message, response};
 use valvehouse_core::context::{EmittedEvent, Questions, Turn};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{self, Answer, Provider, Reply, Request};
-use valvehouse_core::words;
+use valvehouse_core::text;
 use valvehouse_json::Json;
 use valvehouse_net::web::{self, Ask, WebError};
 
@@ -58,8 +58,8 @@ impl Model {
         asking.answers.pop_front().ok_or_else(|| {
             let why = format!(
                 "the model was called {} and {} canned; add one: canned::model(\"…\")",
-                words::count(count, "time"),
-                words::count(count - 1, "answer")
+                text::count(count, "time"),
+                text::count(count - 1, "answer")
             );
             asking.unanswered = Some(why.clone());
             Error::Host(why)

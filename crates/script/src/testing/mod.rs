@@ -11,8 +11,8 @@ mod run;
 mod stage;
 mod suite;
 mod turns;
-mod words;
+mod functions;
 
 pub use failure::TestFailure;
+pub(crate) use functions::modules;
 pub use suite::{Suite, SuiteOptions, Test, TestResult};
-pub(crate) use words::modules;

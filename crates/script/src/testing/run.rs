@@ -2,8 +2,8 @@
 //! every host.
 
 use super::canned::Model;
+use super::functions::saying;
 use super::stage::Stage;
-use super::words::saying;
 use crate::pipe::Pipes;
 use crate::sandbox::{SandboxRun, SandboxScript};
 use std::sync::Arc;

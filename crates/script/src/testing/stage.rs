@@ -9,7 +9,7 @@ use crate::argument::UserValves;
 use crate::budget::Budget;
 use crate::package::{MAX_MEMORIES, id_of, memory, space_of_user};
 use crate::problem::{Problem, Severity};
-use crate::reach::{Background, Clock, Reach, SetClock, Work};
+use crate::resources::{Background, Clock, Resources, SetClock, Work};
 use crate::sandbox::{Sandbox, SandboxScript, TestOutside};
 use crate::{Coverage, Lists, ScheduledCall, Script, Settings, SourceFile};
 use futures::FutureExt as _;
@@ -201,13 +201,13 @@ impl Stage {
     }
 
     /// Returns the resources of the test itself: the script's own maps, its clock, and nothing else.
-    pub(super) fn reach(&self) -> Arc<Reach> {
-        Arc::new(Reach {
+    pub(super) fn resources(&self) -> Arc<Resources> {
+        Arc::new(Resources {
             clock: Clock::Set(self.clock.clone()),
             kv: Some(self.settings.kv.clone()),
             vectors: Some(self.settings.vectors.clone()),
             memories: Some((self.settings.vectors.clone(), Arc::new(self.model.clone()))),
-            ..Reach::default()
+            ..Resources::default()
         })
     }
 

@@ -1,8 +1,8 @@
 //! A test file with its script.
 
 use super::failure::{self, TestFailure};
+use super::functions;
 use super::stage::{self, On, Stage};
-use super::words;
 use crate::budget::{Budget, Guard};
 use crate::call::RunningCall;
 use crate::interpreter::Args;
@@ -68,7 +68,7 @@ impl Suite {
     /// Returns every problem of the script and its tests.
     pub fn open(script: &SourceFile, tests: &SourceFile, settings: &Settings) -> Result<Self, Vec<Problem>> {
         let compiled = stage::declared(script, settings)?;
-        let compiled_tests = Script::compile_tests(tests, settings, words::modules())?;
+        let compiled_tests = Script::compile_tests(tests, settings, functions::modules())?;
         let listed = listed(&compiled_tests);
         let misplaced = compiled_tests
             .functions()
@@ -138,7 +138,7 @@ impl Suite {
         let budget = Budget { wall: PATIENCE, hurries_people: true, ..self.settings.tool };
         let run = executor::run(Workload::Blocking, move || {
             let _guard = Guard::enter(budget);
-            let _running = RunningCall::enter(&tests.caller, &on.turn(), on.reach());
+            let _running = RunningCall::enter(&tests.caller, &on.turn(), on.resources());
             let result = tests.evaluate(&name, Args::new());
             result.err().map(|error| failure::told(&tests, &name, &error, on.wrong.lock().take()))
         });

@@ -5,7 +5,7 @@ use crate::call;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 use valvehouse_core::context::{Context, Events, Questions, Turn, TurnFacts};
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_json::{Json, Object};
 
 /// The keys of `turn(…)`.

@@ -11,8 +11,8 @@ use crate::value::json_of;
 use rhai::{AST, Dynamic, FnPtr};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::limits::shortened;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::ToolSpec;
-use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
 /// The help for a tool that is declared in another way.

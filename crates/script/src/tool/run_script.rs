@@ -98,7 +98,7 @@ fn run(code: &str, turn: &Turn) -> Result<ToolResult, ToolError> {
         trace.spend("tool", RUN_SCRIPT, spent);
     }
     // What stops a turn cannot be caught by code of a model.
-    if let Some(refusal) = script.reach.of_model.as_ref().and_then(|model| model.fatal.lock().clone()) {
+    if let Some(refusal) = script.resources.of_model.as_ref().and_then(|model| model.fatal.lock().clone()) {
         return Err(refusal.into());
     }
     let value = match result {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use std::fmt;
-use valvehouse_core::words::{count, nearest};
+use valvehouse_core::text::{count, nearest};
 use valvehouse_json::Json;
 
 /// The maximum number of problems in one message.

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use valvehouse_core::context::{Events, Turn};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::provider::{PassthroughAnswer, Provider, RelayRequest, RelayResponse, TracedCall};
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_host::app::App;
 use valvehouse_host::{ProviderPlan, Snapshot};
 use valvehouse_json::Json;

@@ -114,7 +114,7 @@ async fn write(app: &App, by: &Operator, id: &str, text: Vec<u8>) -> Result<(), 
 /// A file's name without its end: the plugin's id.
 fn id_of(name: &str) -> Result<String, Error> {
     match name.strip_suffix(".rhai") {
-        Some(id) if valvehouse_core::words::is_id(id) => Ok(id.to_owned()),
+        Some(id) if valvehouse_core::text::is_id(id) => Ok(id.to_owned()),
         Some(_) => Err(Error::invalid(
             format!(
                 "invalid name of a plugin {name:?}: expected 1 to 64 characters of a-z, 0-9, _ and - before .rhai"

@@ -2,7 +2,7 @@
 
 use super::view::{View, in_short};
 use std::sync::Arc;
-use valvehouse_core::words::optional;
+use valvehouse_core::text::optional;
 use valvehouse_host::{Change, Plugin, Report, Snapshot, State};
 use valvehouse_json::Json;
 use valvehouse_script::Problem;

@@ -10,7 +10,7 @@ use lsp_types::{
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use valvehouse_config::Config;
-use valvehouse_core::words::{count, shortened};
+use valvehouse_core::text::{count, shortened};
 use valvehouse_json::Json;
 use valvehouse_script::{Problem, script_of_tests, tests_of_script};
 

@@ -1,7 +1,7 @@
 //! The view of a line's result, and of functions.
 
 use std::io;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_script::reference::{Function, functions as all};
 use valvehouse_script::{LineResult, Problem};

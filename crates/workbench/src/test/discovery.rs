@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use valvehouse_config::Config;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_host::app;
 use valvehouse_script::{Kind, Loader, Problem, script_of_tests, tests_of_script};
 use valvehouse_terminal::{Case, CommandError, ScriptPlace, case, report};

@@ -3,7 +3,7 @@
 use super::runner::{FileRan, Sum, TestRan};
 use std::path::PathBuf;
 use std::time::Duration;
-use valvehouse_core::words::count;
+use valvehouse_core::text::count;
 use valvehouse_json::Json;
 use valvehouse_script::Problem;
 use valvehouse_script::testing::TestFailure;

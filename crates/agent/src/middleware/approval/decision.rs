@@ -1,7 +1,7 @@
 //! The interpretation of a person's answer to an approval request. An unclear answer is a rejection.
 
 use valvehouse_core::limits::clipped;
-use valvehouse_core::words::yes_or_no;
+use valvehouse_core::text::yes_or_no;
 use valvehouse_json::Json;
 
 /// A person's decision.

@@ -10,7 +10,7 @@ use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{FilterContext, Hook, HookRunner, Verdict};
 use valvehouse_core::limits::clipped;
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 use valvehouse_json::{Json, Object};
 
 pub(super) const NAME: &str = "human_approval_check";

@@ -1,7 +1,7 @@
 //! The filters around models and tools, and their options.
 
 use super::find::Kind;
-use super::hide::{RedactedValue, Settings};
+use super::redact::{RedactedValue, Settings};
 use crate::middleware::definition::{Middleware, Parts};
 use crate::middleware::options::Options;
 use crate::middleware::typed::{Pii, PiiStrategy};

@@ -5,7 +5,7 @@
 
 use super::shape::{Kind, Parameter, Shape};
 use crate::limits::clipped;
-use crate::words::nearest;
+use crate::text::nearest;
 use std::fmt;
 use valvehouse_json::{Json, Number, Object};
 

@@ -5,7 +5,7 @@ use super::check::{self, ArgumentError, own_value};
 use super::shape::{Kind, Parameter, Shape};
 use crate::error::DeclarationError;
 use crate::limits::{Limits, clipped, shortened, unknown_keys};
-use crate::words::did_you_mean;
+use crate::text::did_you_mean;
 use std::sync::Arc;
 use valvehouse_json::Json;
 

@@ -5,7 +5,7 @@
 //! behind such a call of a method, or of one of the host's functions, nothing is said to be the value: `()`.
 //! Functions of the script's own stay as they are: what they give may be `skip(…)` or `error(…)`.
 
-use super::{package, pieces};
+use super::{package, spans};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use valvehouse_core::filter::Hook;
@@ -17,7 +17,7 @@ const GOING_ON: [&str; 3] = ["else", "catch", "until"];
 
 /// A script whose hooks give nothing where they only seem to give something. Lines stay where they are.
 pub(super) fn settled(source: &str) -> Cow<'_, str> {
-    let code = pieces::code_only(source);
+    let code = spans::code_only(source);
     let code = Code::of(&code);
     let mut places = Vec::new();
     for (from, to) in code.bodies() {

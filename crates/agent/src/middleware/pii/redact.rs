@@ -6,7 +6,7 @@ use compact_str::CompactString;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use std::collections::BTreeSet;
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 use valvehouse_json::{Json, Object};
 
 /// The number of characters that a mask leaves visible.

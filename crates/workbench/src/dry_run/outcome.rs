@@ -1,7 +1,7 @@
 //! The result of a run, for people and for programs.
 
+use super::stage::DryRunOptions;
 use super::stage::Stage;
-use super::stage::TrialOptions;
 use valvehouse_core::error::Error;
 use valvehouse_core::trace::TraceGuard;
 use valvehouse_json::Json;
@@ -11,14 +11,14 @@ use valvehouse_terminal::report::{self, Broke};
 use valvehouse_terminal::{CommandError, Console, Exit, clean, trace_view};
 
 /// The end of a call.
-pub(super) struct TrialOutcome {
+pub(super) struct DryRunOutcome {
     /// `continue skip refused failed`
     pub(super) word: &'static str,
     pub(super) value: Option<Json>,
     pub(super) fault: Option<Error>,
 }
 
-impl TrialOutcome {
+impl DryRunOutcome {
     pub(super) fn failed(fault: Error) -> Self {
         let word = if matches!(fault, Error::Refused(_)) { "refused" } else { "failed" };
         Self { word, value: None, fault: Some(fault) }
@@ -55,7 +55,7 @@ fn problem(stage: &Stage, cause: &str) -> Problem {
 }
 
 /// Evaluates the outcome.
-pub(super) fn say_note(asked: &TrialOptions, out: &Console) {
+pub(super) fn say_note(asked: &DryRunOptions, out: &Console) {
     let note = match asked.live {
         true => "live: hosts, models, files and programs were reached, and changes of kv were stored",
         false => "dry run: no host, file or program was reached, and changes of kv were discarded",
@@ -64,7 +64,7 @@ pub(super) fn say_note(asked: &TrialOptions, out: &Console) {
 }
 
 /// The end of what is written down.
-pub(super) fn ended(mut recording: TraceGuard, came: &TrialOutcome) -> Json {
+pub(super) fn ended(mut recording: TraceGuard, came: &DryRunOutcome) -> Json {
     let trace = recording.trace().clone();
     match &came.fault {
         Some(fault) => trace.fail(&fault.to_string()),
@@ -77,7 +77,7 @@ pub(super) fn ended(mut recording: TraceGuard, came: &TrialOutcome) -> Json {
 /// The steps with their costs, messages and events.
 pub(super) fn show_steps(
     stage: &Stage,
-    came: &TrialOutcome,
+    came: &DryRunOutcome,
     trace: &Json,
     out: &Console,
 ) -> Result<(), CommandError> {
@@ -93,7 +93,7 @@ pub(super) fn show_steps(
 pub(super) fn show(
     stage: &Stage,
     before: &Json,
-    came: &TrialOutcome,
+    came: &DryRunOutcome,
     trace: &Json,
     out: &Console,
 ) -> Result<(), CommandError> {
@@ -113,9 +113,9 @@ pub(super) fn show(
 /// All of it for programs.
 pub(super) fn as_json(
     stage: &Stage,
-    asked: &TrialOptions,
+    asked: &DryRunOptions,
     before: &Json,
-    came: &TrialOutcome,
+    came: &DryRunOutcome,
     trace: &Json,
 ) -> Json {
     let value = Json::from(came.value.clone());
@@ -129,7 +129,7 @@ pub(super) fn as_json(
 }
 
 /// The part that is the same for every hook.
-pub(super) fn head(stage: &Stage, asked: &TrialOptions, came: &TrialOutcome, trace: &Json) -> Json {
+pub(super) fn head(stage: &Stage, asked: &DryRunOptions, came: &DryRunOutcome, trace: &Json) -> Json {
     let refusal = match &came.fault {
         Some(Error::Refused(refusal)) => Some(refusal),
         _ => None,

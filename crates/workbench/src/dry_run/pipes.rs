@@ -1,9 +1,9 @@
 //! One call of a pipe, as a chat with the model that it offers.
 
 use super::body::{self, Body};
-use super::outcome::{self, TrialOutcome};
+use super::outcome::{self, DryRunOutcome};
 use super::stage::{self, Stage};
-use super::stage::{Print, TrialOptions};
+use super::stage::{DryRunOptions, Print};
 use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{self, Answer, Provider as _, Request};
@@ -14,7 +14,7 @@ use valvehouse_terminal::{CommandError, Console, Exit};
 pub(super) async fn run(
     stage: &Stage,
     body: Body,
-    asked: &TrialOptions,
+    asked: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let body = body::conversation_of(body)?;
@@ -22,13 +22,13 @@ pub(super) async fn run(
     // Values of ours in an object of ours: they fit.
     body.edit("model", model.as_str());
     ChatRequest::new(body.clone())?;
-    let tried = stage::turn(&TrialOptions { model: None, ..asked.clone() }, &stage.snapshot)?;
+    let tried = stage::turn(&DryRunOptions { model: None, ..asked.clone() }, &stage.snapshot)?;
     let pipes = Pipes::new(stage.script().clone().into_pipe(stage.own.users.clone()).into_iter().collect());
     let request = Request { turn: Some(tried.turn.clone()), ..Request::new(body, true) };
     let answer = tried.turn.lasting(answer(&pipes, request)).await;
     let came = match answer {
-        Ok(answer) => TrialOutcome { word: "continue", value: Some(answer), fault: None },
-        Err(fault) => TrialOutcome::failed(fault),
+        Ok(answer) => DryRunOutcome { word: "continue", value: Some(answer), fault: None },
+        Err(fault) => DryRunOutcome::failed(fault),
     };
     let trace = outcome::ended(tried.recording, &came);
     match (asked.print, &came.value) {
@@ -53,7 +53,7 @@ pub(super) async fn run(
 }
 
 /// The model that is asked: the named one, that of the body, or the first that the pipe offers.
-fn model(stage: &Stage, asked: &TrialOptions, body: &Json) -> Result<String, CommandError> {
+fn model(stage: &Stage, asked: &DryRunOptions, body: &Json) -> Result<String, CommandError> {
     let offers = stage.script().offers();
     let named = asked.model.clone().or_else(|| body.text("model").map(String::from));
     // By the name that clients see, or by that of the script's own list.

@@ -1,9 +1,9 @@
 //! One hook on one value.
 
 use super::body::{self, Body};
-use super::outcome::{self, TrialOutcome};
-use super::stage::{self, Stage, TrialTurn};
-use super::stage::{Print, TrialOptions};
+use super::outcome::{self, DryRunOutcome};
+use super::stage::{self, DryRunTurn, Stage};
+use super::stage::{DryRunOptions, Print};
 use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
@@ -14,7 +14,7 @@ pub(super) async fn run(
     stage: &Stage,
     hook: Hook,
     body: Body,
-    asked: &TrialOptions,
+    asked: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let Observation { before, came, trace } =
@@ -32,20 +32,20 @@ pub(super) async fn run(
 /// The value that a hook saw, and what it made of it.
 struct Observation {
     before: Json,
-    came: TrialOutcome,
+    came: DryRunOutcome,
     trace: Json,
 }
 
-async fn see(stage: &Stage, hook: Hook, body: Body, tried: TrialTurn) -> Result<Observation, CommandError> {
+async fn see(stage: &Stage, hook: Hook, body: Body, tried: DryRunTurn) -> Result<Observation, CommandError> {
     let before = body::value(hook, body, &stage.snapshot, &tried.turn)?;
     if hook == Hook::Inlet {
         ChatRequest::new(before.clone())?;
     }
     let work = stage.own.traced_hook(hook, before.copy(), &tried.turn, tried.recording.trace());
     let came = match tried.turn.lasting(work).await {
-        SandboxRun { fault: Some(fault), .. } => TrialOutcome::failed(fault),
-        SandboxRun { word: "skip", value, .. } => TrialOutcome { word: "skip", value, fault: None },
-        SandboxRun { value, .. } => TrialOutcome { word: "continue", value, fault: None },
+        SandboxRun { fault: Some(fault), .. } => DryRunOutcome::failed(fault),
+        SandboxRun { word: "skip", value, .. } => DryRunOutcome { word: "skip", value, fault: None },
+        SandboxRun { value, .. } => DryRunOutcome { word: "continue", value, fault: None },
     };
     let trace = outcome::ended(tried.recording, &came);
     Ok(Observation { before, came, trace })
@@ -56,7 +56,7 @@ pub(crate) async fn once(
     stage: &Stage,
     hook: Hook,
     body: Body,
-    tried: TrialTurn,
+    tried: DryRunTurn,
     out: &Console,
 ) -> Result<Option<Json>, CommandError> {
     let Observation { before, came, trace } = see(stage, hook, body, tried).await?;

@@ -1,9 +1,9 @@
 //! A whole turn through all filters, from a body.
 
 use super::body;
-use super::outcome::{self, TrialOutcome};
-use super::stage::{self, TrialTurn};
-use super::stage::{Print, TrialOptions};
+use super::outcome::{self, DryRunOutcome};
+use super::stage::{self, DryRunTurn};
+use super::stage::{DryRunOptions, Print};
 use std::sync::Arc;
 use valvehouse_config::Config;
 use valvehouse_core::chat::{ChatRequest, message, response};
@@ -15,7 +15,7 @@ use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, plugin_problems, report, trace_view};
 
-pub(super) async fn run(asked: &TrialOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
+pub(super) async fn run(asked: &DryRunOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
     if let Some(script) = &asked.script {
         let why = "a turn goes through all filters of the project";
         return Err(CommandError::usage(format!("{why}; remove `{script}`, and pass --body")));
@@ -36,7 +36,7 @@ pub(super) async fn run(asked: &TrialOptions, config: Config, out: &Console) -> 
 }
 
 async fn turn(
-    asked: &TrialOptions,
+    asked: &DryRunOptions,
     body: Json,
     snapshot: &Arc<Snapshot>,
     app: Option<&Arc<App>>,
@@ -48,12 +48,12 @@ async fn turn(
     body.edit("model", model.as_str());
     let request = ChatRequest::new(body)?;
     let ready = snapshot.ready(&model, &[])?;
-    let asked = &TrialOptions { model: Some(model), ..asked.clone() };
-    let TrialTurn { turn, recording } = stage::turn(asked, snapshot)?;
+    let asked = &DryRunOptions { model: Some(model), ..asked.clone() };
+    let DryRunTurn { turn, recording } = stage::turn(asked, snapshot)?;
     let answered = answer(&ready, request, turn, app).await;
     let (answer, came) = match answered {
-        Ok(answer) => (Some(answer), TrialOutcome { word: "continue", value: None, fault: None }),
-        Err(fault) => (None, TrialOutcome::failed(fault)),
+        Ok(answer) => (Some(answer), DryRunOutcome { word: "continue", value: None, fault: None }),
+        Err(fault) => (None, DryRunOutcome::failed(fault)),
     };
     let trace = outcome::ended(recording, &came);
     match (asked.print, &answer) {

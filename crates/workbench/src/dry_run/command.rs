@@ -1,7 +1,7 @@
 //! The choice between the ways of a run.
 
+use super::stage::DryRunOptions;
 use super::stage::Stage;
-use super::stage::TrialOptions;
 use super::{action, body, hooks, pipes, scheduled, streams, turns};
 use valvehouse_config::Config;
 use valvehouse_core::filter::Hook;
@@ -16,7 +16,7 @@ const PIPE: &str = "pipe";
 /// # Errors
 ///
 /// Returns the reason for which it could not be done.
-pub async fn run(asked: TrialOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
+pub async fn run(asked: DryRunOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
     if let Some(what) = ScheduledCall::from_name(&asked.hook) {
         let named = asked.script.as_deref().ok_or_else(|| {
             CommandError::usage(format!("missing script: valvehouse run {} FILE", what.as_str()))

@@ -1,6 +1,6 @@
 //! The subject of a hook, in the shape in which the host gives it.
 
-use super::stage::TrialOptions;
+use super::stage::DryRunOptions;
 use std::io::Read;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::Turn;
@@ -21,7 +21,7 @@ pub(crate) enum Body {
 }
 
 /// The body that the command line gives.
-pub(super) fn body(asked: &TrialOptions) -> Result<Body, CommandError> {
+pub(super) fn body(asked: &DryRunOptions) -> Result<Body, CommandError> {
     if let Some(text) = &asked.text {
         return Ok(Body::Text(text.clone()));
     }

@@ -20,7 +20,7 @@ const OF_LITERALS: [&str; 3] = ["error", "deny", "skip"];
 
 /// Returns `true` if all functions of this name have no loop, call nothing whose time grows with what it is
 /// given, and put no texts together.
-pub(super) fn is_cheap(ast: &AST, name: &str) -> bool {
+pub(super) fn is_bounded(ast: &AST, name: &str) -> bool {
     let own: HashSet<&str> = ast.iter_fn_def().map(|function| function.name.as_str()).collect();
     let mut functions = ast.iter_fn_def().filter(|function| function.name == name);
     functions.all(|function| is_body_cheap(function, &own))
@@ -30,7 +30,7 @@ fn is_body_cheap(function: &ScriptFuncDef, own: &HashSet<&str>) -> bool {
     let mut alone = Module::new();
     alone.set_script_fn(function.clone());
     let (mut nodes, mut passes) = (0, 0);
-    let mut is_cheap = true;
+    let mut is_bounded = true;
     AST::new_from_module(alone).walk(&mut |path: &[ASTNode<'_>]| {
         nodes += 1;
         passes += usize::from(matches!(
@@ -40,16 +40,16 @@ fn is_body_cheap(function: &ScriptFuncDef, own: &HashSet<&str>) -> bool {
                     | ASTNode::Expr(Expr::FnCall(..) | Expr::MethodCall(..))
             )
         ));
-        is_cheap = nodes <= MAX_NODES
+        is_bounded = nodes <= MAX_NODES
             && passes <= MAX_PASSES
             && match path.last() {
                 Some(ASTNode::Stmt(statement)) => is_statement_cheap(statement, own),
                 Some(ASTNode::Expr(expression)) => is_expression_cheap(expression, own),
                 _ => true,
             };
-        is_cheap
+        is_bounded
     });
-    is_cheap
+    is_bounded
 }
 
 fn is_statement_cheap(statement: &Stmt, own: &HashSet<&str>) -> bool {
@@ -113,7 +113,7 @@ mod tests {
 
     fn cheap(body: &str) -> bool {
         let ast = engine::new().compile(format!("fn own() {{ 1 }} fn inlet(body) {{ {body} }}")).unwrap();
-        is_cheap(&ast, "inlet")
+        is_bounded(&ast, "inlet")
     }
 
     #[test]

@@ -8,7 +8,7 @@ const MAX_WORD: usize = 256;
 /// Differences in case, and between `-` and `_`, do not count.
 ///
 /// ```
-/// use valvehouse_core::words::nearest;
+/// use valvehouse_core::text::nearest;
 /// assert_eq!(nearest("lisen", ["keys", "listen"]), Some("listen"));
 /// assert_eq!(nearest("colour", ["keys", "listen"]), None);
 /// ```
@@ -102,7 +102,7 @@ pub fn is_id(text: &str) -> bool {
 /// other text.
 ///
 /// ```
-/// use valvehouse_core::words::yes_or_no;
+/// use valvehouse_core::text::yes_or_no;
 /// assert_eq!((yes_or_no(" Ja! "), yes_or_no("no"), yes_or_no("later")), (Some(true), Some(false), None));
 /// ```
 pub fn yes_or_no(text: &str) -> Option<bool> {

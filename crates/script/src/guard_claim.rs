@@ -5,10 +5,10 @@
 //!
 //! The comment that a file opens with, as pairs of keys and values.
 
-use super::pieces::{self, Piece};
 use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::reference;
 use super::source::SourceFile;
+use super::spans::{self, SpanKind};
 use std::collections::{HashMap, HashSet};
 
 /// The key that makes a filter a guard.
@@ -68,7 +68,7 @@ impl Claim {
             return Self::Unclear { at, line: format!("{KEY}: {}", said.join(", ")) };
         }
         let header = header_end(source);
-        let comments = pieces::of(source).into_iter().filter(|(piece, _)| *piece == Piece::Comment);
+        let comments = spans::of(source).into_iter().filter(|(piece, _)| *piece == SpanKind::Comment);
         for (_, range) in comments {
             let is_header = range.start < header;
             for (at, line) in lines(&source[range.clone()]) {
@@ -101,7 +101,7 @@ impl Claim {
 /// Returns the byte offset at which the opening comments of a text end.
 fn header_end(source: &str) -> usize {
     let comments: Vec<_> =
-        pieces::of(source).into_iter().filter(|(piece, _)| *piece == Piece::Comment).collect();
+        spans::of(source).into_iter().filter(|(piece, _)| *piece == SpanKind::Comment).collect();
     let mut end = 0;
     for (_, range) in comments {
         let between = source[end..range.start]
@@ -252,7 +252,7 @@ fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Proble
                 continue;
             }
             let near =
-                same.or_else(|| valvehouse_core::words::nearest(name, known()).filter(|_| name.len() > 3));
+                same.or_else(|| valvehouse_core::text::nearest(name, known()).filter(|_| name.len() > 3));
             if is_unclear && near == Some(KEY) {
                 continue;
             }

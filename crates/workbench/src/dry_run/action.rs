@@ -1,9 +1,9 @@
 //! One press of a button.
 
 use super::body::{self, Body};
-use super::outcome::{self, TrialOutcome};
+use super::outcome::{self, DryRunOutcome};
 use super::stage::{self, Stage};
-use super::stage::{Print, TrialOptions};
+use super::stage::{DryRunOptions, Print};
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 use valvehouse_script::{Button, ScriptAction};
@@ -16,7 +16,7 @@ pub(super) const ACTION: &str = "action";
 pub(super) async fn run(
     stage: &Stage,
     body: Body,
-    asked: &TrialOptions,
+    asked: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let (action, button) = pressed(stage, asked)?;
@@ -27,8 +27,8 @@ pub(super) async fn run(
         tried.turn.flushed(result).await
     };
     let came = match tried.turn.lasting(work).await {
-        Ok(value) => TrialOutcome { word: "continue", value: Some(value), fault: None },
-        Err(fault) => TrialOutcome::failed(fault),
+        Ok(value) => DryRunOutcome { word: "continue", value: Some(value), fault: None },
+        Err(fault) => DryRunOutcome::failed(fault),
     };
     let trace = outcome::ended(tried.recording, &came);
     match (asked.print, &came.value) {
@@ -51,7 +51,7 @@ pub(super) async fn run(
     came.exit(stage, out)
 }
 
-fn pressed(stage: &Stage, asked: &TrialOptions) -> Result<(ScriptAction, Button), CommandError> {
+fn pressed(stage: &Stage, asked: &DryRunOptions) -> Result<(ScriptAction, Button), CommandError> {
     let id = stage.script().id();
     let action = stage.own.script.clone().into_action(stage.own.users.clone()).ok_or_else(|| {
         CommandError::usage(format!("`{id}` has no action; write `fn action(body)` in a file in actions/"))

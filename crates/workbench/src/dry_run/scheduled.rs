@@ -1,8 +1,8 @@
 //! One call of what a host calls from time to time.
 
-use super::outcome::{self, TrialOutcome};
+use super::outcome::{self, DryRunOutcome};
 use super::stage::{self, Stage};
-use super::stage::{Print, TrialOptions};
+use super::stage::{DryRunOptions, Print};
 use valvehouse_core::error::{Error, PluginError};
 use valvehouse_json::Json;
 use valvehouse_script::{Lists, ScheduledCall};
@@ -11,14 +11,14 @@ use valvehouse_terminal::{CommandError, Console, Exit};
 pub(super) async fn run(
     stage: &Stage,
     what: ScheduledCall,
-    asked: &TrialOptions,
+    asked: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
-    let stage::TrialTurn { recording, .. } = stage::turn(asked, &stage.snapshot)?;
+    let stage::DryRunTurn { recording, .. } = stage::turn(asked, &stage.snapshot)?;
     let called = stage.script().run_scheduled(what, Some(recording.trace().clone())).await;
     let came = match called {
-        Ok(list) => TrialOutcome { word: "continue", value: Some(Lists::entries(&list)), fault: None },
-        Err(why) => TrialOutcome::failed(Error::Broken(PluginError::new(why))),
+        Ok(list) => DryRunOutcome { word: "continue", value: Some(Lists::entries(&list)), fault: None },
+        Err(why) => DryRunOutcome::failed(Error::Broken(PluginError::new(why))),
     };
     let trace = outcome::ended(recording, &came);
     match (asked.print, &came.value) {

@@ -7,7 +7,7 @@ const MAX_NESTED: usize = 32;
 
 /// The kind of a script's piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum SpanKind {
     Code,
     Comment,
     /// In double or single quotes, these included.
@@ -17,7 +17,7 @@ pub(super) enum Piece {
 }
 
 /// The pieces of a script in their order: each byte is in one of them.
-pub(super) fn of(source: &str) -> Vec<(Piece, Range<usize>)> {
+pub(super) fn of(source: &str) -> Vec<(SpanKind, Range<usize>)> {
     let mut cutter = Cutter::new(source);
     cutter.code(false);
     cutter.pieces
@@ -31,7 +31,7 @@ pub fn is_whole(text: &str) -> bool {
     let mut depth = 0_u32;
     for (piece, range) in &cutter.pieces {
         let brackets = text[range.clone()].chars().filter(|letter| "()[]{}".contains(*letter));
-        for bracket in brackets.filter(|_| *piece == Piece::Code) {
+        for bracket in brackets.filter(|_| *piece == SpanKind::Code) {
             match (bracket, depth.checked_sub(1)) {
                 ('(' | '[' | '{', _) => depth += 1,
                 (_, Some(less)) => depth = less,
@@ -42,7 +42,7 @@ pub fn is_whole(text: &str) -> bool {
     // A text in quotes that goes on in the next line ends in a backslash.
     let last = cutter.pieces.last().map(|(piece, range)| (*piece, &text[range.clone()]));
     let goes_on =
-        matches!(last, Some((Piece::Quotes, end)) if end.trim_end_matches(['\n', '\r']).ends_with('\\'));
+        matches!(last, Some((SpanKind::Quotes, end)) if end.trim_end_matches(['\n', '\r']).ends_with('\\'));
     depth == 0 && !cutter.is_open && !goes_on
 }
 
@@ -51,7 +51,7 @@ pub(super) fn code_only(source: &str) -> String {
     let mut code = String::with_capacity(source.len());
     for (piece, range) in of(source) {
         let text = &source[range];
-        if piece == Piece::Code {
+        if piece == SpanKind::Code {
             code.push_str(text);
         } else {
             code.extend(text.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
@@ -71,7 +71,7 @@ struct Cutter<'a> {
     uncharacterized: usize,
     /// Set if the text ends in a comment or in backticks.
     is_open: bool,
-    pieces: Vec<(Piece, Range<usize>)>,
+    pieces: Vec<(SpanKind, Range<usize>)>,
 }
 
 impl<'a> Cutter<'a> {
@@ -93,20 +93,20 @@ impl<'a> Cutter<'a> {
                 }
                 '/' if self.rest().starts_with("//") => {
                     let length = self.rest().find('\n').unwrap_or(self.rest().len());
-                    self.piece(Piece::Comment, length);
+                    self.piece(SpanKind::Comment, length);
                 }
                 '/' if self.rest().starts_with("/*") => {
                     let (length, is_closed) = comment(self.rest());
                     self.is_open |= !is_closed;
-                    self.piece(Piece::Comment, length);
+                    self.piece(SpanKind::Comment, length);
                 }
-                '"' => self.piece(Piece::Quotes, quoted(self.rest(), '"')),
+                '"' => self.piece(SpanKind::Quotes, quoted(self.rest(), '"')),
                 '\'' => match self.character() {
-                    Some(length) => self.piece(Piece::Quotes, length),
+                    Some(length) => self.piece(SpanKind::Quotes, length),
                     None => self.at += 1,
                 },
                 '#' => match raw(self.rest()) {
-                    Some(length) => self.piece(Piece::Quotes, length),
+                    Some(length) => self.piece(SpanKind::Quotes, length),
                     // None of them opens one either: each is looked at once.
                     None => self.at += hashes(self.rest()),
                 },
@@ -114,11 +114,11 @@ impl<'a> Cutter<'a> {
                 letter => self.at += letter.len_utf8(),
             }
         }
-        self.end(Piece::Code);
+        self.end(SpanKind::Code);
     }
 
     fn backticks(&mut self) {
-        self.end(Piece::Code);
+        self.end(SpanKind::Code);
         self.at += 1;
         let mut is_closed = false;
         while let Some(letter) = self.next() {
@@ -128,7 +128,7 @@ impl<'a> Cutter<'a> {
                 break;
             }
             if self.rest().starts_with("${") && self.nesting < MAX_NESTED {
-                self.end(Piece::Backticks);
+                self.end(SpanKind::Backticks);
                 self.at += 2;
                 self.nesting += 1;
                 self.code(true);
@@ -138,7 +138,7 @@ impl<'a> Cutter<'a> {
             }
         }
         self.is_open |= !is_closed;
-        self.end(Piece::Backticks);
+        self.end(SpanKind::Backticks);
     }
 
     /// Returns the length of `'x'` in bytes; `None` if the quote is not closed, as in a comment of another language.
@@ -163,13 +163,13 @@ impl<'a> Cutter<'a> {
     }
 
     /// Adds such a piece of so many bytes.
-    fn piece(&mut self, piece: Piece, length: usize) {
-        self.end(Piece::Code);
+    fn piece(&mut self, piece: SpanKind, length: usize) {
+        self.end(SpanKind::Code);
         self.at += length;
         self.end(piece);
     }
 
-    fn end(&mut self, piece: Piece) {
+    fn end(&mut self, piece: SpanKind) {
         if self.began < self.at {
             self.pieces.push((piece, self.began..self.at));
         }

@@ -14,5 +14,5 @@ mod turns;
 
 pub use command::run;
 pub(crate) use hooks::once;
-pub use stage::{Print, TrialOptions};
-pub(crate) use stage::{Stage, TrialTurn, find, sandbox};
+pub use stage::{DryRunOptions, Print};
+pub(crate) use stage::{DryRunTurn, Stage, find, sandbox};

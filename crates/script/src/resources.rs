@@ -241,7 +241,7 @@ pub(crate) struct OfModel {
 
 /// The resources of one plugin. Each refuses uses that were not granted.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Reach {
+pub(crate) struct Resources {
     /// The clock that it sees.
     pub(crate) clock: Clock,
     /// Maps that last.

@@ -1,15 +1,15 @@
 //! The stream hooks on the events of an answer.
 
 use super::body::Body;
-use super::outcome::{self, TrialOutcome};
+use super::outcome::{self, DryRunOutcome};
 use super::stage::{self, Stage};
-use super::stage::{Print, TrialOptions};
+use super::stage::{DryRunOptions, Print};
 use valvehouse_core::chat::{delta, event, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::Error;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::kernel::Kernel;
-use valvehouse_core::words::optional;
+use valvehouse_core::text::optional;
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, report, trace_view};
 
@@ -23,7 +23,7 @@ pub(super) async fn run(
     stage: &Stage,
     hook: Hook,
     body: Body,
-    asked: &TrialOptions,
+    asked: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let events = pieces(hook, body)?;
@@ -32,8 +32,8 @@ pub(super) async fn run(
     let mut passed = Vec::new();
     let work = through(&kernel, hook, events, &tried.turn, &mut passed);
     let came = match tried.turn.lasting(work).await {
-        Ok(()) => TrialOutcome { word: "continue", value: None, fault: None },
-        Err(fault) => TrialOutcome::failed(fault),
+        Ok(()) => DryRunOutcome { word: "continue", value: None, fault: None },
+        Err(fault) => DryRunOutcome::failed(fault),
     };
     let trace = outcome::ended(tried.recording, &came);
     let after = || passed.iter().flat_map(|passed| passed.after.iter());

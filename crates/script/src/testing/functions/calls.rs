@@ -230,7 +230,7 @@ fn run_function(name: &str, arguments: Array) -> RhaiResultOf<Dynamic> {
     let made = stage.made().map_err(error)?;
     let known: Vec<String> = made.own.script.functions().map(|function| function.name.to_owned()).collect();
     if !known.iter().any(|known| known == name) {
-        let hint = valvehouse_core::words::did_you_mean(name, known.iter().map(String::as_str));
+        let hint = valvehouse_core::text::did_you_mean(name, known.iter().map(String::as_str));
         return Err(error(format!("run_function: unknown function `{name}`{hint}")));
     }
     let (turn, own) = (stage.turn(), name.to_owned());

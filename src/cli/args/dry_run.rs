@@ -5,7 +5,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use valvehouse_core::filter::Hook;
 use valvehouse_script::ScheduledCall;
-use valvehouse_workbench::trial::{self, TrialOptions};
+use valvehouse_workbench::dry_run::{self, DryRunOptions};
 
 /// `valvehouse run`
 #[derive(Debug, Args)]
@@ -91,12 +91,12 @@ fn hooks() -> Vec<PossibleValue> {
     hooks.chain(scheduled).chain(others).collect()
 }
 
-impl From<Run> for TrialOptions {
+impl From<Run> for DryRunOptions {
     fn from(run: Run) -> Self {
         let print = match run.print {
-            Print::Difference => trial::Print::Difference,
-            Print::Value => trial::Print::Value,
-            Print::Text => trial::Print::Text,
+            Print::Difference => dry_run::Print::Difference,
+            Print::Value => dry_run::Print::Value,
+            Print::Text => dry_run::Print::Text,
         };
         let Run { hook, script, body, text, valves, button, model, user, chat, metadata, live, .. } = run;
         Self { hook, script, body, text, valves, button, model, user, chat, metadata, live, print }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use valvehouse_config::Config;
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
+use valvehouse_core::text::did_you_mean;
 use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
-use valvehouse_core::words::did_you_mean;
 use valvehouse_host::app::{self, App, ProviderKeys};
 use valvehouse_host::{Plugin, Snapshot, State};
 use valvehouse_json::Json;
@@ -33,7 +33,7 @@ impl Stage {
     /// Finds and compiles the script of a file or an id.
     pub(super) async fn open(
         named: &str,
-        asked: &TrialOptions,
+        asked: &DryRunOptions,
         config: Config,
     ) -> Result<Self, CommandError> {
         let settings = config.clone();
@@ -158,13 +158,13 @@ fn with_valves(script: Script, given: &[(String, String)]) -> Result<Script, Com
 }
 
 /// A turn, and what is written down of it.
-pub(crate) struct TrialTurn {
+pub(crate) struct DryRunTurn {
     pub(crate) turn: Turn,
     pub(crate) recording: TraceGuard,
 }
 
 /// A turn of the given facts, all of which is written down.
-pub(super) fn turn(asked: &TrialOptions, snapshot: &Snapshot) -> Result<TrialTurn, CommandError> {
+pub(super) fn turn(asked: &DryRunOptions, snapshot: &Snapshot) -> Result<DryRunTurn, CommandError> {
     let model = asked.model.clone().or_else(|| snapshot.model_names().into_iter().next());
     let model = model.unwrap_or_default();
     let facts = match snapshot.ready(&model, &[]) {
@@ -209,12 +209,12 @@ pub(super) fn turn(asked: &TrialOptions, snapshot: &Snapshot) -> Result<TrialTur
         ..TurnFacts::default()
     };
     let context = Context::with_metadata(Json::object(), metadata);
-    Ok(TrialTurn { turn: Turn::new(facts, context, Events::default()), recording })
+    Ok(DryRunTurn { turn: Turn::new(facts, context, Events::default()), recording })
 }
 
 /// One hook of a script, or a turn, and what it runs on.
 #[derive(Debug, Clone)]
-pub struct TrialOptions {
+pub struct DryRunOptions {
     /// The name of the hook, or `turn` for a whole turn through all filters.
     pub hook: String,
     /// The script: a file, or the id of a plugin.
