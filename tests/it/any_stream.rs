@@ -111,11 +111,11 @@ proptest! {
     fn any_stream_through_any_filters_is_well_formed(
         events in events(),
         filters in subsequence(FILTERS.to_vec(), 0..4),
-        forgiven in any::<bool>(),
+        ignored in any::<bool>(),
         hold in any::<bool>(),
         tools in any::<bool>(),
     ) {
-        let head = if forgiven { "/*\non_error: continue\n*/\n" } else { "" };
+        let head = if ignored { "/*\non_error: continue\n*/\n" } else { "" };
         let filters = filters.iter().enumerate().map(|(n, text)| script(&format!("f{n}"), &format!("{head}{text}")));
         let pieces: Vec<Json> = events.iter().map(|event| json(event)).collect();
         let settings = ModelDefaults { hold, ..ModelDefaults::default() };

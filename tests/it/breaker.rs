@@ -16,7 +16,7 @@ const LONG: &str = "[breaker]\nfailure_threshold = 3\ncool_down_ms = 3_600_000\n
 const MOODY: &str =
     r#"fn inlet(body) { if body.messages[-1].text == "break" { let x = 1 / 0; } body.touched = true; body }"#;
 
-fn forgiven(source: &str) -> String {
+fn ignored(source: &str) -> String {
     format!("/*\non_error: continue\n*/\n{source}")
 }
 
@@ -38,14 +38,14 @@ async fn a_filter_that_breaks_three_times_refuses_at_once_and_says_when_to_come_
 }
 
 #[tokio::test]
-async fn a_forgiven_filter_is_skipped_while_it_rests() {
-    let host = broken_three_times(LONG, "moody", &forgiven(MOODY)).await;
+async fn a_ignored_filter_is_skipped_while_its_breaker_is_open() {
+    let host = broken_three_times(LONG, "moody", &ignored(MOODY)).await;
     assert_eq!(host.ask("hello").await.status, 200);
     host.stands("moody", "breaker_open").await;
 }
 
 #[tokio::test]
-async fn a_guard_that_rests_lets_nothing_by() {
+async fn a_guard_with_an_open_breaker_lets_nothing_by() {
     let guard = format!("/*\nsecurity: true\non_error: continue\n*/\n{MOODY}");
     let host = broken_three_times(LONG, "guard", &guard).await;
     host.ask("hello").await.refused(503, "cannot call the plugin `guard`: its circuit breaker is open");

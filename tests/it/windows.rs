@@ -82,7 +82,7 @@ async fn an_answer_without_an_end_still_gives_all_of_its_text() {
 }
 
 #[tokio::test]
-async fn a_forgiven_filter_that_breaks_loses_no_text_and_keeps_its_order() {
+async fn a_ignored_filter_that_breaks_loses_no_text_and_keeps_its_order() {
     let text = "one two three four five six seven eight nine ten";
     for at in 0..9 {
         let filter = script(&format!(
@@ -94,7 +94,7 @@ async fn a_forgiven_filter_that_breaks_loses_no_text_and_keeps_its_order() {
 }
 
 #[tokio::test]
-async fn a_forgiven_filter_that_rests_lets_go_of_what_it_kept() {
+async fn a_ignored_filter_with_an_open_breaker_lets_go_of_what_it_kept() {
     let filter = script(&format!(
         "/*\non_error: continue\n*/\nfn stream(event, state) {{ {WINDOW}; if event.finish_reason == () && \"!\" in state.held[\"0\"].content.text {{ let x = 1 / 0; }} }}"
     ));

@@ -78,12 +78,12 @@ impl Plugin {
 
     /// The reason for the open circuit breaker, the consequence for requests, and the next attempt.
     pub fn breaker_in_words(&self, open: &OpenState) -> String {
-        let forgiven = self
+        let ignored = self
             .script
             .as_ref()
             .is_some_and(|script| script.manifest.failure_policy == FailurePolicy::FailOpen);
         let meanwhile = match self.kind {
-            Kind::Filter if forgiven => "skipped",
+            Kind::Filter if ignored => "skipped",
             Kind::Filter => "its requests are refused with 503",
             Kind::Tool => "models that call it get an error",
             Kind::Action => "people who press its buttons get an error",

@@ -104,7 +104,7 @@ impl<S: Stream<Item = Result<Bytes, FailedCall>> + Unpin> Stream for ResponseByt
                 Poll::Ready(Some(Ok(bytes)))
             }
             Poll::Ready(Some(Err(failed))) => {
-                let fault = this.peer.broke_off(&failed);
+                let fault = this.peer.interrupted(&failed);
                 this.end(fault)
             }
             Poll::Ready(None) => {

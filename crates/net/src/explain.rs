@@ -70,7 +70,7 @@ impl Peer {
     }
 
     /// Errors in the middle of an answer.
-    pub(super) fn broke_off(&self, failed: &FailedCall) -> Error {
+    pub(super) fn interrupted(&self, failed: &FailedCall) -> Error {
         if failed.timeout {
             return self.too_long();
         }

@@ -231,7 +231,7 @@ impl From<Result<ChainOutcome, Error>> for Decision {
 
 impl Decision {
     /// Creates the outcome of a failure that the policy ignores.
-    fn forgiven(outcome: ChainOutcome, cause: String) -> Self {
+    fn ignored(outcome: ChainOutcome, cause: String) -> Self {
         Self { outcome: Ok(outcome), passed_over: Some(("ignored", cause)) }
     }
 }
@@ -311,7 +311,7 @@ fn settled(
         (Ok((Verdict::Respond(value), _)), _) => Ok(ChainOutcome::Skipped(value)).into(),
         (Ok((Verdict::Reject(refusal), _)), Some(before)) if !hook.is_before() => {
             tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error ignored");
-            Decision::forgiven(without(filter, hook, before.again(), turn), refusal.message)
+            Decision::ignored(without(filter, hook, before.again(), turn), refusal.message)
         }
         (Ok((Verdict::Reject(refusal), _)), _) => {
             Err(Error::Refused(Rejection { plugin: filter.name().into(), ..refusal })).into()
@@ -320,9 +320,7 @@ fn settled(
             let failure = PluginError { plugin: filter.name().into(), hook: hook.name().into(), ..failure };
             tracing::error!(plugin = failure.plugin, %hook, "{}", failure.cause);
             match before {
-                Some(before) => {
-                    Decision::forgiven(without(filter, hook, before.again(), turn), failure.cause)
-                }
+                Some(before) => Decision::ignored(without(filter, hook, before.again(), turn), failure.cause),
                 None => Err(Error::Broken(failure)).into(),
             }
         }

@@ -58,7 +58,7 @@ impl Web {
         let name = peer.name().to_string();
         let body = response
             .bytes_stream()
-            .map(move |bytes| bytes.map_err(|error| told(peer.broke_off(&error.into()))));
+            .map(move |bytes| bytes.map_err(|error| told(peer.interrupted(&error.into()))));
         let mut left = MAX_STREAM;
         let body = body.map(move |bytes| {
             let bytes = bytes?;
@@ -185,7 +185,7 @@ async fn read(mut response: Response, peer: &Peer, most: usize) -> Result<WebRes
     // The announced length is taken at once, so that it counts for its call before it has come.
     let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
     let mut body = BytesMut::with_capacity(announced.unwrap_or(0).min(most));
-    while let Some(bytes) = response.chunk().await.map_err(|error| told(peer.broke_off(&error.into())))? {
+    while let Some(bytes) = response.chunk().await.map_err(|error| told(peer.interrupted(&error.into())))? {
         if body.len() + bytes.len() > most {
             let why = match most {
                 MAX_ANSWER => {

@@ -162,8 +162,8 @@ mod tests {
         assert!(wait_for(&lost(true, false)).is_none());
         let by_order = RetrySettings { after_send: true, ..RetrySettings::default() };
         assert!(wait(&lost(true, false), &by_order, 0).is_some());
-        let broke_off = Error::Provider { message: "ended early".into(), timeout: false };
-        assert!(wait(&broke_off, &by_order, 0).is_none());
+        let interrupted = Error::Provider { message: "ended early".into(), timeout: false };
+        assert!(wait(&interrupted, &by_order, 0).is_none());
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Relay {
                     }
                     if self.held.len() > MAX_LINE {
                         self.held.clear();
-                        let fault = self.broke_off(&TooLong::Line.to_string());
+                        let fault = self.interrupted(&TooLong::Line.to_string());
                         return self.end(Some(&fault)).map(|bytes| (bytes, None));
                     }
                 }
@@ -128,7 +128,7 @@ impl Relay {
         }
     }
 
-    fn broke_off(&self, why: &str) -> Error {
+    fn interrupted(&self, why: &str) -> Error {
         let message = format!("the response of provider {} ended early: {why}", self.provider);
         Error::Provider { message: message.into(), timeout: false }
     }
@@ -154,7 +154,7 @@ impl Relay {
             StreamEnd::Done => {}
             StreamEnd::Properly => out.extend_from_slice(DONE),
             StreamEnd::Not => {
-                let cut = self.broke_off("the stream ended without a finish_reason and without [DONE]");
+                let cut = self.interrupted("the stream ended without a finish_reason and without [DONE]");
                 let fault = fault.unwrap_or(&cut);
                 tracing::warn!("a stream ended with an error: {fault}");
                 if let Some(trace) = &self.trace {
