@@ -35,7 +35,7 @@ async fn invoke(
     let kernel = ready.as_ref().map_or_else(|| snapshot.invoking(), |ready| ready.kernel.clone());
     if kernel.find_tool(&asked.tool).is_none() {
         // The problem of its file says more than that there is no such tool.
-        let about = |problem: &valvehouse_script::Problem| {
+        let about = |problem: &valvehouse_script::Diagnostic| {
             problem.id == asked.tool || problem.message.contains(&format!("`{}`", asked.tool))
         };
         for problem in plugin_problems(&snapshot).iter().filter(|problem| about(problem)) {

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use valvehouse::context::{Context, Events, Turn, TurnFacts};
 use valvehouse::filter::{Chain, ChainOutcome, Hook};
 use valvehouse::json::Json;
-use valvehouse::script::{Kind, Problem, Script, Settings, read_file};
+use valvehouse::script::{Diagnostic, Kind, Script, Settings, read_file};
 
 /// A plugin folder: files by their paths.
 fn folder(files: &[(&str, &str)]) -> TempDir {
@@ -20,7 +20,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-fn compile(folder: &Path, name: &str) -> Result<Script, Vec<Problem>> {
+fn compile(folder: &Path, name: &str) -> Result<Script, Vec<Diagnostic>> {
     let read = read_file(Kind::Filter, folder, &folder.join(name)).map_err(|problem| vec![problem])?;
     Script::compile(&read.file, &Settings::default())
 }

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use valvehouse_core::filter::FilterEntry;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::{Tool, is_entry_tool};
-use valvehouse_script::{Code, Kind, Problem, Role, ScriptedTool, ServedTool};
+use valvehouse_script::{Code, Diagnostic, Kind, Role, ScriptedTool, ServedTool};
 
 /// Everything that models may be offered.
 #[derive(Default)]
 pub(super) struct Catalog {
     /// Native tools first, then scripts' by path.
     pub(super) tools: Vec<Tool>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<Diagnostic>,
     /// The prompts and resources of scripts, by path.
     pub(super) offered: Offers,
     /// The place of each name.
@@ -34,7 +34,7 @@ impl Catalog {
                     "the tool `{}` of an MCP server is not offered: the host has a tool of that name",
                     tool.name()
                 );
-                let problem = Problem::new(Code::SameTool, "", &file, what).warning();
+                let problem = Diagnostic::new(Code::SameTool, "", &file, what).warning();
                 catalog.problems.push(problem.help("give the server another `name` in [[mcp]]"));
                 continue;
             }
@@ -53,7 +53,7 @@ impl Catalog {
                         let what = format!("the tool `{name}` is not offered: {why}");
                         catalog
                             .problems
-                            .push(Problem::new(Code::BadTool, &plugin.id, &plugin.path, what).warning());
+                            .push(Diagnostic::new(Code::BadTool, &plugin.id, &plugin.path, what).warning());
                     }
                 }
             }
@@ -78,7 +78,7 @@ impl Catalog {
         };
         let name = tool.name();
         let twice = |plugin: &Plugin, other: &str, what: &str| {
-            Problem::new(
+            Diagnostic::new(
                 Code::SameTool,
                 &plugin.id,
                 &plugin.path,
@@ -108,7 +108,7 @@ impl Catalog {
             for ServedTool { role, scripted } in plugin.served() {
                 let name = scripted.tool.name().to_owned();
                 let problem =
-                    |what: String| Problem::new(Code::SameTool, &plugin.id, &plugin.path, what).warning();
+                    |what: String| Diagnostic::new(Code::SameTool, &plugin.id, &plugin.path, what).warning();
                 let tool = match with_filters(&scripted, plugins) {
                     Ok(tool) => tool,
                     Err(why) => {
@@ -137,7 +137,7 @@ impl Catalog {
                 "the prompt `{}` of an MCP server is not offered: a script has a prompt of that name",
                 prompt.name()
             );
-            let problem = Problem::new(Code::SameTool, "", &plan.project.join("valvehouse.toml"), what);
+            let problem = Diagnostic::new(Code::SameTool, "", &plan.project.join("valvehouse.toml"), what);
             self.problems.push(problem.help("give the server another `name` in [[mcp]]").warning());
         }
         // Of two with one URI the first is used: a script's.
@@ -177,7 +177,7 @@ impl Catalog {
                     model.name,
                     tool.name()
                 );
-                let problem = Problem::new(Code::SameTool, "", &file, what).warning();
+                let problem = Diagnostic::new(Code::SameTool, "", &file, what).warning();
                 self.problems.push(problem.help("rename that tool, or remove `tool_search` from the model"));
             }
         }
@@ -196,7 +196,7 @@ impl Catalog {
                     did_you_mean(id, filters())
                 );
                 let help = format!("correct `filters` of that model, or add filters/{id}.rhai");
-                self.problems.push(Problem::new(Code::UnknownName, "", &file, what).help(help));
+                self.problems.push(Diagnostic::new(Code::UnknownName, "", &file, what).help(help));
             }
         }
     }
@@ -214,7 +214,7 @@ impl Catalog {
                     did_you_mean(id, actions())
                 );
                 let help = format!("correct `actions` of that model, or add actions/{id}.rhai");
-                self.problems.push(Problem::new(Code::UnknownName, "", &file, what).help(help).warning());
+                self.problems.push(Diagnostic::new(Code::UnknownName, "", &file, what).help(help).warning());
             }
         }
     }
@@ -249,14 +249,14 @@ impl Catalog {
         unknown.sort();
         for (section, why) in unknown {
             let what = format!("`[{section}]` has no effect: {why}");
-            let problem = Problem::new(Code::UnknownName, "", &file, what);
+            let problem = Diagnostic::new(Code::UnknownName, "", &file, what);
             self.problems.push(problem.help("correct the name, or remove the section").warning());
         }
     }
 
-    fn missing(&self, word: &str, model: &str, file: &Path) -> Problem {
+    fn missing(&self, word: &str, model: &str, file: &Path) -> Diagnostic {
         let problem = |what: &str| {
-            Problem::new(
+            Diagnostic::new(
                 Code::MissingTool,
                 "",
                 file,

@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, broadcast, watch};
 use tokio::time::Instant;
 use valvehouse_core::trace::Traces;
 use valvehouse_json::Json;
-use valvehouse_script::{Problem, ScheduledCall, Script, SourceFile, Watch};
+use valvehouse_script::{Diagnostic, ScheduledCall, Script, SourceFile, Watch};
 use valvehouse_store::{Kv, Store, StoreError, VectorIndex, now};
 
 /// The interval at which the store is asked for its generation.
@@ -228,7 +228,7 @@ impl Host {
     }
 
     /// Keeps the current plan, and reports the problems of the settings that should have replaced it.
-    pub async fn keep_plan(&self, problems: Vec<Problem>) -> Arc<Snapshot> {
+    pub async fn keep_plan(&self, problems: Vec<Diagnostic>) -> Arc<Snapshot> {
         {
             let mut writer = self.writer.lock().await;
             if writer.plan.problems != problems {
@@ -250,7 +250,7 @@ impl Host {
     ///
     /// # Errors
     /// Returns every problem of the script.
-    pub async fn compile(&self, file: &SourceFile) -> Result<Script, Vec<Problem>> {
+    pub async fn compile(&self, file: &SourceFile) -> Result<Script, Vec<Diagnostic>> {
         let writer = self.writer.lock().await;
         writer.compile(file, &writer.given(&file.id))
     }

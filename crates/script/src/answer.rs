@@ -2,7 +2,7 @@
 
 use super::standard::shortened_text;
 use super::value::{json_of, live};
-use super::{call, problem};
+use super::{call, diagnostic};
 use crate::thrown::{MAX_MESSAGE, ThrownError, readable};
 use rhai::{
     Dynamic, Engine, EvalAltResult, FnNamespace, FuncRegistration, Module, NativeCallContext, Position,
@@ -206,6 +206,6 @@ pub(crate) fn from_catch(value: &Dynamic) -> Option<Dynamic> {
     let line =
         map.get("line").and_then(|line| line.as_int().ok()).and_then(|line| usize::try_from(line).ok());
     // A script may have put the map together itself.
-    let message = problem::without_place(&shortened_text(map.get("message")?, MAX_MESSAGE));
+    let message = diagnostic::without_place(&shortened_text(map.get("message")?, MAX_MESSAGE));
     Some(Dynamic::from(ThrownError::bug(message, line)))
 }

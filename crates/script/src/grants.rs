@@ -1,7 +1,7 @@
 //! The grants of a script: those of an operator, and its own declaration where that is enough.
 
+use super::diagnostic::{Code, Diagnostic};
 use super::manifest::Manifest;
-use super::problem::{Code, Problem};
 use super::resources::{Clock, Resources, Tools};
 use super::settings::Settings;
 use super::source::SourceFile;
@@ -25,10 +25,10 @@ impl Resources {
         settings: &Settings,
         file: &SourceFile,
         source: &str,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<Diagnostic>> {
         let grants = &settings.grants;
         let problem = |code, what: String, key: &str, word: &str| {
-            Problem::of(code, file, what).at_said(source, key, word)
+            Diagnostic::of(code, file, what).at_said(source, key, word)
         };
         let mut problems = Vec::new();
         for capability in &manifest.requirements {

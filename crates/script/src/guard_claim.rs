@@ -5,7 +5,7 @@
 //!
 //! The comment that a file opens with, as pairs of keys and values.
 
-use super::problem::{Code, MAX_PROBLEMS, Problem};
+use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use super::reference;
 use super::source::SourceFile;
 use super::spans::{self, SpanKind};
@@ -206,25 +206,25 @@ fn claims(line: &str, is_header: bool) -> bool {
 
 /// Returns the problems of the keys in the opening comments: claims that cannot be read are errors, others are
 /// warnings.
-pub(super) fn problems(file: &SourceFile, source: &str) -> Vec<Problem> {
+pub(super) fn problems(file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     let claim = Claim::of(source);
     let is_unclear = matches!(claim, Claim::Unclear { .. });
     if let Claim::Unclear { at, line } = claim {
         let what = format!("cannot read `{line}` as the key `security` of a guard");
         let help = "write `security: true` (or `security: false`) on a line of its own, in the block comment that the file begins with";
-        problems.push(Problem::of(Code::UnclearGuard, file, what).at_byte(source, at).help(help));
+        problems.push(Diagnostic::of(Code::UnclearGuard, file, what).at_byte(source, at).help(help));
     }
     problems.extend(unknown_keys(file, source, is_unclear));
     problems
 }
 
 /// Keys of the opening comments that the host does not read.
-fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Problem> {
+fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Diagnostic> {
     let known = || reference::frontmatter().iter().map(|key| key.name);
     let read: HashSet<String> = frontmatter(source).into_iter().map(|(key, _)| key).collect();
     let problem = |at: usize, what: String, help: String| {
-        Problem::of(Code::UnknownKey, file, what).at_byte(source, at).help(help).warning()
+        Diagnostic::of(Code::UnknownKey, file, what).at_byte(source, at).help(help).warning()
     };
     let mut problems = Vec::new();
     let mut told = HashSet::new();

@@ -8,7 +8,7 @@ use super::interpreter::Args;
 use super::redaction::redacted;
 use super::script::Script;
 use super::thrown::ThrownError;
-use super::{answer, problem};
+use super::{answer, diagnostic};
 use rhai::{Dynamic, EvalAltResult};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -213,8 +213,8 @@ impl Script {
             refusal.message = redact(refusal.message);
             return CallEnd::Refused(refusal);
         }
-        let cause = redact(problem::of_run(&self.sources, function, error));
-        let summary = redact(problem::summary_of_run(error));
+        let cause = redact(diagnostic::of_run(&self.sources, function, error));
+        let summary = redact(diagnostic::summary_of_run(error));
         let is_too_long = matches!(
             error.unwrap_inner(),
             EvalAltResult::ErrorDataTooLarge(what, _) if what.to_lowercase().contains("string")
@@ -353,7 +353,7 @@ mod tests {
         });
         let listed = script.list("bad");
         assert!(script.list("tools").is_ok(), "the next one is listed");
-        listed.err().map(|error| problem::summary_of_run(&error))
+        listed.err().map(|error| diagnostic::summary_of_run(&error))
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,11 +3,11 @@
 use super::action::ActionFunction;
 use super::call::Caller;
 use super::callbacks::CallbackFunction;
+use super::diagnostic::Diagnostic;
 use super::hooks::{HookFunction, Param};
 use super::interpreter::Interpreter;
 use super::manifest::Manifest;
 use super::pipe::PipeFunction;
-use super::problem::Problem;
 use super::resources::Resources;
 use super::settings::Settings;
 use super::source::SourceFile;
@@ -37,7 +37,7 @@ pub struct Script {
     /// The same for calls in the background, whose breaker refuses no request.
     pub(super) behind: Arc<Caller>,
     /// Warnings about code that loads and is not meant: valves that no longer fit, hooks spelt almost right.
-    pub warnings: Vec<Problem>,
+    pub warnings: Vec<Diagnostic>,
     /// The circuit breaker of its calls.
     pub breaker: Arc<Breaker>,
     /// The requests in which its hooks kept the prompt cache of the service.

@@ -1,6 +1,6 @@
 //! Code that is legal Rhai and surely not meant: warnings of `valvehouse check`.
 
-use super::problem::{Code, MAX_PROBLEMS, Problem};
+use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use super::source::SourceFile;
 use super::spans::{self, SpanKind};
 use rhai::{AST, ASTNode, Expr, Position, Stmt};
@@ -14,9 +14,9 @@ const FILLING: [&str; 3] = ["push", "insert", "pad"];
 const HELPERS: &str = "use `.last(role)`, `.count(role)`, `.tail(n)` or `.system` instead of the loop";
 
 /// All warnings about a script.
-pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
+pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     let warning = |code: Code, position: Position, message: String, help: String| {
-        Problem::of(code, file, message).at(source, position).help(help).warning()
+        Diagnostic::of(code, file, message).at(source, position).help(help).warning()
     };
     let mut warnings = Vec::new();
     let own: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
@@ -57,7 +57,7 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
         warnings.len() < MAX_PROBLEMS
     });
     for (at, escape) in escapes_in_backticks(source).into_iter().take(MAX_PROBLEMS) {
-        let told = Problem::of(
+        let told = Diagnostic::of(
             Code::EscapeInBackticks,
             file,
             format!("`\\{escape}` is not an escape in a string of backticks"),

@@ -7,7 +7,7 @@ use crate::plugin::{Plugin, Plugins, State};
 use std::path::Path;
 use std::sync::Arc;
 use valvehouse_config::ScriptSource;
-use valvehouse_script::{FolderScan, Problem, Severity, SourceSet, beginning};
+use valvehouse_script::{Diagnostic, FolderScan, Severity, SourceSet, beginning};
 use valvehouse_store::{StoreError, StoredSettings};
 
 /// The most problems of a refused set that are reported.
@@ -172,7 +172,7 @@ fn problems_of(found: &FolderScan, plugins: &Plugins, before: &Plugins) -> Vec<S
         ),
     };
     let files = found.problems.iter().filter(|problem| problem.severity == Severity::Error);
-    let is_a_plugins = |problem: &&Problem| plugins.contains_key(&*problem.id);
+    let is_a_plugins = |problem: &&Diagnostic| plugins.contains_key(&*problem.id);
     let files = files.filter(|problem| !is_a_plugins(problem));
     unwell.map(problem).chain(files.map(|problem| problem.message.clone())).collect()
 }

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use valvehouse_config::{FILE, McpServer};
 use valvehouse_host::app::App;
 use valvehouse_host::{MountedOffers, Offers};
-use valvehouse_script::{Code, Problem};
+use valvehouse_script::{Code, Diagnostic};
 
 /// The first and the longest pause before a server is connected again; each is at most doubled by chance.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -66,7 +66,7 @@ pub(super) struct Board {
 struct Publication {
     /// Names, links and hashes of all that is offered.
     tools: Vec<(String, usize, String)>,
-    problems: Vec<Problem>,
+    problems: Vec<Diagnostic>,
 }
 
 impl Mounts {
@@ -310,14 +310,14 @@ async fn publish(app: &App, board: &Board) {
             if let Some(why) = &status.error {
                 let what = format!("the MCP server `{name}` is not available: {why}");
                 let help = "calls of its tools fail until it is available; the host retries the connection by itself";
-                problems.push(Problem::new(Code::McpAway, "", &file, what).help(help).warning());
+                problems.push(Diagnostic::new(Code::McpAway, "", &file, what).help(help).warning());
             }
             for tool in &status.tools {
                 let problem = |what: String| {
                     let help = format!(
                         "review it with `valvehouse mcp list {name}`, then run: valvehouse mcp approve {name}"
                     );
-                    Problem::new(Code::McpQuarantined, "", &file, what).help(help).warning()
+                    Diagnostic::new(Code::McpQuarantined, "", &file, what).help(help).warning()
                 };
                 if tool.is_offered() {
                     let place = (tool.seen.kind, tool.name.clone());

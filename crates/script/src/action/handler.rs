@@ -4,8 +4,8 @@ use super::declaration::ACTION;
 use super::function::Button;
 use crate::answer::HookAnswer;
 use crate::argument::UserValves;
+use crate::diagnostic;
 use crate::hooks::Param;
-use crate::problem;
 use crate::run::CallEnd;
 use crate::script::Script;
 use crate::value::{Shape, json_of, live};
@@ -145,7 +145,10 @@ impl ScriptAction {
             Some(HookAnswer::Skip(value) | HookAnswer::Ok(value, _)) => value.clone(),
             Some(HookAnswer::Error(refusal)) => return Err(self.refused(refusal.clone())),
             None => json_of(value).map_err(|error| {
-                self.unusable(&format!("a value that is not valid JSON: {}", problem::summary_of_run(&error)))
+                self.unusable(&format!(
+                    "a value that is not valid JSON: {}",
+                    diagnostic::summary_of_run(&error)
+                ))
             })?,
         };
         let value = match value.copy() {

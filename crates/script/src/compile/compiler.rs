@@ -7,11 +7,11 @@ use super::parsed::{ParsedFile, never_run};
 use crate::call::Caller;
 use crate::coverage::Coverage;
 use crate::crash::{self, RunVersion};
+use crate::diagnostic::{self, Code, Diagnostic, Severity};
 use crate::hooks::{self, HookFunction};
 use crate::interpreter::Interpreter;
 use crate::literal::KeyOrders;
 use crate::manifest::{self, Manifest};
-use crate::problem::{self, Code, Problem, Severity};
 use crate::resources::Resources;
 use crate::script::{MAX_PRIORITY, Script};
 use crate::settings::Settings;
@@ -36,7 +36,7 @@ impl Script {
     ///
     /// # Errors
     /// Returns every problem of the script.
-    pub fn compile(file: &SourceFile, settings: &Settings) -> Result<Self, Vec<Problem>> {
+    pub fn compile(file: &SourceFile, settings: &Settings) -> Result<Self, Vec<Diagnostic>> {
         Self::compile_with(file, settings, None)
     }
 
@@ -48,7 +48,7 @@ impl Script {
         file: &SourceFile,
         settings: &Settings,
         coverage: &Arc<Coverage>,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<Diagnostic>> {
         Self::compile_with(file, &settings.with_time_for_probes(), Some(coverage))
     }
 
@@ -56,7 +56,7 @@ impl Script {
         file: &SourceFile,
         settings: &Settings,
         coverage: Option<&Arc<Coverage>>,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<Diagnostic>> {
         unless_it_panics(file, || Self::compile_caught(file, settings, coverage))
     }
 
@@ -64,13 +64,13 @@ impl Script {
         file: &SourceFile,
         settings: &Settings,
         coverage: Option<&Arc<Coverage>>,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<Diagnostic>> {
         let (id, path, text) = (&*file.id, file.path.as_path(), &*file.text);
         let _loading = crash::loading(id, &file.hash(), clock::now_at_start());
         check_text(file).map_err(|problem| vec![problem])?;
         let source = text.trim_start_matches('\u{feff}');
-        let parse_problem = |error| vec![problem::of_parse(id, path, source, &error)];
-        problem::unclosed_comment(file, source).map_or(Ok(()), |problem| Err(vec![problem]))?;
+        let parse_problem = |error| vec![diagnostic::of_parse(id, path, source, &error)];
+        diagnostic::unclosed_comment(file, source).map_or(Ok(()), |problem| Err(vec![problem]))?;
         let code = match file.kind {
             Kind::Filter => final_statement::settled(source),
             Kind::Tool | Kind::Action => source.into(),
@@ -123,7 +123,7 @@ impl Script {
         let (valves, misfits) = manifest.valves.effective(&[&configured, &settings.stored]);
         problems.extend(misfits.into_iter().map(|misfit| {
             let word = misfit.split('`').nth(1).unwrap_or("Valves").to_owned();
-            Problem::of(Code::ValveMisfit, file, misfit)
+            Diagnostic::of(Code::ValveMisfit, file, misfit)
                 .at_path(source, &format!("Valves.{word}"))
                 .help(format!("set another value, or reset the valve: valvehouse valves reset {id} {word}"))
                 .warning()
@@ -131,7 +131,7 @@ impl Script {
         problems.extend(reserved_priority(&valves, file, source).filter(|_| file.kind == Kind::Filter));
         let resources = Resources::of(&manifest, &valves, settings, file, source);
         let resources = resources.map_err(|more| problems.extend(more)).unwrap_or_default();
-        if problem::has_errors(&problems) {
+        if diagnostic::has_errors(&problems) {
             return Err(problems);
         }
 
@@ -157,7 +157,7 @@ impl Script {
             problems.extend(more);
             let (served, more) = tool::read_served(&script, source);
             problems.extend(more);
-            if problem::has_errors(&problems) && tools.is_empty()
+            if diagnostic::has_errors(&problems) && tools.is_empty()
                 || tools.is_empty()
                     && served.is_empty()
                     && script.pipe.is_none()
@@ -188,10 +188,10 @@ impl Script {
         file: &SourceFile,
         settings: &Settings,
         own: &[(&'static str, Shared<Module>)],
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<Diagnostic>> {
         check_text(file).map_err(|problem| vec![problem])?;
         let source = file.text.trim_start_matches('\u{feff}');
-        let parse_problem = |error| vec![problem::of_parse(&file.id, &file.path, source, &error)];
+        let parse_problem = |error| vec![diagnostic::of_parse(&file.id, &file.path, source, &error)];
         let ParsedFile { engine, as_written, plain, constants } =
             ParsedFile::of(source).map_err(parse_problem)?;
         let manifest = Manifest { requirements: Capability::ALL.to_vec(), ..Manifest::default() };
@@ -200,7 +200,7 @@ impl Script {
         problems.extend(warnings::about(&as_written, file, source));
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
         problems.extend(of_modules);
-        if problem::has_errors(&problems) {
+        if diagnostic::has_errors(&problems) {
             return Err(problems);
         }
         let mut values: HashMap<String, Dynamic> =
@@ -270,12 +270,12 @@ impl Script {
 }
 
 /// Raises warnings about names that almost match a hook to errors, and adds an error if a guard has no hook.
-fn as_a_guard(hooks: &[HookFunction], problems: &mut Vec<Problem>, file: &SourceFile, source: &str) {
+fn as_a_guard(hooks: &[HookFunction], problems: &mut Vec<Diagnostic>, file: &SourceFile, source: &str) {
     let almost = problems.iter_mut().filter(|problem| problem.code == Code::AlmostHook);
     almost.for_each(|problem| problem.severity = Severity::Error);
-    if hooks.is_empty() && !problem::has_errors(problems) {
+    if hooks.is_empty() && !diagnostic::has_errors(problems) {
         let problem =
-            Problem::of(Code::NoHook, file, "a guard needs at least one hook, and this file has none");
+            Diagnostic::of(Code::NoHook, file, "a guard needs at least one hook, and this file has none");
         problems.push(problem.at_byte(source, 0).help("write at least one hook: fn inlet(body) { body }"));
     }
 }
@@ -284,18 +284,18 @@ fn as_a_guard(hooks: &[HookFunction], problems: &mut Vec<Problem>, file: &Source
 /// starting.
 fn unless_it_panics<T>(
     file: &SourceFile,
-    work: impl FnOnce() -> Result<T, Vec<Problem>>,
-) -> Result<T, Vec<Problem>> {
+    work: impl FnOnce() -> Result<T, Vec<Diagnostic>>,
+) -> Result<T, Vec<Diagnostic>> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
         let what = "cannot load this file: the host panicked while loading it; see its log";
         let help = "check the constants and the functions `tools()` and `pipes()`, and report this bug";
-        Err(vec![Problem::of(Code::Quarantined, file, what).help(help)])
+        Err(vec![Diagnostic::of(Code::Quarantined, file, what).help(help)])
     })
 }
 
 /// Reads the values that the configuration gives valves, secret ones from the environment where it says
 /// `env:NAME`; and the variables that are not set.
-pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) -> (Json, Vec<Problem>) {
+pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) -> (Json, Vec<Diagnostic>) {
     let (taken, mut unset) = (given.copy(), Vec::new());
     let declares = |name: &str| schema.fields().iter().any(|field| field.name == name);
     for (name, _) in given.entries() {
@@ -305,7 +305,7 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
                 format!("unknown valve `{name}` in the settings: this script does not declare it{near}");
             let help =
                 format!("correct it in `[{}s.{}] valves` of valvehouse.toml", file.kind.as_str(), file.id);
-            unset.push(Problem::of(Code::UnknownName, file, told).help(help).warning());
+            unset.push(Diagnostic::of(Code::UnknownName, file, told).help(help).warning());
         }
     }
     for field in schema.fields().iter().filter(|field| field.secret) {
@@ -323,7 +323,7 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
                     field.name
                 );
                 let help = format!("set `{variable}` in the environment of the host");
-                unset.push(Problem::of(Code::ValveMisfit, file, told).help(help).warning());
+                unset.push(Diagnostic::of(Code::ValveMisfit, file, told).help(help).warning());
             }
         }
     }
@@ -331,14 +331,14 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
 }
 
 /// A priority that the host keeps for itself.
-pub(super) fn reserved_priority(valves: &Json, file: &SourceFile, source: &str) -> Option<Problem> {
+pub(super) fn reserved_priority(valves: &Json, file: &SourceFile, source: &str) -> Option<Diagnostic> {
     let wanted = valvehouse_core::valve::priority(valves);
     (wanted > MAX_PRIORITY).then(|| {
         let what = format!(
             "`priority` {wanted} is treated as {MAX_PRIORITY}: higher values are reserved for the \
                      host"
         );
-        let problem = Problem::of(Code::ValveMisfit, file, what).at_path(source, "Valves.priority");
+        let problem = Diagnostic::of(Code::ValveMisfit, file, what).at_path(source, "Valves.priority");
         problem.help(format!("set it to {MAX_PRIORITY} or less")).warning()
     })
 }

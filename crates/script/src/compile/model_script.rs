@@ -2,9 +2,9 @@
 
 use super::parsed::ParsedFile;
 use super::parsed::{Beside, folded};
+use crate::diagnostic::{self, Diagnostic};
 use crate::manifest::Manifest;
 use crate::names::Names;
-use crate::problem::{self, Problem};
 use crate::resources::{OfModel, Resources, Tools};
 use crate::script::Script;
 use crate::settings::Settings;
@@ -28,14 +28,14 @@ impl Script {
         code: &str,
         settings: &Settings,
         functions: impl FnOnce(&BTreeSet<String>) -> Module,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<Diagnostic>> {
         // Lines keep their numbers.
         let text = format!("fn {MAIN}() {{ {code}\n}}");
         let file = SourceFile::new(Kind::Tool, id, id, text);
         check_text(&file).map_err(|problem| vec![problem])?;
         let source = &*file.text;
-        problem::unclosed_comment(&file, source).map_or(Ok(()), |problem| Err(vec![problem]))?;
-        let parse_problem = |error| vec![problem::of_parse(&file.id, &file.path, source, &error)];
+        diagnostic::unclosed_comment(&file, source).map_or(Ok(()), |problem| Err(vec![problem]))?;
+        let parse_problem = |error| vec![diagnostic::of_parse(&file.id, &file.path, source, &error)];
         let ParsedFile { engine, as_written, plain, constants } =
             ParsedFile::of(source).map_err(parse_problem)?;
         let manifest = Manifest { requirements: vec![Capability::Tools], ..Manifest::default() };
@@ -44,7 +44,7 @@ impl Script {
         problems.extend(warnings::about(&as_written, &file, source));
         let (linked, of_modules) = link::link(&file, source, &as_written, &manifest);
         problems.extend(of_modules);
-        if problem::has_errors(&problems) {
+        if diagnostic::has_errors(&problems) {
             return Err(problems);
         }
         let mut own = functions(&Names::of(&plain).calls);
@@ -67,11 +67,11 @@ impl Script {
 }
 
 /// A problem without the hint to declare what no model can declare.
-fn bare(problem: Problem) -> Problem {
+fn bare(problem: Diagnostic) -> Diagnostic {
     match problem.code {
-        problem::Code::NotDeclared => {
+        diagnostic::Code::NotDeclared => {
             let module = problem.message.split('`').nth(1).unwrap_or("it").to_owned();
-            Problem {
+            Diagnostic {
                 message: format!("`{module}` is not allowed in code of a model"),
                 help: None,
                 ..problem

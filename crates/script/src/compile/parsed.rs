@@ -3,10 +3,10 @@
 //! The functions of a file with the values of its constants in them, and the engine that runs them.
 
 use crate::coverage::Coverage;
+use crate::diagnostic::{Code, Diagnostic};
 use crate::instrument::{self, InstrumentedBodies};
 use crate::link::LinkedModules;
 use crate::names::Names;
-use crate::problem::{Code, Problem};
 use crate::source::SourceFile;
 use crate::value::{lend_functions_missing_beside, property_accessors};
 use crate::{bounded, engine, folding, literal, manifest};
@@ -41,7 +41,7 @@ impl ParsedFile {
 }
 
 /// Finds statements at the top level that would have to run: they never do.
-pub(crate) fn never_run(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
+pub(crate) fn never_run(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     let literal: Vec<String> =
         ast.iter_literal_variables(true, true).map(|(name, _, _)| name.to_owned()).collect();
     let mut problems = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn never_run(ast: &AST, file: &SourceFile, source: &str) -> Vec<Probl
             let name = variable.0.name.as_str();
             if manifest::CONSTANTS.contains(&name) && !literal.iter().any(|known| known == name) {
                 problems.push(
-                    Problem::of(
+                    Diagnostic::of(
                         Code::Computed,
                         file,
                         format!("cannot compute `{name}`: this constant is read without running the script"),

@@ -4,10 +4,10 @@
 
 use crate::answer::HookAnswer;
 use crate::argument::UserValves;
+use crate::diagnostic::summary_of_run;
 use crate::hooks::{Param, subject_name};
 use crate::interpreter::Args;
 use crate::package::max_text;
-use crate::problem::summary_of_run;
 use crate::run::CallEnd;
 use crate::script::Script;
 use crate::value::{List, Map, Shape, json_of, live};

@@ -1,6 +1,6 @@
 //! The edits of one problem, and the place that they start from.
 
-use crate::problem::Problem;
+use crate::diagnostic::Diagnostic;
 use crate::spans;
 use std::ops::Range;
 
@@ -61,7 +61,7 @@ pub(super) struct Spot<'a> {
 }
 
 impl<'a> Spot<'a> {
-    pub(super) fn of(problem: &Problem, source: &'a str) -> Option<Self> {
+    pub(super) fn of(problem: &Diagnostic, source: &'a str) -> Option<Self> {
         let (line, column) = (problem.line?, problem.column?);
         let start: usize = source.split_inclusive('\n').take(line - 1).map(str::len).sum();
         let row = source.get(start..)?.split('\n').next()?.trim_end_matches('\r');

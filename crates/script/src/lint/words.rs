@@ -3,7 +3,7 @@
 
 use super::tree::{self, Link, Node};
 use super::tree::{Body, View};
-use crate::problem::{Code, Problem};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::reference::{self, Form};
 use rhai::{Expr, Stmt};
 use std::cell::LazyCell;
@@ -84,7 +84,7 @@ impl Handle {
     }
 }
 
-pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     // Of the whole file at one go: a file may write thousands of names.
     let named_once = LazyCell::new(|| named_once(view.source));

@@ -3,7 +3,7 @@
 use super::argument::RhaiResultOf;
 use crate::budget::{self, ExceededLimit};
 use crate::value::{Bytes, Map as Live, Shape, error, json_of, live};
-use crate::{call, problem};
+use crate::{call, diagnostic};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rhai::{Array, Dynamic, EvalAltResult, Map};
@@ -187,7 +187,7 @@ pub(super) fn once<T: Recordable>(
             let recorded = match &result {
                 Ok(value) => Some(value.to_json().map_or(HostResult::Unknown, HostResult::Value)),
                 Err(error) if matches!(**error, EvalAltResult::ErrorTerminated(..)) => None,
-                Err(error) => Some(HostResult::Failure(problem::summary_of_run(error))),
+                Err(error) => Some(HostResult::Failure(diagnostic::summary_of_run(error))),
             };
             pauses.host_called(plugin, place, recorded);
             result

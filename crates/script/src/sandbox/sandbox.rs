@@ -1,7 +1,7 @@
 //! The replacements of a run.
 
 use crate::coverage::Coverage;
-use crate::problem::Problem;
+use crate::diagnostic::Diagnostic;
 use crate::resources::{Clock, Models, NoBackground, Resources, SetClock, Tools};
 use crate::script::Script;
 use crate::settings::Settings;
@@ -115,7 +115,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// Returns the problems of its text.
-    pub fn script(&self, script: &Script) -> Result<Script, Vec<Problem>> {
+    pub fn script(&self, script: &Script) -> Result<Script, Vec<Diagnostic>> {
         let file = match &self.text {
             Some(text) => SourceFile { text: text.as_ref().into(), ..script.file.clone() },
             None => script.file.clone(),
@@ -134,7 +134,7 @@ impl Sandbox {
     }
 
     /// Compiles a file for this sandbox.
-    pub(crate) fn compile(&self, file: &SourceFile, settings: &Settings) -> Result<Script, Vec<Problem>> {
+    pub(crate) fn compile(&self, file: &SourceFile, settings: &Settings) -> Result<Script, Vec<Diagnostic>> {
         let compiled = match &self.coverage {
             Some(coverage) => Script::compile_covered(file, settings, coverage),
             None => Script::compile(file, settings),

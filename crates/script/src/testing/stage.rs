@@ -7,8 +7,8 @@ use super::failure::Wrong;
 use super::programs::CannedShell;
 use crate::argument::UserValves;
 use crate::budget::Budget;
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::package::{MAX_MEMORIES, id_of, memory, space_of_user};
-use crate::problem::{Problem, Severity};
 use crate::resources::{Background, Clock, Resources, SetClock, Work};
 use crate::sandbox::{Sandbox, SandboxScript, TestOutside};
 use crate::{Coverage, Lists, ScheduledCall, Script, Settings, SourceFile};
@@ -132,7 +132,7 @@ impl PreparedScript {
 }
 
 /// The script with its declared valves, or what is wrong with it.
-pub(super) fn declared(script: &SourceFile, settings: &Settings) -> Result<Arc<Script>, Vec<Problem>> {
+pub(super) fn declared(script: &SourceFile, settings: &Settings) -> Result<Arc<Script>, Vec<Diagnostic>> {
     let settings = Settings {
         configured: Json::Null,
         stored: Json::Null,
@@ -390,7 +390,7 @@ fn answer_of(result: &Json) -> Result<valvehouse_core::tool::ToolResult, valveho
     }
 }
 
-fn told_of(problems: &[Problem]) -> String {
+fn told_of(problems: &[Diagnostic]) -> String {
     let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
     errors.map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -3,8 +3,8 @@
 use super::function::{Role, ServedFunction, ToolFunction};
 use crate::answer::HookAnswer;
 use crate::argument::UserValves;
+use crate::diagnostic;
 use crate::hooks::Param;
-use crate::problem;
 use crate::run::CallEnd;
 use crate::script::Script;
 use crate::value::{Shape, dynamic_of, json_of, live};
@@ -209,7 +209,7 @@ impl ScriptTool {
         let value = json_of(value).map_err(|error| {
             self.unusable(format!(
                 "returned a value that is not valid JSON: {}",
-                problem::summary_of_run(&error)
+                diagnostic::summary_of_run(&error)
             ))
         })?;
         self.checked(&value, context)

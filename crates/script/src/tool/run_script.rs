@@ -3,9 +3,9 @@
 use super::handler::{MAX_RESULT, length_of};
 use crate::answer::HookAnswer;
 use crate::compile::MAIN;
+use crate::diagnostic::{self, Diagnostic};
 use crate::engine;
 use crate::package::tool_functions;
-use crate::problem::{self, Problem};
 use crate::run::CallEnd;
 use crate::script::Script;
 use crate::settings::Settings;
@@ -130,7 +130,7 @@ fn value_of(value: &Dynamic) -> Result<Json, ToolError> {
         None => {
             let json = json_of(value);
             json.map_err(|error| {
-                wrong(format!("the result is not valid JSON: {}", problem::summary_of_run(&error)))
+                wrong(format!("the result is not valid JSON: {}", diagnostic::summary_of_run(&error)))
             })?
             .copy()
         }
@@ -147,8 +147,8 @@ fn value_of(value: &Dynamic) -> Result<Json, ToolError> {
 }
 
 /// The problems of code that does not compile, each with its line.
-fn not_loaded(problems: &[Problem]) -> String {
-    let errors = problems.iter().filter(|problem| problem::has_errors(std::slice::from_ref(problem)));
+fn not_loaded(problems: &[Diagnostic]) -> String {
+    let errors = problems.iter().filter(|problem| diagnostic::has_errors(std::slice::from_ref(problem)));
     let lines = errors.take(MAX_SHOWN).map(|problem| {
         let place = problem.line.map_or_else(String::new, |line| format!("line {line}: "));
         let help = problem.help.as_ref().map_or_else(String::new, |help| format!("; {help}"));

@@ -6,10 +6,10 @@ use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_json::Json;
-use valvehouse_script::{Kind, Problem, Script, Settings, SourceFile};
+use valvehouse_script::{Diagnostic, Kind, Script, Settings, SourceFile};
 use valvehouse_store::{Kv, KvRow, StoreError, StoreErrorKind};
 
-fn compile(text: &str, kv: &Arc<Kv>) -> Result<Script, Vec<Problem>> {
+fn compile(text: &str, kv: &Arc<Kv>) -> Result<Script, Vec<Diagnostic>> {
     let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
     Script::compile(&file, &Settings { kv: kv.clone(), ..Settings::default() })
 }

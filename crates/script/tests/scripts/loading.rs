@@ -6,9 +6,9 @@ use valvehouse_core::context::{Context, Events, Questions, Turn, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_json::Json;
-use valvehouse_script::{Kind, Problem, Script, Settings, SourceFile};
+use valvehouse_script::{Diagnostic, Kind, Script, Settings, SourceFile};
 
-fn compile(text: &str) -> Result<Script, Vec<Problem>> {
+fn compile(text: &str) -> Result<Script, Vec<Diagnostic>> {
     let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
     Script::compile(&file, &Settings::default())
 }

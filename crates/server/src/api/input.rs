@@ -1,6 +1,6 @@
 //! The input of a request: what stands in its path, its query and its body.
 
-use super::check::{ExtraFields, Problems, check};
+use super::check::{Diagnostics, ExtraFields, check};
 use super::describe::{Describe, Description};
 use super::schema::{Direction, of};
 use crate::body::{parsed, read};
@@ -90,7 +90,7 @@ pub(crate) fn fits<T: JsonSchema + 'static>(value: &Json, part: &str) -> Result<
     refused(&check(of::<T>(Direction::Request), value, ExtraFields::AsDeclared), part)
 }
 
-fn refused(problems: &Problems, part: &str) -> Result<(), Error> {
+fn refused(problems: &Diagnostics, part: &str) -> Result<(), Error> {
     if problems.is_empty() {
         return Ok(());
     }

@@ -15,7 +15,7 @@ use valvehouse_host::app::App;
 use valvehouse_host::{StepReplay, replay_steps};
 use valvehouse_json::Json;
 use valvehouse_json::diff::{DiffOperation, diff};
-use valvehouse_script::Problem;
+use valvehouse_script::Diagnostic;
 
 /// The time that a whole replay may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -61,7 +61,7 @@ fn refused(message: String, code: &'static str) -> Error {
     Error::Request { message, param: None, code: Some(code), kind: RequestErrorKind::Unusable }
 }
 
-fn does_not_load(problems: &[Problem]) -> Error {
+fn does_not_load(problems: &[Diagnostic]) -> Error {
     let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
     Error::Request {
         message: format!("the script does not load: {}", told.join("; ")),

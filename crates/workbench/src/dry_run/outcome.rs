@@ -6,7 +6,7 @@ use valvehouse_core::error::Error;
 use valvehouse_core::trace::TraceGuard;
 use valvehouse_json::Json;
 use valvehouse_json::diff::diff;
-use valvehouse_script::{Code, Problem};
+use valvehouse_script::{Code, Diagnostic};
 use valvehouse_terminal::report::{self, Broke};
 use valvehouse_terminal::{CommandError, Console, Exit, clean, trace_view};
 
@@ -43,12 +43,12 @@ impl DryRunOutcome {
 }
 
 /// The place at which a script broke, as far as its cause names it: `filters/x.rhai:3:5: why`.
-fn problem(stage: &Stage, cause: &str) -> Problem {
+fn problem(stage: &Stage, cause: &str) -> Diagnostic {
     let file = &stage.script().file;
     let Some(broke) = Broke::of(cause).filter(|broke| broke.path == file.path) else {
-        return Problem::new(Code::Broke, &file.id, &file.path, cause);
+        return Diagnostic::new(Code::Broke, &file.id, &file.path, cause);
     };
-    let mut problem = Problem::new(Code::Broke, &file.id, &file.path, broke.why);
+    let mut problem = Diagnostic::new(Code::Broke, &file.id, &file.path, broke.why);
     (problem.line, problem.column) = (Some(broke.line), Some(broke.column));
     problem.excerpt = broke.excerpt(&file.text).unwrap_or("").trim_end().to_owned();
     problem

@@ -9,7 +9,7 @@ use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
 use valvehouse_host::app::{self, App, ProviderKeys};
 use valvehouse_host::{Plugin, Snapshot, State};
 use valvehouse_json::Json;
-use valvehouse_script::{LoadedFile, Problem, Sandbox, SandboxScript, Script, UserValves, read_file};
+use valvehouse_script::{Diagnostic, LoadedFile, Sandbox, SandboxScript, Script, UserValves, read_file};
 use valvehouse_terminal::{CommandError, PLAIN, check_valve, report};
 
 /// A script in its project.
@@ -132,7 +132,7 @@ fn loaded(plugin: &Plugin) -> Result<Script, CommandError> {
     }
 }
 
-fn does_not_load(problems: &[Problem]) -> CommandError {
+fn does_not_load(problems: &[Diagnostic]) -> CommandError {
     let told = problems.iter().map(|problem| format!("\n{}", report::shown(problem, PLAIN)));
     CommandError::data(format!("the script does not load:{}", told.collect::<String>()))
 }

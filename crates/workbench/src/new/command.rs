@@ -10,7 +10,7 @@ use valvehouse_config::Config;
 use valvehouse_core::filter::Hook;
 use valvehouse_host::app;
 use valvehouse_json::Json;
-use valvehouse_script::{FolderScan, Kind, LoadedFile, Loader, Problem, Script, is_id, read_file};
+use valvehouse_script::{Diagnostic, FolderScan, Kind, LoadedFile, Loader, Script, is_id, read_file};
 use valvehouse_terminal::{CommandError, Console, Exit, report};
 
 /// Runs what needs no project, nor one that is right: a new one, and a look at what comes along.
@@ -198,7 +198,12 @@ fn there_already(path: &Path) -> CommandError {
 }
 
 /// The new script as a host would load it, and what it still lacks, such as a grant.
-async fn compiled(kind: Kind, root: &Path, path: &Path, config: &Config) -> (Option<Script>, Vec<Problem>) {
+async fn compiled(
+    kind: Kind,
+    root: &Path,
+    path: &Path,
+    config: &Config,
+) -> (Option<Script>, Vec<Diagnostic>) {
     let granted = app::stored_grants(config).await;
     let script = read_file(kind, root, path).map_err(|problem| vec![problem]).and_then(
         |LoadedFile { file, .. }| Script::compile(&file, &app::settings_of(config, &granted, kind, &file.id)),
@@ -216,7 +221,7 @@ async fn compiled(kind: Kind, root: &Path, path: &Path, config: &Config) -> (Opt
 fn tell(
     made: &[PathBuf],
     next: &[next_steps::Step],
-    problems: &[Problem],
+    problems: &[Diagnostic],
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let paths = made.iter().map(|path| report::near(path).display().to_string());

@@ -17,7 +17,7 @@ use valvehouse_core::trace::{RequestFacts, Traces};
 use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, Snapshot};
 use valvehouse_json::Json;
-use valvehouse_script::{Code, Kind, Problem, Repl, SandboxScript, Script, SourceFile, UserValves};
+use valvehouse_script::{Code, Diagnostic, Kind, Repl, SandboxScript, Script, SourceFile, UserValves};
 use valvehouse_terminal::{CommandError, Console, Exit, questions, report, table};
 
 /// The id of the script that lines stand for where none is loaded.
@@ -242,7 +242,7 @@ impl<'a> Session<'a> {
                 let body = conversation(&self.model());
                 self.begin(self.script.clone(), &body)?;
                 let why = format!("{error}; the declarations of earlier lines are lost");
-                Err(Problem::new(Code::Broke, ID, std::path::Path::new("line"), why))
+                Err(Diagnostic::new(Code::Broke, ID, std::path::Path::new("line"), why))
             }
         };
         match &came {

@@ -2,8 +2,8 @@
 
 use super::super::failure::{Wrong, end, is_final};
 use super::registration::{function, stage};
+use crate::diagnostic;
 use crate::package::RhaiResultOf;
-use crate::problem;
 use crate::thrown::ThrownError;
 use crate::value::{Bytes, error, json_of};
 use base64::Engine as _;
@@ -165,7 +165,9 @@ fn throws(ctx: NativeCallContext<'_>, closure: FnPtr) -> RhaiResultOf<Dynamic> {
         Err(failed) if is_final(&failed) => Err(failed),
         Err(failed) => Ok(match failed.unwrap_inner() {
             EvalAltResult::ErrorRuntime(value, _) if value.is::<ThrownError>() => value.clone(),
-            _ => Dynamic::from(ThrownError::bug(problem::summary_of_run(&failed), failed.position().line())),
+            _ => {
+                Dynamic::from(ThrownError::bug(diagnostic::summary_of_run(&failed), failed.position().line()))
+            }
         }),
     }
 }

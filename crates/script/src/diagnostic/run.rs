@@ -2,7 +2,7 @@
 
 use super::absent;
 use super::codes::Code;
-use super::diagnostic::{Problem, lower_first};
+use super::diagnostic::{Diagnostic, lower_first};
 use super::forms;
 use super::place::position_at;
 use super::summary::{help_for_run, message_of};
@@ -41,14 +41,14 @@ pub(crate) fn at_run(
     function: &str,
     error: &EvalAltResult,
     message: String,
-) -> Problem {
+) -> Diagnostic {
     let Trail { source, position, calls } = trail(sources, function, error, &message);
     let message = match absent::name_of(error.unwrap_inner(), &source.text, position) {
         Some(name) => format!("{message}; `{name}` is ()"),
         None => message,
     };
     let message = if calls.is_empty() { message } else { format!("{message} ({})", calls.join(", ")) };
-    let problem = Problem::new(code, id, &source.path, message).at(&source.text, position);
+    let problem = Diagnostic::new(code, id, &source.path, message).at(&source.text, position);
     match help_for(error.unwrap_inner()) {
         Some(help) => problem.help(help),
         None => problem,

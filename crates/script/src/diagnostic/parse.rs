@@ -1,7 +1,7 @@
 //! Errors of the parser in words of ours, with hints for the usual mistakes.
 
 use super::codes::Code;
-use super::diagnostic::{Problem, lower_first};
+use super::diagnostic::{Diagnostic, lower_first};
 use super::{foreign, unclosed};
 use crate::{hooks, spans};
 use rhai::{LexError, ParseError, ParseErrorType, Position};
@@ -9,10 +9,10 @@ use std::path::Path;
 use valvehouse_core::text::nearest;
 
 /// Describes a parse error, with a hint for the usual ones.
-pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) -> Problem {
+pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) -> Diagnostic {
     let kind = error.err_type();
     let message = lower_first(&kind.to_string());
-    let problem = Problem::new(code_of(kind), id, path, message).at(source, error.position());
+    let problem = Diagnostic::new(code_of(kind), id, path, message).at(source, error.position());
     if let Some(foreign) = foreign::told(&problem, source) {
         return foreign;
     }
@@ -29,7 +29,7 @@ pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) 
 }
 
 /// Moves a problem of something missing at the end of a line there, from where the next line begins.
-fn missing_before(problem: Problem, source: &str, token: &str) -> Problem {
+fn missing_before(problem: Diagnostic, source: &str, token: &str) -> Diagnostic {
     let (Some(line), Some(column)) = (problem.line, problem.column) else { return problem };
     let begins_line = problem.excerpt.chars().take(column - 1).all(char::is_whitespace);
     let code = spans::code_only(source);
@@ -42,7 +42,7 @@ fn missing_before(problem: Problem, source: &str, token: &str) -> Problem {
         Some(Position::new(u16::try_from(above + 1).ok()?, u16::try_from(column).ok()?))
     });
     match end {
-        Some(end) => Problem { message: format!("missing `{token}`"), ..problem }.at(source, end),
+        Some(end) => Diagnostic { message: format!("missing `{token}`"), ..problem }.at(source, end),
         None => problem,
     }
 }
@@ -74,7 +74,7 @@ fn code_of(kind: &ParseErrorType) -> Code {
 }
 
 /// Returns the hint for a script that is written in the right language.
-fn help_for(problem: &Problem, source: &str) -> String {
+fn help_for(problem: &Diagnostic, source: &str) -> String {
     let text = &problem.message;
     let plain = match problem.code {
         Code::NotAssignable => "assign it to a variable first: `let there = …; there.field = …`",
@@ -127,7 +127,7 @@ fn help_for(problem: &Problem, source: &str) -> String {
     plain.to_owned()
 }
 
-fn help_for_unknown(problem: &Problem, source: &str) -> String {
+fn help_for_unknown(problem: &Diagnostic, source: &str) -> String {
     let text = &problem.message;
     let name = text.strip_prefix("undefined variable: ").or(text.strip_prefix("undefined module: "));
     let name = name.unwrap_or(text);
@@ -156,7 +156,7 @@ fn help_for_unknown(problem: &Problem, source: &str) -> String {
 }
 
 /// The names that the function around a problem declares before it.
-fn names_before<'a>(problem: &Problem, source: &'a str) -> Vec<&'a str> {
+fn names_before<'a>(problem: &Diagnostic, source: &'a str) -> Vec<&'a str> {
     let before: Vec<&str> = source.lines().take(problem.line.unwrap_or(0)).collect();
     let begins = before.iter().rposition(|line| line.starts_with("fn ") || line.starts_with("private fn "));
     let mut names = Vec::new();
@@ -180,7 +180,7 @@ fn first_word(text: &str) -> &str {
 }
 
 /// Returns `true` if the line of a problem gives a value to the name at its place.
-fn is_assigned(problem: &Problem, name: &str) -> bool {
+fn is_assigned(problem: &Diagnostic, name: &str) -> bool {
     let rest = problem.excerpt.chars().skip(problem.column.unwrap_or(1) - 1 + name.chars().count());
     let rest: String = rest.collect();
     rest.trim_start().strip_prefix('=').is_some_and(|value| !value.starts_with('='))

@@ -1,13 +1,13 @@
 //! A bracket that is never closed: reported where it opens, since the parser only notices at the end.
 
 use super::codes::Code;
-use super::diagnostic::Problem;
+use super::diagnostic::Diagnostic;
 use crate::source::SourceFile;
 use crate::spans::{self, SpanKind};
 use rhai::ParseErrorType;
 
 /// The bracket that was forgotten, or is one too many, where that is why the parser stops.
-pub(super) fn first(kind: &ParseErrorType, problem: &Problem, source: &str) -> Option<Problem> {
+pub(super) fn first(kind: &ParseErrorType, problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
     let at = byte_of(problem, source);
     let is_missing = matches!(kind, ParseErrorType::MissingToken(..) | ParseErrorType::UnexpectedEOF);
     let rest = spans::code_only(source).split_off(at);
@@ -26,7 +26,7 @@ pub(super) fn first(kind: &ParseErrorType, problem: &Problem, source: &str) -> O
         return innermost.map(|bracket| unclosed(&bracket, problem, source));
     }
     surplus(source).map(|at| {
-        let told = Problem::new(
+        let told = Diagnostic::new(
             Code::Unclosed,
             &problem.id,
             &problem.path,
@@ -37,25 +37,25 @@ pub(super) fn first(kind: &ParseErrorType, problem: &Problem, source: &str) -> O
 }
 
 /// A block comment that goes on to the end: nothing behind it would run.
-pub(crate) fn comment(file: &SourceFile, source: &str) -> Option<Problem> {
+pub(crate) fn comment(file: &SourceFile, source: &str) -> Option<Diagnostic> {
     let may_be = source.rfind("/*") > source.rfind("*/");
     let (piece, range) = spans::of(source).pop().filter(|_| may_be)?;
     let text = &source[range.clone()];
     let is_open = piece == SpanKind::Comment && text.starts_with("/*") && !text.ends_with("*/");
     is_open.then(|| {
-        let told = Problem::of(Code::Unclosed, file, "missing end of this comment");
+        let told = Diagnostic::of(Code::Unclosed, file, "missing end of this comment");
         told.at_byte(source, range.start).help("add `*/` at its end")
     })
 }
 
-fn unclosed(bracket: &Bracket, problem: &Problem, source: &str) -> Problem {
+fn unclosed(bracket: &Bracket, problem: &Diagnostic, source: &str) -> Diagnostic {
     let told = format!("unclosed `{}`", bracket.letter);
-    let told = Problem::new(Code::Unclosed, &problem.id, &problem.path, told);
+    let told = Diagnostic::new(Code::Unclosed, &problem.id, &problem.path, told);
     told.at_byte(source, bracket.at).help(format!("add `{}` at its end", bracket.closing()))
 }
 
 /// The byte position of a problem; the end of the text if it has none.
-fn byte_of(problem: &Problem, source: &str) -> usize {
+fn byte_of(problem: &Diagnostic, source: &str) -> usize {
     let (Some(line), Some(column)) = (problem.line, problem.column) else { return source.len() };
     let start: usize = source.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let within = source[start..].char_indices().nth(column - 1);

@@ -1,10 +1,10 @@
 //! The place of a problem in its source.
 
-use super::diagnostic::Problem;
+use super::diagnostic::Diagnostic;
 use crate::spans::{self, SpanKind};
 use rhai::Position;
 
-impl Problem {
+impl Diagnostic {
     /// The same at a place of its source.
     #[must_use]
     pub(crate) fn at(mut self, source: &str, position: Position) -> Self {

@@ -17,7 +17,7 @@ pub(crate) const MAX_PROBLEMS: usize = 50;
 
 /// Something wrong with a script file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Problem {
+pub struct Diagnostic {
     /// The kind of problem.
     pub code: Code,
     /// The plugin's id, the file's stem.
@@ -40,7 +40,7 @@ pub struct Problem {
     pub grant: Option<String>,
 }
 
-impl Problem {
+impl Diagnostic {
     /// A problem with a file as a whole.
     pub fn new(code: Code, id: &str, path: &Path, message: impl Into<String>) -> Self {
         Self {
@@ -96,7 +96,7 @@ impl Problem {
 }
 
 /// Place, message, the line, a caret, the help.
-impl std::fmt::Display for Problem {
+impl std::fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let word = match self.severity {
             Severity::Error => "error",
@@ -121,7 +121,7 @@ impl std::fmt::Display for Problem {
 }
 
 /// Returns `true` if any of these keeps a script from running.
-pub(crate) fn has_errors(problems: &[Problem]) -> bool {
+pub(crate) fn has_errors(problems: &[Diagnostic]) -> bool {
     problems.iter().any(|problem| problem.severity == Severity::Error)
 }
 

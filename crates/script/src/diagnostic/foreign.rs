@@ -1,7 +1,7 @@
 //! Syntax of Python or JavaScript, and its counterpart here.
 
 use super::codes::Code;
-use super::diagnostic::Problem;
+use super::diagnostic::Diagnostic;
 use super::keywords;
 use valvehouse_core::text::nearest;
 
@@ -10,13 +10,13 @@ const NOTHING_TO_IMPORT: &str = "remove the import: the host's modules, such as 
                                  none; import a file of your own with `import \"lib/words\" as words;`";
 
 /// The same problem described as such a mistake.
-pub(super) fn told(problem: &Problem, source: &str) -> Option<Problem> {
+pub(super) fn told(problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
     if problem.code == Code::TooComplex {
         return None;
     }
     let foreign = |message: Option<String>, help: &str| {
         let message = message.unwrap_or_else(|| problem.message.clone());
-        Some(Problem { code: Code::ForeignSyntax, message, ..problem.clone() }.help(help))
+        Some(Diagnostic { code: Code::ForeignSyntax, message, ..problem.clone() }.help(help))
     };
     let line = problem.excerpt.trim_start();
     if ["def ", "class ", "async def", "from pydantic", "@"].iter().any(|word| line.starts_with(word)) {
@@ -53,7 +53,7 @@ pub(super) fn told(problem: &Problem, source: &str) -> Option<Problem> {
 }
 
 /// Explains a message of the parser: the same in other words, and the hint.
-fn of_message(problem: &Problem) -> Option<(&'static str, &'static str)> {
+fn of_message(problem: &Diagnostic) -> Option<(&'static str, &'static str)> {
     let text = problem.message.as_str();
     if text.starts_with("invalid character: '") {
         return Some(("single quotes are for one character", "write a text in double quotes or backticks"));
@@ -93,7 +93,7 @@ fn of_message(problem: &Problem) -> Option<(&'static str, &'static str)> {
 }
 
 /// Returns the counterpart of another language's word.
-fn of_name(problem: &Problem) -> Option<&'static str> {
+fn of_name(problem: &Diagnostic) -> Option<&'static str> {
     let help = match problem.message.strip_prefix("undefined variable: ")? {
         "null" | "None" | "nil" | "undefined" | "none" => "write `()` for no value",
         "True" | "False" => "write `true` and `false`",
@@ -121,7 +121,7 @@ fn of_name(problem: &Problem) -> Option<&'static str> {
 
 /// Explains a problem by the words around its place: the message, where the parser does not know it, and the
 /// hint.
-fn of_place(problem: &Problem) -> Option<(Option<String>, &'static str)> {
+fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
     let at = problem.excerpt.chars().skip(problem.column? - 1).collect::<String>();
     let before = problem.excerpt.chars().take(problem.column? - 1).collect::<String>();
     let before = before.trim_end();

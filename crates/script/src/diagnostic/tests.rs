@@ -1,7 +1,7 @@
 //! The pages about problems: each code has one, and its examples do what they are said to.
 
 use super::{Code, Severity};
-use crate::{Kind, Problem, Script, Settings, read_file};
+use crate::{Diagnostic, Kind, Script, Settings, read_file};
 use std::path::Path;
 
 const DOCUMENT: &str = include_str!("../../problems.md");
@@ -41,7 +41,7 @@ const WITHOUT_EXAMPLE: [Code; 30] = [
 ];
 
 /// Everything that is told about an example: a script, and modules behind lines `// file: PATH`.
-fn problems(example: &str) -> Vec<Problem> {
+fn problems(example: &str) -> Vec<Diagnostic> {
     let folder = tempfile::tempdir().unwrap();
     let mut files = example.split("// file: ");
     let script = files.next().unwrap();
@@ -78,7 +78,7 @@ fn example<'a>(page: &'a str, word: &str) -> Option<&'a str> {
     rest.split_once("\n```").map(|(example, _)| example)
 }
 
-fn told(problems: &[Problem]) -> String {
+fn told(problems: &[Diagnostic]) -> String {
     problems.iter().map(|problem| format!("{problem}\n")).collect()
 }
 

@@ -16,8 +16,8 @@ mod unclosed;
 mod tests;
 
 pub use codes::Code;
+pub use diagnostic::{Diagnostic, Severity};
 pub(crate) use diagnostic::{MAX_PROBLEMS, has_errors};
-pub use diagnostic::{Problem, Severity};
 pub(crate) use foreign::function as foreign_function;
 pub(crate) use parse::of_parse;
 pub(crate) use run::{at_run, of_run};

@@ -1,6 +1,6 @@
 //! Statements that only other languages have, and what stands for them here.
 
-use super::diagnostic::Problem;
+use super::diagnostic::Diagnostic;
 use rhai::Position;
 
 /// A keyword of another language, and the hint.
@@ -42,7 +42,7 @@ pub(super) struct Line {
 }
 
 /// Finds `import x`, `from x import y` or `pass` in the line of a problem or the one before it.
-pub(super) fn line_before(problem: &Problem, source: &str) -> Option<Line> {
+pub(super) fn line_before(problem: &Diagnostic, source: &str) -> Option<Line> {
     let until = source.lines().enumerate().take(problem.line.unwrap_or(0));
     let until: Vec<(usize, &str)> = until.filter(|(_, line)| !line.trim().is_empty()).collect();
     until.into_iter().rev().take(2).find_map(|(index, line)| {
