@@ -119,7 +119,7 @@ proptest! {
         let filters = filters.iter().enumerate().map(|(n, text)| script(&format!("f{n}"), &format!("{head}{text}")));
         let pieces: Vec<Json> = events.iter().map(|event| json(event)).collect();
         let settings = ModelDefaults { hold, ..ModelDefaults::default() };
-        let mut builder = asking([Reply::pieces(pieces)]).0.filters(filters).settings(settings);
+        let mut builder = asking([Reply::chunks(pieces)]).0.filters(filters).settings(settings);
         if tools {
             builder = builder.tool(echo());
         }

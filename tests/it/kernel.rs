@@ -8,7 +8,7 @@ use valvehouse::error::Error;
 use valvehouse::filter::{FilterContext, FilterEntry, Hook, HookRunner, Verdict};
 use valvehouse::json::Json;
 use valvehouse::kernel::{ChatOptions, Kernel, KernelBuilder, RunOptions, TurnAnswer, TurnEvent};
-use valvehouse::provider::{CannedProvider, Piece, Reply};
+use valvehouse::provider::{CannedProvider, Reply, StreamChunk};
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
 use valvehouse::tool::Tool;
 
@@ -150,7 +150,7 @@ pub fn failure<T>(result: Result<T, Error>) -> (String, String, String) {
 
 /// The events that a streaming client got, and the end of the turn.
 pub struct StreamedTurn {
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<StreamChunk>,
     pub answer: Result<Json, Error>,
     pub turn: Turn,
 }
@@ -176,7 +176,7 @@ pub async fn run(kernel: &Kernel, request: ChatRequest, turn: Turn, is_streamed:
     let mut pieces = Vec::new();
     loop {
         let answer = match stream.next().await.expect("a turn ends with an answer or a fault") {
-            Ok(TurnEvent::Piece(piece)) => {
+            Ok(TurnEvent::Chunk(piece)) => {
                 pieces.push(piece);
                 continue;
             }
@@ -217,7 +217,7 @@ impl StreamedTurn {
 
     /// The same of the first choice; the stream as a whole is well formed.
     pub fn text(&self) -> String {
-        let parse = |piece: &Piece| serde_json::from_str(&piece.event.to_string()).unwrap();
+        let parse = |piece: &StreamChunk| serde_json::from_str(&piece.event.to_string()).unwrap();
         let events: Vec<serde_json::Value> = self.pieces.iter().map(parse).collect();
         if let Err(wrong) = crate::well_formed::check(&events) {
             panic!("{wrong}: {events:?} {:?}", self.answer.as_ref().err());

@@ -223,7 +223,7 @@ async fn messages_come_as_text_messages_json_and_serde_values() {
 
 #[tokio::test]
 async fn an_answer_streams_as_chunks() {
-    let kernel = || Kernel::builder().provider(CannedProvider::new([Reply::pieces(["wa", "rm"])])).build();
+    let kernel = || Kernel::builder().provider(CannedProvider::new([Reply::chunks(["wa", "rm"])])).build();
     let mut stream = kernel().stream("hi").unwrap();
     let (mut texts, mut finish) = (Vec::new(), None);
     while let Some(chunk) = stream.next().await {

@@ -10,7 +10,7 @@ use valvehouse_core::callback::Listener;
 use valvehouse_core::context::{Exchange, Turn, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{Kernel, RunOptions, TurnAnswer};
-use valvehouse_core::provider::Piece;
+use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 
 /// The inputs of a run.
@@ -21,7 +21,7 @@ pub(super) struct Drive<'a> {
     /// The number of its messages that are already stored.
     pub(super) said: usize,
     pub(super) turn: Turn,
-    pub(super) stream: Option<Sender<Piece>>,
+    pub(super) stream: Option<Sender<StreamChunk>>,
     /// The way in which the run starts.
     pub(super) opening: RunInput,
     /// The notifier of the callbacks.

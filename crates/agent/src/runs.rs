@@ -20,7 +20,7 @@ use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::{Context, Events, TurnFacts};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::kernel::{Progress, RunOptions, TurnAnswer, TurnEnd};
-use valvehouse_core::provider::Piece;
+use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 use valvehouse_store::{First, NewRun, OWNER, Prune, Run, RunStart, Store};
 
@@ -71,7 +71,7 @@ pub struct Begin {
     /// The receiver of the events that plugins emit.
     pub events: Events,
     /// The receiver of the answer's chunks.
-    pub stream: Option<Sender<Piece>>,
+    pub stream: Option<Sender<StreamChunk>>,
     /// The relation of the request's messages to the conversation.
     pub given: HistoryMatch,
     /// The maximum number of messages passed to the model's filters.
@@ -240,7 +240,7 @@ impl Runs {
         hash: Option<&str>,
         setup: impl FnOnce(&RunSnapshot) -> Result<Setup, Error>,
         events: Events,
-        stream: Option<Sender<Piece>>,
+        stream: Option<Sender<StreamChunk>>,
     ) -> Result<RunOutcome, Error> {
         let run = self.run(id).await?;
         let turn = self.turn_of(&run.conversation);

@@ -119,7 +119,7 @@ fn events(
     // The turn runs while somebody reads; its failure comes behind its last event.
     let events = answer.filter_map(|event| async {
         match event {
-            Ok(TurnEvent::Piece(piece)) => Some(Ok(piece.event)),
+            Ok(TurnEvent::Chunk(chunk)) => Some(Ok(chunk.event)),
             Ok(_) => None,
             Err(fault) => Some(Err(fault)),
         }

@@ -11,7 +11,7 @@ use valvehouse_core::breaker::OpenState;
 use valvehouse_core::context::{Exchange, Turn};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
-    Answer, ForwardRequest, PassthroughAnswer, PassthroughBody, Piece, Provider, Request, fit,
+    Answer, ForwardRequest, PassthroughAnswer, PassthroughBody, Provider, Request, StreamChunk, fit,
 };
 use valvehouse_json::{Json, Object};
 use valvehouse_net::sse;
@@ -144,8 +144,8 @@ impl Choice {
                 let bytes = whole.encode().map_err(|error| Error::Host(error.to_string()))?;
                 ("application/json", PassthroughBody::Whole(bytes.into()))
             }
-            Answer::Stream(pieces) => {
-                let events = pieces.map(|piece| piece.map(|piece| event(&piece)));
+            Answer::Stream(chunks) => {
+                let events = chunks.map(|chunk| chunk.map(|chunk| event(&chunk)));
                 let done = stream::once(std::future::ready(Ok(Bytes::from_static(b"data: [DONE]\n\n"))));
                 ("text/event-stream", PassthroughBody::Stream(events.chain(done).boxed()))
             }
@@ -162,13 +162,13 @@ fn note(exchange: Option<&Exchange>, provider: &str, model: &str) {
     }
 }
 
-/// A piece in its frame.
-fn event(piece: &Piece) -> Bytes {
+/// A chunk in its frame.
+fn event(chunk: &StreamChunk) -> Bytes {
     let mut out = BytesMut::new();
-    if piece.raw.is_empty() {
-        sse::write(&mut out, piece.name.as_deref(), piece.event.to_string().as_bytes());
+    if chunk.raw.is_empty() {
+        sse::write(&mut out, chunk.name.as_deref(), chunk.event.to_string().as_bytes());
     } else {
-        sse::write(&mut out, piece.name.as_deref(), &piece.raw);
+        sse::write(&mut out, chunk.name.as_deref(), &chunk.raw);
     }
     out.freeze()
 }
@@ -298,7 +298,7 @@ mod tests {
 
     #[tokio::test]
     async fn another_wire_is_passed_on_as_the_first_ones_bytes() {
-        let (_, all) = fallback(["one".into(), Reply::pieces(["o", "ne"]), "three".into()]);
+        let (_, all) = fallback(["one".into(), Reply::chunks(["o", "ne"]), "three".into()]);
         let body = Json::parse(br#"{"model":"m"}"#).unwrap();
         let forwarded = all.others[0].forwarded(body.copy(), true, &Exchange::default()).await.unwrap();
         assert_eq!(forwarded.content_type.as_deref(), Some("text/event-stream"));

@@ -158,7 +158,7 @@ pub(super) fn is_time(text: &str) -> bool {
     text.trim().parse::<f64>().is_ok() || jiff::fmt::rfc2822::parse(text.trim()).is_ok()
 }
 
-/// Returns `true` if this is an error in the place of an answer, or of a piece of one.
+/// Returns `true` if this is an error in the place of an answer, or of a chunk of one.
 pub(super) fn is_error(event: &Json) -> bool {
     let Json::Object(object) = event else { return false };
     let is = |key: &str, word: &str| event.text(key).is_some_and(|text| text == word);

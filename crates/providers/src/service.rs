@@ -10,7 +10,7 @@ use url::Url;
 use valvehouse_config::Secret;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::Piece;
+use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 use valvehouse_net::{Client, HttpCall, Response, shown};
 
@@ -180,16 +180,16 @@ pub(super) async fn drain(body: &mut BoxStream<'static, Result<Bytes, Error>>) {
 
 /// Reads an answer as it comes.
 pub(super) trait Reads: Send + 'static {
-    /// The next piece; none after the last.
-    fn next(&mut self) -> impl Future<Output = Option<Result<Piece, Error>>> + Send;
+    /// The next chunk; none after the last.
+    fn next(&mut self) -> impl Future<Output = Option<Result<StreamChunk, Error>>> + Send;
 }
 
 /// All that is read, in order. An error is the last item.
-pub(super) fn read<R: Reads>(reader: R) -> BoxStream<'static, Result<Piece, Error>> {
+pub(super) fn read<R: Reads>(reader: R) -> BoxStream<'static, Result<StreamChunk, Error>> {
     stream::unfold(Some(reader), |reader| async {
         let mut reader = reader?;
         match reader.next().await? {
-            Ok(piece) => Some((Ok(piece), Some(reader))),
+            Ok(chunk) => Some((Ok(chunk), Some(reader))),
             Err(fault) => Some((Err(fault), None)),
         }
     })

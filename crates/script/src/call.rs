@@ -47,21 +47,21 @@ pub(crate) struct Call {
     /// The resources that the plugin may reach beyond its turn.
     pub(crate) resources: Arc<Resources>,
     /// The receiver of a pipe's answer.
-    pub(crate) out: Option<Arc<dyn PieceSink>>,
+    pub(crate) out: Option<Arc<dyn ChunkSink>>,
     printed: u32,
     captured: CapturedVariables,
     /// The positions of its last `error(…)` and `skip(…)`.
     built: AnswerPositions,
 }
 
-/// Receives the pieces of a pipe's answer.
-pub(crate) trait PieceSink: Send + Sync {
-    /// Sends a text or a map as the next piece; waits where who reads is slow.
+/// Receives the chunks of a pipe's answer.
+pub(crate) trait ChunkSink: Send + Sync {
+    /// Sends a text or a map as the next chunk; waits where who reads is slow.
     ///
     /// # Errors
     ///
-    /// Returns an error if the piece is neither, if the answer is too large, or if the stream is closed.
-    fn piece(&self, given: &Json) -> Result<(), Box<EvalAltResult>>;
+    /// Returns an error if the chunk is neither, if the answer is too large, or if the stream is closed.
+    fn chunk(&self, given: &Json) -> Result<(), Box<EvalAltResult>>;
 }
 
 /// The positions at which answers were built that a hook has to return.
@@ -133,8 +133,8 @@ pub(super) fn forget() {
     }
 }
 
-/// The running call is one of a pipe, whose pieces go there.
-pub(super) fn write_to(out: Arc<dyn PieceSink>) {
+/// The running call is one of a pipe, whose chunks go there.
+pub(super) fn write_to(out: Arc<dyn ChunkSink>) {
     CALL.with_borrow_mut(|call| {
         if let Some(call) = call {
             call.out = Some(out);

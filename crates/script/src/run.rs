@@ -3,7 +3,7 @@
 //! Calls of a script for which no request waits: behind an answer, and from time to time.
 
 use super::budget::{self, Budget, Guard};
-use super::call::{self, Caller, PieceSink, RunningCall};
+use super::call::{self, Caller, ChunkSink, RunningCall};
 use super::interpreter::Args;
 use super::redaction::redacted;
 use super::script::Script;
@@ -79,7 +79,7 @@ impl Script {
         args: Args,
         turn: &Turn,
         timeout: Duration,
-        out: Arc<dyn PieceSink>,
+        out: Arc<dyn ChunkSink>,
         send: impl FnOnce(Dynamic) -> Result<(), Box<EvalAltResult>>,
     ) -> (Result<(), CallEnd>, CallCost) {
         let budget = Budget { wall: timeout, ..self.settings.tool };

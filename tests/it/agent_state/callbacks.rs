@@ -135,7 +135,7 @@ async fn on_llm_error_tells_why_there_is_no_answer() {
 #[tokio::test]
 async fn on_llm_new_token_tells_each_piece_of_text_of_a_stream() {
     let (callbacks, log) = all();
-    let mut agent = agent([Reply::pieces(["wa", "rm"])]).0.callbacks(callbacks).build().unwrap();
+    let mut agent = agent([Reply::chunks(["wa", "rm"])]).0.callbacks(callbacks).build().unwrap();
     let mut stream = agent.stream("how is it?");
     let mut heard = Vec::new();
     while let Some(chunk) = stream.next().await {

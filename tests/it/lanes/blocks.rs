@@ -109,7 +109,7 @@ async fn through(shape: Shape, events: &[Json]) -> Vec<String> {
     let mut reader = Reader::default().with_usage(true);
     let chunks: Vec<Json> = events.iter().flat_map(|event| reader.read(event)).collect();
     let settings = ModelDefaults { hold: shape == Shape::Hold, ..ModelDefaults::default() };
-    let kernel = asking([Reply::pieces(chunks)]).0.filters(shape.filters()).settings(settings).build();
+    let kernel = asking([Reply::chunks(chunks)]).0.filters(shape.filters()).settings(settings).build();
     let streamed = stream(&kernel).await;
     streamed.answer.as_ref().unwrap();
     let mut writer = Writer::default();

@@ -17,7 +17,7 @@ use valvehouse::context::Turn;
 use valvehouse::error::Error;
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelDefaults};
-use valvehouse::provider::{Answer, Piece, Provider, Request};
+use valvehouse::provider::{Answer, Provider, Request, StreamChunk};
 use valvehouse::tool::{Tool, ToolResult};
 
 /// Cases that are tried unless `VALVEHOUSE_CASES` says another number.
@@ -169,7 +169,7 @@ impl Provider for DrawnModel {
         let round = &self.rounds[asked.count().min(self.rounds.len() - 1)];
         let answer = if request.stream {
             let events =
-                round.iter().map(|event| Ok(Piece::new(json(&wire(self.number, event).to_string()))));
+                round.iter().map(|event| Ok(StreamChunk::new(json(&wire(self.number, event).to_string()))));
             Answer::Stream(futures::stream::iter(events.collect::<Vec<_>>()).boxed())
         } else {
             Answer::Whole(json(&completion(self.number, &whole(round)).to_string()))

@@ -17,7 +17,7 @@ use valvehouse_core::chat::{ChatRequest, IntoMessages};
 use valvehouse_core::context::{Context, Events, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::Progress;
-use valvehouse_core::provider::Piece;
+use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 use valvehouse_store::RunStatus;
 
@@ -52,7 +52,7 @@ impl Agent {
         AgentStream { work: Some(Box::pin(work)), chunks, ended: None, response: None }
     }
 
-    /// Sends messages of any role as [`Agent::run`] does, and streams the chunks of the answer if `pieces` is
+    /// Sends messages of any role as [`Agent::run`] does, and streams the chunks of the answer if `chunks` is
     /// set. An open pending action is canceled.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Agent {
     pub async fn run_messages(
         &mut self,
         messages: Vec<Json>,
-        pieces: Option<Sender<Piece>>,
+        chunks: Option<Sender<StreamChunk>>,
     ) -> Result<AgentResponse, Error> {
         let setup = self.setup();
         let facts = TurnFacts {
@@ -71,7 +71,7 @@ impl Agent {
             ..TurnFacts::default()
         };
         if self.runs.is_some() {
-            return self.run_stored(&setup, messages, facts, pieces).await;
+            return self.run_stored(&setup, messages, facts, chunks).await;
         }
         let mut new = cancelled(&self.state.messages);
         new.extend(messages.iter().map(Json::copy));
@@ -86,7 +86,7 @@ impl Agent {
         let length = self.state.messages.len() as u64;
         let saved = RunSnapshot::new(progress, &facts, self.variables.copy(), states, length);
         let run = uuid::Uuid::now_v7().to_string();
-        self.drive(&setup, run, saved, 0, RunInput::Begins(new.into()), pieces).await
+        self.drive(&setup, run, saved, 0, RunInput::Begins(new.into()), chunks).await
     }
 
     /// Returns the maximum number of messages with which a run starts, if there is a window.
@@ -120,7 +120,7 @@ impl Agent {
         setup: &Setup,
         messages: Vec<Json>,
         facts: TurnFacts,
-        stream: Option<Sender<Piece>>,
+        stream: Option<Sender<StreamChunk>>,
     ) -> Result<AgentResponse, Error> {
         self.bring_along().await?;
         let Some(runs) = &self.runs else { return Err(no_storage()) };
@@ -149,7 +149,7 @@ impl Agent {
         self.resume_stream(decision, None).await
     }
 
-    /// Resumes the latest run as [`Agent::resume`] does, and streams the chunks of the answer if `pieces` is
+    /// Resumes the latest run as [`Agent::resume`] does, and streams the chunks of the answer if `chunks` is
     /// set.
     ///
     /// # Errors
@@ -157,7 +157,7 @@ impl Agent {
     pub async fn resume_stream(
         &mut self,
         decision: Decision,
-        pieces: Option<Sender<Piece>>,
+        chunks: Option<Sender<StreamChunk>>,
     ) -> Result<AgentResponse, Error> {
         let setup = self.setup();
         self.bring_along().await?;
@@ -165,7 +165,7 @@ impl Agent {
             self.state.run_id.clone().ok_or_else(|| conflict("cannot resume: this agent has no run"))?;
         if let Some(runs) = &self.runs {
             let made = |_: &RunSnapshot| Ok(setup);
-            let ended = runs.resume(&run, &decision, None, made, Events::default(), pieces).await;
+            let ended = runs.resume(&run, &decision, None, made, Events::default(), chunks).await;
             return self.take_up(ended).await;
         }
         let saved = self.unfinished().cloned();
@@ -176,7 +176,7 @@ impl Agent {
         let pending = saved.pending.clone();
         decide(&mut saved, &decision)?;
         let opening = RunInput::GoesOn { decision: decision.to_json(), pending };
-        self.drive(&setup, run, saved, said, opening, pieces).await
+        self.drive(&setup, run, saved, said, opening, chunks).await
     }
 
     async fn drive(
@@ -186,7 +186,7 @@ impl Agent {
         saved: RunSnapshot,
         said: usize,
         opening: RunInput,
-        stream: Option<Sender<Piece>>,
+        stream: Option<Sender<StreamChunk>>,
     ) -> Result<AgentResponse, Error> {
         let turn = saved.turn(setup.known(), &saved.host_calls, Events::default());
         let notifier = run::notifier(setup, &run, &turn);

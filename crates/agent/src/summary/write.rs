@@ -97,7 +97,7 @@ async fn ask(writer: &Choice, messages: Vec<Json>, turn: &Turn) -> Result<String
     let answered = async {
         match writer.provider.chat(request).await? {
             Answer::Whole(whole) => Ok(whole),
-            Answer::Stream(pieces) => provider::whole(pieces).await,
+            Answer::Stream(chunks) => provider::whole(chunks).await,
         }
     };
     let answer = tokio::time::timeout(PATIENCE, answered).await;

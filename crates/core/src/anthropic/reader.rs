@@ -322,17 +322,17 @@ impl DeltaConverter {
         Some(Json::from([(key, text.into())]))
     }
 
-    fn input(&mut self, index: i64, piece: &str) -> Option<Json> {
-        if piece.is_empty() {
+    fn input(&mut self, index: i64, chunk: &str) -> Option<Json> {
+        if chunk.is_empty() {
             return None;
         }
         match &mut self.at(index)?.kind {
             Kind::Call { number, begun } => {
                 *begun = true;
-                Some(arguments(*number, piece))
+                Some(arguments(*number, chunk))
             }
             Kind::Other { input } => {
-                input.push_str(piece);
+                input.push_str(chunk);
                 None
             }
             _ => None,
@@ -377,8 +377,8 @@ fn call(number: usize, block: &Json) -> Json {
     Json::from([("tool_calls", vec![call].into())])
 }
 
-fn arguments(number: usize, piece: &str) -> Json {
-    let function = Json::from([("arguments", piece.into())]);
+fn arguments(number: usize, chunk: &str) -> Json {
+    let function = Json::from([("arguments", chunk.into())]);
     let call = Json::from([("index", number.into()), ("function", function)]);
     Json::from([("tool_calls", vec![call].into())])
 }

@@ -152,8 +152,8 @@ impl Writer {
         self.refuses = self.refuses || !refusal.is_empty();
         self.say(&refusal);
         self.citations.add(delta);
-        for (place, piece) in delta.list("tool_calls").iter().enumerate() {
-            self.call(place, piece);
+        for (place, chunk) in delta.list("tool_calls").iter().enumerate() {
+            self.call(place, chunk);
         }
     }
 
@@ -308,8 +308,8 @@ impl Writer {
         left
     }
 
-    fn call(&mut self, place: usize, piece: &Json) {
-        let (at, more) = self.calls.take(place, piece);
+    fn call(&mut self, place: usize, chunk: &Json) {
+        let (at, more) = self.calls.take(place, chunk);
         if self.open == Some(Open::Call(at)) {
             self.events.input(&more);
         } else if self.calls.may_begin(at) {

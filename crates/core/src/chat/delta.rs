@@ -124,12 +124,12 @@ pub fn is_last(choice: &Json) -> bool {
 /// A delta with an index continues the call unless it has another id and a name: some servers use one index for
 /// all parallel calls. A delta without an index starts the next call if it has another id, or a name but no id
 /// while the call already has a name.
-pub fn continues_call(piece: &Json, id: &str, name: &str) -> bool {
-    let own_id = piece.text_or_empty("id");
-    let own_name = call_name(piece);
+pub fn continues_call(chunk: &Json, id: &str, name: &str) -> bool {
+    let own_id = chunk.text_or_empty("id");
+    let own_name = call_name(chunk);
     let other_id = !own_id.is_empty() && !id.is_empty() && own_id != id;
     let same_id = !own_id.is_empty() && !other_id;
-    if piece.get("index").is_some_and(|index| !index.is_null()) {
+    if chunk.get("index").is_some_and(|index| !index.is_null()) {
         !other_id || own_name.is_empty()
     } else {
         !other_id && (same_id || own_name.is_empty() || name.is_empty())
@@ -137,8 +137,8 @@ pub fn continues_call(piece: &Json, id: &str, name: &str) -> bool {
 }
 
 /// Returns the name of the function or custom tool in a tool call or its delta; "" if it has none.
-pub fn call_name(piece: &Json) -> CompactString {
-    piece.field("function").text("name").unwrap_or_else(|| piece.field("custom").text_or_empty("name"))
+pub fn call_name(chunk: &Json) -> CompactString {
+    chunk.field("function").text("name").unwrap_or_else(|| chunk.field("custom").text_or_empty("name"))
 }
 
 /// Returns `true` if a call is of a custom tool, which takes free-form text.
@@ -179,11 +179,11 @@ impl Choice {
         });
     }
 
-    fn push_call(&mut self, piece: &Json) {
-        let Json::Object(fields) = piece else { return };
-        let index = piece.get("index").and_then(|index| index.as_i64());
+    fn push_call(&mut self, chunk: &Json) {
+        let Json::Object(fields) = chunk else { return };
+        let index = chunk.get("index").and_then(|index| index.as_i64());
         let at = match self.calls.iter().rposition(|call| index.is_none() || call.index == index) {
-            Some(at) if self.calls[at].goes_on_with(piece) => at,
+            Some(at) if self.calls[at].goes_on_with(chunk) => at,
             _ => {
                 self.calls.push(Call { index, ..Call::default() });
                 self.calls.len() - 1
@@ -212,10 +212,10 @@ impl Choice {
 }
 
 impl Call {
-    fn goes_on_with(&self, piece: &Json) -> bool {
+    fn goes_on_with(&self, chunk: &Json) -> bool {
         let name = |of: &str| self.fields.map(of).and_then(|of| of.text("name"));
         let name = name("function").or_else(|| name("custom"));
-        continues_call(piece, self.fields.text("id").unwrap_or(""), name.unwrap_or(""))
+        continues_call(chunk, self.fields.text("id").unwrap_or(""), name.unwrap_or(""))
     }
 
     fn finish(self) -> Json {

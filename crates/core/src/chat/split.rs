@@ -15,10 +15,10 @@ pub fn split(completion: &Json, with_usage: bool) -> Vec<Json> {
     for (place, choice) in completion.list("choices").iter().enumerate() {
         let index = choice.get("index").unwrap_or_else(|| place.into());
         for delta in sources_behind_texts(deltas(&choice.field("message"))) {
-            let piece = [("index", index.clone()), ("delta", delta), ("finish_reason", Json::Null)];
-            chunks.push(head.object("chat.completion.chunk", vec![piece.into()]));
+            let chunk = [("index", index.clone()), ("delta", delta), ("finish_reason", Json::Null)];
+            chunks.push(head.object("chat.completion.chunk", vec![chunk.into()]));
         }
-        chunks.push(head.object("chat.completion.chunk", vec![last_piece(choice, index)]));
+        chunks.push(head.object("chat.completion.chunk", vec![last_chunk(choice, index)]));
     }
     if let Some(first) = chunks.first() {
         add_others(completion, first, &["id", "object", "created", "model", "choices", "usage"]);
@@ -43,10 +43,10 @@ fn sources_behind_texts(mut deltas: Vec<Json>) -> Vec<Json> {
 }
 
 /// Returns the last chunk of a choice: its finish reason and its other fields.
-fn last_piece(choice: &Json, index: Json) -> Json {
-    let piece = Json::from([("index", index), ("delta", Json::object())]);
-    add_others(choice, &piece, &["index", "message"]);
-    piece
+fn last_chunk(choice: &Json, index: Json) -> Json {
+    let chunk = Json::from([("index", index), ("delta", Json::object())]);
+    add_others(choice, &chunk, &["index", "message"]);
+    chunk
 }
 
 /// The message field that holds the ordered blocks.

@@ -2,7 +2,7 @@
 //! numbered from 0. Events that deviate are corrected; other events are sent with their original bytes.
 
 use crate::chat::{delta, message};
-use crate::provider::Piece;
+use crate::provider::StreamChunk;
 use compact_str::CompactString;
 use std::collections::BTreeMap;
 use valvehouse_json::Json;
@@ -62,8 +62,8 @@ struct OpenCall {
 
 impl Form {
     /// Converts an event whose choices have no delta, because filters look for text in deltas.
-    pub(super) fn as_deltas(&mut self, piece: &mut Piece) {
-        for (place, choice) in piece.event.list("choices").iter().enumerate() {
+    pub(super) fn as_deltas(&mut self, chunk: &mut StreamChunk) {
+        for (place, choice) in chunk.event.list("choices").iter().enumerate() {
             let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64);
             let message = choice.get("message").filter(|message| message.as_object().is_some());
             let has_delta = choice.get("delta").is_some_and(|delta| delta.as_object().is_some());
@@ -86,7 +86,7 @@ impl Form {
             }
             choice.remove("message");
             set(choice, "delta", delta);
-            piece.changed();
+            chunk.changed();
         }
     }
 
@@ -96,8 +96,8 @@ impl Form {
     }
 
     /// Corrects an event in place.
-    pub(super) fn normalize(&mut self, piece: &mut Piece) {
-        let event = &piece.event;
+    pub(super) fn normalize(&mut self, chunk: &mut StreamChunk) {
+        let event = &chunk.event;
         let Some(Json::Array(choices)) = event.get("choices") else { return };
         let is_other = event.get("object").is_some_and(|object| object.as_str() != Some(CHUNK));
         let mut changed = is_other && set(event, "object", CHUNK);
@@ -108,7 +108,7 @@ impl Form {
             changed |= self.normalize_choice(place, choice);
         }
         if changed {
-            piece.changed();
+            chunk.changed();
         }
     }
 
@@ -118,12 +118,12 @@ impl Form {
     }
 
     /// Adds the id and the model of the stream to an event that arrived before the id.
-    pub(super) fn name(&self, piece: &mut Piece) {
-        set(&piece.event, "id", self.id.clone());
-        if piece.event.text("model").is_none_or(|model| model.is_empty()) {
-            set(&piece.event, "model", self.model.clone());
+    pub(super) fn name(&self, chunk: &mut StreamChunk) {
+        set(&chunk.event, "id", self.id.clone());
+        if chunk.event.text("model").is_none_or(|model| model.is_empty()) {
+            set(&chunk.event, "model", self.model.clone());
         }
-        piece.changed();
+        chunk.changed();
     }
 
     /// Returns the choices that have begun.
@@ -204,40 +204,40 @@ fn one_role(delta: &Json, is_first: bool) -> bool {
 
 /// Returns `true` if a delta names a function or custom tool. The continuation of a call whose start a filter
 /// dropped does not.
-fn begins(piece: &Json) -> bool {
-    !delta::call_name(piece).is_empty()
+fn begins(chunk: &Json) -> bool {
+    !delta::call_name(chunk).is_empty()
 }
 
 impl Choice {
     /// Returns the call that a delta continues.
-    fn call_of(&self, piece: &Json) -> Option<usize> {
-        let index = piece.get("index").and_then(|index| index.as_i64());
+    fn call_of(&self, chunk: &Json) -> Option<usize> {
+        let index = chunk.get("index").and_then(|index| index.as_i64());
         let last = self.calls.iter().rposition(|call| index.is_none() || call.index == index);
-        last.filter(|at| delta::continues_call(piece, &self.calls[*at].id, &self.calls[*at].name))
+        last.filter(|at| delta::continues_call(chunk, &self.calls[*at].id, &self.calls[*at].name))
     }
 
-    fn normalize_call(&mut self, piece: &Json) -> bool {
-        if piece.as_object().is_none() {
+    fn normalize_call(&mut self, chunk: &Json) -> bool {
+        if chunk.as_object().is_none() {
             return false;
         }
-        let index = piece.get("index").and_then(|index| index.as_i64());
-        let known = self.call_of(piece);
+        let index = chunk.get("index").and_then(|index| index.as_i64());
+        let known = self.call_of(chunk);
         let at = known.unwrap_or(self.calls.len());
-        let kind = if delta::is_custom(piece) { Kind::Custom } else { Kind::Function };
-        let called = piece.get(kind.key()).filter(|called| called.as_object().is_some());
-        let changed = index != Some(at as i64) && set(piece, "index", at);
+        let kind = if delta::is_custom(chunk) { Kind::Custom } else { Kind::Function };
+        let called = chunk.get(kind.key()).filter(|called| called.as_object().is_some());
+        let changed = index != Some(at as i64) && set(chunk, "index", at);
         match (known, called) {
-            (Some(at), called) => changed | self.calls[at].go_on(piece, called.as_ref()),
-            (None, Some(called)) => changed | self.begin(index, piece, kind, &called),
+            (Some(at), called) => changed | self.calls[at].go_on(chunk, called.as_ref()),
+            (None, Some(called)) => changed | self.begin(index, chunk, kind, &called),
             // A call without a function or custom tool has nothing to correct.
             (None, None) => changed,
         }
     }
 
     /// Starts a call with its id and its name.
-    fn begin(&mut self, index: Option<i64>, piece: &Json, kind: Kind, called: &Json) -> bool {
-        let mut changed = crate::chat::call::ensure_id(piece);
-        changed |= piece.get("type").is_none_or(|kind| kind.is_empty()) && set(piece, "type", kind.key());
+    fn begin(&mut self, index: Option<i64>, chunk: &Json, kind: Kind, called: &Json) -> bool {
+        let mut changed = crate::chat::call::ensure_id(chunk);
+        changed |= chunk.get("type").is_none_or(|kind| kind.is_empty()) && set(chunk, "type", kind.key());
         changed |= match called.get(kind.input()) {
             Some(Json::Text(_)) => false,
             None | Some(Json::Null) => set(called, kind.input(), ""),
@@ -246,7 +246,7 @@ impl Choice {
         };
         self.calls.push(OpenCall {
             index,
-            id: piece.text_or_empty("id"),
+            id: chunk.text_or_empty("id"),
             name: called.text_or_empty("name"),
         });
         changed
@@ -255,8 +255,8 @@ impl Choice {
 
 impl OpenCall {
     /// Removes a repeated or empty id and name.
-    fn go_on(&mut self, piece: &Json, called: Option<&Json>) -> bool {
-        let mut changed = piece.text("id").is_some() && piece.remove("id").is_some();
+    fn go_on(&mut self, chunk: &Json, called: Option<&Json>) -> bool {
+        let mut changed = chunk.text("id").is_some() && chunk.remove("id").is_some();
         let Some(called) = called else { return changed };
         match called.text("name") {
             Some(name) if name.is_empty() || name == self.name => {

@@ -5,7 +5,7 @@ use super::assembly::Kernel;
 use crate::context::{HostCall, HostResult, Pauses, Turn};
 use crate::error::Error;
 use crate::filter::Hook;
-use crate::provider::{Answer, Piece};
+use crate::provider::{Answer, StreamChunk};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use valvehouse_json::Json;
 
@@ -60,10 +60,10 @@ impl Record<'_> {
     }
 
     /// Records the rest of the answer after the pause.
-    pub(super) async fn rest(&mut self, pieces: &mut BoxStream<'static, Result<Piece, Error>>) {
-        while let Some(piece) = pieces.next().await {
-            match piece {
-                Ok(piece) => self.event(&piece.event),
+    pub(super) async fn rest(&mut self, chunks: &mut BoxStream<'static, Result<StreamChunk, Error>>) {
+        while let Some(chunk) = chunks.next().await {
+            match chunk {
+                Ok(chunk) => self.event(&chunk.event),
                 Err(fault) => {
                     tracing::warn!(
                         "an answer was interrupted after a filter asked a person; the model is called again when \
@@ -93,5 +93,5 @@ fn answer_of(recorded: &Json) -> Option<Answer> {
         return Some(Answer::Whole(whole));
     }
     let events = recorded.get("events")?.items();
-    Some(Answer::Stream(stream::iter(events.into_iter().map(|event| Ok(Piece::new(event)))).boxed()))
+    Some(Answer::Stream(stream::iter(events.into_iter().map(|event| Ok(StreamChunk::new(event)))).boxed()))
 }

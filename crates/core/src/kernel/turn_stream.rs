@@ -3,7 +3,7 @@
 use crate::chat::{ChatChunk, event, message, response};
 use crate::context::{Context, EmittedEvents, EndOfTurn, Turn};
 use crate::error::Error;
-use crate::provider::{PassthroughAnswer, Piece};
+use crate::provider::{PassthroughAnswer, StreamChunk};
 use futures_util::future::BoxFuture;
 use futures_util::stream::Stream;
 use std::fmt;
@@ -15,7 +15,7 @@ use valvehouse_json::Json;
 /// An item of a turn's stream. The last one is `Answer` or `Passthrough`.
 pub enum TurnEvent {
     /// An event of the answer after all filters, in streamed turns only.
-    Piece(Piece),
+    Chunk(StreamChunk),
     /// An event that a plugin emitted: `{type, data}`, with `id` if it awaits an answer.
     Emitted(Json),
     /// The complete answer, at the end of the turn.
@@ -28,7 +28,7 @@ impl TurnEvent {
     /// Returns the text that the event adds to the answer, "" for events without text.
     pub fn text(&self) -> String {
         match self {
-            Self::Piece(piece) => event::text(&piece.event).into(),
+            Self::Chunk(chunk) => event::text(&chunk.event).into(),
             _ => String::new(),
         }
     }
@@ -78,7 +78,7 @@ pub struct TurnStream<'a> {
     // This field is dropped first, so that canceled work can detect the end of the turn.
     over: Option<EndOfTurn>,
     work: Option<BoxFuture<'a, Result<TurnEnd, Error>>>,
-    pieces: Option<Receiver<Piece>>,
+    chunks: Option<Receiver<StreamChunk>>,
     emitted: Option<EmittedEvents>,
     ended: Option<Result<TurnEnd, Error>>,
     turn: Turn,
@@ -88,10 +88,10 @@ impl<'a> TurnStream<'a> {
     pub(super) fn new(
         turn: Turn,
         work: BoxFuture<'a, Result<TurnEnd, Error>>,
-        pieces: Option<Receiver<Piece>>,
+        chunks: Option<Receiver<StreamChunk>>,
         emitted: Option<EmittedEvents>,
     ) -> Self {
-        Self { over: Some(turn.until_dropped()), work: Some(work), pieces, emitted, ended: None, turn }
+        Self { over: Some(turn.until_dropped()), work: Some(work), chunks, emitted, ended: None, turn }
     }
 
     /// Returns the turn, with its variables, emitted events and exchange.
@@ -121,7 +121,7 @@ impl<'a> TurnStream<'a> {
             match event? {
                 TurnEvent::Answer(answer) => return Ok(TurnEnd::Answer(answer)),
                 TurnEvent::Passthrough(forwarded) => return Ok(TurnEnd::Passthrough(forwarded)),
-                TurnEvent::Piece(_) | TurnEvent::Emitted(_) => {}
+                TurnEvent::Chunk(_) | TurnEvent::Emitted(_) => {}
             }
         }
         Err(Error::Host("the turn has ended already".into()))
@@ -170,7 +170,7 @@ impl<'a> TurnStream<'a> {
         if let Some(event) = self.emitted.as_mut().and_then(EmittedEvents::take_ready) {
             return Some(TurnEvent::Emitted(event));
         }
-        self.pieces.as_mut()?.try_recv().ok().map(TurnEvent::Piece)
+        self.chunks.as_mut()?.try_recv().ok().map(TurnEvent::Chunk)
     }
 
     /// Polls for plugin events, which other threads can emit; model events come from the turn polled here.
@@ -218,8 +218,8 @@ impl ChatChunks<'_> {
     fn poll_chunk(&mut self, context: &mut task::Context<'_>) -> Poll<Option<Result<ChatChunk, Error>>> {
         loop {
             match task::ready!(self.stream.poll_event(context)) {
-                Some(Ok(TurnEvent::Piece(piece))) => {
-                    return Poll::Ready(Some(Ok(ChatChunk::new(piece.event))));
+                Some(Ok(TurnEvent::Chunk(chunk))) => {
+                    return Poll::Ready(Some(Ok(ChatChunk::new(chunk.event))));
                 }
                 Some(Ok(TurnEvent::Answer(answer))) => self.answer = Some(answer),
                 Some(Ok(TurnEvent::Emitted(_) | TurnEvent::Passthrough(_))) => {}

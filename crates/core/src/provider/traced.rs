@@ -35,7 +35,7 @@ impl TracedCall {
     }
 
     /// Records a part of the answer, before any filter.
-    pub(crate) fn piece(&mut self, event: &Json) {
+    pub(crate) fn chunk(&mut self, event: &Json) {
         if let Some(step) = &mut self.step {
             step.first();
             step.hears(event);

@@ -144,12 +144,12 @@ fn recorded(provider: &str, records: &[StepRecord]) -> CannedProvider {
         let heard = record.details().heard.iter().map(Json::copy);
         match (record.word, record.details().heard.as_slice()) {
             ("ended", [whole]) if !whole.at_path("choices.0.message").is_null() => Reply::whole(whole.copy()),
-            ("ended", _) => Reply::pieces(heard),
+            ("ended", _) => Reply::chunks(heard),
             ("failed", _) => {
                 let cause = record.details().cause.as_deref().unwrap_or("the model failed");
-                Reply::pieces_then_fault(heard, fault(cause))
+                Reply::chunks_then_error(heard, fault(cause))
             }
-            _ => Reply::pieces_then_fault(
+            _ => Reply::chunks_then_error(
                 heard,
                 fault("the recorded response of the model is incomplete; use --replay=live to call it again"),
             ),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::chat::{Fold, ModelCall, message, response};
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{Answer, Piece, Provider, Request};
+use valvehouse_core::provider::{Answer, Provider, Request, StreamChunk};
 use valvehouse_json::Json;
 use valvehouse_net::Client;
 use valvehouse_testkit::recordings::recorded;
@@ -82,9 +82,9 @@ impl Server {
         }
     }
 
-    async fn pieces(&self) -> Vec<Result<Piece, Error>> {
+    async fn chunks(&self) -> Vec<Result<StreamChunk, Error>> {
         match self.chat(true).await {
-            Ok(Answer::Stream(pieces)) => pieces.collect().await,
+            Ok(Answer::Stream(chunks)) => chunks.collect().await,
             Ok(Answer::Whole(whole)) => panic!("{whole}"),
             Err(fault) => panic!("{fault}"),
         }
@@ -92,15 +92,15 @@ impl Server {
 
     async fn folded(&self) -> Json {
         let mut fold = Fold::default();
-        self.pieces().await.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
+        self.chunks().await.into_iter().for_each(|chunk| fold.push(&chunk.unwrap().event));
         fold.finish()
     }
 
-    /// The error a stream ends with, and how many pieces came before it.
+    /// The error a stream ends with, and how many chunks came before it.
     async fn last_fault(&self) -> (usize, Error) {
-        let mut pieces = self.pieces().await;
-        match pieces.pop() {
-            Some(Err(fault)) => (pieces.into_iter().map(Result::unwrap).count(), fault),
+        let mut chunks = self.chunks().await;
+        match chunks.pop() {
+            Some(Err(fault)) => (chunks.into_iter().map(Result::unwrap).count(), fault),
             other => panic!("{other:?}"),
         }
     }
@@ -241,10 +241,10 @@ async fn an_address_may_have_its_version_already_but_must_be_one() {
     }
 }
 
-/// A body in pieces of so many bytes.
+/// A body in chunks of so many bytes.
 fn cut(body: &str, size: usize) -> Body {
-    let pieces: Vec<Bytes> = body.as_bytes().chunks(size).map(Bytes::copy_from_slice).collect();
-    Body::from_stream(stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>)))
+    let chunks: Vec<Bytes> = body.as_bytes().chunks(size).map(Bytes::copy_from_slice).collect();
+    Body::from_stream(stream::iter(chunks.into_iter().map(Ok::<_, std::io::Error>)))
 }
 
 #[tokio::test]
@@ -258,9 +258,9 @@ async fn a_stream_is_the_same_wherever_it_is_cut_in_two() {
         let (one, two) = body.as_bytes().split_at(at);
         let halves = [one, two].map(|half| Ok(Bytes::copy_from_slice(half)));
         let origin = service_origin();
-        let pieces = super::provider::pieces(origin, stream::iter(halves).boxed(), true, false);
+        let chunks = super::provider::chunks(origin, stream::iter(halves).boxed(), true, false);
         let mut fold = Fold::default();
-        pieces.collect::<Vec<_>>().await.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
+        chunks.collect::<Vec<_>>().await.into_iter().for_each(|chunk| fold.push(&chunk.unwrap().event));
         let answer = fold.finish();
         let _ = answer.set("created", 0_i64);
         answers.push(answer);

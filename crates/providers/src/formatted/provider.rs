@@ -85,7 +85,7 @@ impl FormattedProvider {
         let body = asked.collect::<Object>().into();
         match self.inner.chat(Request { body, stream: false, turn: request.turn.clone() }).await? {
             Answer::Whole(answer) => Ok(answer),
-            Answer::Stream(pieces) => whole(pieces).await,
+            Answer::Stream(chunks) => whole(chunks).await,
         }
     }
 

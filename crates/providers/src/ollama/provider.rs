@@ -63,7 +63,7 @@ impl Ollama {
         let reading = AnswerReader::new(model, wants_usage(&request.body));
         if request.stream {
             let body = response.into_stream();
-            return Ok(Answer::Stream(answer::pieces(self.service.origin.clone(), reading, body)));
+            return Ok(Answer::Stream(answer::chunks(self.service.origin.clone(), reading, body)));
         }
         let answer = self.service.parse(&response.whole().await?)?;
         if is_error(&answer) {

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use valvehouse_core::chat::{Fold, message, response};
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{Answer, ForwardRequest, Piece, Provider, Request};
+use valvehouse_core::provider::{Answer, ForwardRequest, Provider, Request, StreamChunk};
 use valvehouse_json::Json;
 use valvehouse_net::Client;
 use valvehouse_testkit::recordings::recorded;
@@ -121,17 +121,17 @@ fn origin() -> Origin {
     Origin { provider: "lab".into(), address: "http://lab/".into(), key: None }
 }
 
-async fn read(chunks: Vec<Bytes>) -> Vec<Result<Piece, Error>> {
+async fn read(chunks: Vec<Bytes>) -> Vec<Result<StreamChunk, Error>> {
     let body = stream::iter(chunks.into_iter().map(Ok)).boxed();
-    answer::pieces(origin(), AnswerReader::new("asked".into(), true), body).collect().await
+    answer::chunks(origin(), AnswerReader::new("asked".into(), true), body).collect().await
 }
 
 async fn folded(chunks: Vec<Bytes>) -> Json {
     let mut fold = Fold::default();
-    let pieces = read(chunks).await;
-    let ids: Vec<_> = pieces.iter().map(|piece| piece.as_ref().unwrap().event.text("id").unwrap()).collect();
+    let chunks = read(chunks).await;
+    let ids: Vec<_> = chunks.iter().map(|chunk| chunk.as_ref().unwrap().event.text("id").unwrap()).collect();
     assert!(ids.iter().all(|id| *id == ids[0]));
-    pieces.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
+    chunks.into_iter().for_each(|chunk| fold.push(&chunk.unwrap().event));
     assert!(fold.is_finished());
     let answer = fold.finish();
     // What is different each time.
@@ -202,10 +202,10 @@ async fn what_has_no_proper_end_is_an_error_at_its_end() {
         (format!("{half}\n{{\"error\":\"out of memory\"}}\n"), 3, "provider lab answered 502"),
         (String::new(), 0, "the response of provider lab ended early"),
     ] {
-        let mut pieces = read(vec![bytes(&text)]).await;
-        let fault = pieces.pop().unwrap().unwrap_err();
+        let mut chunks = read(vec![bytes(&text)]).await;
+        let fault = chunks.pop().unwrap().unwrap_err();
         assert!(fault.to_string().starts_with(expected), "{fault}");
-        assert_eq!(pieces.into_iter().map(Result::unwrap).count(), before);
+        assert_eq!(chunks.into_iter().map(Result::unwrap).count(), before);
     }
 }
 
@@ -265,8 +265,8 @@ async fn a_whole_answer_comes_in_openais_words() {
 #[tokio::test]
 async fn a_stream_comes_as_chunks_without_counts_nobody_asked_for() {
     let (lab, _) = service(200, "application/x-ndjson", THOUGHT).await;
-    let Ok(Answer::Stream(pieces)) = lab.chat(request(true)).await else { panic!() };
-    let events: Vec<Json> = pieces.map(|piece| piece.unwrap().event).collect().await;
+    let Ok(Answer::Stream(chunks)) = lab.chat(request(true)).await else { panic!() };
+    let events: Vec<Json> = chunks.map(|chunk| chunk.unwrap().event).collect().await;
     assert_eq!(
         events[0].at_path("choices.0.delta").to_string(),
         r#"{"role":"assistant","reasoning_content":"Grüße, "}"#

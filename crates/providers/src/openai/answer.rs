@@ -63,8 +63,8 @@ impl OpenAi {
                 (Some(EVENTS.to_owned()), PassthroughBody::Whole(as_events(&answer)?))
             }
             (Shape::Events, false) => {
-                let pieces = provider::pieces(self.service.origin.clone(), response.into_stream());
-                let answer = whole(pieces).await?;
+                let chunks = provider::chunks(self.service.origin.clone(), response.into_stream());
+                let answer = whole(chunks).await?;
                 (Some("application/json".to_owned()), PassthroughBody::Whole(encoded(&answer)?))
             }
             // Another wire than ours, one line an event: whoever asked for it can read it.

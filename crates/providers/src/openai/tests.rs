@@ -16,7 +16,7 @@ use valvehouse_config::Timeouts;
 use valvehouse_core::chat::{Fold, message, response};
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Piece, Provider, Request};
+use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request, StreamChunk};
 use valvehouse_json::Json;
 use valvehouse_net::Client;
 
@@ -107,19 +107,19 @@ impl Server {
         }
     }
 
-    async fn pieces(&self) -> Vec<Result<Piece, Error>> {
+    async fn chunks(&self) -> Vec<Result<StreamChunk, Error>> {
         match self.chat(true).await {
-            Ok(Answer::Stream(pieces)) => pieces.collect().await,
+            Ok(Answer::Stream(chunks)) => chunks.collect().await,
             Ok(Answer::Whole(whole)) => panic!("{whole}"),
             Err(fault) => panic!("{fault}"),
         }
     }
 
-    /// The error a stream ends with, and how many pieces came before it.
+    /// The error a stream ends with, and how many chunks came before it.
     async fn last_fault(&self) -> (usize, Error) {
-        let mut pieces = self.pieces().await;
-        match pieces.pop() {
-            Some(Err(fault)) => (pieces.into_iter().map(Result::unwrap).count(), fault),
+        let mut chunks = self.chunks().await;
+        match chunks.pop() {
+            Some(Err(fault)) => (chunks.into_iter().map(Result::unwrap).count(), fault),
             other => panic!("{other:?}"),
         }
     }
@@ -135,9 +135,9 @@ fn text_of(completion: &Json) -> String {
     message::text_of(&response::message_of(completion)).into()
 }
 
-fn folded(pieces: Vec<Result<Piece, Error>>) -> Json {
+fn folded(chunks: Vec<Result<StreamChunk, Error>>) -> Json {
     let mut fold = Fold::default();
-    pieces.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
+    chunks.into_iter().for_each(|chunk| fold.push(&chunk.unwrap().event));
     fold.finish()
 }
 
@@ -162,9 +162,9 @@ async fn a_request_goes_out_as_it_is_and_the_answer_comes_back_whole() {
 async fn a_stream_comes_as_pieces_and_its_connection_is_used_again() {
     let server = service(|| events([": PROCESSING\n\n", HEL, LO, DONE].concat())).await;
     for _ in 0..2 {
-        let pieces = server.pieces().await;
-        assert_eq!(pieces[0].as_ref().unwrap().raw, HEL.trim_end().trim_start_matches("data: "));
-        assert_eq!(text_of(&folded(pieces)), "hello");
+        let chunks = server.chunks().await;
+        assert_eq!(chunks[0].as_ref().unwrap().raw, HEL.trim_end().trim_start_matches("data: "));
+        assert_eq!(text_of(&folded(chunks)), "hello");
     }
     let asked = server.asked.lock().clone();
     assert_eq!(json(std::str::from_utf8(&asked[0].body).unwrap()).get("stream"), Some(true.into()));
@@ -176,10 +176,10 @@ async fn a_stream_comes_as_pieces_and_its_connection_is_used_again() {
 async fn other_line_ends_and_a_missing_end_mark_are_fine_after_a_finish_reason() {
     let crlf = [HEL, LO.trim_end()].concat().replace('\n', "\r\n");
     let server = service(move || events(crlf.clone())).await;
-    assert_eq!(text_of(&folded(server.pieces().await)), "hello");
+    assert_eq!(text_of(&folded(server.chunks().await)), "hello");
     // A connection that is lost after the end has lost nothing.
     let server = service(|| events(lost(LO))).await;
-    assert_eq!(text_of(&folded(server.pieces().await)), "lo");
+    assert_eq!(text_of(&folded(server.chunks().await)), "lo");
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn what_was_not_asked_for_is_taken_all_the_same() {
     );
     // No content-type: its beginning tells.
     let server = service(|| answer("text/plain", [HEL, LO].concat())).await;
-    assert_eq!(text_of(&folded(server.pieces().await)), "hello");
+    assert_eq!(text_of(&folded(server.chunks().await)), "hello");
     let server = service(|| Body::from(WHOLE).into_response()).await;
     assert_eq!(text_of(&server.whole(true).await), "hello");
 }

@@ -56,10 +56,10 @@ impl Server {
     async fn answer(&self, request: Request) -> Result<Json, Error> {
         match self.provider.chat(request).await? {
             Answer::Whole(whole) => Ok(whole),
-            Answer::Stream(mut pieces) => {
+            Answer::Stream(mut chunks) => {
                 let mut fold = Fold::default();
-                while let Some(piece) = pieces.next().await {
-                    fold.push(&piece?.event);
+                while let Some(chunk) = chunks.next().await {
+                    fold.push(&chunk?.event);
                 }
                 Ok(fold.finish())
             }

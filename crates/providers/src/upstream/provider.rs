@@ -184,9 +184,9 @@ impl Upstream {
                 asking.ends(ProviderOutcome::Whole);
                 Ok(Answer::Whole(whole))
             }
-            Ok(Answer::Stream(pieces)) => {
-                let pieces = stream::limited(pieces, deadline, || self.too_long());
-                Ok(Answer::Stream(watched(pieces, asking, LastWords)))
+            Ok(Answer::Stream(chunks)) => {
+                let chunks = stream::limited(chunks, deadline, || self.too_long());
+                Ok(Answer::Stream(watched(chunks, asking, LastWords)))
             }
             Err(fault) => {
                 asking.fails(&fault);

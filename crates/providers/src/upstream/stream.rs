@@ -10,10 +10,10 @@ use valvehouse_core::provider::{Answer, PassthroughAnswer, PassthroughBody, Rela
 
 type Items<T> = BoxStream<'static, Result<T, Error>>;
 
-/// Waits for the first piece of a streamed answer: an error in its place is not an answer.
+/// Waits for the first chunk of a streamed answer: an error in its place is not an answer.
 pub(super) async fn begin(answer: Answer) -> Result<Answer, Error> {
     Ok(match answer {
-        Answer::Stream(pieces) => Answer::Stream(first_of(pieces).await?),
+        Answer::Stream(chunks) => Answer::Stream(first_of(chunks).await?),
         whole => whole,
     })
 }

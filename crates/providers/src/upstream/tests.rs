@@ -12,7 +12,7 @@ use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::{Notice, Observer, Turn};
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{Answer, CannedProvider, Piece, Provider, Reply, Request};
+use valvehouse_core::provider::{Answer, CannedProvider, Provider, Reply, Request, StreamChunk};
 use valvehouse_json::Json;
 
 const SHORT: RetrySettings = RetrySettings {
@@ -43,12 +43,12 @@ fn patient(replies: impl IntoIterator<Item = Reply>) -> (CannedProvider, Upstrea
 async fn text(answer: Answer) -> String {
     match answer {
         Answer::Whole(whole) => message::text_of(&response::message_of(&whole)).into(),
-        Answer::Stream(pieces) => {
-            let pieces: Vec<Piece> = pieces.map(Result::unwrap).collect().await;
-            pieces
+        Answer::Stream(chunks) => {
+            let chunks: Vec<StreamChunk> = chunks.map(Result::unwrap).collect().await;
+            chunks
                 .iter()
-                .filter_map(|piece| {
-                    piece.event.at_path("choices.0.delta.content").as_str().map(str::to_owned)
+                .filter_map(|chunk| {
+                    chunk.event.at_path("choices.0.delta.content").as_str().map(str::to_owned)
                 })
                 .collect()
         }
@@ -115,15 +115,15 @@ async fn too_long_a_wait_is_the_callers_to_wait() {
 #[tokio::test]
 async fn an_error_in_place_of_the_first_piece_is_asked_again_and_a_later_one_is_not() {
     let nothing: [&str; 0] = [];
-    let overloaded = || Reply::pieces_then_fault(nothing, answered(529, None));
-    let (canned, early) = patient([overloaded(), Reply::pieces(["a", "b"])]);
+    let overloaded = || Reply::chunks_then_error(nothing, answered(529, None));
+    let (canned, early) = patient([overloaded(), Reply::chunks(["a", "b"])]);
     assert_eq!(text(early.chat(request(true)).await.unwrap()).await, "ab");
     assert_eq!(canned.requests().len(), 2);
 
-    let (canned, late) = patient([Reply::pieces_then_fault(["a"], answered(529, None))]);
-    let Answer::Stream(pieces) = late.chat(request(true)).await.unwrap() else { panic!() };
-    let pieces: Vec<_> = pieces.collect().await;
-    assert!(pieces[0].is_ok() && matches!(pieces[1], Err(Error::Answered { status: 529, .. })));
+    let (canned, late) = patient([Reply::chunks_then_error(["a"], answered(529, None))]);
+    let Answer::Stream(chunks) = late.chat(request(true)).await.unwrap() else { panic!() };
+    let chunks: Vec<_> = chunks.collect().await;
+    assert!(chunks[0].is_ok() && matches!(chunks[1], Err(Error::Answered { status: 529, .. })));
     assert_eq!(canned.requests().len(), 1);
 }
 
@@ -151,9 +151,9 @@ impl Provider for Slow {
     fn chat(&self, _: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(async {
             sleep(self.first).await;
-            let piece = Piece::new(Json::parse(br#"{"choices":[{"delta":{"content":"a"}}]}"#).unwrap());
+            let chunk = StreamChunk::new(Json::parse(br#"{"choices":[{"delta":{"content":"a"}}]}"#).unwrap());
             let rest = futures::stream::pending().take(usize::from(self.then));
-            Ok(Answer::Stream(futures::stream::iter([Ok(piece)]).chain(rest).boxed()))
+            Ok(Answer::Stream(futures::stream::iter([Ok(chunk)]).chain(rest).boxed()))
         })
     }
 }
@@ -174,10 +174,10 @@ async fn the_time_of_a_whole_answer_ends_a_stream_and_a_wait_for_one() {
     let begun = Instant::now();
     let endless =
         Upstream::new(Credentials::fixed(Arc::new(Slow { first: Duration::ZERO, then: true }))).within(total);
-    let Answer::Stream(pieces) = endless.chat(request(true)).await.unwrap() else { panic!() };
-    let pieces: Vec<_> = pieces.collect().await;
-    assert!(pieces[0].is_ok() && matches!(pieces[1], Err(Error::Provider { timeout: true, .. })));
-    assert!(pieces.len() == 2 && begun.elapsed() >= Duration::from_millis(100));
+    let Answer::Stream(chunks) = endless.chat(request(true)).await.unwrap() else { panic!() };
+    let chunks: Vec<_> = chunks.collect().await;
+    assert!(chunks[0].is_ok() && matches!(chunks[1], Err(Error::Provider { timeout: true, .. })));
+    assert!(chunks.len() == 2 && begun.elapsed() >= Duration::from_millis(100));
 }
 
 fn asking(text: &str) -> Request {
@@ -258,16 +258,16 @@ async fn whole_answers_streams_failures_and_those_who_leave_are_told_apart() {
     assert!(whole.chat(request(false)).await.is_ok());
     assert_eq!(ended(&whole), ["answered"]);
 
-    let stream = measured(Reply::pieces(["a", "b"]));
-    let Ok(Answer::Stream(pieces)) = stream.chat(request(true)).await else { panic!("no stream") };
+    let stream = measured(Reply::chunks(["a", "b"]));
+    let Ok(Answer::Stream(chunks)) = stream.chat(request(true)).await else { panic!("no stream") };
     assert_eq!((ended(&stream), stream.metrics().unwrap().running()), (vec![], 1));
-    assert!(pieces.collect::<Vec<_>>().await.len() > 1);
+    assert!(chunks.collect::<Vec<_>>().await.len() > 1);
     assert_eq!((ended(&stream), stream.metrics().unwrap().first().count), (vec!["answered"], 1));
 
-    let left = measured(Reply::pieces(["a", "b"]));
-    let Ok(Answer::Stream(mut pieces)) = left.chat(request(true)).await else { panic!("no stream") };
-    assert!(pieces.next().await.is_some());
-    drop(pieces);
+    let left = measured(Reply::chunks(["a", "b"]));
+    let Ok(Answer::Stream(mut chunks)) = left.chat(request(true)).await else { panic!("no stream") };
+    assert!(chunks.next().await.is_some());
+    drop(chunks);
     assert_eq!(ended(&left), ["canceled"]);
 
     let busy = measured(answered(429, None).into());

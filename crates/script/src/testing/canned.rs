@@ -29,11 +29,11 @@ struct Asking {
 }
 
 impl Model {
-    /// One more answer: a text, a list of pieces, a message, or `#{error, status?}`.
+    /// One more answer: a text, a list of chunks, a message, or `#{error, status?}`.
     pub(super) fn answers(&self, answer: &Json) {
         let reply = match answer {
             Json::Text(text) => Reply::text(text),
-            Json::Array(given) => Reply::pieces(pieces(&given.items())),
+            Json::Array(given) => Reply::chunks(chunks(&given.items())),
             Json::Object(_) if answer.get("error").is_some() => Reply::fault(fault(answer)),
             Json::Object(_) if answer.get("choices").is_some() => Reply::whole(answer.copy()),
             other => message_reply(message_of(other)),
@@ -110,7 +110,7 @@ impl Models for Model {
         async move {
             let answer = match this.ask(request, &turn, false).await? {
                 Answer::Whole(whole) => whole,
-                Answer::Stream(pieces) => provider::whole(pieces).await?,
+                Answer::Stream(chunks) => provider::whole(chunks).await?,
             };
             let said = response::message_of(&answer);
             Ok(Json::from([
@@ -129,7 +129,7 @@ impl Models for Model {
         let this = self.clone();
         let answer = async move { this.ask(request, &turn, true).await };
         let events = answer.map(|answer| match answer {
-            Ok(Answer::Stream(pieces)) => pieces.map(|piece| piece.map(|piece| piece.event)).boxed(),
+            Ok(Answer::Stream(chunks)) => chunks.map(|chunk| chunk.map(|chunk| chunk.event)).boxed(),
             Ok(Answer::Whole(whole)) => {
                 let said = response::message_of(&whole);
                 let event = event::of_choice(&whole, &whole.at_path("choices.0"), &said);
@@ -204,20 +204,20 @@ impl Chats for StoredChats {
     }
 }
 
-/// The pieces of a stream as a test writes them; an end is added where there is none.
-fn pieces(given: &[Json]) -> Vec<Json> {
-    let mut pieces: Vec<Json> = given.iter().map(piece).collect();
-    if !pieces.iter().any(|piece| delta::finishes(piece) || piece.get("error").is_some()) {
-        pieces.push(Head::with_id("chatcmpl-canned", "test").chunk(Json::object(), Some("stop")));
+/// The chunks of a stream as a test writes them; an end is added where there is none.
+fn chunks(given: &[Json]) -> Vec<Json> {
+    let mut chunks: Vec<Json> = given.iter().map(chunk).collect();
+    if !chunks.iter().any(|chunk| delta::finishes(chunk) || chunk.get("error").is_some()) {
+        chunks.push(Head::with_id("chatcmpl-canned", "test").chunk(Json::object(), Some("stop")));
     }
-    pieces
+    chunks
 }
 
 /// A text, a delta, a whole event.
-fn piece(piece: &Json) -> Json {
-    match piece {
-        Json::Object(_) if piece.get("choices").is_none() && piece.get("error").is_none() => {
-            let (delta, why) = (piece.copy(), piece.text("finish_reason"));
+fn chunk(chunk: &Json) -> Json {
+    match chunk {
+        Json::Object(_) if chunk.get("choices").is_none() && chunk.get("error").is_none() => {
+            let (delta, why) = (chunk.copy(), chunk.text("finish_reason"));
             delta.remove("finish_reason");
             numbered(&delta);
             Head::with_id("chatcmpl-canned", "test").chunk(delta, why.as_deref())

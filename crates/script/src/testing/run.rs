@@ -58,10 +58,10 @@ impl Stage {
     }
 
     /// Pieces of an answer through the hooks for streams alone.
-    pub(super) async fn stream(self: Arc<Self>, pieces: Json) -> Result<(Json, Vec<Json>), Error> {
+    pub(super) async fn stream(self: Arc<Self>, chunks: Json) -> Result<(Json, Vec<Json>), Error> {
         let others = Hook::ALL.into_iter().filter(|hook| !matches!(hook, Hook::Stream | Hook::StreamEnd));
         let model = Model::default();
-        model.answers(&pieces);
+        model.answers(&chunks);
         let kernel = self.kernel(model, others.collect())?;
         self.answered(&kernel, saying("hello"), true).await
     }
@@ -159,7 +159,7 @@ async fn collected(mut answer: TurnStream<'_>) -> Result<(Json, Vec<Json>), Erro
     let mut events = Vec::new();
     while let Some(event) = answer.next().await {
         match event? {
-            TurnEvent::Piece(piece) => events.push(piece.event),
+            TurnEvent::Chunk(chunk) => events.push(chunk.event),
             TurnEvent::Answer(answer) => return Ok((answer.reply, events)),
             TurnEvent::Emitted(_) | TurnEvent::Passthrough(_) => {}
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use valvehouse_core::context::{EmittedEvents, Turn};
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::Piece;
+use valvehouse_core::provider::StreamChunk;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -41,7 +41,7 @@ fn written(step: Step, turn: &Turn) -> Bytes {
     match step {
         Step::Emitted(event) => relay::emitted(&event),
         Step::End(Ok(result)) => {
-            let result = relay::event(&Piece::new(Json::from([("result", result)])));
+            let result = relay::event(&StreamChunk::new(Json::from([("result", result)])));
             [&result[..], relay::DONE].concat().into()
         }
         Step::End(Err(fault)) => {

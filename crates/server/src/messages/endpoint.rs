@@ -85,7 +85,7 @@ impl Encoder for Message {
 
     fn encode_chunk(&mut self, chunk: Chunk) -> Bytes {
         typed_events(&match chunk {
-            Chunk::Piece(piece) => self.writer.write(&piece.event),
+            Chunk::Model(chunk) => self.writer.write(&chunk.event),
             Chunk::Emitted(event) => vec![Json::from([("type", "valvehouse".into()), ("event", event)])],
         })
     }

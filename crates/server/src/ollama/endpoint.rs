@@ -119,7 +119,7 @@ impl Encoder for Writer {
 
     fn encode_chunk(&mut self, chunk: Chunk) -> Bytes {
         match chunk {
-            Chunk::Piece(piece) => self.write(&piece.event).as_ref().map_or(Bytes::new(), line),
+            Chunk::Model(chunk) => self.write(&chunk.event).as_ref().map_or(Bytes::new(), line),
             Chunk::Emitted(event) => line(&Json::from([("event", event)])),
         }
     }

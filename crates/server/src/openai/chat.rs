@@ -144,7 +144,7 @@ impl Encoder for Completion {
 /// A part of a stream, as its event.
 pub(crate) fn encode_chunk(chunk: &Chunk) -> Bytes {
     match chunk {
-        Chunk::Piece(piece) => relay::event(piece),
+        Chunk::Model(chunk) => relay::event(chunk),
         Chunk::Emitted(event) => relay::emitted(event),
     }
 }

@@ -13,7 +13,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{PassthroughAnswer, PassthroughBody, Piece};
+use valvehouse_core::provider::{PassthroughAnswer, PassthroughBody, StreamChunk};
 use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
 use valvehouse_net::MAX_BODY;
@@ -227,13 +227,13 @@ fn is_end_elsewhere(json: &serde_json::Value) -> bool {
 pub(crate) const DONE: &[u8] = b"data: [DONE]\n\n";
 
 /// One event. An unchanged one is sent as it was received.
-pub(crate) fn event(piece: &Piece) -> Bytes {
-    let mut out = BytesMut::with_capacity(piece.raw.len() + 32);
-    let name = piece.name.as_deref();
-    if piece.raw.is_empty() {
-        sse::write(&mut out, name, &encoded(&piece.event));
+pub(crate) fn event(chunk: &StreamChunk) -> Bytes {
+    let mut out = BytesMut::with_capacity(chunk.raw.len() + 32);
+    let name = chunk.name.as_deref();
+    if chunk.raw.is_empty() {
+        sse::write(&mut out, name, &encoded(&chunk.event));
     } else {
-        sse::write(&mut out, name, &piece.raw);
+        sse::write(&mut out, name, &chunk.raw);
     }
     out.freeze()
 }
@@ -241,12 +241,12 @@ pub(crate) fn event(piece: &Piece) -> Bytes {
 /// An event that a plugin emitted, in the stream.
 pub(crate) fn emitted(event: &Json) -> Bytes {
     let envelope = Json::from([("event", event.clone())]);
-    self::event(&Piece::new(envelope))
+    self::event(&StreamChunk::new(envelope))
 }
 
 /// A failure in the middle of a stream.
 pub(super) fn error(fault: &Error) -> Bytes {
-    event(&Piece::new(reply::body(fault)))
+    event(&StreamChunk::new(reply::body(fault)))
 }
 
 /// A failure in the middle of a stream, and the stream's end.

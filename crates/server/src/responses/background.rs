@@ -387,12 +387,12 @@ impl Run {
                 return Ok(());
             }
         };
-        let mut pieces = response.into_body().into_data_stream();
+        let mut chunks = response.into_body().into_data_stream();
         let mut rest: Vec<u8> = Vec::new();
         let mut flush_at = Instant::now() + FLUSH;
         loop {
-            let piece = tokio::select! {
-                piece = pieces.next() => piece,
+            let chunk = tokio::select! {
+                chunk = chunks.next() => chunk,
                 end = &mut *interruption => return Err(end),
                 () = tokio::time::sleep_until(flush_at), if !self.log.waiting.is_empty() => {
                     self.log.flush(&self.app, &self.id).await;
@@ -400,11 +400,11 @@ impl Run {
                     continue;
                 }
             };
-            let Some(Ok(piece)) = piece else { return Ok(()) };
+            let Some(Ok(chunk)) = chunk else { return Ok(()) };
             if self.log.waiting.is_empty() {
                 flush_at = Instant::now() + FLUSH;
             }
-            rest.extend_from_slice(&piece);
+            rest.extend_from_slice(&chunk);
             let mut from = 0;
             let ends: Vec<usize> = memchr::memmem::find_iter(&rest, BETWEEN).collect();
             for end in ends {

@@ -126,7 +126,7 @@ impl Encoder for Answer {
 
     fn encode_chunk(&mut self, chunk: Chunk) -> Bytes {
         typed_events(&match chunk {
-            Chunk::Piece(piece) => self.writer.write(&piece.event),
+            Chunk::Model(chunk) => self.writer.write(&chunk.event),
             Chunk::Emitted(event) => self.writer.emitted(event),
         })
     }

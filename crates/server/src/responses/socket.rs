@@ -229,20 +229,20 @@ impl Socket {
             self.refuse(response).await?;
             return Ok(false);
         }
-        let mut pieces = response.into_body().into_data_stream();
+        let mut chunks = response.into_body().into_data_stream();
         let mut rest: Vec<u8> = Vec::new();
         let mut is_answered = true;
         loop {
-            let piece = tokio::select! {
-                piece = pieces.next() => piece,
+            let chunk = tokio::select! {
+                chunk = chunks.next() => chunk,
                 message = self.stream.next() => {
                     self.hear(message).await?;
                     continue;
                 }
             };
-            let Some(Ok(piece)) = piece else { break };
+            let Some(Ok(chunk)) = chunk else { break };
             let looked = rest.len().saturating_sub(1);
-            rest.extend_from_slice(&piece);
+            rest.extend_from_slice(&chunk);
             let mut from = 0;
             let mut finder = memchr::memmem::find_iter(&rest[looked..], BETWEEN);
             let mut events = Vec::new();

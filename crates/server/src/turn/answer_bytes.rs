@@ -70,26 +70,26 @@ impl<E: Encoder> Stream for AnswerBytes<E> {
                     Poll::Ready(event) => event,
                     Poll::Pending => {
                         let EventForm::Text(text) = &mut this.form else { return Poll::Pending };
-                        let Some(piece) = text.release() else { return Poll::Pending };
-                        let bytes = encoder.encode_chunk(Chunk::Piece(piece));
+                        let Some(chunk) = text.release() else { return Poll::Pending };
+                        let bytes = encoder.encode_chunk(Chunk::Model(chunk));
                         return if bytes.is_empty() { Poll::Pending } else { Poll::Ready(Some(bytes)) };
                     }
                 },
             };
             let bytes = match event {
-                Some(Ok(TurnEvent::Piece(piece))) => match &mut this.form {
+                Some(Ok(TurnEvent::Chunk(chunk))) => match &mut this.form {
                     EventForm::Text(text) => {
-                        let pieces = text.pieces(piece).into_iter();
-                        let written = pieces.map(|piece| encoder.encode_chunk(Chunk::Piece(piece)));
+                        let chunks = text.chunks(chunk).into_iter();
+                        let written = chunks.map(|chunk| encoder.encode_chunk(Chunk::Model(chunk)));
                         written.collect::<Vec<_>>().concat().into()
                     }
-                    EventForm::Own | EventForm::OpenWebUi => encoder.encode_chunk(Chunk::Piece(piece)),
+                    EventForm::Own | EventForm::OpenWebUi => encoder.encode_chunk(Chunk::Model(chunk)),
                 },
                 Some(Ok(TurnEvent::Emitted(event))) => match &mut this.form {
                     EventForm::Own => encoder.encode_chunk(Chunk::Emitted(event)),
                     EventForm::OpenWebUi => encoder.encode_chunk(Chunk::Emitted(for_open_webui(event))),
                     EventForm::Text(text) => match text.take(&event) {
-                        Some(piece) => encoder.encode_chunk(Chunk::Piece(piece)),
+                        Some(chunk) => encoder.encode_chunk(Chunk::Model(chunk)),
                         None => continue,
                     },
                 },

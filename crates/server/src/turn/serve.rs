@@ -75,7 +75,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let takes_events = endpoint.takes_events(call, &chat);
     let form = event_form(call, &chat, takes_events);
     let takes_events = stream && takes_events;
-    // Traces that keep everything need every answer read; events have their place between its pieces.
+    // Traces that keep everything need every answer read; events have their place between its chunks.
     let is_text = matches!(form, EventForm::Text(_));
     let raw = E::Encoder::TAKES_RAW && !app.traces.keeps_everything() && !takes_events && !is_text;
     // A client whose whole answer is waited for hears after a while that it is still being served.

@@ -83,7 +83,7 @@ fn model(stage: &Stage, asked: &DryRunOptions, body: &Json) -> Result<String, Co
 async fn answer(pipes: &Pipes, request: Request) -> Result<Json, Error> {
     match pipes.chat(request).await? {
         Answer::Whole(answer) => Ok(answer),
-        Answer::Stream(pieces) => provider::whole(pieces).await,
+        Answer::Stream(chunks) => provider::whole(chunks).await,
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) async fn run(
     asked: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
-    let events = pieces(hook, body)?;
+    let events = chunks(hook, body)?;
     let tried = stage::turn(asked, &stage.snapshot)?;
     let kernel = stage.own.chain().build();
     let mut passed = Vec::new();
@@ -78,18 +78,18 @@ async fn through(
 }
 
 /// The events of the input, with the end of an answer.
-fn pieces(hook: Hook, body: Body) -> Result<Vec<Json>, CommandError> {
+fn chunks(hook: Hook, body: Body) -> Result<Vec<Json>, CommandError> {
     let mut events = match body {
         Body::Text(text) => text.split_inclusive(' ').map(|word| whole(word, None)).collect(),
         Body::Events(events) => events,
-        Body::Value(Json::Array(pieces)) => {
-            pieces.items().iter().map(piece).collect::<Result<Vec<_>, _>>()?
+        Body::Value(Json::Array(chunks)) => {
+            chunks.items().iter().map(chunk).collect::<Result<Vec<_>, _>>()?
         }
         Body::Value(answer @ Json::Object(_)) if !answer.at_path("choices.0.message").is_null() => {
             let choices = answer.list("choices");
             choices.iter().map(|choice| event::of_choice(&answer, choice, &choice.field("message"))).collect()
         }
-        Body::Value(one @ Json::Object(_)) => vec![piece(&one)?],
+        Body::Value(one @ Json::Object(_)) => vec![chunk(&one)?],
         Body::Value(other) => {
             return Err(CommandError::data(format!("{hook} needs a list of chunks, not {}", other.kind())));
         }
@@ -101,7 +101,7 @@ fn pieces(hook: Hook, body: Body) -> Result<Vec<Json>, CommandError> {
 }
 
 /// A text, a delta, or a whole event.
-fn piece(given: &Json) -> Result<Json, CommandError> {
+fn chunk(given: &Json) -> Result<Json, CommandError> {
     match given {
         Json::Text(text) => Ok(whole(text, None)),
         Json::Object(fields) if fields.contains("choices") || fields.contains("error") => Ok(given.clone()),

@@ -53,11 +53,11 @@ pub(super) fn register(module: &mut Module) {
     );
     function(
         "assert_contains",
-        &["text_or_list", "piece", "()"],
-        "Fails if a text does not contain a piece, or a list does not contain an element.",
+        &["text_or_list", "chunk", "()"],
+        "Fails if a text does not contain a chunk, or a list does not contain an element.",
     )
-    .set_into_module(module, |ctx: NativeCallContext<'_>, whole: Dynamic, piece: Dynamic| {
-        contains(&ctx, &whole, &piece)
+    .set_into_module(module, |ctx: NativeCallContext<'_>, whole: Dynamic, chunk: Dynamic| {
+        contains(&ctx, &whole, &chunk)
     });
     function(
         "assert_near",
@@ -142,17 +142,17 @@ fn compared(value: &Dynamic) -> RhaiResultOf<Json> {
     }
 }
 
-fn contains(ctx: &NativeCallContext<'_>, whole: &Dynamic, piece: &Dynamic) -> RhaiResultOf<()> {
-    let (whole, piece) = (json_of(whole)?, json_of(piece)?);
-    let found = match (&whole, &piece) {
-        (Json::Text(whole), Json::Text(piece)) => whole.contains(piece.as_str()),
-        (Json::Array(list), piece) => list.items().contains(piece),
+fn contains(ctx: &NativeCallContext<'_>, whole: &Dynamic, chunk: &Dynamic) -> RhaiResultOf<()> {
+    let (whole, chunk) = (json_of(whole)?, json_of(chunk)?);
+    let found = match (&whole, &chunk) {
+        (Json::Text(whole), Json::Text(chunk)) => whole.contains(chunk.as_str()),
+        (Json::Array(list), chunk) => list.items().contains(chunk),
         (other, _) => {
             let kind = other.kind();
             return Err(error(format!("assert_contains: expected a text or a list, got {kind}")));
         }
     };
-    holds(ctx, found, || format!("{} is not in {}", shown(&piece), shown(&whole)))
+    holds(ctx, found, || format!("{} is not in {}", shown(&chunk), shown(&whole)))
 }
 
 fn shown(value: &Json) -> String {

@@ -22,15 +22,15 @@ pub(in crate::testing) fn saying(text: &str) -> Json {
 
 pub(super) fn register(module: &mut Module) {
     hooks(module);
-    function("stream", &["pieces: array", "Map"], STREAM).set_into_module(module, |pieces: Dynamic| {
+    function("stream", &["chunks: array", "Map"], STREAM).set_into_module(module, |chunks: Dynamic| {
         let stage = stage("stream")?;
         let turn = stage.turn();
-        let pieces = match json_of(&pieces)? {
+        let chunks = match json_of(&chunks)? {
             text @ Json::Text(_) => Json::from(vec![text]),
             list @ Json::Array(_) => list.copy(),
-            other => return Err(error(format!("stream: expected a list of pieces, got {}", other.kind()))),
+            other => return Err(error(format!("stream: expected a list of chunks, got {}", other.kind()))),
         };
-        let (answer, events) = waited(&turn, stage.stream(pieces))?;
+        let (answer, events) = waited(&turn, stage.stream(chunks))?;
         Ok(live(&streamed(&answer, events), Shape::Plain))
     });
     function("chat", &["request", "Map"], CHAT)
@@ -80,8 +80,8 @@ pub(super) fn register(module: &mut Module) {
     });
 }
 
-const STREAM: &str = "Sends pieces of an answer through `stream` and then `stream_end`, like an endpoint. A \
-                      piece is a text, a delta such as `#{ reasoning_content: \"…\" }` or a whole event. \
+const STREAM: &str = "Sends chunks of an answer through `stream` and then `stream_end`, like an endpoint. A \
+                      chunk is a text, a delta such as `#{ reasoning_content: \"…\" }` or a whole event. \
                       Returns `#{ text, reasoning, tool_calls, finish_reason, events }` of the filtered \
                       answer.";
 const CHAT: &str = "Runs a whole turn with the script and the canned model (`canned::model`). The request \
@@ -96,7 +96,7 @@ const ACTION: &str = "Presses the script's button under an answer and returns th
                       that the script returns is `content`. A text is the answer, a list is the conversation. \
                       A rejection or an error is thrown.";
 
-/// The script's hooks by their names; `stream` takes all pieces at once.
+/// The script's hooks by their names; `stream` takes all chunks at once.
 fn hooks(module: &mut Module) {
     let subject = |hook: Hook| match hook {
         Hook::Inlet | Hook::Outlet => ("body", Shape::Body),

@@ -38,7 +38,7 @@ pub(super) fn canned() -> Module {
     within(
         "model",
         &["answer", "()"],
-        "Sets the answer to the next model call: a text, a list of pieces, a message such as `#{ \
+        "Sets the answer to the next model call: a text, a list of chunks, a message such as `#{ \
          tool_calls: [#{ name: \"x\", arguments: #{} }] }`, or `#{ error: \"…\", status: 503 }`. Several \
          answers are used in order, each once.",
     )
