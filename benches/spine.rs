@@ -137,7 +137,7 @@ fn chain(count: usize, text: &str) -> Chain {
 fn run(chain: &Chain, hook: Hook, value: Json, turn: &Turn) -> Json {
     match futures::executor::block_on(chain.run(hook, value, turn)) {
         Ok(ChainOutcome::Done(value) | ChainOutcome::Skipped(value)) => value,
-        Err(fault) => panic!("{fault}"),
+        Err(error) => panic!("{error}"),
     }
 }
 
@@ -381,7 +381,7 @@ fn streams() {
             let mut answer = kernel.run(ChatRequest::new(body).unwrap(), options);
             runtime.block_on(async {
                 while let Some(event) = answer.next().await {
-                    let TurnEvent::Chunk(piece) = event.unwrap_or_else(|fault| panic!("{fault}")) else {
+                    let TurnEvent::Chunk(piece) = event.unwrap_or_else(|error| panic!("{error}")) else {
                         continue;
                     };
                     out.extend_from_slice(b"data: ");

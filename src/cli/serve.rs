@@ -60,7 +60,7 @@ async fn tell_waiting(app: &App, out: &Console) {
         match app.runs.list(&wanted).await {
             Ok(runs) if runs.is_empty() => {}
             Ok(runs) => out.say(&format!("{} {word}: valvehouse runs", count(runs.len(), "run"))),
-            Err(fault) => out.say(&format!("cannot look for runs that are {word}: {fault}")),
+            Err(error) => out.say(&format!("cannot look for runs that are {word}: {error}")),
         }
     }
 }

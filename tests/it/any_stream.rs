@@ -127,7 +127,7 @@ proptest! {
         let streamed = runtime.block_on(stream_body(&builder.build(), BODY));
         let mut sent: Vec<Value> = streamed.pieces.iter().map(|piece| parsed(&piece.event)).collect();
         match &streamed.answer {
-            Err(fault) => sent.push(serde_json::json!({"error": {"message": fault.to_string()}})),
+            Err(error) => sent.push(serde_json::json!({"error": {"message": error.to_string()}})),
             // An answer without a choice says nothing, and nobody can make it.
             Ok(answer) if answer.at_path("choices").items().is_empty() => return Ok(()),
             Ok(_) => {}

@@ -168,14 +168,14 @@ async fn what_hooks_keep_for_each_other_over_a_turn_is_bounded() {
         let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
         let turn = Turn::default();
         let mut calls = 0;
-        let fault = loop {
+        let error = loop {
             let body = Json::parse(br#"{"messages":[]}"#).unwrap();
             match chain.run(Hook::Inlet, body, &turn).await {
                 Ok(_) => calls += 1,
-                Err(fault) => break fault,
+                Err(error) => break error,
             }
         };
         assert!((30..40).contains(&calls), "{calls}");
-        assert!(fault.to_string().contains("exceeded its limit of 64 MB"), "{fault}");
+        assert!(error.to_string().contains("exceeded its limit of 64 MB"), "{error}");
     }
 }

@@ -10,7 +10,7 @@ const LISTENS: &str = "const callbacks = true;
     fn on_custom_event(event, state) { state.heard = (state.heard ?? \"\") + event.name; }";
 
 fn notifier(host: &TestHost, turn: &Turn, asked: &[String]) -> Notifier {
-    let ready = host.snapshot().ready("demo", asked).unwrap_or_else(|fault| panic!("{fault}"));
+    let ready = host.snapshot().ready("demo", asked).unwrap_or_else(|error| panic!("{error}"));
     Notifier::new(Who::default(), Callbacks::new()).with_listeners(&ready.callbacks, turn)
 }
 
@@ -26,7 +26,7 @@ async fn those_that_run_for_the_model_are_told_in_their_order() {
         .config("[filters.off]\nenabled = false\n")
         .start()
         .await;
-    let ready = host.snapshot().ready("demo", &[]).unwrap_or_else(|fault| panic!("{fault}"));
+    let ready = host.snapshot().ready("demo", &[]).unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<&str> = ready.callbacks.iter().map(|listener| listener.name()).collect();
     assert_eq!(names, ["first", "both"]);
     assert!(ready.callbacks[0].hears(Callback::CustomEvent) && !ready.callbacks[0].hears(Callback::Text));

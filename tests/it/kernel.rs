@@ -131,10 +131,10 @@ pub fn said(request: &Json, role: &str) -> Vec<String> {
 }
 
 /// Returns the plugin that refused, with its words and status.
-pub fn refusal<T>(result: Result<T, Error>) -> (String, String, u16) {
+pub fn rejection<T>(result: Result<T, Error>) -> (String, String, u16) {
     match result {
-        Err(Error::Refused(refusal)) => (refusal.plugin, refusal.message, refusal.status),
-        Err(other) => panic!("no refusal but {other:?}"),
+        Err(Error::Rejected(rejection)) => (rejection.plugin, rejection.message, rejection.status),
+        Err(other) => panic!("no rejection but {other:?}"),
         Ok(_) => panic!("nobody refused"),
     }
 }
@@ -175,14 +175,14 @@ pub async fn run(kernel: &Kernel, request: ChatRequest, turn: Turn, is_streamed:
     let mut stream = kernel.run(request, RunOptions::new(turn.clone()).streamed(is_streamed));
     let mut pieces = Vec::new();
     loop {
-        let answer = match stream.next().await.expect("a turn ends with an answer or a fault") {
+        let answer = match stream.next().await.expect("a turn ends with an answer or a error") {
             Ok(TurnEvent::Chunk(piece)) => {
                 pieces.push(piece);
                 continue;
             }
             Ok(TurnEvent::Answer(answer)) => Ok(answer.reply),
             Ok(TurnEvent::Emitted(_) | TurnEvent::Passthrough(_)) => panic!("nobody wished for it"),
-            Err(fault) => Err(fault),
+            Err(error) => Err(error),
         };
         assert!(stream.next().await.is_none(), "something comes after the end");
         return StreamedTurn { pieces, answer, turn };

@@ -49,7 +49,7 @@ async fn run(files: &[(&str, &str)]) -> Result<String, String> {
         Ok(ChainOutcome::Done(body) | ChainOutcome::Skipped(body)) => {
             Ok(body.get("out").unwrap_or_default().to_string())
         }
-        Err(fault) => Err(format!("{fault:?}").replace(&folder.path().display().to_string(), "filters")),
+        Err(error) => Err(format!("{error:?}").replace(&folder.path().display().to_string(), "filters")),
     }
 }
 
@@ -295,7 +295,7 @@ async fn a_script_waits_because_its_module_does() {
     let turn = Turn::new(TurnFacts::default(), Context::default(), Events::default());
     let body = Json::from([("messages", Json::array())]);
     // The call is refused, and nothing panicked: it ran where it may wait.
-    let error = chain.run(Hook::Inlet, body, &turn).await.err().map(|fault| format!("{fault:?}")).unwrap();
+    let error = chain.run(Hook::Inlet, body, &turn).await.err().map(|error| format!("{error:?}")).unwrap();
     assert!(error.contains("lib/a.rhai:1:") && error.contains("127.0.0.1"), "{error}");
 }
 

@@ -230,7 +230,7 @@ async fn a_filter_that_says_an_error_ends_the_stream_with_it() {
     let kernel = asking([Reply::chunks(["a", "b", "c"])]).0.filter(stops).build();
     let streamed = stream(&kernel).await;
     assert_eq!(streamed.texts(), ["a"]);
-    let (plugin, message, _) = crate::kernel::refusal(streamed.answer);
+    let (plugin, message, _) = crate::kernel::rejection(streamed.answer);
     assert_eq!((plugin.as_str(), message.as_str()), ("stops", "no more"));
 }
 

@@ -186,7 +186,7 @@ async fn a_conversation_beyond_the_limit_is_refused() {
         let result = inlet(&filter, &turn_of(user), &messages(count)).await;
         match refused {
             None => assert_eq!(result.unwrap(), messages(count)),
-            Some(text) => assert_eq!(refusal(result), ("turn_limit".into(), text.into(), 400)),
+            Some(text) => assert_eq!(rejection(result), ("turn_limit".into(), text.into(), 400)),
         }
     }
     let default = shipped("turn_limit", "{}");
@@ -210,12 +210,12 @@ async fn of_a_hundred_requests_at_once_each_user_gets_as_many_as_allowed() {
     for result in results {
         match result.unwrap() {
             (user, Ok(_)) => allowed[user] += 1,
-            (_, Err(Error::Refused(refusal))) => {
-                assert_eq!(refusal.status, 429);
-                assert!((3_590.0..=3_600.0).contains(&refusal.retry_after.unwrap()));
+            (_, Err(Error::Rejected(rejection))) => {
+                assert_eq!(rejection.status, 429);
+                assert!((3_590.0..=3_600.0).contains(&rejection.retry_after.unwrap()));
                 assert!(
-                    refusal.message.starts_with("Too many requests: 30 within 3600 seconds"),
-                    "{refusal:?}"
+                    rejection.message.starts_with("Too many requests: 30 within 3600 seconds"),
+                    "{rejection:?}"
                 );
             }
             (_, Err(other)) => panic!("{other}"),
@@ -235,8 +235,8 @@ async fn a_user_who_waits_as_told_is_let_in_again() {
     let nobody = turn_of("{}");
     assert!(inlet(&filter, &nobody, &saying("a")).await.is_ok());
     now.fetch_add(3_000, Ordering::SeqCst);
-    let Err(Error::Refused(refusal)) = inlet(&filter, &nobody, &saying("b")).await else { panic!() };
-    assert_eq!(refusal.retry_after, Some(7.0));
+    let Err(Error::Rejected(rejection)) = inlet(&filter, &nobody, &saying("b")).await else { panic!() };
+    assert_eq!(rejection.retry_after, Some(7.0));
     // A newer version of the script goes on counting.
     let filter =
         with_users("rate_limit", &settings(r#"{"limit":1,"seconds":10,"exempt_admins":false}"#), &[]);

@@ -372,7 +372,7 @@ async fn a_holding_kernel_streams_the_filtered_answer_only() {
     let refuse = "fn post_chat(ctx) { deny(\"not this answer\", 403); }";
     let streamed = stream(&holding(&["hel", "lo"], script("refuse", refuse))).await;
     assert!(streamed.pieces.is_empty());
-    assert_eq!(refusal(streamed.answer), ("refuse".into(), "not this answer".into(), 403));
+    assert_eq!(rejection(streamed.answer), ("refuse".into(), "not this answer".into(), 403));
 }
 
 #[tokio::test]
@@ -439,7 +439,7 @@ async fn a_refusal_beforehand_comes_before_any_piece() {
         let refuse = script("refuse", &format!("fn {name} {{ deny(\"no\", 451); }}"));
         let streamed = stream(&streaming(&["never"], [refuse])).await;
         assert!(streamed.pieces.is_empty());
-        assert_eq!(refusal(streamed.answer), ("refuse".into(), "no".into(), 451));
+        assert_eq!(rejection(streamed.answer), ("refuse".into(), "no".into(), 451));
     }
 }
 
@@ -457,7 +457,7 @@ async fn a_stream_that_fails_midway_keeps_what_was_sent_and_invents_no_end() {
     }
     let streamed = stream(&streaming(&["a", "b", "c"], [script("deny", &at_b("deny(\"enough\");"))])).await;
     assert_eq!((streamed.texts(), streamed.pieces.len()), (vec!["a".into()], 1));
-    assert_eq!(refusal(streamed.answer).1, "enough");
+    assert_eq!(rejection(streamed.answer).1, "enough");
 
     let cut = Error::Provider { message: "gone".into(), timeout: false };
     let streamed = stream(&asking([Reply::chunks_then_error(["a"], cut)]).0.build()).await;

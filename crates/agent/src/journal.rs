@@ -92,8 +92,8 @@ impl<'a> RunJournal<'a> {
     }
 
     /// Records a failure; the run can be retried from its last step.
-    pub(super) async fn fail(&self, fault: &Error) -> Result<(), Error> {
-        let (error, status, pending) = (fault.to_string(), RunStatus::Failed, Json::Null);
+    pub(super) async fn fail(&self, error: &Error) -> Result<(), Error> {
+        let (error, status, pending) = (error.to_string(), RunStatus::Failed, Json::Null);
         let kept = JournalEntry {
             name: "failed",
             saved: None,

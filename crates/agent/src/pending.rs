@@ -171,8 +171,8 @@ pub(super) fn decide(saved: &mut RunSnapshot, decision: &Decision) -> Result<(),
         (_, Decision::Approve { .. }) => {
             return Err(conflict("cannot approve: this run asks a question; send an answer instead"));
         }
-        (Some("approval"), Decision::Reject { reason }) => refusal("approved", reason),
-        (Some("confirmation"), Decision::Reject { reason }) => refusal("confirmed", reason),
+        (Some("approval"), Decision::Reject { reason }) => rejection("approved", reason),
+        (Some("confirmation"), Decision::Reject { reason }) => rejection("confirmed", reason),
         (_, Decision::Reject { reason }) => {
             let reason = reason.clone().unwrap_or_else(|| "the person refused to answer".into());
             Json::from([("error", reason.into())])
@@ -183,7 +183,7 @@ pub(super) fn decide(saved: &mut RunSnapshot, decision: &Decision) -> Result<(),
     saved.answers.set(&hash, answer).map_err(|error| Error::Host(error.to_string()))
 }
 
-fn refusal(word: &'static str, reason: &Option<String>) -> Json {
+fn rejection(word: &'static str, reason: &Option<String>) -> Json {
     Json::from([(word, false.into()), ("reason", reason.clone().into())])
 }
 

@@ -68,7 +68,7 @@ pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<RunEn
             let options = RunOptions::new(turn).sending(stream).journal(&keeping);
             setup.kernel.run(progress, options).answer().await
         }
-        Err(fault) => Err(fault),
+        Err(error) => Err(error),
     };
     match result {
         Ok(answer) => {
@@ -79,12 +79,12 @@ pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<RunEn
             }
             Ok(RunEnd { answer, pending, saved })
         }
-        Err(fault) => {
-            if let Err(unkept) = keeping.fail(&fault).await {
+        Err(error) => {
+            if let Err(unkept) = keeping.fail(&error).await {
                 tracing::warn!(run = keeper.run(), "cannot record the failure of a run: {unkept}");
             }
-            tell(&|notifier| notifier.failed(&fault.to_string()));
-            Err(fault)
+            tell(&|notifier| notifier.failed(&error.to_string()));
+            Err(error)
         }
     }
 }

@@ -164,7 +164,7 @@ impl Runs {
                 notifier.ended(&text, &answer.reply);
             }
             Ok(TurnEnd::Passthrough(_)) => {}
-            Err(fault) => notifier.failed(&fault.to_string()),
+            Err(error) => notifier.failed(&error.to_string()),
         }
         // The answer does not wait for script callbacks.
         self.afterwards(async move { notifier.drain().await });

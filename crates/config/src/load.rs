@@ -86,8 +86,8 @@ fn file(project: &Path) -> Result<Table, Vec<ConfigProblem>> {
     match std::fs::read_to_string(project.join(FILE)) {
         Ok(text) => {
             let text = text.trim_start_matches('\u{feff}');
-            parse(text, FILE).map_err(|faults| {
-                faults.into_iter().map(|(origin, message)| ConfigProblem { origin, message }).collect()
+            parse(text, FILE).map_err(|errors| {
+                errors.into_iter().map(|(origin, message)| ConfigProblem { origin, message }).collect()
             })
         }
         Err(error) if error.kind() == ErrorKind::NotFound && project.is_dir() => Ok(Table::new()),

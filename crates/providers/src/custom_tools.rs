@@ -242,7 +242,7 @@ fn restored(
         let is_over = next.is_none();
         let out: Vec<_> = match next {
             Some(Ok(chunk)) => look(chunk, &custom, &mut calls).into_iter().map(Ok).collect(),
-            Some(Err(fault)) => vec![Err(fault)],
+            Some(Err(error)) => vec![Err(error)],
             // A stream that ends without a reason.
             None => {
                 let template = Json::from([("choices", Json::array())]);

@@ -61,7 +61,7 @@ impl Hiding {
                         return Some((Ok(shown), Some(self)));
                     }
                 }
-                Some(Err(fault)) => return Some((Err(fault), Some(self))),
+                Some(Err(error)) => return Some((Err(error), Some(self))),
                 None if self.held.is_empty() => return None,
                 None => return Some((Ok(self.held), None)),
             }

@@ -45,7 +45,7 @@ pub(super) struct Origin {
 
 impl Origin {
     /// The service did something no client can use.
-    pub(super) fn fault(&self, what: &str) -> Error {
+    pub(super) fn error(&self, what: &str) -> Error {
         let public = format!("provider {} {what}", self.provider);
         let message =
             Explanation::new(public, format!("provider {} at {} {what}", self.provider, self.address));
@@ -58,7 +58,7 @@ impl Origin {
             true => self.cut(&format!("it ends inside {part}")),
             false => {
                 let start = self.excerpt(bytes);
-                self.fault(&format!("sent {part} that is not valid JSON: {error}; it begins: {start}"))
+                self.error(&format!("sent {part} that is not valid JSON: {error}; it begins: {start}"))
             }
         })
     }
@@ -85,7 +85,7 @@ impl Origin {
             return Error::Provider { message: Explanation::new(public, full), timeout: false };
         }
         if !(400..600).contains(&status) {
-            return self.fault(&format!("returned the unexpected status {status}"));
+            return self.error(&format!("returned the unexpected status {status}"));
         }
         let retry_after = retry_after(&response);
         // A body that breaks off takes nothing from what the status says.

@@ -135,14 +135,14 @@ impl Service {
         Json::parse_shared(body).map_err(|error| {
             let start = self.origin.excerpt(body);
             self.origin
-                .fault(&format!("returned a response that is not valid JSON: {error}; it begins: {start}"))
+                .error(&format!("returned a response that is not valid JSON: {error}; it begins: {start}"))
         })
     }
 
     /// An answer without what makes it one.
     pub(super) fn lacks(&self, answer: &Json, key: &str) -> Error {
         let start = self.origin.excerpt(answer.to_string().as_bytes());
-        self.origin.fault(&format!("returned a response without `{key}`; it begins: {start}"))
+        self.origin.error(&format!("returned a response without `{key}`; it begins: {start}"))
     }
 
     /// An answer of an unexpected kind.
@@ -153,7 +153,7 @@ impl Service {
         };
         let (start, _) = response.start(4096).await.unwrap_or_default();
         let start = self.origin.excerpt(&start);
-        self.origin.fault(&format!("returned {kind} instead of {instead_of} It begins: {start}"))
+        self.origin.error(&format!("returned {kind} instead of {instead_of} It begins: {start}"))
     }
 }
 
@@ -190,7 +190,7 @@ pub(super) fn read<R: Reads>(reader: R) -> BoxStream<'static, Result<StreamChunk
         let mut reader = reader?;
         match reader.next().await? {
             Ok(chunk) => Some((Ok(chunk), Some(reader))),
-            Err(fault) => Some((Err(fault), None)),
+            Err(error) => Some((Err(error), None)),
         }
     })
     .boxed()

@@ -31,7 +31,7 @@ pub(super) type CallResult = (Result<Dynamic, CallEnd>, CallCost);
 
 /// The end of a call without a value.
 pub(super) enum CallEnd {
-    Refused(Rejection),
+    Rejected(Rejection),
     /// The plugin error is for the log; the summary names no place and may be shown to anybody.
     Broken {
         failure: PluginError,
@@ -114,7 +114,7 @@ impl Script {
     ) -> Result<Dynamic, Error> {
         let (result, _) = self.run(name, args.into(), turn, self.settings.tool);
         result.map_err(|ended| match ended {
-            CallEnd::Refused(refusal) => Error::Refused(refusal),
+            CallEnd::Rejected(rejection) => Error::Rejected(rejection),
             CallEnd::Broken { failure, .. } => Error::Broken(failure),
         })
     }
@@ -209,9 +209,9 @@ impl Script {
             && let Some(thrown) = value.read_lock::<ThrownError>()
             && !thrown.bug
         {
-            let mut refusal = thrown.refusal.clone();
-            refusal.message = redact(refusal.message);
-            return CallEnd::Refused(refusal);
+            let mut rejection = thrown.rejection.clone();
+            rejection.message = redact(rejection.message);
+            return CallEnd::Rejected(rejection);
         }
         let cause = redact(diagnostic::of_run(&self.sources, function, error));
         let summary = redact(diagnostic::summary_of_run(error));
@@ -260,7 +260,7 @@ impl Script {
             Err(cause) => breaker.record_failure(cause),
         }
         // What it stored with `durable` is on disk before it counts as done.
-        let flushed = turn.flush().await.map_err(|fault| fault.to_string());
+        let flushed = turn.flush().await.map_err(|error| error.to_string());
         worked.and_then(|value| flushed.map(|()| value))
     }
 
@@ -279,7 +279,7 @@ impl Script {
             trace.spend(name, self.id(), spent);
         }
         let result = result.map_err(|ended| match ended {
-            CallEnd::Refused(refusal) => refusal.message,
+            CallEnd::Rejected(rejection) => rejection.message,
             CallEnd::Broken { failure, .. } => failure.cause,
         });
         call_metrics.end(
@@ -397,8 +397,8 @@ mod tests {
             chain.run(Hook::Inlet, body, &Turn::default()).await
         };
         let stuck = filter("stuck", "fn inlet(body) { spins(); body }");
-        let fault = run(&stuck).await.err().unwrap();
-        assert!(format!("{fault:?}").contains("within one operation"), "{fault:?}");
+        let error = run(&stuck).await.err().unwrap();
+        assert!(format!("{error:?}").contains("within one operation"), "{error:?}");
         assert!(matches!(stuck.breaker.admit(), BreakerState::Open(_)), "the plugin is used again");
         let other = filter("other", "fn inlet(body) { for i in 0..1 { body.seen = i; } body }");
         assert!(run(&other).await.is_ok());

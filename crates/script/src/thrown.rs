@@ -12,7 +12,7 @@ pub(crate) const MAX_MESSAGE: usize = 16 * 1024;
 /// A thrown value, in the one form in which `catch` sees every error. Its text is the message.
 #[derive(Debug, Clone)]
 pub(crate) struct ThrownError {
-    pub(crate) refusal: Rejection,
+    pub(crate) rejection: Rejection,
     pub(crate) line: Option<usize>,
     /// The keys of a thrown map that are not words of ours.
     pub(crate) value: Json,
@@ -23,9 +23,9 @@ pub(crate) struct ThrownError {
 impl ThrownError {
     /// An unintended failure.
     pub(crate) fn bug(message: String, line: Option<usize>) -> Self {
-        let refusal =
+        let rejection =
             Rejection { plugin: call::plugin(), ..Rejection::new(readable(&message)) }.with_status(500);
-        Self { refusal, line, value: Json::Null, bug: true }
+        Self { rejection, line, value: Json::Null, bug: true }
     }
 
     pub(crate) fn into_error(self, position: Position) -> Box<EvalAltResult> {
@@ -33,8 +33,8 @@ impl ThrownError {
     }
 
     /// Turns an error that was returned into a thrown one.
-    pub(crate) fn refused(refusal: Rejection) -> Box<EvalAltResult> {
-        Self { refusal, line: None, value: Json::Null, bug: false }.into_error(Position::NONE)
+    pub(crate) fn refused(rejection: Rejection) -> Box<EvalAltResult> {
+        Self { rejection, line: None, value: Json::Null, bug: false }.into_error(Position::NONE)
     }
 }
 

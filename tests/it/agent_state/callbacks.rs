@@ -25,7 +25,7 @@ fn looks() -> Vec<Reply> {
 }
 
 fn down() -> Reply {
-    Reply::fault(Error::Unanswered { message: "it is down".into(), sent: false, timeout: false })
+    Reply::error(Error::Unanswered { message: "it is down".into(), sent: false, timeout: false })
 }
 
 /// Returns the events of one run with these answers.

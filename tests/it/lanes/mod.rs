@@ -220,10 +220,10 @@ async fn recorded_streams_keep_all_they_say() {
 
 #[tokio::test]
 async fn what_a_broken_stream_withheld_comes_before_its_error() {
-    let fault = || Error::Provider { message: "it broke off".into(), timeout: false };
+    let error = || Error::Provider { message: "it broke off".into(), timeout: false };
     let events = events_of(&[Speech::Text("one secret-42 two".into())], 3, false);
     let kernel =
-        asking([Reply::chunks_then_error(events, fault())]).0.filters(Shape::Redact.filters()).build();
+        asking([Reply::chunks_then_error(events, error())]).0.filters(Shape::Redact.filters()).build();
     let streamed = stream(&kernel).await;
     assert!(streamed.answer.is_err());
     assert_eq!(streamed.texts().concat(), "one [x] two");

@@ -97,7 +97,7 @@ impl Case {
         });
         let StreamedTurn { pieces, answer, turn } =
             run(&self.kernel, request(json(&body.to_string())), Turn::default(), stream).await;
-        let answer = answer.unwrap_or_else(|fault| panic!("{fault}\n{}", self.shown()));
+        let answer = answer.unwrap_or_else(|error| panic!("{error}\n{}", self.shown()));
         let pieces: Vec<Value> = pieces.iter().map(|piece| value(&piece.event)).collect();
         Outcome {
             answer: choices(&value(&answer)),

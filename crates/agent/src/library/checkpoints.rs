@@ -160,10 +160,10 @@ impl Agent {
         };
         let (variables, kept) = (object("variables")?.copy(), object("kept")?.copy());
         let before = std::mem::replace(&mut self.state, state);
-        if let Err(fault) = self.assemble() {
+        if let Err(error) = self.assemble() {
             self.state = before;
             self.assemble()?;
-            return Err(fault);
+            return Err(error);
         }
         self.conversation = conversation.into();
         (self.variables, self.kept, self.latest) = (variables, kept, saved);

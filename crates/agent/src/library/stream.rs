@@ -41,7 +41,7 @@ impl AgentStream<'_> {
             }
             let Some(work) = &mut self.work else {
                 return Poll::Ready(match self.ended.take() {
-                    Some(Err(fault)) => Some(Err(fault)),
+                    Some(Err(error)) => Some(Err(error)),
                     Some(Ok(response)) => {
                         self.response = Some(response);
                         None

@@ -127,7 +127,7 @@ fn a_summary_of_more_than_was_said_is_of_another_conversation() {
 #[test]
 fn a_model_that_fails_leaves_the_window_and_is_asked_again_later() {
     let down = Error::Unanswered { message: "it is down".into(), sent: false, timeout: false };
-    let (canned, settings) = written_by([Reply::fault(down), Reply::text("late")]);
+    let (canned, settings) = written_by([Reply::error(down), Reply::text("late")]);
     let turn = turn();
     let seen = texts(&seen_in(&settings, &talk(30), &turn));
     assert_eq!(seen[1], "[10 earlier messages of this conversation are left out here]");
@@ -143,7 +143,7 @@ fn a_model_that_fails_leaves_the_window_and_is_asked_again_later() {
 fn what_was_summed_up_before_a_failure_stays_summed_up() {
     let down = Error::Unanswered { message: "it is down".into(), sent: false, timeout: false };
     let (canned, settings) =
-        written_by([Reply::text("the first part"), Reply::fault(down), Reply::text("all")]);
+        written_by([Reply::text("the first part"), Reply::error(down), Reply::text("all")]);
     let long = |number: usize| message::user(format!("{number} {}", "word ".repeat(700)));
     let said: Vec<Json> = (0..12).map(long).collect();
     let turn = turn();

@@ -104,7 +104,7 @@ async fn ask(writer: &Choice, messages: Vec<Json>, turn: &Turn) -> Result<String
     let answer = answer
         .map_err(|_| format!("model {} exceeded its timeout of {} s", writer.model, PATIENCE.as_secs()))?;
     let text = message::text_of(&response::message_of(
-        &answer.map_err(|fault: valvehouse_core::error::Error| fault.to_string())?,
+        &answer.map_err(|error: valvehouse_core::error::Error| error.to_string())?,
     ));
     match text.trim() {
         "" => Err(format!("model {} returned an empty summary", writer.model)),

@@ -167,7 +167,7 @@ mod tests {
 
     fn problem(body: &str) -> String {
         match check(&Json::parse(body.as_bytes()).unwrap()) {
-            Err(fault) => fault.to_string(),
+            Err(error) => error.to_string(),
             Ok(()) => "fine".to_owned(),
         }
     }

@@ -547,9 +547,9 @@ impl Turn {
     /// Returns the error of the turn or, without one, that of the writes.
     pub async fn flushed<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         match (self.flush().await, result) {
-            (Err(fault), Ok(_)) => Err(fault),
-            (Err(fault), Err(first)) => {
-                tracing::warn!("cannot flush the writes of a turn: {fault}");
+            (Err(error), Ok(_)) => Err(error),
+            (Err(error), Err(first)) => {
+                tracing::warn!("cannot flush the writes of a turn: {error}");
                 Err(first)
             }
             (Ok(()), result) => result,

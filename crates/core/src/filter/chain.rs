@@ -208,7 +208,7 @@ pub async fn told(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) ->
         (Some((word, cause)), _) => (word, Some(cause)),
         (None, Ok(ChainOutcome::Done(_))) => ("continue", None),
         (None, Ok(ChainOutcome::Skipped(_))) => ("skip", None),
-        (None, Err(Error::Refused(refusal))) => ("refused", Some(refusal.message.clone())),
+        (None, Err(Error::Rejected(rejection))) => ("refused", Some(rejection.message.clone())),
         (None, Err(Error::Broken(failure))) => ("failed", Some(failure.cause.clone())),
         (None, Err(Error::Paused)) => ("paused", None),
         (None, Err(_)) => ("failed", None),
@@ -309,12 +309,12 @@ fn settled(
     match (verdict, before) {
         (Ok((Verdict::Continue, value)), _) => Ok(ChainOutcome::Done(value)).into(),
         (Ok((Verdict::Respond(value), _)), _) => Ok(ChainOutcome::Skipped(value)).into(),
-        (Ok((Verdict::Reject(refusal), _)), Some(before)) if !hook.is_before() => {
-            tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error ignored");
-            Decision::ignored(without(filter, hook, before.again(), turn), refusal.message)
+        (Ok((Verdict::Reject(rejection), _)), Some(before)) if !hook.is_before() => {
+            tracing::warn!(plugin = filter.name(), %hook, message = rejection.message, "error ignored");
+            Decision::ignored(without(filter, hook, before.again(), turn), rejection.message)
         }
-        (Ok((Verdict::Reject(refusal), _)), _) => {
-            Err(Error::Refused(Rejection { plugin: filter.name().into(), ..refusal })).into()
+        (Ok((Verdict::Reject(rejection), _)), _) => {
+            Err(Error::Rejected(Rejection { plugin: filter.name().into(), ..rejection })).into()
         }
         (Err(failure), before) => {
             let failure = PluginError { plugin: filter.name().into(), hook: hook.name().into(), ..failure };
@@ -383,7 +383,7 @@ fn skipped(filter: &FilterEntry, hook: Hook, value: Json, instead: Rejection, tu
     let outcome = match filter.failure_policy {
         FailurePolicy::FailOpen => Ok(without(filter, hook, value, turn)),
         FailurePolicy::FailClosed => {
-            Err(Error::Refused(Rejection { fatal: true, plugin: filter.name().into(), ..instead }))
+            Err(Error::Rejected(Rejection { fatal: true, plugin: filter.name().into(), ..instead }))
         }
     };
     Decision { outcome, passed_over }

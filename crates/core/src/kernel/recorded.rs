@@ -64,10 +64,10 @@ impl Record<'_> {
         while let Some(chunk) = chunks.next().await {
             match chunk {
                 Ok(chunk) => self.event(&chunk.event),
-                Err(fault) => {
+                Err(error) => {
                     tracing::warn!(
                         "an answer was interrupted after a filter asked a person; the model is called again when \
-                         the step runs again: {fault}"
+                         the step runs again: {error}"
                     );
                     return;
                 }

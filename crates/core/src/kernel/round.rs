@@ -86,9 +86,9 @@ async fn forward(
 
 /// Notifies the observer of a failed model call.
 fn telling<T>(result: Result<T, Error>, turn: &Turn) -> Result<T, Error> {
-    result.inspect_err(|fault| {
-        if !matches!(fault, Error::Paused) {
-            turn.tell(NoticeKind::LlmError, || Notice::LlmError { message: fault.to_string() });
+    result.inspect_err(|error| {
+        if !matches!(error, Error::Paused) {
+            turn.tell(NoticeKind::LlmError, || Notice::LlmError { message: error.to_string() });
         }
     })
 }
@@ -215,11 +215,11 @@ async fn streamed(
     while let Some(chunk) = chunks.next().await {
         let mut chunk = match chunk {
             Ok(chunk) => chunk,
-            Err(fault) => {
+            Err(error) => {
                 for chunk in stream::rest(kernel, head, turn).await {
                     pass(chunk, &mut fold, kernel, turn, outgoing).await?;
                 }
-                return Err(fault);
+                return Err(error);
             }
         };
         call.chunk(&chunk.event);

@@ -188,7 +188,7 @@ fn no_error(filter: &FilterEntry, events: &[Json]) -> Result<(), Error> {
         Json::Text(text) => text.as_str().into(),
         other => other.to_string().into(),
     });
-    Err(Error::Refused(Rejection { plugin: filter.name().into(), ..Rejection::new(message) }))
+    Err(Error::Rejected(Rejection { plugin: filter.name().into(), ..Rejection::new(message) }))
 }
 
 /// Returns the events that the filters add at the end of a stream; each event passes the later filters.
@@ -231,7 +231,7 @@ pub(super) async fn rest(kernel: &Kernel, template: Json, turn: &Turn) -> Vec<St
         };
         match let_out.await {
             Ok(events) => out.extend(events.into_iter().map(StreamChunk::new)),
-            Err(fault) => tracing::debug!("cannot send the text withheld from a broken stream: {fault}"),
+            Err(error) => tracing::debug!("cannot send the text withheld from a broken stream: {error}"),
         }
     }
     out

@@ -37,8 +37,8 @@ impl Kernel {
         options.stream(move |options| async move {
             let span = spans::turn(&progress.body, &options.turn.facts().chat_id);
             let ended = run(kernel, progress, options).instrument(span.clone()).await;
-            if let Some(fault) = ended.as_ref().err().filter(|fault| !matches!(fault, Error::Paused)) {
-                spans::failed(&span, fault);
+            if let Some(error) = ended.as_ref().err().filter(|error| !matches!(error, Error::Paused)) {
+                spans::failed(&span, error);
             }
             ended
         })
@@ -93,7 +93,7 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
             }
             answer
         }
-        (Err(fault), _) => return turn.flushed(Err(fault)).await,
+        (Err(error), _) => return turn.flushed(Err(error)).await,
     };
     turn.flush().await?;
     if let Some(trace) = turn.trace() {
@@ -127,9 +127,9 @@ fn tell_end(
 ) {
     match ended {
         Err(Error::Paused) => conversation.pauses(),
-        Err(fault) => {
+        Err(error) => {
             conversation.asked(&progress.body);
-            conversation.failed(fault.to_string());
+            conversation.failed(error.to_string());
         }
         Ok(_) => {
             conversation.asked(&progress.body);

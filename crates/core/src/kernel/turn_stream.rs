@@ -223,7 +223,7 @@ impl ChatChunks<'_> {
                 }
                 Some(Ok(TurnEvent::Answer(answer))) => self.answer = Some(answer),
                 Some(Ok(TurnEvent::Emitted(_) | TurnEvent::Passthrough(_))) => {}
-                Some(Err(fault)) => return Poll::Ready(Some(Err(fault))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => return Poll::Ready(None),
             }
         }

@@ -62,13 +62,13 @@ impl Reply {
     }
 
     /// Creates a streamed reply that fails after these chunks.
-    pub fn chunks_then_error(chunks: impl IntoIterator<Item = impl Into<Json>>, fault: Error) -> Self {
-        Self(Kind::Chunks { chunks: chunks.into_iter().map(Into::into).collect(), then: Some(fault) })
+    pub fn chunks_then_error(chunks: impl IntoIterator<Item = impl Into<Json>>, error: Error) -> Self {
+        Self(Kind::Chunks { chunks: chunks.into_iter().map(Into::into).collect(), then: Some(error) })
     }
 
     /// Creates a reply that fails.
-    pub fn fault(fault: Error) -> Self {
-        Self(Kind::Error(fault))
+    pub fn error(error: Error) -> Self {
+        Self(Kind::Error(error))
     }
 }
 
@@ -78,8 +78,8 @@ impl From<&str> for Reply {
     }
 }
 impl From<Error> for Reply {
-    fn from(fault: Error) -> Self {
-        Self::fault(fault)
+    fn from(error: Error) -> Self {
+        Self::error(error)
     }
 }
 
@@ -113,7 +113,7 @@ impl CannedProvider {
         let model = request.body.text("model").unwrap_or_else(|| "canned".into());
         let head = Head::with_id(format!("chatcmpl-{}-{asked}", self.0.name), model);
         let (chunks, then) = match &reply.0 {
-            Kind::Error(fault) => return Err(fault.clone()),
+            Kind::Error(error) => return Err(error.clone()),
             Kind::Whole(completion) => return Ok(given(&completion.copy(), request)),
             Kind::Message(message) => {
                 let completion = head.completion(message.copy(), response::natural_finish(message));
@@ -221,7 +221,7 @@ mod tests {
     fn faults_come_before_and_within_an_answer() {
         let broken = Error::Provider { message: "gone".into(), timeout: false };
         let provider =
-            CannedProvider::new([Reply::fault(broken.clone()), Reply::chunks_then_error(["a"], broken)]);
+            CannedProvider::new([Reply::error(broken.clone()), Reply::chunks_then_error(["a"], broken)]);
         assert!(ask(&provider, "{}", false).is_err());
         let Ok(Answer::Stream(chunks)) = ask(&provider, "{}", true) else { panic!("no stream") };
         let chunks: Vec<_> = futures::executor::block_on(chunks.collect());

@@ -198,8 +198,8 @@ pub trait Provider: Send + Sync {
     /// # Errors
     /// Returns an error if the provider lacks the route, cannot be reached or responds with an error.
     fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Error>> {
-        let fault = Error::Host(format!("provider {} has no {}", self.name(), request.path));
-        Box::pin(std::future::ready(Err(fault)))
+        let error = Error::Host(format!("provider {} has no {}", self.name(), request.path));
+        Box::pin(std::future::ready(Err(error)))
     }
 
     /// Returns `true` if the provider supports this `response_format`; if not, the format is described to the

@@ -102,7 +102,12 @@ impl<T: Into<String>> From<T> for ToolError {
 
 /// Uses the refusal's message and status.
 impl From<Rejection> for ToolError {
-    fn from(refusal: Rejection) -> Self {
-        Self { message: refusal.message, fatal: refusal.fatal, status: refusal.status, is_answer: false }
+    fn from(rejection: Rejection) -> Self {
+        Self {
+            message: rejection.message,
+            fatal: rejection.fatal,
+            status: rejection.status,
+            is_answer: false,
+        }
     }
 }

@@ -7,10 +7,10 @@ use valvehouse_store::StoreError;
 
 /// The refusal of a change; no part of it was made.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{fault}")]
+#[error("{error}")]
 pub struct AdminError {
     /// The error.
-    pub fault: Error,
+    pub error: Error,
     /// The problems of a script, where they are the reason.
     pub problems: Vec<Diagnostic>,
 }
@@ -43,8 +43,8 @@ impl AdminError {
 }
 
 impl From<Error> for AdminError {
-    fn from(fault: Error) -> Self {
-        Self { fault, problems: Vec::new() }
+    fn from(error: Error) -> Self {
+        Self { error, problems: Vec::new() }
     }
 }
 

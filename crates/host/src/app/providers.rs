@@ -37,7 +37,7 @@ pub(super) fn provider(
         let demo = Upstream::new(demo).with_breaker(never);
         return Ok(plan(settings, Arc::new(demo)));
     }
-    let client = client(settings.timeouts, clients).map_err(|fault| problem(fault.to_string()))?;
+    let client = client(settings.timeouts, clients).map_err(|error| problem(error.to_string()))?;
     if keys == ProviderKeys::Read {
         client.prepare(&settings.base_url);
     }
@@ -55,7 +55,7 @@ pub(super) fn provider(
         }
         (key, _) => service(settings, client, key).map(Credentials::fixed),
     };
-    let mut upstream = Upstream::new(credentials.map_err(|fault| problem(fault.to_string()))?)
+    let mut upstream = Upstream::new(credentials.map_err(|error| problem(error.to_string()))?)
         .with_retry(settings.retry)
         .with_breaker(settings.breaker)
         .within(settings.timeouts.total);

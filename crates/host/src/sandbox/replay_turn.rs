@@ -78,7 +78,7 @@ pub async fn replay_turn(
         .map_err(|_| Error::invalid(format!("it exceeded its limit of {} s", PATIENCE.as_secs()), None))?;
     recording.answered(match replied {
         Ok(_) => 200,
-        Err(fault) => status_of(&recording.failed(fault)),
+        Err(error) => status_of(&recording.failed(error)),
     });
     recording.done();
     Ok(played)
@@ -138,7 +138,7 @@ impl<'a> ReplayStage<'a> {
 
 /// The models of a request, which repeat their answers, call by call.
 fn recorded(provider: &str, records: &[StepRecord]) -> CannedProvider {
-    let fault = |message: &str| Error::Provider { message: message.into(), timeout: false };
+    let error = |message: &str| Error::Provider { message: message.into(), timeout: false };
     let asked = records.iter().filter(|record| record.hook == "model" && !is_within(record, records));
     let asked = asked.map(|record| {
         let heard = record.details().heard.iter().map(Json::copy);
@@ -147,16 +147,16 @@ fn recorded(provider: &str, records: &[StepRecord]) -> CannedProvider {
             ("ended", _) => Reply::chunks(heard),
             ("failed", _) => {
                 let cause = record.details().cause.as_deref().unwrap_or("the model failed");
-                Reply::chunks_then_error(heard, fault(cause))
+                Reply::chunks_then_error(heard, error(cause))
             }
             _ => Reply::chunks_then_error(
                 heard,
-                fault("the recorded response of the model is incomplete; use --replay=live to call it again"),
+                error("the recorded response of the model is incomplete; use --replay=live to call it again"),
             ),
         }
     });
     let more = "the model is called more often than it was recorded; use --replay=live to call it";
-    CannedProvider::named(provider, asked.chain([Reply::fault(fault(more))]))
+    CannedProvider::named(provider, asked.chain([Reply::error(error(more))]))
 }
 
 /// Returns `true` if a script asked it, in a step of its own: a script in a sandbox asks no recorded model.

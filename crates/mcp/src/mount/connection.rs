@@ -170,7 +170,7 @@ impl Connection {
                         config.auth_header = Some(token.expose().to_owned());
                     }
                     let http =
-                        valvehouse_net::following_nobody(url).await.map_err(|fault| fault.to_string())?;
+                        valvehouse_net::following_nobody(url).await.map_err(|error| error.to_string())?;
                     let (running, login) = match (auth, &link.vault) {
                         (McpAuth::OAuth(_), Some(vault)) => {
                             let (manager, login) = oauth::manager(&link.server.name, url, vault).await?;

@@ -78,7 +78,7 @@ impl Call<'_> {
             false => self.at_once(&recording).await,
         };
         match &outcome {
-            Ok(Outcome::Failed(fault)) => drop(recording.failed(fault.to_string())),
+            Ok(Outcome::Failed(error)) => drop(recording.failed(error.to_string())),
             Err(error) => drop(recording.failed(error.message.to_string())),
             Ok(_) => {}
         }
@@ -133,23 +133,23 @@ impl Call<'_> {
             // A model that the tool asks cannot pause.
             let events = events.holding(self.app.questions.clone());
             let turn = self.turn(recording, events).pausing(self.pauses(&state, &about));
-            let fault = match self.watched(&turn, heard, None).await? {
+            let error = match self.watched(&turn, heard, None).await? {
                 Ok(value) => return Ok(Outcome::Value(value)),
-                Err(fault) => fault,
+                Err(error) => error,
             };
             let Some((pauses, pending)) = turn.pauses().and_then(|pauses| Some((pauses, pauses.pending()?)))
             else {
-                return Ok(Outcome::Failed(fault));
+                return Ok(Outcome::Failed(error));
             };
             let question = match Question::of(&pending.question, pending.place) {
                 Ok(question) => question,
-                Err(wrong) => return Ok(Outcome::Failed(Error::Refused(Rejection::new(wrong)))),
+                Err(wrong) => return Ok(Outcome::Failed(Error::Rejected(Rejection::new(wrong)))),
             };
             let possible = question.possible(&capabilities);
             if possible.is_empty() {
-                let mut error = ErrorData::missing_required_client_capability(question.required());
-                error.message = words(&fault).into();
-                return Err(error);
+                let mut missing = ErrorData::missing_required_client_capability(question.required());
+                missing.message = words(&error).into();
+                return Err(missing);
             }
             state.answers = pauses.answers();
             state.host_calls = pauses.host_calls();
@@ -166,9 +166,9 @@ impl Call<'_> {
                 }
             }
         }
-        let refusal =
+        let rejection =
             Rejection::new(format!("the tool exceeded its limit of {MAX_ROUNDS} questions in one request"));
-        Ok(Outcome::Failed(Error::Refused(refusal)))
+        Ok(Outcome::Failed(Error::Rejected(rejection)))
     }
 
     /// Returns the client's answer to a question. A question of a filter, and every approval, takes only an answer that

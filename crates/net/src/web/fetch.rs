@@ -107,8 +107,8 @@ fn peer(ask: &Ask) -> Peer {
     Peer { provider: None, address: place(&ask.url).into(), connect: None, total: Some(ask.within) }
 }
 
-fn told(fault: Error) -> WebError {
-    WebError::new(fault.to_string())
+fn told(error: Error) -> WebError {
+    WebError::new(error.to_string())
 }
 
 /// The refusal of a name among the causes of an error.

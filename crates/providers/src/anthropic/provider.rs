@@ -251,23 +251,23 @@ impl Reads for Reader {
             }
             match self.parser.next() {
                 Some(Ok(event)) => {
-                    if let Err(fault) = self.read(&event) {
-                        return Some(Err(fault));
+                    if let Err(error) = self.read(&event) {
+                        return Some(Err(error));
                     }
                 }
                 Some(Err(error)) => {
                     return Some(Err(self
                         .origin
-                        .fault(&format!("sent a stream that cannot be read: {error}"))));
+                        .error(&format!("sent a stream that cannot be read: {error}"))));
                 }
                 None if self.input != Input::Open => return self.end().map(Err),
                 None => match self.body.next().await {
                     Some(Ok(bytes)) => self.parser.push(&bytes),
-                    Some(Err(fault)) if self.message.is_complete() => {
-                        tracing::debug!("ignored data after the end of a response: {fault}");
+                    Some(Err(error)) if self.message.is_complete() => {
+                        tracing::debug!("ignored data after the end of a response: {error}");
                         return None;
                     }
-                    Some(Err(fault)) => return Some(Err(fault)),
+                    Some(Err(error)) => return Some(Err(error)),
                     None => {
                         self.input = Input::Ended;
                         self.parser.finish();
@@ -310,6 +310,6 @@ pub(super) fn in_band(origin: &Origin, event: &Json) -> Error {
         (Error::Answered { provider, body, retry_after, .. }, Some(status)) => {
             Error::Answered { provider, status, body, retry_after }
         }
-        (fault, _) => fault,
+        (error, _) => error,
     }
 }

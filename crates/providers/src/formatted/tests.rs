@@ -40,7 +40,7 @@ async fn ask(
 async fn text(replies: impl IntoIterator<Item = Reply>, format: &str) -> String {
     match ask(replies, format).await.1 {
         Ok(answer) => message::text_of(&response::message_of(&answer)).into(),
-        Err(fault) => fault.to_string(),
+        Err(error) => error.to_string(),
     }
 }
 
@@ -96,12 +96,12 @@ async fn a_model_is_told_what_does_not_fit_and_asked_again() {
 async fn a_model_that_never_fits_is_a_fault_that_says_what_does_not() {
     let (canned, answer) = ask([Reply::text("{}")], PRICE).await;
     assert_eq!(canned.requests().len(), 3);
-    let fault = answer.unwrap_err();
+    let error = answer.unwrap_err();
     assert_eq!(
-        fault.to_string(),
+        error.to_string(),
         "the response of provider canned does not match response_format after 3 attempts: \"price\" is a required property"
     );
-    assert!(matches!(fault, Error::Misshapen { .. }));
+    assert!(matches!(error, Error::Misshapen { .. }));
     assert!(
         text([Reply::text("[1]")], OBJECT).await.contains("it is of type array; it must be a JSON object")
     );
@@ -140,10 +140,10 @@ async fn a_schema_that_is_none_is_the_callers_mistake_before_anybody_is_asked() 
     ] {
         let (canned, answer) =
             ask(["{}".into()], &format!(r#"{{"type":"json_schema","json_schema":{schema}}}"#)).await;
-        let fault = answer.unwrap_err();
-        assert!(fault.to_string().starts_with("invalid schema in response_format: "), "{fault}");
-        assert!(fault.to_string().contains(why), "{fault}");
-        assert!(matches!(fault, Error::Request { param: Some("response_format"), .. }));
+        let error = answer.unwrap_err();
+        assert!(error.to_string().starts_with("invalid schema in response_format: "), "{error}");
+        assert!(error.to_string().contains(why), "{error}");
+        assert!(matches!(error, Error::Request { param: Some("response_format"), .. }));
         assert!(canned.requests().is_empty());
     }
 }

@@ -203,7 +203,7 @@ impl Reads for Lines {
             match self.line() {
                 Some(line) => match self.read(&line) {
                     Ok(()) => {}
-                    Err(fault) => return Some(Err(fault)),
+                    Err(error) => return Some(Err(error)),
                 },
                 None if self.state == State::Over => {
                     return Some(Err(self.origin.cut("it ended without a line with `done: true`")));
@@ -211,10 +211,10 @@ impl Reads for Lines {
                 None => match self.body.next().await {
                     Some(Ok(bytes)) if self.held.len() + bytes.len() > MAX_LINE => {
                         let what = format!("sent a line that exceeded its limit of {} MiB", MAX_LINE >> 20);
-                        return Some(Err(self.origin.fault(&what)));
+                        return Some(Err(self.origin.error(&what)));
                     }
                     Some(Ok(bytes)) => self.held.extend_from_slice(&bytes),
-                    Some(Err(fault)) => return Some(Err(fault)),
+                    Some(Err(error)) => return Some(Err(error)),
                     None => self.state = State::Over,
                 },
             }

@@ -57,7 +57,7 @@ impl Ollama {
             let start = self.service.origin.excerpt(&start);
             let what =
                 format!("returned a web page instead of a chat response; check base_url. It begins: {start}");
-            return Err(self.service.origin.fault(&what));
+            return Err(self.service.origin.error(&what));
         }
         let model = request.body.text_or_empty("model");
         let reading = AnswerReader::new(model, wants_usage(&request.body));

@@ -22,7 +22,7 @@ fn json(text: &str) -> Json {
 }
 
 fn asked(body: &str) -> String {
-    request::chat(&json(body), true).unwrap_or_else(|fault| panic!("{fault}")).to_string()
+    request::chat(&json(body), true).unwrap_or_else(|error| panic!("{error}")).to_string()
 }
 
 #[test]
@@ -69,14 +69,14 @@ fn images_go_along_as_they_are_and_addresses_of_images_are_refused() {
     };
     let body = asked(&with("data:image/png;base64,iVBOR/+8="));
     assert!(body.contains(r#"{"role":"user","content":"what is this?","images":["iVBOR/+8="]}"#), "{body}");
-    let fault = request::chat(&json(&with("https://example.com/a.png")), true).unwrap_err().to_string();
+    let error = request::chat(&json(&with("https://example.com/a.png")), true).unwrap_err().to_string();
     assert_eq!(
-        fault,
+        error,
         "messages[0].content[1] is the URL of an image; Ollama needs the image itself: data:image/png;base64,…"
     );
     let audio = r#"{"model":"m","messages":[{"role":"user","content":[{"type":"input_audio"}]}]}"#;
-    let fault = request::chat(&json(audio), true).unwrap_err().to_string();
-    assert_eq!(fault, "messages[0].content[0] has the type input_audio; Ollama supports text and images");
+    let error = request::chat(&json(audio), true).unwrap_err().to_string();
+    assert_eq!(error, "messages[0].content[0] has the type input_audio; Ollama supports text and images");
 }
 
 #[test]
@@ -203,8 +203,8 @@ async fn what_has_no_proper_end_is_an_error_at_its_end() {
         (String::new(), 0, "the response of provider lab ended early"),
     ] {
         let mut chunks = read(vec![bytes(&text)]).await;
-        let fault = chunks.pop().unwrap().unwrap_err();
-        assert!(fault.to_string().starts_with(expected), "{fault}");
+        let error = chunks.pop().unwrap().unwrap_err();
+        assert!(error.to_string().starts_with(expected), "{error}");
         assert_eq!(chunks.into_iter().map(Result::unwrap).count(), before);
     }
 }
@@ -285,11 +285,11 @@ async fn errors_keep_their_status_and_words() {
         assert_eq!(body.text("error").unwrap(), "model 'm' not found");
     }
     let (lab, _) = service(200, "text/html", "<h1>hello</h1>").await;
-    let Err(fault) = lab.chat(request(false)).await else { panic!() };
-    assert!(fault.to_string().contains("check base_url. It begins: <h1>hello"), "{fault}");
+    let Err(error) = lab.chat(request(false)).await else { panic!() };
+    assert!(error.to_string().contains("check base_url. It begins: <h1>hello"), "{error}");
     let (lab, _) = service(200, "application/json", r#"{"ok":true}"#).await;
-    let Err(fault) = lab.chat(request(false)).await else { panic!() };
-    assert!(fault.to_string().contains("returned a response without `message`"), "{fault}");
+    let Err(error) = lab.chat(request(false)).await else { panic!() };
+    assert!(error.to_string().contains("returned a response without `message`"), "{error}");
     assert!(Ollama::new("lab", "localhost:11434", Client::new().unwrap()).is_err());
 }
 

@@ -21,7 +21,7 @@ impl OpenAi {
     /// stream, and the other way round.
     pub(super) async fn shape(&self, response: &mut Response) -> Result<Shape, Error> {
         if let Some(packing) = response.header("content-encoding").filter(|packing| *packing != "identity") {
-            return Err(self.service.origin.fault(&format!(
+            return Err(self.service.origin.error(&format!(
                 "returned content-encoding {packing}, which is not supported; disable it at the service or a proxy before it"
             )));
         }

@@ -230,21 +230,21 @@ impl Reads for Reader {
                         return self.done().map(Err);
                     }
                     Ok(Line::Nothing) => {}
-                    Err(fault) => return Some(Err(fault)),
+                    Err(error) => return Some(Err(error)),
                 },
                 Some(Err(error)) => {
                     return Some(Err(self
                         .origin
-                        .fault(&format!("sent a stream that cannot be read: {error}"))));
+                        .error(&format!("sent a stream that cannot be read: {error}"))));
                 }
                 None if self.ended => return self.end().map(Err),
                 None => match self.body.next().await {
                     Some(Ok(bytes)) => self.parser.push(&bytes),
-                    Some(Err(fault)) if self.is_complete() => {
-                        tracing::debug!("ignored data after the end of a response: {fault}");
+                    Some(Err(error)) if self.is_complete() => {
+                        tracing::debug!("ignored data after the end of a response: {error}");
                         return None;
                     }
-                    Some(Err(fault)) => return Some(Err(fault)),
+                    Some(Err(error)) => return Some(Err(error)),
                     None => {
                         self.ended = true;
                         self.parser.finish();
@@ -269,7 +269,7 @@ impl Reader {
         if let Some(api) = other_api(&json) {
             let what =
                 format!("sent an event of {api} instead of a chat completion; check its base_url and kind");
-            return Err(self.origin.fault(&what));
+            return Err(self.origin.error(&what));
         }
         self.note_choices(&json);
         Ok(Line::Chunk(StreamChunk::received(event.data, json, event.name)))

@@ -62,21 +62,21 @@ impl Reads for Reader {
             }
             match self.parser.next() {
                 Some(Ok(event)) => {
-                    if let Err(fault) = self.read(&event) {
-                        return Some(Err(fault));
+                    if let Err(error) = self.read(&event) {
+                        return Some(Err(error));
                     }
                 }
                 Some(Err(error)) => {
                     return Some(Err(self
                         .origin
-                        .fault(&format!("sent a stream that cannot be read: {error}"))));
+                        .error(&format!("sent a stream that cannot be read: {error}"))));
                 }
                 None if self.is_ended => {
                     return Some(Err(self.origin.cut("the stream ended before response.completed")));
                 }
                 None => match self.body.next().await {
                     Some(Ok(bytes)) => self.parser.push(&bytes),
-                    Some(Err(fault)) => return Some(Err(fault)),
+                    Some(Err(error)) => return Some(Err(error)),
                     None => {
                         self.is_ended = true;
                         self.parser.finish();

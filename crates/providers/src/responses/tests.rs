@@ -215,8 +215,8 @@ async fn a_chat_request_is_said_in_the_words_of_responses() {
         ("previous_response_id", r#""resp_1""#),
     ] {
         let body = format!(r#"{{"model":"m","messages":[],"{field}":{wrong}}}"#);
-        let fault = server.ask(&body, false).await.unwrap_err().to_string();
-        assert!(fault.contains(&format!("cannot send {field}")), "{fault}");
+        let error = server.ask(&body, false).await.unwrap_err().to_string();
+        assert!(error.contains(&format!("cannot send {field}")), "{error}");
     }
 }
 

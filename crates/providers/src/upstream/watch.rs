@@ -108,7 +108,7 @@ impl<T, L: Looks<T>> Stream for WatchedStream<T, L> {
                 this.asking.receives();
                 this.looks.looks(item, &mut this.asking);
             }
-            Poll::Ready(Some(Err(fault))) => this.asking.fails(fault),
+            Poll::Ready(Some(Err(error))) => this.asking.fails(error),
             Poll::Ready(None) => {
                 this.looks.last(&mut this.asking);
                 this.asking.ends(ProviderOutcome::Whole);

@@ -71,7 +71,7 @@ impl ScriptAction {
         if let Some(step) = step {
             let (word, cause) = match &result {
                 Ok(_) => ("continue", None),
-                Err(Error::Refused(refusal)) => ("refused", Some(refusal.message.as_str())),
+                Err(Error::Rejected(rejection)) => ("refused", Some(rejection.message.as_str())),
                 Err(Error::Broken(failure)) => ("failed", Some(failure.cause.as_str())),
                 Err(_) => ("failed", None),
             };
@@ -127,12 +127,12 @@ impl ScriptAction {
         }
         let result = match result {
             Ok(value) => self.result(&value),
-            Err(CallEnd::Refused(refusal)) => Err(self.refused(refusal)),
+            Err(CallEnd::Rejected(rejection)) => Err(self.refused(rejection)),
             Err(CallEnd::Broken { failure, .. }) => Err(self.broken(failure)),
         };
         let ending = match &result {
             Err(Error::Broken(_)) if !turn.is_over() => CallOutcome::Failed,
-            Err(Error::Refused(_)) => CallOutcome::Refused,
+            Err(Error::Rejected(_)) => CallOutcome::Refused,
             _ => CallOutcome::Continued,
         };
         self.call_metrics.end(&timing, spent, ending);
@@ -143,7 +143,7 @@ impl ScriptAction {
     fn result(&self, value: &Dynamic) -> Result<Json, Error> {
         let value = match value.read_lock::<HookAnswer>().as_deref() {
             Some(HookAnswer::Skip(value) | HookAnswer::Ok(value, _)) => value.clone(),
-            Some(HookAnswer::Error(refusal)) => return Err(self.refused(refusal.clone())),
+            Some(HookAnswer::Error(rejection)) => return Err(self.refused(rejection.clone())),
             None => json_of(value).map_err(|error| {
                 self.unusable(&format!(
                     "a value that is not valid JSON: {}",
@@ -162,8 +162,8 @@ impl ScriptAction {
             .map(|_| value)
     }
 
-    fn refused(&self, refusal: Rejection) -> Error {
-        Error::Refused(Rejection { plugin: self.script.id().into(), ..refusal })
+    fn refused(&self, rejection: Rejection) -> Error {
+        Error::Rejected(Rejection { plugin: self.script.id().into(), ..rejection })
     }
 
     fn unusable(&self, what: &str) -> Error {

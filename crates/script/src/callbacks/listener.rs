@@ -102,7 +102,7 @@ impl ScriptCallbacks {
         let (result, spent) = self.script.call_callback(*callback, args.collect(), turn);
         let result = match result {
             Ok(_) => self.weighed(state, spent.kept),
-            Err(CallEnd::Refused(refusal)) => Err(refusal.message),
+            Err(CallEnd::Rejected(rejection)) => Err(rejection.message),
             Err(CallEnd::Broken { failure, .. }) => Err(failure.cause),
         };
         let ending = if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Failed };

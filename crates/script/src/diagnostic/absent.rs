@@ -32,7 +32,7 @@ pub(super) fn name_of<'a>(error: &EvalAltResult, source: &'a str, position: Posi
         }
         EvalAltResult::ErrorRuntime(value, _) => {
             let thrown = value.read_lock::<ThrownError>()?;
-            match thrown.refusal.message.strip_prefix("cannot compare ").filter(|_| thrown.bug)? {
+            match thrown.rejection.message.strip_prefix("cannot compare ").filter(|_| thrown.bug)? {
                 message if message.starts_with("() with ") => chain_before(before),
                 message if message.contains(" with () by ") => chain_after(without_operator(behind)),
                 _ => None,

@@ -19,7 +19,7 @@ pub(super) fn message_of(error: &EvalAltResult) -> String {
             token.read_lock::<ExceededLimit>().map_or("was ended".into(), |exceeded| exceeded.to_string())
         }
         EvalAltResult::ErrorRuntime(value, _) => match value.read_lock::<ThrownError>() {
-            Some(thrown) => thrown.refusal.message.clone(),
+            Some(thrown) => thrown.rejection.message.clone(),
             None => shown(&shortened_text(value, 4 * MAX_SHOWN)),
         },
         EvalAltResult::ErrorFunctionNotFound(signature, _) => shown(&without_place(

@@ -305,7 +305,7 @@ impl ScriptFilter {
         let verdict = match result {
             Ok(value) => verdict(&self.script, hook, ctx, &value)
                 .and_then(|verdict| with_events(&self.script, hook, verdict, &ctx.value)),
-            Err(CallEnd::Refused(refusal)) => Ok(Verdict::Reject(refusal)),
+            Err(CallEnd::Rejected(rejection)) => Ok(Verdict::Reject(rejection)),
             Err(CallEnd::Broken { is_too_long: true, .. })
                 if hook.is_before()
                     && self.script.manifest.failure_policy == FailurePolicy::FailClosed
@@ -354,7 +354,7 @@ pub(super) fn verdict(
     if let Some(answer) = value.read_lock::<HookAnswer>() {
         return match &*answer {
             HookAnswer::Skip(value) => Ok(Verdict::Respond(value.clone())),
-            HookAnswer::Error(refusal) => Ok(Verdict::Reject(refusal.clone())),
+            HookAnswer::Error(rejection) => Ok(Verdict::Reject(rejection.clone())),
             HookAnswer::Ok(value, _) => go_on(script, hook, ctx, Some(value.clone())),
         };
     }

@@ -191,7 +191,7 @@ async fn eval(code: &str) -> Json {
         "const Valves = #{{ list: [1, 2], debug: true, name: \"n\" }};\nconst WORDS = [\"a\", \"b\"];\nfn inlet(body, valves, state, __user__, __metadata__) {{ {code} }}"
     );
     let body = r#"{"z":1e2,"messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{}}]}],"n":7}"#;
-    let out = run(&text, Hook::Inlet, body).await.unwrap_or_else(|fault| panic!("{code}: {fault}"));
+    let out = run(&text, Hook::Inlet, body).await.unwrap_or_else(|error| panic!("{code}: {error}"));
     out.get("out").unwrap_or_default()
 }
 

@@ -53,7 +53,7 @@ fn outcome(script: &Script, a: Dynamic, b: Dynamic) -> Result<Json, String> {
 /// Returns the message of a failure, with its place.
 fn words_of(failed: CallEnd) -> String {
     match failed {
-        CallEnd::Refused(refusal) => format!("refused: {}", refusal.message),
+        CallEnd::Rejected(rejection) => format!("refused: {}", rejection.message),
         CallEnd::Broken { failure, .. } => failure.to_string(),
     }
 }

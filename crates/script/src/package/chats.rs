@@ -99,7 +99,7 @@ impl Own {
     fn wait<T>(&self, work: impl Future<Output = Result<T, Error>>) -> RhaiResultOf<T> {
         let done = budget::wait(&self.call.turn, work)?;
         charge_bytes(BYTES_OF_A_CALL)?;
-        done.map_err(|fault| fail(self.name, fault))
+        done.map_err(|error| fail(self.name, error))
     }
 
     fn all(&self, before: Option<i64>, limit: usize) -> RhaiResultOf<Vec<ChatRecord>> {

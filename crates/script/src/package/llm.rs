@@ -172,7 +172,7 @@ fn embed(given: &Dynamic, options: &Dynamic) -> RhaiResultOf<Dynamic> {
             let plugin = call.caller.plugin.to_string();
             let request = EmbedRequest { texts: texts.clone(), model: model.clone() };
             let asked = models.embed(plugin, request, call.turn.clone());
-            let embedded = budget::wait(&call.turn, asked)?.map_err(|fault| fail(NAME, fault))?;
+            let embedded = budget::wait(&call.turn, asked)?.map_err(|error| fail(NAME, error))?;
             charge_embedding(&embedded, bytes)?;
             if embedded.vectors.len() != count {
                 return Err(fail(NAME, "the model returned another number of vectors than of texts"));
@@ -199,7 +199,7 @@ fn chat(name: &str, request: &Dynamic) -> RhaiResultOf<Dynamic> {
         || request.copy(),
         || {
             let asked = models.chat(plugin, request.copy(), call.turn.clone());
-            budget::wait(&call.turn, asked)?.map_err(|fault| fail(name, fault))
+            budget::wait(&call.turn, asked)?.map_err(|error| fail(name, error))
         },
     )?;
     Ok(live(&answer, Shape::Message))
@@ -228,7 +228,7 @@ fn stream(request: &Dynamic) -> RhaiResultOf<OpenAnswer> {
             let asked = asked.map(move |event| {
                 // It is in progress as long as it is read.
                 let _ = &claim;
-                event.map(Item::Event).map_err(|fault| fault.to_string())
+                event.map(Item::Event).map_err(|error| error.to_string())
             });
             events = Some(asked.boxed());
             Ok(())

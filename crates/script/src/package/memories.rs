@@ -105,7 +105,7 @@ impl Memories {
         let request = EmbedRequest { texts, model: None };
         let embedded =
             budget::wait(&self.call.turn, self.models.embed(plugin, request, self.call.turn.clone()))?;
-        let embedded = embedded.map_err(|fault| fail(self.name, fault))?;
+        let embedded = embedded.map_err(|error| fail(self.name, error))?;
         charge_embedding(&embedded, bytes)?;
         match embedded.vectors.len() == count {
             true => Ok(embedded),

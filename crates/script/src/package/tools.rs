@@ -185,10 +185,10 @@ impl Reachable {
 
     /// Notes a refusal that ends the turn, where a model wrote the script.
     fn note(&self, called: &Result<Json, Error>) {
-        if let (Some(model), Err(Error::Refused(refusal))) = (&self.resources.of_model, called)
-            && refusal.fatal
+        if let (Some(model), Err(Error::Rejected(rejection))) = (&self.resources.of_model, called)
+            && rejection.fatal
         {
-            *model.fatal.lock() = Some(refusal.clone());
+            *model.fatal.lock() = Some(rejection.clone());
         }
     }
 
@@ -240,25 +240,25 @@ pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<D
     if turn.is_paused() {
         return Err(budget::ended(budget::ExceededLimit::Paused));
     }
-    if let Some(refusal) = reachable.fatal() {
-        return Err(ThrownError::refused(refusal));
+    if let Some(rejection) = reachable.fatal() {
+        return Err(ThrownError::refused(rejection));
     }
     // Where the step runs again, the turn has the tool's result and the answers of people: filters see the call again.
     let called = kernel.call_for(plugin, &tool, args.copy(), turn);
     let called = budget::wait(turn, called)?;
     reachable.note(&called);
-    let value = called.map_err(|fault| thrown(function, name, fault, turn))?;
+    let value = called.map_err(|error| thrown(function, name, error, turn))?;
     Ok(live(&value.copy(), Shape::Plain))
 }
 
 /// The error that a script catches.
-fn thrown(function: &str, tool: &str, fault: Error, turn: &Turn) -> Box<EvalAltResult> {
-    match fault {
+fn thrown(function: &str, tool: &str, error: Error, turn: &Turn) -> Box<EvalAltResult> {
+    match error {
         Error::Paused => budget::ended(budget::ExceededLimit::Paused),
         _ if turn.is_paused() => budget::ended(budget::ExceededLimit::Paused),
         // It stops the turn, unless the script catches it.
-        Error::Refused(refusal) if refusal.fatal => ThrownError::refused(refusal),
-        Error::Refused(Rejection { message, .. }) => fail(function, format!("{tool}: {message}")),
+        Error::Rejected(rejection) if rejection.fatal => ThrownError::refused(rejection),
+        Error::Rejected(Rejection { message, .. }) => fail(function, format!("{tool}: {message}")),
         other => fail(function, format!("{tool}: {other}")),
     }
 }

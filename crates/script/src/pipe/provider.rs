@@ -181,8 +181,8 @@ impl Pipe {
         result
     }
 
-    fn refused(&self, refusal: Rejection) -> Error {
-        Error::Refused(Rejection { plugin: self.script.id().into(), ..refusal })
+    fn refused(&self, rejection: Rejection) -> Error {
+        Error::Rejected(Rejection { plugin: self.script.id().into(), ..rejection })
     }
 
     fn measured(&self, request: &Request, turn: &Turn, sender: Sender<Message>) -> Result<(), Error> {
@@ -200,7 +200,7 @@ impl Pipe {
             .call_pipe(args, turn, pipe.timeout, out.clone(), |value| give(&self.script, value, &out));
         let ending = match &result {
             Err(CallEnd::Broken { .. }) if !turn.is_over() => CallOutcome::Failed,
-            Err(CallEnd::Refused(_)) => CallOutcome::Refused,
+            Err(CallEnd::Rejected(_)) => CallOutcome::Refused,
             _ => CallOutcome::Continued,
         };
         self.call_metrics.end(&timing, spent, ending);
@@ -208,7 +208,7 @@ impl Pipe {
             trace.spend("model", self.script.id(), spent);
         }
         result.map_err(|ended| match ended {
-            CallEnd::Refused(refusal) => self.refused(refusal),
+            CallEnd::Rejected(rejection) => self.refused(rejection),
             CallEnd::Broken { failure, .. } => {
                 let failure = PluginError { plugin: self.script.id().into(), hook: "pipe".into(), ..failure };
                 tracing::error!(plugin = failure.plugin, hook = "pipe", "{}", failure.cause);
@@ -355,7 +355,7 @@ fn give(script: &Script, value: Dynamic, out: &Out) -> Result<(), Box<EvalAltRes
     }
     let value = match value.read_lock::<HookAnswer>().as_deref() {
         Some(HookAnswer::Skip(value) | HookAnswer::Ok(value, _)) => value.clone(),
-        Some(HookAnswer::Error(refusal)) => return Err(ThrownError::refused(refusal.clone())),
+        Some(HookAnswer::Error(rejection)) => return Err(ThrownError::refused(rejection.clone())),
         None => json_of(&value)?,
     };
     match &value {

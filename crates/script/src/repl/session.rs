@@ -204,7 +204,7 @@ impl Repl {
             && let Some(thrown) = value.read_lock::<ThrownError>()
             && !thrown.bug
         {
-            return format!("refused ({}): {}", thrown.refusal.status, thrown.refusal.message);
+            return format!("refused ({}): {}", thrown.rejection.status, thrown.rejection.message);
         }
         diagnostic::summary_of_run(error)
     }
@@ -233,7 +233,7 @@ fn came(value: &Dynamic) -> Result<LineResult, Box<EvalAltResult>> {
     if let Some(answer) = value.read_lock::<HookAnswer>() {
         return Ok(LineResult::Other(match &*answer {
             HookAnswer::Skip(value) => format!("skip({value})"),
-            HookAnswer::Error(refusal) => format!("error({}): {}", refusal.status, refusal.message),
+            HookAnswer::Error(rejection) => format!("error({}): {}", rejection.status, rejection.message),
             HookAnswer::Ok(value, _) => format!("ok({value})"),
         }));
     }

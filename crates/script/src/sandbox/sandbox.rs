@@ -196,8 +196,8 @@ struct NoModels;
 
 impl Models for NoModels {
     fn chat(&self, plugin: String, _: Json, _: Turn) -> BoxFuture<'static, Result<Json, Error>> {
-        let refusal = Rejection::new("cannot call a model in a dry run");
-        future::ready(Err(Error::Refused(Rejection { plugin, ..refusal }))).boxed()
+        let rejection = Rejection::new("cannot call a model in a dry run");
+        future::ready(Err(Error::Rejected(Rejection { plugin, ..rejection }))).boxed()
     }
 
     fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Error>> {

@@ -34,7 +34,7 @@ impl Model {
         let reply = match answer {
             Json::Text(text) => Reply::text(text),
             Json::Array(given) => Reply::chunks(chunks(&given.items())),
-            Json::Object(_) if answer.get("error").is_some() => Reply::fault(fault(answer)),
+            Json::Object(_) if answer.get("error").is_some() => Reply::error(error(answer)),
             Json::Object(_) if answer.get("choices").is_some() => Reply::whole(answer.copy()),
             other => message_reply(message_of(other)),
         };
@@ -135,7 +135,7 @@ impl Models for Model {
                 let event = event::of_choice(&whole, &whole.at_path("choices.0"), &said);
                 stream::iter([Ok(event)]).boxed()
             }
-            Err(fault) => stream::iter([Err(fault)]).boxed(),
+            Err(error) => stream::iter([Err(error)]).boxed(),
         });
         stream::once(events).flatten().boxed()
     }
@@ -288,7 +288,7 @@ fn written_out(call: &Json, index: usize) {
     call.edit("function", Json::from([("name", name), ("arguments", arguments.into())]));
 }
 
-fn fault(answer: &Json) -> Error {
+fn error(answer: &Json) -> Error {
     let message = answer.text("error").unwrap_or_else(|| "the model failed".into());
     match answer.get("status").and_then(|status| status.as_i64()) {
         Some(status) => Error::Answered {

@@ -29,7 +29,7 @@ impl Stage {
                 }
             }
         }
-        let SandboxRun { word, cause, value, fault, .. } = made.own.hook(hook, value, &turn).await;
+        let SandboxRun { word, cause, value, error, .. } = made.own.hook(hook, value, &turn).await;
         self.answered_in(&turn).await;
         if let ("ignored", Some(cause)) = (word, cause) {
             // `on_error: continue`: nobody else would hear of it.
@@ -39,8 +39,8 @@ impl Stage {
                 &format!("{hook} failed, and `on_error: continue` ignores it: {cause}"),
             );
         }
-        match (fault, value) {
-            (Some(fault), _) => Err(fault),
+        match (error, value) {
+            (Some(error), _) => Err(error),
             (None, Some(value)) if word != "no_hook" => {
                 if word == "skip" {
                     self.skipped.store(true, Relaxed);

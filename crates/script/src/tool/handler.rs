@@ -118,8 +118,8 @@ enum CallFailure {
 }
 
 impl From<Rejection> for CallFailure {
-    fn from(refusal: Rejection) -> Self {
-        Self::Refused(refusal.into())
+    fn from(rejection: Rejection) -> Self {
+        Self::Refused(rejection.into())
     }
 }
 
@@ -162,7 +162,7 @@ impl ScriptTool {
         }
         let result = match result {
             Ok(value) => self.result(&value, turn.context()),
-            Err(CallEnd::Refused(refusal)) => Err(refusal.into()),
+            Err(CallEnd::Rejected(rejection)) => Err(rejection.into()),
             // It waits for a person, which is not its fault.
             Err(CallEnd::Broken { summary, .. }) if turn.is_paused() => {
                 Err(CallFailure::Refused(ToolError::from(summary).answer()))
@@ -201,8 +201,8 @@ impl ScriptTool {
                     self.checked(value, context)
                 }
                 HookAnswer::Skip(value) => self.checked(value, context),
-                HookAnswer::Error(refusal) => {
-                    Err(CallFailure::Refused(ToolError::from(refusal.clone()).answer()))
+                HookAnswer::Error(rejection) => {
+                    Err(CallFailure::Refused(ToolError::from(rejection.clone()).answer()))
                 }
             };
         }

@@ -98,12 +98,12 @@ fn run(code: &str, turn: &Turn) -> Result<ToolResult, ToolError> {
         trace.spend("tool", RUN_SCRIPT, spent);
     }
     // What stops a turn cannot be caught by code of a model.
-    if let Some(refusal) = script.resources.of_model.as_ref().and_then(|model| model.fatal.lock().clone()) {
-        return Err(refusal.into());
+    if let Some(rejection) = script.resources.of_model.as_ref().and_then(|model| model.fatal.lock().clone()) {
+        return Err(rejection.into());
     }
     let value = match result {
         Ok(value) => value_of(&value)?,
-        Err(CallEnd::Refused(refusal)) => return Err(ToolError { fatal: false, ..refusal.into() }),
+        Err(CallEnd::Rejected(rejection)) => return Err(ToolError { fatal: false, ..rejection.into() }),
         Err(CallEnd::Broken { summary, .. }) if turn.is_paused() => return Err(wrong(summary)),
         Err(CallEnd::Broken { failure, .. }) => return Err(wrong(failed(&failure.cause))),
     };
@@ -124,8 +124,8 @@ fn failed(cause: &str) -> String {
 fn value_of(value: &Dynamic) -> Result<Json, ToolError> {
     let value = match value.read_lock::<HookAnswer>().as_deref() {
         Some(HookAnswer::Ok(value, _) | HookAnswer::Skip(value)) => value.copy(),
-        Some(HookAnswer::Error(refusal)) => {
-            return Err(ToolError { fatal: false, ..ToolError::from(refusal.clone()).answer() });
+        Some(HookAnswer::Error(rejection)) => {
+            return Err(ToolError { fatal: false, ..ToolError::from(rejection.clone()).answer() });
         }
         None => {
             let json = json_of(value);

@@ -37,7 +37,7 @@ async fn run(chain: &Chain, turn: &Turn) -> Result<String, Error> {
 
 async fn gives(kv: &Arc<Kv>, code: &str) -> String {
     let result = run(&keeping(code, kv), &Turn::default()).await;
-    result.unwrap_or_else(|fault| panic!("{code}: {fault}"))
+    result.unwrap_or_else(|error| panic!("{code}: {error}"))
 }
 
 #[tokio::test]
@@ -179,7 +179,7 @@ async fn a_turn_ends_when_its_durable_writes_are_on_disk() {
     ] {
         let (kv, writes, _) = written();
         let turn = turn(r#"{"id": "ann"}"#, "c1");
-        run(&keeping(code, &kv), &turn).await.unwrap_or_else(|fault| panic!("{code}: {fault}"));
+        run(&keeping(code, &kv), &turn).await.unwrap_or_else(|error| panic!("{code}: {error}"));
         assert_eq!(writes.load(SeqCst), 0, "nothing waits within a turn: {code}");
         turn.flush().await.unwrap();
         assert_eq!(writes.load(SeqCst), changes, "{code}");
@@ -194,8 +194,8 @@ async fn a_turn_ends_when_its_durable_writes_are_on_disk() {
         ("kv::set(\"a\", 1, #{ durabel: false });", "kv::set: unknown option `durabel`"),
         ("kv::incr(\"a\", #{ durable: 1 });", "kv::incr: invalid option `durable`: expected true or false"),
     ] {
-        let fault = run(&keeping(code, &kv), &Turn::default()).await.unwrap_err().to_string();
-        assert!(fault.contains(why), "{fault}");
+        let error = run(&keeping(code, &kv), &Turn::default()).await.unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
     }
 }
 
@@ -205,8 +205,8 @@ async fn a_turn_whose_writes_do_not_reach_the_disk_fails_and_they_are_written_la
     fails.store(true, SeqCst);
     let turn = turn("{}", "c1");
     run(&keeping("kv::set(\"a\", 1);", &kv), &turn).await.unwrap();
-    let fault = turn.flush().await.unwrap_err();
-    assert!(matches!(fault, Error::Unstored { code: "store_full", .. }), "{fault}");
+    let error = turn.flush().await.unwrap_err();
+    assert!(matches!(error, Error::Unstored { code: "store_full", .. }), "{error}");
     assert!(kv.failure().is_some());
     fails.store(false, SeqCst);
     kv.flush_all().await.unwrap();

@@ -117,13 +117,13 @@ impl Encoder for Outcome {
             match outcome {
                 Ok(ended) => encode_end(end.as_ref().err(), &named_event("run", &ended)),
                 // The turn failed before it had a run, or the store fails now.
-                Err(fault) => encode_end(Some(end.as_ref().err().unwrap_or(&fault)), b""),
+                Err(error) => encode_end(Some(end.as_ref().err().unwrap_or(&error)), b""),
             }
         })
     }
 
-    fn encode_error(fault: Error) -> Response {
-        OpenAiError(fault).into_response()
+    fn encode_error(error: Error) -> Response {
+        OpenAiError(error).into_response()
     }
 }
 

@@ -58,14 +58,14 @@ pub(crate) async fn gate<F: Future<Output = Response>>(
             let request = Request::from_parts(parts, body);
             (work(request).await, allowed)
         }
-        Err(fault) => {
-            tracing::debug!("refused at the gate: {fault}");
-            let is_too_large = matches!(fault, Error::Request { kind: RequestErrorKind::TooLarge, .. });
+        Err(error) => {
+            tracing::debug!("refused at the gate: {error}");
+            let is_too_large = matches!(error, Error::Request { kind: RequestErrorKind::TooLarge, .. });
             // Who waits for a word before it sends its body is told at once.
             if is_too_large && !parts.headers.contains_key(header::EXPECT) {
                 drain(unhurried(body).into_data_stream()).await;
             }
-            (endpoint.refused(fault), None)
+            (endpoint.refused(error), None)
         }
     };
     let headers = response.headers_mut();

@@ -101,12 +101,12 @@ impl EndpointGroup {
     }
 
     /// A refusal as its clients read it.
-    pub(super) fn refused(self, fault: Error) -> Response {
+    pub(super) fn refused(self, error: Error) -> Response {
         match self {
-            Self::Anthropic => AnthropicError(fault).into_response(),
-            Self::Ollama => OllamaError(fault).into_response(),
-            Self::OpenAi | Self::Operators | Self::Mcp => OpenAiError(fault).into_response(),
-            Self::Functions | Self::Pipelines | Self::Actions => Detail(fault).into_response(),
+            Self::Anthropic => AnthropicError(error).into_response(),
+            Self::Ollama => OllamaError(error).into_response(),
+            Self::OpenAi | Self::Operators | Self::Mcp => OpenAiError(error).into_response(),
+            Self::Functions | Self::Pipelines | Self::Actions => Detail(error).into_response(),
         }
     }
 }

@@ -132,12 +132,12 @@ impl Encoder for Completion {
     fn encode_end(self, end: Result<Json, Error>) -> BoxFuture<'static, Bytes> {
         Box::pin(ready(match end {
             Ok(_) => Bytes::from_static(relay::DONE),
-            Err(fault) => relay::failed(&fault),
+            Err(error) => relay::failed(&error),
         }))
     }
 
-    fn encode_error(fault: Error) -> Response {
-        OpenAiError(fault).into_response()
+    fn encode_error(error: Error) -> Response {
+        OpenAiError(error).into_response()
     }
 }
 
@@ -152,5 +152,5 @@ pub(crate) fn encode_chunk(chunk: &Chunk) -> Bytes {
 /// The end of a stream, with an error if it was interrupted, and `last` before the end marker.
 pub(crate) fn encode_end(failure: Option<&Error>, last: &[u8]) -> Bytes {
     let Some(failure) = failure else { return [last, relay::DONE].concat().into() };
-    [&relay::error(failure)[..], last, relay::DONE].concat().into()
+    [&relay::error_event(failure)[..], last, relay::DONE].concat().into()
 }

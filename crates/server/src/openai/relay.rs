@@ -93,11 +93,11 @@ impl Relay {
                     }
                     if self.held.len() > MAX_LINE {
                         self.held.clear();
-                        let fault = self.interrupted(&TooLong::Line.to_string());
-                        return self.end(Some(&fault)).map(|bytes| (bytes, None));
+                        let error = self.interrupted(&TooLong::Line.to_string());
+                        return self.end(Some(&error)).map(|bytes| (bytes, None));
                     }
                 }
-                Some(Err(fault)) => return self.end(Some(&fault)).map(|bytes| (bytes, None)),
+                Some(Err(error)) => return self.end(Some(&error)).map(|bytes| (bytes, None)),
                 None => return self.end(None).map(|bytes| (bytes, None)),
             }
         }
@@ -134,7 +134,7 @@ impl Relay {
     }
 
     /// The bytes that the stream still lacks at its end.
-    fn end(mut self, fault: Option<&Error>) -> Option<Bytes> {
+    fn end(mut self, error: Option<&Error>) -> Option<Bytes> {
         let mut out = BytesMut::new();
         if is_event(&self.held) {
             // Only its line's end is missing.
@@ -155,12 +155,12 @@ impl Relay {
             StreamEnd::Properly => out.extend_from_slice(DONE),
             StreamEnd::Not => {
                 let cut = self.interrupted("the stream ended without a finish_reason and without [DONE]");
-                let fault = fault.unwrap_or(&cut);
-                tracing::warn!("a stream ended with an error: {fault}");
+                let error = error.unwrap_or(&cut);
+                tracing::warn!("a stream ended with an error: {error}");
                 if let Some(trace) = &self.trace {
-                    trace.fail(&fault.to_string());
+                    trace.fail(&error.to_string());
                 }
-                out.extend_from_slice(&failed(fault));
+                out.extend_from_slice(&failed(error));
             }
         }
         (!out.is_empty()).then(|| out.freeze())
@@ -245,11 +245,11 @@ pub(crate) fn emitted(event: &Json) -> Bytes {
 }
 
 /// A failure in the middle of a stream.
-pub(super) fn error(fault: &Error) -> Bytes {
-    event(&StreamChunk::new(reply::body(fault)))
+pub(super) fn error_event(error: &Error) -> Bytes {
+    event(&StreamChunk::new(reply::body(error)))
 }
 
 /// A failure in the middle of a stream, and the stream's end.
-pub(crate) fn failed(fault: &Error) -> Bytes {
-    [&error(fault)[..], DONE].concat().into()
+pub(crate) fn failed(error: &Error) -> Bytes {
+    [&error_event(error)[..], DONE].concat().into()
 }

@@ -88,9 +88,9 @@ pub(super) async fn create(
         key_user,
         log: Log::default(),
     };
-    if let Err(fault) = app.detached.spawn(&id, |ticket| run.run(ticket)) {
+    if let Err(error) = app.detached.spawn(&id, |ticket| run.run(ticket)) {
         app.host.store().delete_response(&id).await?;
-        return Err(fault);
+        return Err(error);
     }
     Ok(match is_streamed {
         true => streamed(app, id, -1),
@@ -382,8 +382,8 @@ impl Run {
                 self.fail(&code, &message);
                 return Ok(());
             }
-            Err(fault) => {
-                self.fail(code_of(&fault), &message_of(&fault));
+            Err(error) => {
+                self.fail(code_of(&error), &message_of(&error));
                 return Ok(());
             }
         };
@@ -439,8 +439,8 @@ impl Run {
             let is_stored = self.log.flush(&self.app, &self.id).await
                 && match self.keeper.finish(&self.id, &response, &mut is_added).await {
                     Ok(_) => true,
-                    Err(fault) => {
-                        tracing::warn!("cannot store the response {}: {fault}", self.id);
+                    Err(error) => {
+                        tracing::warn!("cannot store the response {}: {error}", self.id);
                         false
                     }
                 };

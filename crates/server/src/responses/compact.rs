@@ -144,7 +144,7 @@ impl Encoder for Compaction {
         Box::pin(std::future::ready(Bytes::new()))
     }
 
-    fn encode_error(fault: Error) -> Response {
-        OpenAiError(fault).into_response()
+    fn encode_error(error: Error) -> Response {
+        OpenAiError(error).into_response()
     }
 }

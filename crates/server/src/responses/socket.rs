@@ -67,8 +67,8 @@ pub(super) async fn open(State(app): State<Arc<App>>, mut request: Request) -> R
     let (Some(turns), Some(key)) = (turns, key) else { return no_socket() };
     let upgrade = hyper::upgrade::on(&mut request);
     let (parts, _) = request.into_parts();
-    if let Err(fault) = auth::user_of_key(&app, &parts) {
-        return OpenAiError(fault).into_response();
+    if let Err(error) = auth::user_of_key(&app, &parts) {
+        return OpenAiError(error).into_response();
     }
     if app.is_stopping() {
         return stopping();
@@ -114,7 +114,7 @@ fn key_of(request: &Request) -> Option<HeaderValue> {
 
 /// Clients that read 426 use events at once.
 fn no_socket() -> Response {
-    let fault = Error::Request {
+    let error = Error::Request {
         message:
             "cannot open a WebSocket: the request is not a handshake of WebSocket 13 over HTTP/1.1; use POST"
                 .into(),
@@ -122,7 +122,7 @@ fn no_socket() -> Response {
         code: Some("websocket_unsupported"),
         kind: RequestErrorKind::Invalid,
     };
-    let mut response = OpenAiError(fault).into_response();
+    let mut response = OpenAiError(error).into_response();
     *response.status_mut() = StatusCode::UPGRADE_REQUIRED;
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
@@ -214,7 +214,7 @@ impl Socket {
                     }
                     Ok(true)
                 }
-                Err(fault) => self.refuse(OpenAiError(fault).into_response()).await.map(|()| false),
+                Err(error) => self.refuse(OpenAiError(error).into_response()).await.map(|()| false),
             };
         }
         let turns = self.turns.clone();

@@ -77,10 +77,10 @@ async fn pressed(app: &Arc<App>, parts: &Parts, button: &str, body: Json) -> Res
 fn outcome(mut watch: TraceGuard, answer: Result<Json, Error>) -> Json {
     let (status, answer, error) = match answer {
         Ok(answer) => (200, answer, Json::Null),
-        Err(fault) => {
-            let (status, error) = (reply::status(&fault), reply::body(&fault).field("error"));
-            watch.failed(fault);
-            (status, Json::Null, error)
+        Err(error) => {
+            let (status, body) = (reply::status(&error), reply::body(&error).field("error"));
+            watch.failed(error);
+            (status, Json::Null, body)
         }
     };
     let trace = watch.trace().clone();

@@ -42,10 +42,10 @@ impl<E: Encoder> AnswerBytes<E> {
     }
 
     fn finish(&mut self, end: Result<Json, Error>) {
-        if let Err(fault) = &end {
-            tracing::warn!("a stream ended with an error: {fault}");
+        if let Err(error) = &end {
+            tracing::warn!("a stream ended with an error: {error}");
             if let Some(trace) = self.answer.turn().trace() {
-                trace.fail(&fault.to_string());
+                trace.fail(&error.to_string());
             }
         }
         self.end = self.encoder.take().map(|encoder| encoder.encode_end(end));
@@ -97,8 +97,8 @@ impl<E: Encoder> Stream for AnswerBytes<E> {
                     this.finish(Ok(answer.reply));
                     continue;
                 }
-                Some(Err(fault)) => {
-                    this.finish(Err(fault));
+                Some(Err(error)) => {
+                    this.finish(Err(error));
                     continue;
                 }
                 // The bytes of a service come first, or not at all.

@@ -133,7 +133,7 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
     fn encode_end(self, end: Result<Json, Error>) -> BoxFuture<'static, Bytes>;
 
     /// An error before anything was sent, with its status.
-    fn encode_error(fault: Error) -> Response;
+    fn encode_error(error: Error) -> Response;
 }
 
 /// Names the run of an agent.

@@ -48,9 +48,9 @@ pub(crate) async fn received(app: &App, parts: &Parts, body: Body) -> Result<(Js
 }
 
 /// Logs an error, and returns it in the words of an endpoint.
-pub(crate) fn refused<E: Encoder>(fault: Error) -> Response {
-    reply::log(&fault);
-    E::encode_error(fault)
+pub(crate) fn refused<E: Encoder>(error: Error) -> Response {
+    reply::log(&error);
+    E::encode_error(error)
 }
 
 /// Runs the turn of one request: decode, the turn, encode.
@@ -144,10 +144,10 @@ pub(crate) async fn respond<E: Encoder>(
         true => streamed(call, encoder, (way.is_held, way.form), answer).await,
         false => whole(call, encoder, way.form, answer).await,
     };
-    let mut response = answered.unwrap_or_else(|fault| {
+    let mut response = answered.unwrap_or_else(|error| {
         refused::<E>(match recording {
-            Some(recording) => recording.failed(fault),
-            None => fault,
+            Some(recording) => recording.failed(error),
+            None => error,
         })
     });
     if let Some(events) = events_header(&turn.events().take()) {

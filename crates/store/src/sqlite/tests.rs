@@ -241,8 +241,8 @@ async fn a_full_disk_is_named_until_there_is_room_again() {
     assert_eq!(error.kind, StoreErrorKind::Full, "{error}");
     assert_eq!(store.failing().map(|error| error.kind), Some(StoreErrorKind::Full));
     assert!(store.kv_all().await.unwrap().is_empty(), "all or nothing");
-    let fault = valvehouse_core::error::Error::from(error);
-    assert!(matches!(fault, valvehouse_core::error::Error::Unstored { code: "store_full", .. }), "{fault}");
+    let error = valvehouse_core::error::Error::from(error);
+    assert!(matches!(error, valvehouse_core::error::Error::Unstored { code: "store_full", .. }), "{error}");
     limit(pages + 1_000).await;
     store.kv_write(&changes).await.unwrap();
     assert_eq!(store.failing(), None);

@@ -27,8 +27,8 @@ pub(super) async fn run(
         tried.turn.flushed(result).await
     };
     let came = match tried.turn.lasting(work).await {
-        Ok(value) => DryRunOutcome { word: "continue", value: Some(value), fault: None },
-        Err(fault) => DryRunOutcome::failed(fault),
+        Ok(value) => DryRunOutcome { word: "continue", value: Some(value), error: None },
+        Err(error) => DryRunOutcome::failed(error),
     };
     let trace = outcome::ended(tried.recording, &came);
     match (asked.print, &came.value) {

@@ -43,9 +43,9 @@ async fn see(stage: &Stage, hook: Hook, body: Body, tried: DryRunTurn) -> Result
     }
     let work = stage.own.traced_hook(hook, before.copy(), &tried.turn, tried.recording.trace());
     let came = match tried.turn.lasting(work).await {
-        SandboxRun { fault: Some(fault), .. } => DryRunOutcome::failed(fault),
-        SandboxRun { word: "skip", value, .. } => DryRunOutcome { word: "skip", value, fault: None },
-        SandboxRun { value, .. } => DryRunOutcome { word: "continue", value, fault: None },
+        SandboxRun { error: Some(error), .. } => DryRunOutcome::failed(error),
+        SandboxRun { word: "skip", value, .. } => DryRunOutcome { word: "skip", value, error: None },
+        SandboxRun { value, .. } => DryRunOutcome { word: "continue", value, error: None },
     };
     let trace = outcome::ended(tried.recording, &came);
     Ok(Observation { before, came, trace })

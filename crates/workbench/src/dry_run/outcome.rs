@@ -15,20 +15,20 @@ pub(super) struct DryRunOutcome {
     /// `continue skip refused failed`
     pub(super) word: &'static str,
     pub(super) value: Option<Json>,
-    pub(super) fault: Option<Error>,
+    pub(super) error: Option<Error>,
 }
 
 impl DryRunOutcome {
-    pub(super) fn failed(fault: Error) -> Self {
-        let word = if matches!(fault, Error::Refused(_)) { "refused" } else { "failed" };
-        Self { word, value: None, fault: Some(fault) }
+    pub(super) fn failed(error: Error) -> Self {
+        let word = if matches!(error, Error::Rejected(_)) { "refused" } else { "failed" };
+        Self { word, value: None, error: Some(error) }
     }
 
     /// A refusal is a finding; what broke is shown where it did.
     pub(super) fn exit(self, stage: &Stage, out: &Console) -> Result<Exit, CommandError> {
-        match self.fault {
+        match self.error {
             None => Ok(Exit::Done),
-            Some(fault @ Error::Refused(_)) => Err(fault.into()),
+            Some(error @ Error::Rejected(_)) => Err(error.into()),
             Some(Error::Broken(failure)) => {
                 let problem = problem(stage, &failure.cause);
                 if out.is_json() {
@@ -37,7 +37,7 @@ impl DryRunOutcome {
                 out.say(&report::shown(&problem, out.talk()));
                 Err(CommandError::new(Exit::Data, ""))
             }
-            Some(fault) => Err(fault.into()),
+            Some(error) => Err(error.into()),
         }
     }
 }
@@ -66,8 +66,8 @@ pub(super) fn say_note(asked: &DryRunOptions, out: &Console) {
 /// The end of what is written down.
 pub(super) fn ended(mut recording: TraceGuard, came: &DryRunOutcome) -> Json {
     let trace = recording.trace().clone();
-    match &came.fault {
-        Some(fault) => trace.fail(&fault.to_string()),
+    match &came.error {
+        Some(error) => trace.fail(&error.to_string()),
         None => recording.answered(200),
     }
     recording.done();
@@ -130,14 +130,14 @@ pub(super) fn as_json(
 
 /// The part that is the same for every hook.
 pub(super) fn head(stage: &Stage, asked: &DryRunOptions, came: &DryRunOutcome, trace: &Json) -> Json {
-    let refusal = match &came.fault {
-        Some(Error::Refused(refusal)) => Some(refusal),
+    let rejection = match &came.error {
+        Some(Error::Rejected(rejection)) => Some(rejection),
         _ => None,
     };
-    let cause = match &came.fault {
-        Some(Error::Refused(refusal)) => Some(refusal.message.clone()),
+    let cause = match &came.error {
+        Some(Error::Rejected(rejection)) => Some(rejection.message.clone()),
         Some(Error::Broken(failure)) => Some(failure.cause.clone()),
-        Some(fault) => Some(fault.to_string()),
+        Some(error) => Some(error.to_string()),
         None => None,
     };
     let sum = |key: &str| -> i64 {
@@ -160,7 +160,7 @@ pub(super) fn head(stage: &Stage, asked: &DryRunOptions, came: &DryRunOutcome, t
         ("file", report::near(&stage.script().file.path).display().to_string().into()),
         ("live", asked.live.into()),
         ("outcome", came.word.into()),
-        ("status", refusal.map(|refusal| u64::from(refusal.status)).into()),
+        ("status", rejection.map(|rejection| u64::from(rejection.status)).into()),
         ("cause", cause.into()),
         ("cost", cost),
         ("lines", trace.field("lines")),

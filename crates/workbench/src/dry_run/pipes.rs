@@ -27,8 +27,8 @@ pub(super) async fn run(
     let request = Request { turn: Some(tried.turn.clone()), ..Request::new(body, true) };
     let answer = tried.turn.lasting(answer(&pipes, request)).await;
     let came = match answer {
-        Ok(answer) => DryRunOutcome { word: "continue", value: Some(answer), fault: None },
-        Err(fault) => DryRunOutcome::failed(fault),
+        Ok(answer) => DryRunOutcome { word: "continue", value: Some(answer), error: None },
+        Err(error) => DryRunOutcome::failed(error),
     };
     let trace = outcome::ended(tried.recording, &came);
     match (asked.print, &came.value) {

@@ -17,7 +17,7 @@ pub(super) async fn run(
     let stage::DryRunTurn { recording, .. } = stage::turn(asked, &stage.snapshot)?;
     let called = stage.script().run_scheduled(what, Some(recording.trace().clone())).await;
     let came = match called {
-        Ok(list) => DryRunOutcome { word: "continue", value: Some(Lists::entries(&list)), fault: None },
+        Ok(list) => DryRunOutcome { word: "continue", value: Some(Lists::entries(&list)), error: None },
         Err(why) => DryRunOutcome::failed(Error::Broken(PluginError::new(why))),
     };
     let trace = outcome::ended(recording, &came);

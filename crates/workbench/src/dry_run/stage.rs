@@ -169,7 +169,7 @@ pub(super) fn turn(asked: &DryRunOptions, snapshot: &Snapshot) -> Result<DryRunT
     let model = model.unwrap_or_default();
     let facts = match snapshot.ready(&model, &[]) {
         Ok(ready) => ready.facts,
-        Err(fault) if asked.model.is_some() => return Err(fault.into()),
+        Err(error) if asked.model.is_some() => return Err(error.into()),
         Err(_) => Json::Null,
     };
     let metadata = match asked.metadata.as_deref().map(|text| (text, Json::parse(text.as_bytes()))) {

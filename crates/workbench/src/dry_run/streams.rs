@@ -32,8 +32,8 @@ pub(super) async fn run(
     let mut passed = Vec::new();
     let work = through(&kernel, hook, events, &tried.turn, &mut passed);
     let came = match tried.turn.lasting(work).await {
-        Ok(()) => DryRunOutcome { word: "continue", value: None, fault: None },
-        Err(fault) => DryRunOutcome::failed(fault),
+        Ok(()) => DryRunOutcome { word: "continue", value: None, error: None },
+        Err(error) => DryRunOutcome::failed(error),
     };
     let trace = outcome::ended(tried.recording, &came);
     let after = || passed.iter().flat_map(|passed| passed.after.iter());

@@ -52,8 +52,8 @@ async fn turn(
     let DryRunTurn { turn, recording } = stage::turn(asked, snapshot)?;
     let answered = answer(&ready, request, turn, app).await;
     let (answer, came) = match answered {
-        Ok(answer) => (Some(answer), DryRunOutcome { word: "continue", value: None, fault: None }),
-        Err(fault) => (None, DryRunOutcome::failed(fault)),
+        Ok(answer) => (Some(answer), DryRunOutcome { word: "continue", value: None, error: None }),
+        Err(error) => (None, DryRunOutcome::failed(error)),
     };
     let trace = outcome::ended(recording, &came);
     match (asked.print, &answer) {
@@ -76,7 +76,7 @@ async fn turn(
         }
     }
     outcome::say_note(asked, out);
-    came.fault.map_or(Ok(Exit::Done), |fault| Err(fault.into()))
+    came.error.map_or(Ok(Exit::Done), |error| Err(error.into()))
 }
 
 fn said(answer: &Json) -> String {

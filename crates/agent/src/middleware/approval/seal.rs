@@ -78,8 +78,8 @@ impl HookRunner for Binding {
         let own = [("tool", ctx.tool()), ("args", ctx.args().copy())].map(|(name, part)| (name.into(), part));
         let seal = ctx.value.get(SEAL).map(|seal| (SEAL.into(), seal));
         ctx.value = Json::Object(own.into_iter().chain(seal).collect::<Object>());
-        if let Some(refusal) = replaced_tool(ctx) {
-            return Ok(Verdict::Reject(refusal));
+        if let Some(rejection) = replaced_tool(ctx) {
+            return Ok(Verdict::Reject(rejection));
         }
         let was_looked_at = ctx.value.get(SEAL).is_some();
         if Self::has_seal(ctx) || !was_looked_at && !self.0.needs_approval(&ctx.tool(), &ctx.args()) {

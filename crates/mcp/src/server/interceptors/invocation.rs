@@ -132,9 +132,9 @@ impl<'a> Invocation<'a> {
         let decided = tokio::time::timeout(self.time, work).await;
         let result = match decided {
             Err(_) => Err(self.too_slow()),
-            Ok(Err(fault)) => {
-                let why = words(&fault);
-                drop(recording.failed(fault));
+            Ok(Err(error)) => {
+                let why = words(&error);
+                drop(recording.failed(error));
                 Err(self.failed(&why))
             }
             Ok(Ok(Decision::Payload(payload))) => Ok(self.passes(plugin, payload)),
@@ -163,8 +163,8 @@ impl<'a> Invocation<'a> {
                     }
                     break;
                 }
-                Err(Error::Refused(refusal)) => return Ok(Decision::Refused(refusal.message)),
-                Err(fault) => return Err(fault),
+                Err(Error::Rejected(rejection)) => return Ok(Decision::Refused(rejection.message)),
+                Err(error) => return Err(error),
             }
         }
         Ok(Decision::Payload(payload.written(&self.payload)))

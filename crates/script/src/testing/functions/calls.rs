@@ -141,9 +141,9 @@ fn waited<T>(turn: &Turn, work: impl Future<Output = Result<T, Error>>) -> RhaiR
 }
 
 /// An error as what a script throws.
-fn thrown(fault: Error) -> Box<EvalAltResult> {
-    match fault {
-        Error::Refused(refusal) => ThrownError::refused(refusal),
+fn thrown(failure: Error) -> Box<EvalAltResult> {
+    match failure {
+        Error::Rejected(rejection) => ThrownError::refused(rejection),
         Error::Broken(failure) => ThrownError::refused(Rejection {
             plugin: failure.plugin,
             ..Rejection::new(failure.cause).with_status(500)
@@ -238,7 +238,7 @@ fn run_function(name: &str, arguments: Array) -> RhaiResultOf<Dynamic> {
     let work = executor::run(Workload::Blocking, move || script.call_function(&own, arguments, &within));
     match budget::wait(&turn, work)? {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(fault)) => Err(thrown(fault)),
+        Ok(Err(failure)) => Err(thrown(failure)),
         Err(why) => Err(error(why.to_string())),
     }
 }
