@@ -39,7 +39,7 @@ async fn dispatch(words: Vec<OsString>) -> Exit {
     };
     let out = Console::new(line.global.format.into(), line.global.quiet);
     log::start(&line, &out);
-    match obey(line, &out).await {
+    match execute(line, &out).await {
         Ok(exit) => exit,
         Err(failure) => {
             out.fail(&failure);
@@ -48,7 +48,7 @@ async fn dispatch(words: Vec<OsString>) -> Exit {
     }
 }
 
-async fn obey(line: Line, out: &Console) -> Result<Exit, CommandError> {
+async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
     if out.is_sarif() && !matches!(line.command, Command::Check(_)) {
         return Err(CommandError::usage(
             "--format sarif works only with valvehouse check; use human or json",

@@ -24,12 +24,12 @@ const LISTED: u64 = 1000;
 pub(super) async fn run(asked: Asked, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let store = store::open(&config.store).await?;
     let runs = Runs::new(store, uuid::Uuid::new_v4().to_string());
-    let done = obey(&runs, asked, config, out).await;
+    let done = dispatch(&runs, asked, config, out).await;
     runs.store().close().await;
     done.map(|()| Exit::Done)
 }
 
-async fn obey(runs: &Runs, asked: Asked, config: &Config, out: &Console) -> Result<(), CommandError> {
+async fn dispatch(runs: &Runs, asked: Asked, config: &Config, out: &Console) -> Result<(), CommandError> {
     match asked.what {
         None => {
             let (conversation, status) = (asked.chat, asked.status);

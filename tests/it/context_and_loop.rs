@@ -290,7 +290,7 @@ async fn a_filter_that_breaks_in_a_call_ends_the_turn() {
 
 #[tokio::test]
 async fn text_reaches_the_model_as_it_is_and_anything_else_as_json() {
-    let tool = |name: &str, value: Json| Tool::from_json_fn(name, move |_| Ok(value.copy().into()));
+    let tool = |name: &str, value: Json| Tool::from_json_fn(name, move |_| Ok(value.deep_clone().into()));
     let tools =
         [tool("text", "21 °C".into()), tool("map", json(r#"{"b":1,"a":1.0}"#)), tool("none", Json::Null)];
     let told = told(tools, &[("text", ""), ("map", "{}"), ("none", "{}")]).await;

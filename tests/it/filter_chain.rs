@@ -70,7 +70,7 @@ async fn a_post_chat_filter_changes_the_answer() {
 async fn a_pre_invocation_filter_changes_the_arguments() {
     let closure = filter::pre_invocation("metric", |ctx| {
         assert_eq!(ctx.tool().text("name").unwrap(), "echo");
-        let args = ctx.args().copy();
+        let args = ctx.args().deep_clone();
         args.set("unit", "celsius").unwrap();
         ctx.set_args(args);
         Ok(Continue)

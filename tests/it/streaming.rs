@@ -492,9 +492,9 @@ async fn too_many_events_and_what_is_no_event_break_the_hook_that_returns_them()
                 let given = given.clone();
                 let filter = FilterEntry::closure("odd", hook, move |ctx| {
                     if skips {
-                        return Ok(Respond(given.copy()));
+                        return Ok(Respond(given.deep_clone()));
                     }
-                    ctx.value = given.copy();
+                    ctx.value = given.deep_clone();
                     Ok(Continue)
                 });
                 let streamed = stream(&streaming(&["a"], [filter.clone()])).await;

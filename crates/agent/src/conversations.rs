@@ -19,8 +19,8 @@ pub fn conversation_to_json(conversation: &Conversation) -> Json {
         ("chat_id", conversation.id.as_str().into()),
         ("agent", conversation.agent.as_str().into()),
         ("length", conversation.length.into()),
-        ("user", conversation.kept.get("user").map(|user| user.copy()).into()),
-        ("conversation_summary", summary.copy()),
+        ("user", conversation.kept.get("user").map(|user| user.deep_clone()).into()),
+        ("conversation_summary", summary.deep_clone()),
         ("forked_from", forked_from.into()),
         ("created_at", conversation.created_at.into()),
         ("updated_at", conversation.updated_at.into()),
@@ -130,7 +130,7 @@ fn kept_then(original: &Conversation, saved: &RunSnapshot, spoken: &[Json]) -> J
     // The values and the object are new, so the writes cannot fail.
     for key in ["user", OWNER] {
         if let Some(user) = original.kept.get(key) {
-            before.edit(key, user.copy());
+            before.edit(key, user.deep_clone());
         }
     }
     memory::leaving(&memory::remembering(&before, spoken), saved)

@@ -188,7 +188,7 @@ impl Runs {
         let said: Vec<Json> = begin.request.messages().items();
         let run = uuid::Uuid::now_v7().to_string();
         for _ in 0..TRIES {
-            let said = said.iter().map(Json::copy).collect();
+            let said = said.iter().map(Json::deep_clone).collect();
             let recalled = match begin.given {
                 HistoryMatch::Known => memory::recall(&*self.store, id, &begin.facts, said).await?,
                 HistoryMatch::New => memory::goes_on(&*self.store, id, said).await?,
@@ -397,11 +397,11 @@ async fn drop_old(store: Arc<dyn Store>, conversation: String) {
 fn opening(begin: &Begin, recalled: &LoadedConversation) -> RunSnapshot {
     let summary = recalled.states.get(SUMMARIZATION).unwrap_or_else(Json::object);
     let working = memory::through(begin.window, recalled.working.clone(), &summary);
-    let request = begin.request.clone().with_messages(working.iter().map(Json::copy).collect());
+    let request = begin.request.clone().with_messages(working.iter().map(Json::deep_clone).collect());
     let length = recalled.length + recalled.new.len() as u64;
     let variables = memory::variables(&recalled.kept, begin.context.variables());
     let facts = TurnFacts { chat_id: recalled.id.clone(), ..begin.facts.clone() };
     let progress = Progress::new(request);
-    let saved = RunSnapshot::new(progress, &facts, variables, recalled.states.copy(), length);
-    RunSnapshot { metadata: begin.context.metadata().copy(), ..saved }
+    let saved = RunSnapshot::new(progress, &facts, variables, recalled.states.deep_clone(), length);
+    RunSnapshot { metadata: begin.context.metadata().deep_clone(), ..saved }
 }

@@ -85,7 +85,7 @@ impl Limits {
     pub(crate) fn describe(&self, schema: &Json) {
         // A new schema accepts any key.
         if !self.allowed.is_empty() {
-            schema.put("enum", self.allowed.iter().map(Json::copy).collect::<Vec<_>>());
+            schema.put("enum", self.allowed.iter().map(Json::deep_clone).collect::<Vec<_>>());
         }
         for (name, bound) in [("minimum", &self.minimum), ("maximum", &self.maximum)] {
             if let Some(bound) = bound {

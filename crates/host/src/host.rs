@@ -79,7 +79,7 @@ impl Host {
         let snapshot = first.snapshot.unwrap_or_else(|| writer.empty());
         writer.save(&snapshot, &first.report.changes).await;
         writer.record_lost(&snapshot).await;
-        let id = format!("{}-{}", machine(), uuid::Uuid::new_v4());
+        let id = format!("{}-{}", host_name(), uuid::Uuid::new_v4());
         let (reports, _) = broadcast::channel(64);
         let (asking, after, vectors) = (writer.asking(), writer.after(), writer.vectors());
         let refused = parking_lot::Mutex::new(writer.refused.clone());
@@ -523,7 +523,7 @@ async fn open_kv(store: &Arc<dyn Store>, exchanged: &watch::Sender<u64>) -> Resu
 }
 
 /// The name of this machine, for people who read which hosts live on a store.
-fn machine() -> String {
+fn host_name() -> String {
     let name = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"));
     let name = name.unwrap_or_default();
     let name: String = name.trim().chars().filter(|letter| !letter.is_control()).take(64).collect();

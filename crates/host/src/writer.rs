@@ -79,7 +79,7 @@ impl<'a> ReloadLock<'a> {
             None => read_text(kind, folder, path, text)?,
         };
         let given = self.0.given(&read.file.id);
-        let given = OperatorSettings { valves: valves.map_or(given.valves, Json::copy), ..given };
+        let given = OperatorSettings { valves: valves.map_or(given.valves, Json::deep_clone), ..given };
         let settings = self.0.settings_of(&read.file, &given);
         Ok(CompileJob { read, given, plan: self.0.plan.clone(), settings })
     }

@@ -212,9 +212,9 @@ mod tests {
 
     /// Applies operations.
     fn applied(changes: &[DiffOperation], value: &Json) -> Json {
-        let mut root = value.copy();
+        let mut root = value.deep_clone();
         for change in changes {
-            let after = change.after.copy();
+            let after = change.after.deep_clone();
             let Some((way, last)) = change.path.rsplit_once('/') else {
                 root = after;
                 continue;

@@ -453,7 +453,7 @@ mod tests {
         let said = format!("ä/{}😀", "x".repeat(80));
         assert_eq!(json.text("a").unwrap(), said);
         assert_eq!(json.get("a"), Some(said.as_str().into()));
-        assert_eq!(json.copy(), Json::parse(&document).unwrap());
+        assert_eq!(json.deep_clone(), Json::parse(&document).unwrap());
         json.set("a", "short").unwrap();
         assert_eq!(raw(&json), format!(r#"{{"a":"short","b":"ä","c":[{long}]}}"#));
         assert_eq!(json.to_string(), format!(r#"{{"a":"short","b":"ä","c":["{said}"]}}"#), "as it is said");
@@ -513,7 +513,7 @@ mod tests {
                 (Ok(read), Ok(kept)) => {
                     let raw = kept.encode_raw().unwrap();
                     prop_assert_eq!(&Json::parse(&raw).unwrap(), &read, "written unread");
-                    let copy = kept.copy();
+                    let copy = kept.deep_clone();
                     prop_assert!(!kept.is_changed());
                     for (one, other) in kept.items().iter().zip(read.items()) {
                         prop_assert_eq!(one.text(&key), other.text(&key));

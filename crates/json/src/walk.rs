@@ -19,7 +19,7 @@ impl Json {
     /// Returns a deep copy, which shares nothing with this value. A container that occurs in several places of
     /// this value does so in the copy as well.
     #[must_use]
-    pub fn copy(&self) -> Self {
+    pub fn deep_clone(&self) -> Self {
         let mut copies = Copies::default();
         let copy = copies.of(self);
         while let Some((original, copy)) = copies.empty.pop() {
@@ -371,7 +371,7 @@ mod tests {
     fn what_stands_in_many_places_is_walked_through_once() {
         let (list, body) = (laughs(), Json::object());
         body.set("list", list.clone()).unwrap();
-        let copy = body.copy();
+        let copy = body.deep_clone();
         assert!(!copy.is_changed() && body.is_changed());
         let twice = copy.get("list").unwrap();
         assert!(twice.at(0).unwrap().ptr_eq(&twice.at(1).unwrap()) && !twice.ptr_eq(&list));
@@ -415,7 +415,7 @@ mod tests {
         drop(inner);
         let small = std::thread::Builder::new().stack_size(64 * 1024);
         let walked = small.spawn(move || {
-            let copy = root.copy();
+            let copy = root.deep_clone();
             assert!(copy == root && !copy.is_changed() && root.is_changed());
             copy.freeze();
         });

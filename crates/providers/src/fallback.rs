@@ -300,7 +300,7 @@ mod tests {
     async fn another_wire_is_passed_on_as_the_first_ones_bytes() {
         let (_, all) = fallback(["one".into(), Reply::chunks(["o", "ne"]), "three".into()]);
         let body = Json::parse(br#"{"model":"m"}"#).unwrap();
-        let forwarded = all.others[0].forwarded(body.copy(), true, &Exchange::default()).await.unwrap();
+        let forwarded = all.others[0].forwarded(body.deep_clone(), true, &Exchange::default()).await.unwrap();
         assert_eq!(forwarded.content_type.as_deref(), Some("text/event-stream"));
         let bytes: Vec<Bytes> = forwarded.body.into_stream().map(Result::unwrap).collect().await;
         let text = String::from_utf8(bytes.concat()).unwrap();

@@ -73,7 +73,7 @@ impl Origin {
     pub(super) async fn refused(&self, response: Response) -> Error {
         let status = response.status;
         if (300..400).contains(&status) {
-            let target = self.scrub(response.header("location").unwrap_or("nowhere").as_bytes());
+            let target = self.redact(response.header("location").unwrap_or("nowhere").as_bytes());
             let public = format!(
                 "provider {} redirects to another address, to which the key is not sent",
                 self.provider
@@ -117,23 +117,23 @@ impl Origin {
 
     /// The beginning of something unexpected, on one line.
     pub(super) fn excerpt(&self, bytes: &[u8]) -> String {
-        let text = self.scrub(bytes);
+        let text = self.redact(bytes);
         let words: Vec<&str> = text.split_whitespace().collect();
         words.join(" ").chars().take(200).collect()
     }
 
     fn error_body(&self, body: &[u8]) -> Json {
-        let text = self.scrub(body);
+        let text = self.redact(body);
         match Json::parse(text.as_bytes()) {
             Ok(json) => json,
             Err(_) => text.chars().take(ERROR_TEXT).collect::<String>().into(),
         }
     }
 
-    fn scrub(&self, bytes: &[u8]) -> String {
+    fn redact(&self, bytes: &[u8]) -> String {
         let text = String::from_utf8_lossy(bytes);
         match &self.key {
-            Some(key) => key.scrub(&text),
+            Some(key) => key.redact(&text),
             None => text.into_owned(),
         }
     }

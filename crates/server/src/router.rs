@@ -171,7 +171,7 @@ async fn pass<F: Future<Output = Response>>(
     let mut answering = app.endpoints.of(endpoint).begin();
     let mut response = match app.is_stopping() && endpoint != OPERATIONS {
         true => reply::stopping(),
-        false => middleware::checks::gate(app, request, work).await,
+        false => middleware::checks::run(app, request, work).await,
     };
     let headers = response.headers_mut();
     headers.reserve(HEADERS);

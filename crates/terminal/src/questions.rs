@@ -152,7 +152,7 @@ impl Question {
         if choices.iter().any(|choice| choice.as_str() == Some(line)) {
             return None;
         }
-        choices.get(line.parse::<usize>().ok()?.checked_sub(1)?).map(Json::copy)
+        choices.get(line.parse::<usize>().ok()?.checked_sub(1)?).map(Json::deep_clone)
     }
 }
 

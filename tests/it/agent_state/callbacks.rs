@@ -44,7 +44,10 @@ async fn told(callback: &str) -> Vec<Json> {
 
 fn of(log: &Log, callback: &str) -> Vec<Json> {
     let log = log.lock();
-    log.iter().filter(|event| event.callback.name() == callback).map(|event| event.data.copy()).collect()
+    log.iter()
+        .filter(|event| event.callback.name() == callback)
+        .map(|event| event.data.deep_clone())
+        .collect()
 }
 
 fn names(log: &Log) -> Vec<&'static str> {

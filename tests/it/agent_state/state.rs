@@ -303,7 +303,7 @@ async fn an_agent_refuses_an_export_that_it_cannot_become_and_stays_as_it_is() {
     let stored = agent(["hi"]).0.storage(store).auto_checkpoint(true).build().unwrap().export_state();
     let listening = agent(["hi"]).0.callbacks(Callbacks::new().on_chain_start(|_| {})).build().unwrap();
     let change = |path: &str, value: Json| {
-        let changed = tooled.copy();
+        let changed = tooled.deep_clone();
         changed.field("state").set("tool_handlers", json("[]")).unwrap();
         changed.field("state").set(path, value).unwrap();
         changed
@@ -314,7 +314,7 @@ async fn an_agent_refuses_an_export_that_it_cannot_become_and_stays_as_it_is() {
         .set("middlewares", json(r#"[{"name":"nobody","options":{}}]"#))
         .unwrap();
     let cases = [
-        (tooled.copy(), "it has the tool `weather`, which this agent lacks"),
+        (tooled.deep_clone(), "it has the tool `weather`, which this agent lacks"),
         (stored, "it has a storage for `auto_checkpoint`"),
         (listening.export_state(), "it has the callback `on_chain_start`"),
         (change("tool_handlers", Json::Null), "its `tool_handlers` is missing or damaged"),

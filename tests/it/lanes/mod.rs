@@ -64,7 +64,7 @@ impl Shape {
 
     /// Returns the result of its effect on an uncut answer.
     pub(crate) fn expected(self, answer: &Json) -> Json {
-        let answer = answer.copy();
+        let answer = answer.deep_clone();
         for choice in answer.at_path("choices").items() {
             let said = choice.at_path("message");
             if self.redacts() {
@@ -90,7 +90,7 @@ fn folded<'a>(events: impl IntoIterator<Item = &'a Json>) -> Json {
 fn said(answer: &Json) -> Vec<String> {
     let choices = answer.at_path("choices").items();
     let said = choices.iter().map(|choice| {
-        let message = choice.at_path("message").copy();
+        let message = choice.at_path("message").deep_clone();
         // "" and nothing at all are the same to every client.
         for key in ["content", "refusal", "reasoning_content"] {
             if message.get(key).is_some_and(|text| text.is_empty()) {
@@ -109,7 +109,7 @@ fn said(answer: &Json) -> Vec<String> {
 /// Runs events through filters of a shape; what the client got.
 async fn through(shape: Shape, events: &[Json]) -> Vec<Json> {
     let settings = ModelDefaults { hold: shape == Shape::Hold, ..ModelDefaults::default() };
-    let events: Vec<Json> = events.iter().map(Json::copy).collect();
+    let events: Vec<Json> = events.iter().map(Json::deep_clone).collect();
     let kernel = asking([Reply::chunks(events)]).0.filters(shape.filters()).settings(settings).build();
     let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[{"type":"function","function":{"name":"f0"}},{"type":"function","function":{"name":"f1"}},{"type":"custom","custom":{"name":"f2"}}]}"#;
     let streamed = stream_body(&kernel, body).await;

@@ -87,7 +87,7 @@ impl Notifier {
 
     /// Reports the start of the run with its input.
     pub fn started(&self, input: &Json) {
-        self.tell_both(Callback::ChainStart, Callback::TurnStart, || [("input", input.copy())]);
+        self.tell_both(Callback::ChainStart, Callback::TurnStart, || [("input", input.deep_clone())]);
     }
 
     /// Reports the answer of the run. An answer that no model generated is also reported as the final one.
@@ -95,7 +95,7 @@ impl Notifier {
         if !std::mem::replace(&mut self.round.lock().finished, true) {
             self.tell(Callback::AgentFinish, || [("text", answer.into())]);
         }
-        self.tell_both(Callback::TurnEnd, Callback::ChainEnd, || [("result", result.copy())]);
+        self.tell_both(Callback::TurnEnd, Callback::ChainEnd, || [("result", result.deep_clone())]);
     }
 
     /// Reports the failure of the run.
@@ -105,7 +105,7 @@ impl Notifier {
 
     /// Reports that the run pauses for a person; `pending` is the pending action.
     pub fn interrupted(&self, pending: &Json) {
-        self.tell(Callback::Interrupt, || [("pending", pending.copy())]);
+        self.tell(Callback::Interrupt, || [("pending", pending.deep_clone())]);
     }
 
     /// Reports that the run resumes with a decision. Events of a tool call that were reported before the pause
@@ -120,12 +120,12 @@ impl Notifier {
             round.told_start = call.text("id").map(String::from);
             round.told_call = is_tool || chain.filters().iter().any(is_behind);
         }
-        self.tell(Callback::Resume, || [("decision", decision.copy())]);
+        self.tell(Callback::Resume, || [("decision", decision.deep_clone())]);
     }
 
     /// Reports a custom event.
     pub fn custom(&self, name: &str, data: &Json) {
-        self.tell(Callback::CustomEvent, || [("name", name.into()), ("data", data.copy())]);
+        self.tell(Callback::CustomEvent, || [("name", name.into()), ("data", data.deep_clone())]);
     }
 
     /// Waits until all listeners were called, at most five seconds.
@@ -141,7 +141,7 @@ impl Notifier {
         if !self.hears(Callback::LlmCall) {
             return;
         }
-        let call = Json::from([("messages", chat.messages().copy()), ("model", chat.model().into())]);
+        let call = Json::from([("messages", chat.messages().deep_clone()), ("model", chat.model().into())]);
         {
             let mut round = self.round.lock();
             if !round.asking {
@@ -157,7 +157,9 @@ impl Notifier {
         if std::mem::take(&mut self.round.lock().told_call) {
             return;
         }
-        self.tell(Callback::ToolCall, || [("tool", call.tool_name().into()), ("args", call.args().copy())]);
+        self.tell(Callback::ToolCall, || {
+            [("tool", call.tool_name().into()), ("args", call.args().deep_clone())]
+        });
     }
 
     fn hears(&self, callback: Callback) -> bool {
@@ -196,7 +198,7 @@ impl Notifier {
             round.asking = true;
             round.call.take()
         };
-        self.tell(Callback::LlmStart, || [("messages", messages.copy())]);
+        self.tell(Callback::LlmStart, || [("messages", messages.deep_clone())]);
         if let Some(call) = call {
             self.say(Callback::LlmCall, call);
         }
@@ -214,14 +216,14 @@ impl Notifier {
         let text = message::text_of(&said);
         let is_final = ModelCall::all(&said).is_empty();
         self.no_longer_asking(is_final);
-        self.tell(Callback::LlmEnd, || [("response", answer.copy())]);
+        self.tell(Callback::LlmEnd, || [("response", answer.deep_clone())]);
         if !text.is_empty() {
             self.tell(Callback::Text, || [("text", text.clone().into())]);
         }
         if is_final {
             self.tell(Callback::AgentFinish, || [("text", text.into())]);
         } else {
-            let calls = || said.field("tool_calls").copy();
+            let calls = || said.field("tool_calls").deep_clone();
             self.tell(Callback::AgentAction, || [("text", text.into()), ("tool_calls", calls())]);
         }
     }
@@ -239,7 +241,7 @@ impl Notifier {
             if self.hears(callback) {
                 let data = Json::from([
                     ("tool", call.name.as_str().into()),
-                    ("args", call.arguments.copy()),
+                    ("args", call.arguments.deep_clone()),
                     ("tool_call_id", call.id.as_str().into()),
                 ]);
                 if let Some((name, text)) = outcome {

@@ -64,7 +64,7 @@ impl Agent {
     ) -> Result<AgentResponse, Error> {
         let setup = self.setup();
         let facts = TurnFacts {
-            model: setup.model.copy(),
+            model: setup.model.deep_clone(),
             models: Json::array(),
             chat_id: self.conversation.clone(),
             message_id: uuid::Uuid::new_v4().to_string(),
@@ -74,17 +74,17 @@ impl Agent {
             return self.run_stored(&setup, messages, facts, chunks).await;
         }
         let mut new = cancelled(&self.state.messages);
-        new.extend(messages.iter().map(Json::copy));
+        new.extend(messages.iter().map(Json::deep_clone));
         self.state.messages.extend(new.iter().cloned());
         self.latest = None;
         self.kept = memory::remembering(&self.kept, &new);
-        let summary = self.kept.get(SUMMARIZATION).unwrap_or_else(Json::object).copy();
+        let summary = self.kept.get(SUMMARIZATION).unwrap_or_else(Json::object).deep_clone();
         summary.edit("offset", 0i64);
         let working = memory::through(self.window(), self.state.messages.clone(), &summary);
         let states = Json::from([(SUMMARIZATION, summary)]);
         let progress = Progress::new(ChatRequest::new(self.body(working))?);
         let length = self.state.messages.len() as u64;
-        let saved = RunSnapshot::new(progress, &facts, self.variables.copy(), states, length);
+        let saved = RunSnapshot::new(progress, &facts, self.variables.deep_clone(), states, length);
         let run = uuid::Uuid::now_v7().to_string();
         self.drive(&setup, run, saved, 0, RunInput::Begins(new.into()), chunks).await
     }
@@ -107,7 +107,7 @@ impl Agent {
         self.kept = self
             .latest
             .as_ref()
-            .map_or_else(|| remembered.copy(), |saved| memory::leaving(&remembered, saved));
+            .map_or_else(|| remembered.deep_clone(), |saved| memory::leaving(&remembered, saved));
         let run = self.save_to(&*store).await?;
         if self.unfinished().is_some() {
             self.state.run_id = Some(run);
@@ -128,7 +128,7 @@ impl Agent {
             conversation: self.conversation.clone(),
             request: ChatRequest::new(self.body(messages))?,
             facts,
-            context: Context::new(self.variables.copy()),
+            context: Context::new(self.variables.deep_clone()),
             events: Events::default(),
             stream,
             given: HistoryMatch::New,
@@ -250,7 +250,7 @@ struct InMemory {
 impl Keeper for InMemory {
     fn keep<'a>(&'a self, kept: JournalEntry<'a>) -> BoxFuture<'a, Result<(), Error>> {
         let mut own = self.kept.lock();
-        own.0.extend(kept.messages.iter().map(Json::copy));
+        own.0.extend(kept.messages.iter().map(Json::deep_clone));
         if let Some(saved) = kept.saved {
             own.1 = Some(saved.clone());
         }

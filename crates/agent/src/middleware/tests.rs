@@ -36,7 +36,7 @@ fn calling(answers: usize, calls: usize) -> CannedProvider {
     };
     let calls = Json::from((0..calls).map(call).collect::<Vec<_>>());
     let answer = Json::from([("role", "assistant".into()), ("content", Json::Null), ("tool_calls", calls)]);
-    let replies = (0..answers).map(|_| Reply::message(answer.copy()));
+    let replies = (0..answers).map(|_| Reply::message(answer.deep_clone()));
     CannedProvider::new(replies.chain([Reply::text("done")]).collect::<Vec<_>>())
 }
 
@@ -185,8 +185,8 @@ async fn answering(kernel: &Kernel, answer: Json) -> (Vec<Json>, Result<String, 
     let (questions, asked) = (Questions::default(), Arc::new(Mutex::new(Vec::new())));
     let (board, seen) = (questions.clone(), asked.clone());
     let listen = move |event: &EmittedEvent| {
-        seen.lock().push(event.0.copy());
-        board.answer(&event.0.text("id").unwrap(), answer.copy());
+        seen.lock().push(event.0.deep_clone());
+        board.answer(&event.0.text("id").unwrap(), answer.deep_clone());
     };
     let events = Events::listening(listen, Some(questions));
     let turn = Turn::new(TurnFacts::default(), Context::default(), events);

@@ -35,7 +35,7 @@ fn talk(count: usize) -> Vec<Json> {
 /// Returns the messages that the model sees.
 fn seen_in(settings: &Summarization, messages: &[Json], turn: &Turn) -> Vec<Json> {
     let chain = Chain::new(vec![settings.clone().filter()]);
-    let messages: Vec<Json> = messages.iter().map(Json::copy).collect();
+    let messages: Vec<Json> = messages.iter().map(Json::deep_clone).collect();
     let ctx: Object =
         [("messages".into(), messages.into()), ("model".into(), MODEL.into())].into_iter().collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -225,7 +225,7 @@ fn messages_of_any_shape_are_nobodys_end() {
         r#"{"role":"tool","tool_call_id":"a"}"#,
     ];
     let odd: Vec<Json> = odd.iter().map(|text| Json::parse(text.as_bytes()).unwrap()).collect();
-    let many: Vec<Json> = odd.iter().cycle().take(60).map(Json::copy).collect();
+    let many: Vec<Json> = odd.iter().cycle().take(60).map(Json::deep_clone).collect();
     let (_, settings) = written_by([Reply::text("so far")]);
     for preserve_system in [true, false] {
         let settings = Summarization { preserve_system, ..settings.clone() };

@@ -32,7 +32,7 @@ fn events(message: &Json) -> Vec<Json> {
         events.push(Json::from([("type", "content_block_stop".into()), ("index", index)]));
     }
     let stop = ["stop_reason", "stop_sequence", "stop_details"];
-    let said = stop.into_iter().filter_map(|key| Some((key.into(), message.given(key)?.copy())));
+    let said = stop.into_iter().filter_map(|key| Some((key.into(), message.given(key)?.deep_clone())));
     let said: valvehouse_json::Object = said.collect();
     events.push(Json::from([("type", "message_delta".into()), ("delta", said.into())]));
     events

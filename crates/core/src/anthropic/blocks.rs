@@ -168,7 +168,7 @@ fn unseal(item: &Json, text: &str) {
 
 /// Returns a block without a text of its own, as the provider sent it.
 pub(super) fn without_index(item: &Json) -> Json {
-    let block = item.copy();
+    let block = item.deep_clone();
     block.remove("index");
     block
 }

@@ -93,7 +93,7 @@ impl Events {
 
     /// Emits a complete block; the input of a tool call is sent in one delta.
     pub(super) fn whole(&mut self, block: &Json) {
-        let block = block.copy();
+        let block = block.deep_clone();
         let input = block.get("input").filter(|input| !input.is_empty());
         if input.is_some() {
             // The key exists in the object, so the write cannot fail.

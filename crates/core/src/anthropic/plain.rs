@@ -188,7 +188,7 @@ fn part(part: &Json) -> Json {
     }
     match part.get("file") {
         Some(file @ Json::Object(_)) if file.get("file_data").is_some() && file.get("filename").is_none() => {
-            let named = file.copy();
+            let named = file.deep_clone();
             // The part is a copy, so the write cannot fail.
             named.edit("filename", "document.pdf");
             Json::from([("type", "file".into()), ("file", named)])

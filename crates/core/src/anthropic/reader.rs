@@ -102,7 +102,7 @@ impl Reader {
             chunk.put(&key, value);
         }
         if let Some(usage) = message.get("usage").filter(|usage| self.with_first_usage && !usage.is_empty()) {
-            chunk.put(ONLY_ANTHROPIC, Json::from([("usage", usage.copy())]));
+            chunk.put(ONLY_ANTHROPIC, Json::from([("usage", usage.deep_clone())]));
         }
         vec![chunk]
     }
@@ -343,8 +343,8 @@ impl DeltaConverter {
         let Some(open) = self.at(index) else { return };
         // The lists and objects were created here and the values are copies, so the write cannot fail.
         let _ = match open.block.get(key) {
-            Some(Json::Array(list)) => list.push(value.copy()),
-            _ => open.block.set(key, vec![value.copy()]),
+            Some(Json::Array(list)) => list.push(value.deep_clone()),
+            _ => open.block.set(key, vec![value.deep_clone()]),
         };
     }
 

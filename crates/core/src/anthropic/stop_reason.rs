@@ -34,7 +34,7 @@ pub(super) fn put_on_choice(choice: &Json, said: &Json) {
     choice.edit("native_finish_reason", reason);
     for key in ["stop_sequence", "stop_details"] {
         if let Some(value) = said.given(key) {
-            choice.edit(key, value.copy());
+            choice.edit(key, value.deep_clone());
         }
     }
 }
@@ -104,7 +104,7 @@ pub(super) fn counts(usage: &Json) -> Json {
     let known = ["cache_creation", "inference_geo", "server_tool_use", "service_tier", "speed", "iterations"];
     for key in known {
         if let Some(value) = usage.given(key) {
-            counts.put(key, value.copy());
+            counts.put(key, value.deep_clone());
         }
     }
     if let Some(thinking) = count("completion_tokens_details.reasoning_tokens") {

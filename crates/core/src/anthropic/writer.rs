@@ -90,14 +90,14 @@ impl Writer {
     /// Returns the events for a chunk.
     pub fn write(&mut self, chunk: &Json) -> Vec<Json> {
         if let Some(usage) = chunk.get("usage").filter(|usage| !usage.is_null()) {
-            self.usage = usage.copy();
+            self.usage = usage.deep_clone();
         }
         // Anthropic's messages have one choice.
         if let Some(choice) = response::first_choice(chunk) {
             self.begin(chunk);
             self.delta(&choice.field("delta"));
             if choice.text("finish_reason").is_some_and(|reason| !reason.is_empty()) {
-                self.choice = choice.copy();
+                self.choice = choice.deep_clone();
                 self.beside = others(chunk, &OF_CHUNKS);
                 self.beside.retain(|(key, _)| !self.head.contains(key));
             }

@@ -100,7 +100,7 @@ impl Fold {
         answer.put("choices", choices);
         let usage = answer.at_path("x_groq.usage");
         if answer.at_path("usage").is_null() && !usage.is_null() {
-            answer.put("usage", usage.copy());
+            answer.put("usage", usage.deep_clone());
         }
         answer
     }
@@ -161,7 +161,7 @@ impl Choice {
         choice.for_each(|key, value| match key {
             "index" => {}
             "delta" => self.push_delta(value),
-            "message" => self.whole = value.copy(),
+            "message" => self.whole = value.deep_clone(),
             _ => self.fields.absorb(key, value),
         });
     }
@@ -330,16 +330,16 @@ impl Fields {
             None => self.0.push((key.into(), PartialValue::of(key, value))),
             Some(slot) if grows(key) => slot.grow(value),
             Some(_) if value.is_null() || value.as_str() == Some("") => {}
-            Some(slot) => *slot = PartialValue::Plain(value.copy()),
+            Some(slot) => *slot = PartialValue::Plain(value.deep_clone()),
         }
     }
 
     /// Sets the value of a key unless it has one.
     pub(super) fn absorb_first(&mut self, key: &str, value: &Json) {
         match self.slot(key) {
-            Some(PartialValue::Plain(known)) if known.is_empty() => *known = value.copy(),
+            Some(PartialValue::Plain(known)) if known.is_empty() => *known = value.deep_clone(),
             Some(_) => {}
-            None => self.0.push((key.into(), PartialValue::Plain(value.copy()))),
+            None => self.0.push((key.into(), PartialValue::Plain(value.deep_clone()))),
         }
     }
 
@@ -384,7 +384,7 @@ impl Fields {
 impl PartialValue {
     fn of(key: &str, value: &Json) -> Self {
         match value {
-            value if !grows(key) => Self::Plain(value.copy()),
+            value if !grows(key) => Self::Plain(value.deep_clone()),
             Json::Text(text) => Self::Text(text.to_string()),
             Json::Array(items) => Self::List(items.items().iter().map(Self::item).collect()),
             Json::Object(_) => Self::map_of(value),
@@ -395,7 +395,7 @@ impl PartialValue {
     fn item(value: &Json) -> Self {
         match value {
             Json::Object(_) => Self::map_of(value),
-            other => Self::Plain(other.copy()),
+            other => Self::Plain(other.deep_clone()),
         }
     }
 

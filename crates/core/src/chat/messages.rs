@@ -77,7 +77,7 @@ impl IntoMessages for Json {
     fn into_messages(self) -> Result<Vec<Json>, Error> {
         match &self {
             Self::Text(text) => Ok(vec![message::user(text.as_str())]),
-            Self::Object(_) => Ok(vec![self.copy()]),
+            Self::Object(_) => Ok(vec![self.deep_clone()]),
             Self::Array(list) => list.items().into_messages(),
             other => Err(Error::invalid(
                 format!("invalid messages: expected text, an object or a list, got {}", other.kind()),

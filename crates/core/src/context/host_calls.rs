@@ -80,7 +80,7 @@ impl HostCalls {
             Some((_, Some(result))) => {
                 sequence.next += 1;
                 return HostCall::Known(match result {
-                    HostResult::Value(value) => HostResult::Value(value.copy()),
+                    HostResult::Value(value) => HostResult::Value(value.deep_clone()),
                     other => other.clone(),
                 });
             }
@@ -140,7 +140,7 @@ impl HostCalls {
         let plugins = self.plugins.iter().map(|(plugin, sequence)| {
             let ended = sequence.calls.iter().map_while(|(call, result)| {
                 let result = match result.as_ref()? {
-                    HostResult::Value(value) => ("value", value.copy()),
+                    HostResult::Value(value) => ("value", value.deep_clone()),
                     HostResult::Failure(message) => ("failure", message.as_str().into()),
                     HostResult::Unknown => ("unknown", true.into()),
                 };
@@ -162,7 +162,7 @@ impl HostCalls {
             let calls = sequence.list("calls");
             let calls = calls.iter().map_while(|call| {
                 let result = match (call.get("value"), call.text("failure")) {
-                    (Some(value), _) => HostResult::Value(value.copy()),
+                    (Some(value), _) => HostResult::Value(value.deep_clone()),
                     (None, Some(message)) => HostResult::Failure(message.into()),
                     (None, None) => HostResult::Unknown,
                 };

@@ -95,7 +95,7 @@ impl SplitTurn {
     /// Stores the answer that the inlet of a filter returned instead of the model's. For the rest of the turn,
     /// only guards run.
     pub fn answered(&self, filter: &str, answer: &Json) {
-        *self.0.answer.lock() = Some((filter.to_owned(), answer.copy()));
+        *self.0.answer.lock() = Some((filter.to_owned(), answer.deep_clone()));
     }
 
     /// Returns the answer of an inlet, with the name of its filter.

@@ -143,11 +143,11 @@ impl Pauses {
         let pending = PendingQuestion {
             by: by.to_owned(),
             place,
-            question: question.copy(),
+            question: question.deep_clone(),
             call,
             within: within.to_owned(),
         };
-        let answer = step.answers.get(&pending.hash()).map(Json::copy);
+        let answer = step.answers.get(&pending.hash()).map(Json::deep_clone);
         (pending, answer)
     }
 

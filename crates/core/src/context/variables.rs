@@ -95,7 +95,7 @@ impl Context {
         let value: Json = value.into();
         // A value that contains the variables themselves is stored as a copy.
         if self.0.variables.set(key, value.clone()).is_err() {
-            self.0.variables.edit(key, value.copy());
+            self.0.variables.edit(key, value.deep_clone());
         }
         self.clone()
     }
@@ -158,10 +158,10 @@ impl Context {
     pub fn fork(&self) -> Self {
         let Parts { variables, history, trace, metadata, client, run } = &*self.0;
         Self(Arc::new(Parts {
-            variables: variables.copy(),
-            history: history.copy(),
-            trace: trace.copy(),
-            metadata: metadata.copy(),
+            variables: variables.deep_clone(),
+            history: history.deep_clone(),
+            trace: trace.deep_clone(),
+            metadata: metadata.deep_clone(),
             client: client.clone(),
             run: run.clone(),
         }))

@@ -410,11 +410,11 @@ impl Before {
             Json::Object(parts) if hook.has_ctx() => {
                 let parts = parts.entries().into_iter().map(|(name, part)| match name.as_str() {
                     "context" | "metadata" => (name, part),
-                    _ => (name, part.copy()),
+                    _ => (name, part.deep_clone()),
                 });
                 Json::Object(parts.collect())
             }
-            value => value.copy(),
+            value => value.deep_clone(),
         };
         Self { live: value.clone(), copy }
     }

@@ -73,7 +73,7 @@ impl Form {
             };
             let text = message::text_of(&message);
             let delta = match self.whole.get(&index) {
-                None => message.copy(),
+                None => message.deep_clone(),
                 Some(Some(before)) => {
                     let rest = text.strip_prefix(before.as_str()).unwrap_or_default();
                     Json::from([("content", rest.into())])

@@ -125,7 +125,7 @@ fn record(tool: &Tool, args: Json, end: CallEnd<'_>, turn: &Turn) {
     let entry = Json::from([
         ("type", "tool_call".into()),
         ("name", tool.name().into()),
-        ("args", args.copy()),
+        ("args", args.deep_clone()),
         ("ok", (!matches!(end, CallEnd::Failed(_))).into()),
     ]);
     if let CallEnd::Skipped(_) = end {
@@ -145,7 +145,7 @@ fn recorded(value: &Json) -> Json {
         Json::Text(text) => shortened(text.to_string(), MAX_RECORDED).into(),
         value => {
             let text = value.to_string();
-            if text.len() <= MAX_RECORDED { value.copy() } else { shortened(text, MAX_RECORDED).into() }
+            if text.len() <= MAX_RECORDED { value.deep_clone() } else { shortened(text, MAX_RECORDED).into() }
         }
     }
 }
@@ -311,7 +311,7 @@ fn with_note(result: Json, arguments: Option<&Json>) -> String {
     match (arguments, result) {
         (Some(arguments), result) => Json::from([
             ("note", "a person changed the arguments of this call before it ran".into()),
-            ("arguments", arguments.copy()),
+            ("arguments", arguments.deep_clone()),
             ("result", result),
         ])
         .to_string(),

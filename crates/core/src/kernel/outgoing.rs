@@ -237,7 +237,7 @@ impl AnswerStream {
         self.form.forget_calls();
         for (index, said) in messages(answer) {
             if self.sent(index).calls_held && !ModelCall::all(&said).is_empty() {
-                let calls = said.field("tool_calls").copy();
+                let calls = said.field("tool_calls").deep_clone();
                 for (place, call) in calls.items().iter().enumerate() {
                     call.edit("index", place);
                 }
@@ -261,7 +261,7 @@ impl AnswerStream {
                 && chunk.parts().usage
             {
                 // The value is a copy and the event belongs to this answer, so the write cannot fail.
-                chunk.event.edit("usage", total.copy());
+                chunk.event.edit("usage", total.deep_clone());
                 chunk.changed();
                 says_total = true;
             }
@@ -275,7 +275,7 @@ impl AnswerStream {
             // The object is new, so the writes cannot fail.
             event.put("object", "chat.completion.chunk");
             event.put("choices", Json::array());
-            event.put("usage", total.copy());
+            event.put("usage", total.deep_clone());
             self.deliver(StreamChunk::new(event)).await?;
         }
         Ok(())

@@ -34,7 +34,7 @@ pub(super) fn begin<'a>(
     // A model that a script calls in the meantime has a separate record.
     let by = format!("model:{}", turn.facts().callers.len());
     // The turn may be resumed with another `stream` setting.
-    let asked = asked.copy();
+    let asked = asked.deep_clone();
     ["stream", "stream_options"].iter().for_each(|key| drop(asked.remove(key)));
     match pauses.host_call(&by, "chat", &asked) {
         HostCall::Known(HostResult::Value(recorded)) => (answer_of(&recorded), None),
@@ -50,12 +50,12 @@ pub(super) fn begin<'a>(
 impl Record<'_> {
     pub(super) fn event(&mut self, event: &Json) {
         if event.as_object().is_some() {
-            self.events.push(event.copy());
+            self.events.push(event.deep_clone());
         }
     }
 
     pub(super) fn whole(&mut self, answer: &Json) {
-        self.whole = answer.copy();
+        self.whole = answer.deep_clone();
         self.is_complete = true;
     }
 

@@ -100,7 +100,7 @@ async fn prepare(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<Pr
     let settings = kernel.settings();
     let has_pre_chat = kernel.chain().has(Hook::PreChat);
     if has_pre_chat {
-        messages = messages.copy();
+        messages = messages.deep_clone();
     }
     if let Some(prompt) = &settings.system_prompt {
         messages = [vec![message::system(prompt.as_str())], messages.items()].concat().into();

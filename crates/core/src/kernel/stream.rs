@@ -172,7 +172,7 @@ fn spread(value: Json, template: &Json) -> Vec<Json> {
     let own = |one: &Json| {
         let is_template = !template_went && one.ptr_eq(template);
         template_went |= is_template;
-        event::complete(&if is_template { one.clone() } else { one.copy() }, template)
+        event::complete(&if is_template { one.clone() } else { one.deep_clone() }, template)
     };
     given.iter().map(own).collect()
 }

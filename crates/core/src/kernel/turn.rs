@@ -285,7 +285,7 @@ impl Machine<'_> {
         progress.add_usage();
         let limit = options.max_model_calls.unwrap_or(kernel.settings().max_tool_iterations);
         if progress.iterations >= limit {
-            return Err(Error::ToolLoop { limit, transcript: progress.messages().copy() });
+            return Err(Error::ToolLoop { limit, transcript: progress.messages().deep_clone() });
         }
         progress.next = Next::Tools;
         Ok(())

@@ -97,13 +97,13 @@ impl CannedProvider {
 
     /// Returns copies of the request bodies so far.
     pub fn requests(&self) -> Vec<Json> {
-        self.0.requests.lock().iter().map(Json::copy).collect()
+        self.0.requests.lock().iter().map(Json::deep_clone).collect()
     }
 
     fn answer(&self, request: &Request) -> Result<Answer, Error> {
         let asked = {
             let mut requests = self.0.requests.lock();
-            requests.push(request.body.copy());
+            requests.push(request.body.deep_clone());
             requests.len()
         };
         let replies = &self.0.replies;
@@ -114,9 +114,9 @@ impl CannedProvider {
         let head = Head::with_id(format!("chatcmpl-{}-{asked}", self.0.name), model);
         let (chunks, then) = match &reply.0 {
             Kind::Error(error) => return Err(error.clone()),
-            Kind::Whole(completion) => return Ok(given(&completion.copy(), request)),
+            Kind::Whole(completion) => return Ok(given(&completion.deep_clone(), request)),
             Kind::Message(message) => {
-                let completion = head.completion(message.copy(), response::natural_finish(message));
+                let completion = head.completion(message.deep_clone(), response::natural_finish(message));
                 let messages = request.body.list("messages");
                 // A new object accepts any value.
                 completion.put("usage", response::word_usage(&messages, message));
@@ -167,7 +167,7 @@ fn events(chunks: &[Json], complete: bool, head: &Head) -> Vec<Json> {
         .iter()
         .map(|chunk| match chunk {
             Json::Text(text) => head.chunk(Json::from([("content", text.clone().into())]), None),
-            event => event.copy(),
+            event => event.deep_clone(),
         })
         .collect();
     if complete && chunks.iter().all(|chunk| chunk.as_str().is_some()) {

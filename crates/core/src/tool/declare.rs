@@ -84,7 +84,7 @@ fn read(declared: &Json, default_tags: &[String], problems: &mut Vec<String>) ->
         None => {}
     }
     match given("metadata") {
-        Some(metadata @ Json::Object(_)) => spec.metadata = metadata.copy(),
+        Some(metadata @ Json::Object(_)) => spec.metadata = metadata.deep_clone(),
         Some(other) => problems.push(format!("has {} as its `metadata`: give a map", clipped(&other))),
         None => {}
     }

@@ -96,7 +96,7 @@ impl Trace {
     /// Records an event that a script emitted.
     pub fn emitted(&self, plugin: &str, event: &Json) {
         let kind = short(&event.text_or_empty("type"));
-        let event = self.keeps(Some(plugin)).then(|| event.copy());
+        let event = self.keeps(Some(plugin)).then(|| event.deep_clone());
         tell(&self.news, || News::Emitted {
             trace: self.id.clone(),
             plugin: plugin.to_owned(),
@@ -155,7 +155,7 @@ impl Trace {
         }
         let mut taken = self.taken.lock();
         if taken.body.is_none() && taken.fits(body.size_estimate()) {
-            taken.body = Some(body.copy());
+            taken.body = Some(body.deep_clone());
         }
     }
 
@@ -166,7 +166,7 @@ impl Trace {
         }
         let mut taken = self.taken.lock();
         if taken.fits(answer.size_estimate()) {
-            taken.answer = Some(answer.copy());
+            taken.answer = Some(answer.deep_clone());
         }
     }
 

@@ -171,7 +171,7 @@ fn describe(field: &Field) -> Json {
         constrain(&property, field.kind, &field.rules);
     }
     if !field.secret {
-        put(&property, "default", field.default.copy());
+        put(&property, "default", field.default.deep_clone());
     }
     if field.secret {
         let input = Json::object();

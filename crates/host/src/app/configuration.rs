@@ -181,13 +181,13 @@ fn model(
     ]);
     if !settings.variables.is_empty() {
         // A copy in an object of its own: it fits.
-        facts.edit("variables", settings.variables.copy());
+        facts.edit("variables", settings.variables.deep_clone());
     }
     let described = [
         ("description", settings.description.clone().into()),
         ("abilities", list(&settings.abilities).into()),
         ("context_length", settings.context_length.into()),
-        ("price", settings.price.copy()),
+        ("price", settings.price.deep_clone()),
     ];
     for (key, value) in
         described.into_iter().filter(|(_, value): &(_, Json)| !value.is_empty() && !value.is_null())

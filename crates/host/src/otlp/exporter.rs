@@ -146,7 +146,7 @@ impl Exporter {
         let spans: Vec<Json> = batch.iter().flat_map(|trace| span::of(trace)).collect();
         let scope = [("name", "valvehouse".into()), ("version", env!("CARGO_PKG_VERSION").into())];
         let scope = Json::from([("scope", Json::from(scope)), ("spans", spans.into())]);
-        let resource = Json::from([("attributes", self.resource.copy())]);
+        let resource = Json::from([("attributes", self.resource.deep_clone())]);
         let all = Json::from([("resource", resource), ("scopeSpans", vec![scope].into())]);
         Json::from([("resourceSpans", vec![all].into())])
     }

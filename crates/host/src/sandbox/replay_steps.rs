@@ -39,9 +39,9 @@ pub async fn replay_steps(
         let mut steps = Vec::new();
         for record in records.into_iter().map(Arc::new) {
             for (before, after) in &record.details().values {
-                let mut replayed = call(&script, &record, before.copy(), &turn).await;
+                let mut replayed = call(&script, &record, before.deep_clone(), &turn).await;
                 // Later calls may change values that the script holds.
-                replayed.value = replayed.value.map(|value| value.copy());
+                replayed.value = replayed.value.map(|value| value.deep_clone());
                 steps.push(StepReplay { record: record.clone(), recorded: after.clone(), replayed });
             }
         }

@@ -90,7 +90,7 @@ impl Call<'_> {
     fn turn(&self, recording: &TraceGuard, events: Events) -> Turn {
         let mut facts = self.caller.facts.clone();
         facts.trace = Some(recording.trace().clone());
-        Turn::new(facts, Context::new(self.caller.variables.copy()), events)
+        Turn::new(facts, Context::new(self.caller.variables.deep_clone()), events)
     }
 
     fn notifier(&self) -> Notifier {
@@ -203,7 +203,7 @@ impl Call<'_> {
         let call = Json::from([
             ("id", format!("mcp_{}", &hex(&Sha256::digest(about))[..24]).into()),
             ("name", self.tool.name().into()),
-            ("arguments", self.args.copy()),
+            ("arguments", self.args.deep_clone()),
         ]);
         pauses.begin(call);
         pauses
@@ -223,7 +223,7 @@ impl Call<'_> {
         questions: Option<&Questions>,
     ) -> Result<Result<Json, Error>, ErrorData> {
         let mut notifier = self.notifier();
-        let work = self.kernel.invoke_in(self.tool.name(), self.args.copy(), turn);
+        let work = self.kernel.invoke_in(self.tool.name(), self.args.deep_clone(), turn);
         let mut work = std::pin::pin!(work);
         let mut open = FuturesUnordered::new();
         let done = loop {
@@ -320,8 +320,8 @@ impl State {
     /// The state as text that only hosts of this store can read, and only for the same request.
     pub(super) fn sealed(&self, about: &str, seal: impl FnOnce(&str, &str) -> String) -> String {
         let plain = Json::from([
-            ("answers", self.answers.copy()),
-            ("host_calls", self.host_calls.copy()),
+            ("answers", self.answers.deep_clone()),
+            ("host_calls", self.host_calls.deep_clone()),
             ("open", self.open.as_deref().map_or(Json::Null, Json::from)),
             ("until", i64::try_from(now() + LIFE).unwrap_or(i64::MAX).into()),
         ]);

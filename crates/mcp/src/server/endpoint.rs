@@ -5,7 +5,7 @@ use super::handler::Handler;
 use super::handler::SharedParts;
 use super::interceptors::InterceptorBreakers;
 use super::limits::MessageHead;
-use super::open_sessions::{Entrance, InUse, MAX_OF_OWNER, OpenSessions, Reservation, SessionLimit};
+use super::open_sessions::{InUse, MAX_OF_OWNER, OpenSessions, Reservation, SessionLimit, SessionLookup};
 
 use super::sessions::StoredSessions;
 use super::tokens::HeldToken;
@@ -227,9 +227,9 @@ impl Endpoint {
         caller: &Caller,
     ) -> Result<InUse, Response<AnswerBody>> {
         match self.sessions.enter(id, &caller.owner).await {
-            Entrance::Open(in_use) => return Ok(in_use),
-            Entrance::Refused => return Err(unknown_session()),
-            Entrance::Closed => {}
+            SessionLookup::Open(in_use) => return Ok(in_use),
+            SessionLookup::Refused => return Err(unknown_session()),
+            SessionLookup::Closed => {}
         }
         match self.stored.owner(id).await {
             Ok(Some(owner)) if owner == caller.owner => {}
@@ -238,9 +238,9 @@ impl Endpoint {
         }
         let _one_at_a_time = self.restoring.lock().await;
         match self.sessions.enter(id, &caller.owner).await {
-            Entrance::Open(in_use) => return Ok(in_use),
-            Entrance::Refused => return Err(unknown_session()),
-            Entrance::Closed => {}
+            SessionLookup::Open(in_use) => return Ok(in_use),
+            SessionLookup::Refused => return Err(unknown_session()),
+            SessionLookup::Closed => {}
         }
         let place = self.reserve(&caller.owner).await?;
         let response = self.service.handle(first_message(id, version, caller)).await;

@@ -156,7 +156,7 @@ fn entry(model: &Json) -> Json {
         fields.for_each(|key, value| {
             if !matches!(key, "id" | "type") {
                 // Copies, in an object just made.
-                entry.put(key, value.copy());
+                entry.put(key, value.deep_clone());
             }
         });
     }

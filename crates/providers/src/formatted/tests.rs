@@ -53,7 +53,10 @@ async fn an_answer_that_fits_passes_as_it_was_written() {
         // What is checked has to be whole.
         assert_eq!(asked.get("stream").unwrap().as_bool(), Some(false));
         assert!(asked.get("stream_options").is_none());
-        assert_eq!(asked.get("response_format").unwrap().copy(), Json::parse(format.as_bytes()).unwrap());
+        assert_eq!(
+            asked.get("response_format").unwrap().deep_clone(),
+            Json::parse(format.as_bytes()).unwrap()
+        );
     }
 }
 
@@ -123,7 +126,7 @@ async fn tool_calls_and_refusals_are_no_answers_in_a_form() {
         r#"{"role":"assistant","content":null,"refusal":"I will not"}"#,
     ] {
         let message = Json::parse(message.as_bytes()).unwrap();
-        let (canned, answer) = ask([Reply::message(message.copy())], PRICE).await;
+        let (canned, answer) = ask([Reply::message(message.deep_clone())], PRICE).await;
         assert_eq!(response::message_of(&answer.unwrap()), message);
         assert_eq!(canned.requests().len(), 1);
     }

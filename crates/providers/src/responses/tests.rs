@@ -96,7 +96,7 @@ fn stream() -> String {
         format!(r#"{{"type":"response.output_item.done","output_index":{at},"item":{}}}"#, items[at])
     };
     let added = |at: usize, empty: &str| {
-        let item = items[at].copy();
+        let item = items[at].deep_clone();
         if !empty.is_empty() {
             item.put(empty, "");
         }

@@ -64,7 +64,7 @@ impl ScriptAction {
     pub async fn press(&self, button: &Button, body: Json, turn: &Turn) -> Result<Json, Error> {
         let trace = turn.trace().cloned();
         // The script changes what it is given.
-        let before = trace.is_some().then(|| body.copy());
+        let before = trace.is_some().then(|| body.deep_clone());
         let step =
             trace.as_ref().map(|trace| trace.begin(What::Hook(&self.script.caller.plugin, ACTION), &body));
         let result = self.run_apart(button, body, turn).await;
@@ -151,7 +151,7 @@ impl ScriptAction {
                 ))
             })?,
         };
-        let value = match value.copy() {
+        let value = match value.deep_clone() {
             Json::Text(text) => Json::from([("content", text.into())]),
             value @ (Json::Null | Json::Object(_)) => value,
             other => return Err(self.unusable(&format!("{}; return nothing, a text or a map", other.kind()))),
@@ -185,6 +185,6 @@ fn shown_after(before: Json, result: &Json) -> Option<Json> {
     };
     let message = before.get("messages").and_then(|messages| messages.at(-1))?;
     // A copy that nobody else holds takes any value.
-    message.edit("content", content.copy());
+    message.edit("content", content.deep_clone());
     Some(before)
 }

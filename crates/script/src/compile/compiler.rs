@@ -224,7 +224,7 @@ impl Script {
     ) -> Self {
         let FoldedFunctions { mut engine, mut ast, names, cheap } = folded;
         if settings.guarded {
-            budget::obey(&mut engine);
+            budget::limit(&mut engine);
         }
         ast.set_source(file.path.display().to_string());
         let breaker = Arc::new(Breaker::new(&*file.id, settings.breaker));
@@ -296,7 +296,7 @@ fn unless_it_panics<T>(
 /// Reads the values that the configuration gives valves, secret ones from the environment where it says
 /// `env:NAME`; and the variables that are not set.
 pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) -> (Json, Vec<Diagnostic>) {
-    let (taken, mut unset) = (given.copy(), Vec::new());
+    let (taken, mut unset) = (given.deep_clone(), Vec::new());
     let declares = |name: &str| schema.fields().iter().any(|field| field.name == name);
     for (name, _) in given.entries() {
         if *name != *"priority" && !declares(&name) {

@@ -2,7 +2,7 @@
 
 use super::tree::View;
 use super::{
-    answers, calls, capabilities, comparisons, dropped, flow, loops, quotes, returns, valves, words,
+    answers, calls, capabilities, comparisons, dropped, flow, loops, properties, quotes, returns, valves,
 };
 use crate::diagnostic::{Diagnostic, MAX_PROBLEMS};
 use crate::script::Script;
@@ -51,7 +51,7 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Diagnostic>
         answers::look,
         calls::look,
         valves::look,
-        words::look,
+        properties::look,
         capabilities::look,
         returns::look,
         flow::look,

@@ -69,7 +69,7 @@ fn copy(value: &Dynamic, kept: &mut usize, depth: usize) -> RhaiResultOf<Dynamic
     if let Some(shape) = map().or_else(|| value.read_lock::<List>().map(|list| list.shape)) {
         let json = json_of(value)?;
         keep(json.size_estimate())?;
-        return Ok(live(&json.copy(), shape));
+        return Ok(live(&json.deep_clone(), shape));
     }
     if value.read_lock::<OpenAnswer>().is_some() {
         return Err(fail(

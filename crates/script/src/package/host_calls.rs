@@ -21,11 +21,11 @@ pub(super) trait Recordable: Sized {
 
 impl Recordable for Json {
     fn to_json(&self) -> Option<Json> {
-        Some(self.copy())
+        Some(self.deep_clone())
     }
 
     fn from_json(json: &Json) -> Option<Self> {
-        Some(json.copy())
+        Some(json.deep_clone())
     }
 }
 
@@ -34,7 +34,7 @@ impl Recordable for Dynamic {
         if let Some(bytes) = Bytes::of(self) {
             return Some(marked("bytes", STANDARD.encode(&bytes.0).into()));
         }
-        let json = json_of(self).ok()?.copy();
+        let json = json_of(self).ok()?.deep_clone();
         match self.read_lock::<Live>().map(|map| map.shape) {
             Some(Shape::Reply) => Some(marked("reply", json)),
             Some(Shape::Message) => Some(marked("message", json)),
@@ -47,10 +47,10 @@ impl Recordable for Dynamic {
         let value = json.field("value");
         Some(match json.text(MARK).as_deref() {
             Some("bytes") => Dynamic::from(Bytes::from_json(&value)?),
-            Some("reply") => live(&value.copy(), Shape::Reply),
-            Some("message") => live(&value.copy(), Shape::Message),
-            Some("plain") => live(&value.copy(), Shape::Plain),
-            _ => live(&json.copy(), Shape::Plain),
+            Some("reply") => live(&value.deep_clone(), Shape::Reply),
+            Some("message") => live(&value.deep_clone(), Shape::Message),
+            Some("plain") => live(&value.deep_clone(), Shape::Plain),
+            _ => live(&json.deep_clone(), Shape::Plain),
         })
     }
 }
@@ -64,11 +64,11 @@ fn marked(what: &str, value: Json) -> Json {
 
 impl Recordable for Option<Json> {
     fn to_json(&self) -> Option<Json> {
-        Some(self.iter().map(Json::copy).collect::<Vec<_>>().into())
+        Some(self.iter().map(Json::deep_clone).collect::<Vec<_>>().into())
     }
 
     fn from_json(json: &Json) -> Option<Self> {
-        Some(json.at(0).map(|value| value.copy()))
+        Some(json.at(0).map(|value| value.deep_clone()))
     }
 }
 
@@ -151,7 +151,11 @@ impl Recordable for Map {
 
     fn from_json(json: &Json) -> Option<Self> {
         let entries = json.as_object().map(Object::entries)?.into_iter();
-        Some(entries.map(|(key, value)| (key.as_str().into(), live(&value.copy(), Shape::Plain))).collect())
+        Some(
+            entries
+                .map(|(key, value)| (key.as_str().into(), live(&value.deep_clone(), Shape::Plain)))
+                .collect(),
+        )
     }
 }
 

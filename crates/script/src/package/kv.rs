@@ -379,7 +379,7 @@ impl Scope {
         let value = json_of(value)?;
         self.once(
             "set",
-            || vec![key.into(), value.copy()],
+            || vec![key.into(), value.deep_clone()],
             || {
                 let written = self.write("set", options, |map| map.set(key, &value, ttl))?;
                 written.map_err(|error| self.refused("set", &error))
@@ -409,7 +409,7 @@ impl Scope {
         let by = json_of(by)?;
         let sum = self.once(
             "incr",
-            || vec![key.into(), by.copy()],
+            || vec![key.into(), by.deep_clone()],
             || {
                 let sum = self.write("incr", options, |map| map.incr(key, &by, ttl))?;
                 sum.map_err(|error| self.refused("incr", &error))
@@ -478,7 +478,7 @@ impl Scope {
         let (map, turn) = (self.map("update")?, running(&self.called("update"))?.turn);
         for _ in 0..MAX_TRIES {
             let seen = map.look(key);
-            let after = changed(seen.value.copy())?;
+            let after = changed(seen.value.deep_clone())?;
             if budget::wait(&turn, kv.swap(&map, key, &seen, &after, ttl))?.map_err(refused)? {
                 return Ok(after);
             }

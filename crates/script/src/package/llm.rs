@@ -120,7 +120,7 @@ impl Question {
     fn read(name: &str, request: &Dynamic) -> RhaiResultOf<Self> {
         let Right { call, claim, models } = Right::of(name)?;
         let request = match json_of(request)? {
-            request @ Json::Object(_) => request.copy(),
+            request @ Json::Object(_) => request.deep_clone(),
             _ => return Err(unfit(name, "request", "a map", request)),
         };
         Ok(Self { call, claim, models, request })
@@ -196,9 +196,9 @@ fn chat(name: &str, request: &Dynamic) -> RhaiResultOf<Dynamic> {
     let plugin = call.caller.plugin.to_string();
     let answer = host_calls::once(
         name,
-        || request.copy(),
+        || request.deep_clone(),
         || {
-            let asked = models.chat(plugin, request.copy(), call.turn.clone());
+            let asked = models.chat(plugin, request.deep_clone(), call.turn.clone());
             budget::wait(&call.turn, asked)?.map_err(|error| fail(name, error))
         },
     )?;
@@ -222,9 +222,9 @@ fn stream(request: &Dynamic) -> RhaiResultOf<OpenAnswer> {
     let mut events = None;
     host_calls::once(
         NAME,
-        || request.copy(),
+        || request.deep_clone(),
         || {
-            let asked = models.stream(plugin, request.copy(), call.turn.clone());
+            let asked = models.stream(plugin, request.deep_clone(), call.turn.clone());
             let asked = asked.map(move |event| {
                 // It is in progress as long as it is read.
                 let _ = &claim;

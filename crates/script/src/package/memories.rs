@@ -142,7 +142,7 @@ impl Memories {
             let vectors = embedded.vectors.into_iter();
             entries.extend(some.iter().zip(vectors).map(|((id, data), vector)| NewVector {
                 id: id.clone(),
-                data: data.copy(),
+                data: data.deep_clone(),
                 vector,
             }));
         }
@@ -190,11 +190,11 @@ pub(crate) fn memory(text: &str, created_ms: i64) -> Json {
 }
 
 fn shown(id: &str, score: Option<f32>, data: &Json) -> Dynamic {
-    let json = Json::from([("id", id.into()), ("text", data.field("text").copy())]);
+    let json = Json::from([("id", id.into()), ("text", data.field("text").deep_clone())]);
     if let Some(score) = score {
         json.edit("score", f64::from(score));
     }
-    json.edit("created_at", data.field("created_at").copy());
+    json.edit("created_at", data.field("created_at").deep_clone());
     live(&json, Shape::Plain)
 }
 

@@ -225,7 +225,7 @@ pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<D
     let reachable = Reachable::read(function)?;
     let Reachable { plugin, turn, kernel, .. } = &reachable;
     let args = match json_of(args)? {
-        args @ Json::Object(_) => args.copy(),
+        args @ Json::Object(_) => args.deep_clone(),
         _ => return Err(unfit(function, "arguments", "a map", args)),
     };
     let bytes = args.size_estimate();
@@ -244,11 +244,11 @@ pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<D
         return Err(ThrownError::refused(rejection));
     }
     // Where the step runs again, the turn has the tool's result and the answers of people: filters see the call again.
-    let called = kernel.call_for(plugin, &tool, args.copy(), turn);
+    let called = kernel.call_for(plugin, &tool, args.deep_clone(), turn);
     let called = budget::wait(turn, called)?;
     reachable.note(&called);
     let value = called.map_err(|error| thrown(function, name, error, turn))?;
-    Ok(live(&value.copy(), Shape::Plain))
+    Ok(live(&value.deep_clone(), Shape::Plain))
 }
 
 /// The error that a script catches.

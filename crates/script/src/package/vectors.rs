@@ -136,7 +136,7 @@ impl Scope {
         let name = self.called("add");
         let entry = NewVector {
             id: id.to_owned(),
-            data: json_of(data)?.copy(),
+            data: json_of(data)?.deep_clone(),
             vector: vector(&name, "vector", given)?,
         };
         self.put(&name, vec![entry])
@@ -160,7 +160,7 @@ impl Scope {
                 ));
             };
             let vector = vector_of(&name, "vector", &entry.field("vector"))?;
-            Ok(NewVector { id: id.to_string(), data: entry.field("data").copy(), vector })
+            Ok(NewVector { id: id.to_string(), data: entry.field("data").deep_clone(), vector })
         });
         let entries = entries.collect::<RhaiResultOf<Vec<_>>>()?;
         self.put(&name, entries)
@@ -260,6 +260,6 @@ fn shown(found: &FoundVector) -> Json {
     Json::from([
         ("id", found.id.as_str().into()),
         ("score", f64::from(found.score).into()),
-        ("data", found.data.copy()),
+        ("data", found.data.deep_clone()),
     ])
 }

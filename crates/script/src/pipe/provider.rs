@@ -268,7 +268,7 @@ impl ChunkSink for Out {
                 return Err(error(format!("the answer exceeded its limit of {} MB", LARGEST >> 20)));
             }
             let template = self.head.chunk(Json::object(), None);
-            let chunk = event::complete(given, &template).copy();
+            let chunk = event::complete(given, &template).deep_clone();
             if event::is_whole(given) {
                 // It is a part of this answer, whoever said it first.
                 for key in ["id", "created", "model"] {

@@ -176,7 +176,7 @@ impl Repl {
         let properties = names.properties.iter().map(String::as_str);
         engine.register_global_module(property_accessors(properties).into());
         engine::resolve_names(&mut engine, constants, names.caught.into_iter().collect());
-        budget::obey(&mut engine);
+        budget::limit(&mut engine);
         Ok((engine, ast))
     }
 
@@ -244,7 +244,7 @@ fn came(value: &Dynamic) -> Result<LineResult, Box<EvalAltResult>> {
     }
     match json_of(value) {
         // The present value: a later line may change what is live.
-        Ok(json) => Ok(LineResult::Value(json.copy(), kind(value))),
+        Ok(json) => Ok(LineResult::Value(json.deep_clone(), kind(value))),
         Err(_) => Ok(LineResult::Other(format!("{value} ({})", kind(value)))),
     }
 }

@@ -1,4 +1,4 @@
-//! The answers on a stage: models, hosts and people, with the values that a test laid out, in its order.
+//! The answers on an environment: models, hosts and people, with the values that a test laid out, in its order.
 
 use crate::resources::{ChatRecord, Chats, Models};
 use base64::Engine as _;
@@ -35,7 +35,7 @@ impl Model {
             Json::Text(text) => Reply::text(text),
             Json::Array(given) => Reply::chunks(chunks(&given.items())),
             Json::Object(_) if answer.get("error").is_some() => Reply::error(error(answer)),
-            Json::Object(_) if answer.get("choices").is_some() => Reply::whole(answer.copy()),
+            Json::Object(_) if answer.get("choices").is_some() => Reply::whole(answer.deep_clone()),
             other => message_reply(message_of(other)),
         };
         self.0.lock().answers.push_back(reply);
@@ -43,7 +43,7 @@ impl Model {
 
     /// Returns its requests so far.
     pub(super) fn asked(&self) -> Vec<Json> {
-        self.0.lock().asked.iter().map(Json::copy).collect()
+        self.0.lock().asked.iter().map(Json::deep_clone).collect()
     }
 
     /// Returns the reason for a missing answer.
@@ -53,7 +53,7 @@ impl Model {
 
     fn next(&self, request: &Json) -> Result<Reply, Error> {
         let mut asking = self.0.lock();
-        asking.asked.push(request.copy());
+        asking.asked.push(request.deep_clone());
         let count = asking.asked.len();
         asking.answers.pop_front().ok_or_else(|| {
             let why = format!(
@@ -153,7 +153,7 @@ impl StoredChats {
     pub(super) fn add(&self, user: String, id: &str, messages: &Json, now_ms: i64) {
         let messages: Vec<Json> = match messages {
             Json::Text(text) => vec![message::user(text.as_str())],
-            list => list.items().iter().map(Json::copy).collect(),
+            list => list.items().iter().map(Json::deep_clone).collect(),
         };
         let record = ChatRecord {
             id: id.to_owned(),
@@ -198,7 +198,7 @@ impl Chats for StoredChats {
         let found = all.iter().find(|(owner, record, _)| *owner == user && record.id == id);
         let range = found.map(|(.., messages)| {
             let numbered = (0..).zip(messages).filter(|(at, _)| (from..to).contains(at));
-            numbered.map(|(_, message)| message.copy()).collect()
+            numbered.map(|(_, message)| message.deep_clone()).collect()
         });
         future::ready(Ok(range)).boxed()
     }
@@ -217,12 +217,12 @@ fn chunks(given: &[Json]) -> Vec<Json> {
 fn chunk(chunk: &Json) -> Json {
     match chunk {
         Json::Object(_) if chunk.get("choices").is_none() && chunk.get("error").is_none() => {
-            let (delta, why) = (chunk.copy(), chunk.text("finish_reason"));
+            let (delta, why) = (chunk.deep_clone(), chunk.text("finish_reason"));
             delta.remove("finish_reason");
             numbered(&delta);
             Head::with_id("chatcmpl-canned", "test").chunk(delta, why.as_deref())
         }
-        other => other.copy(),
+        other => other.deep_clone(),
     }
 }
 
@@ -253,7 +253,7 @@ fn numbered(delta: &Json) {
 /// A message as a test writes it: the role may be left out, calls may be short.
 fn message_of(given: &Json) -> Json {
     let said = match given {
-        Json::Object(_) => given.copy(),
+        Json::Object(_) => given.deep_clone(),
         other => message::assistant(other.to_string()),
     };
     if said.get("role").is_none() {
@@ -346,7 +346,7 @@ impl Hosts {
     }
 
     pub(super) fn asked(&self) -> Vec<Json> {
-        self.0.lock().asked.iter().map(Json::copy).collect()
+        self.0.lock().asked.iter().map(Json::deep_clone).collect()
     }
 
     /// The answer to one request. The last one of a place is given again and again.
@@ -357,7 +357,7 @@ impl Hosts {
         // Null where the body is something else.
         asked.put("json", Json::parse(text("body").as_bytes()).ok());
         let mut serving = self.0.lock();
-        serving.asked.push(asked.copy());
+        serving.asked.push(asked.deep_clone());
         let Some(place) = serving.places.iter_mut().find(|place| place.is_meant(&method, &url)) else {
             return Err(WebError::new(format!(
                 "missing canned answer for {method} {url}; add it to the test: canned::http(\"{url}\", #{{ \
@@ -422,12 +422,12 @@ impl People {
     }
 
     pub(super) fn seen(&self) -> Vec<Json> {
-        self.0.lock().seen.iter().map(Json::copy).collect()
+        self.0.lock().seen.iter().map(Json::deep_clone).collect()
     }
 
     /// Receives an event; a question is answered at once or never.
     pub(super) fn hear(&self, event: &EmittedEvent, questions: &Questions) {
-        let (event, id) = (event.0.copy(), event.0.text("id"));
+        let (event, id) = (event.0.deep_clone(), event.0.text("id"));
         event.remove("id");
         let mut listening = self.0.lock();
         listening.seen.push(event);

@@ -1,9 +1,9 @@
-//! The script played on its stage: a hook, a whole turn, a stream, a tool, through the chain and the turn of
+//! The script played on its environment: a hook, a whole turn, a stream, a tool, through the chain and the turn of
 //! every host.
 
 use super::canned::Model;
+use super::environment::TestEnvironment;
 use super::functions::saying;
-use super::stage::Stage;
 use crate::pipe::Pipes;
 use crate::sandbox::{SandboxRun, SandboxScript};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use valvehouse_core::kernel::{Kernel, ModelDefaults, RunOptions, TurnEvent, Turn
 use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
 
-impl Stage {
+impl TestEnvironment {
     /// One hook of the script.
     pub(super) async fn hook(self: Arc<Self>, hook: Hook, value: Json) -> Result<Json, Error> {
         let made = self.made().map_err(Error::Host)?;

@@ -1,8 +1,8 @@
 //! A test file with its script.
 
+use super::environment::{self, On, TestEnvironment};
 use super::failure::{self, TestFailure};
 use super::functions;
-use super::stage::{self, On, Stage};
 use crate::budget::{Budget, Guard};
 use crate::call::RunningCall;
 use crate::diagnostic::{Code, Diagnostic};
@@ -71,7 +71,7 @@ impl Suite {
         tests: &SourceFile,
         settings: &Settings,
     ) -> Result<Self, Vec<Diagnostic>> {
-        let compiled = stage::declared(script, settings)?;
+        let compiled = environment::declared(script, settings)?;
         let compiled_tests = Script::compile_tests(tests, settings, functions::modules())?;
         let listed = listed(&compiled_tests);
         let misplaced = compiled_tests
@@ -121,24 +121,24 @@ impl Suite {
         &self.tests.file
     }
 
-    /// Runs one of its tests on a stage of its own.
+    /// Runs one of its tests on an environment of its own.
     pub async fn run(&self, test: &str, asked: &SuiteOptions) -> TestResult {
         let begun = Instant::now();
         let golden = (golden_folder(&self.tests.file.path), asked.update);
         let on = On { name: test.to_owned(), golden, coverage: asked.coverage.clone() };
-        let stage = Stage::new(&self.compiled, &self.settings, on);
-        let failed = self.failed(test, &stage).await;
+        let environment = TestEnvironment::new(&self.compiled, &self.settings, on);
+        let failed = self.failed(test, &environment).await;
         TestResult {
             took: begun.elapsed(),
             failed,
-            printed: stage.lines(),
-            called: stage.called(),
-            written: std::mem::take(&mut stage.written.lock()),
+            printed: environment.lines(),
+            called: environment.called(),
+            written: std::mem::take(&mut environment.written.lock()),
         }
     }
 
-    async fn failed(&self, test: &str, stage: &Arc<Stage>) -> Option<TestFailure> {
-        let (tests, on, name) = (self.tests.clone(), stage.clone(), test.to_owned());
+    async fn failed(&self, test: &str, environment: &Arc<TestEnvironment>) -> Option<TestFailure> {
+        let (tests, on, name) = (self.tests.clone(), environment.clone(), test.to_owned());
         let budget = Budget { wall: PATIENCE, hurries_people: true, ..self.settings.tool };
         let run = executor::run(Workload::Blocking, move || {
             let _guard = Guard::enter(budget);
@@ -152,7 +152,7 @@ impl Suite {
         });
         // A script may well have swallowed that nobody had an answer for it.
         failed.or_else(|| {
-            let why = stage.model.unanswered()?;
+            let why = environment.model.unanswered()?;
             let problem = Diagnostic::of(Code::TestFailed, &self.tests.file, why);
             Some(TestFailure { problem: problem.at_function(&self.tests.file.text, test), compared: None })
         })

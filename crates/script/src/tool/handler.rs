@@ -217,7 +217,7 @@ impl ScriptTool {
 
     /// The unshared value, if a model can read it.
     fn checked(&self, value: &Json, context: &Context) -> Result<ToolResult, CallFailure> {
-        let value = value.copy();
+        let value = value.deep_clone();
         let length = length_of(&value)
             .map_err(|error| self.unusable(format!("returned an invalid result: {error}")))?;
         if length > MAX_RESULT {

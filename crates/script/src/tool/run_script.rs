@@ -123,7 +123,7 @@ fn failed(cause: &str) -> String {
 /// The unshared result, if a model can read it.
 fn value_of(value: &Dynamic) -> Result<Json, ToolError> {
     let value = match value.read_lock::<HookAnswer>().as_deref() {
-        Some(HookAnswer::Ok(value, _) | HookAnswer::Skip(value)) => value.copy(),
+        Some(HookAnswer::Ok(value, _) | HookAnswer::Skip(value)) => value.deep_clone(),
         Some(HookAnswer::Error(rejection)) => {
             return Err(ToolError { fatal: false, ..ToolError::from(rejection.clone()).answer() });
         }
@@ -132,7 +132,7 @@ fn value_of(value: &Dynamic) -> Result<Json, ToolError> {
             json.map_err(|error| {
                 wrong(format!("the result is not valid JSON: {}", diagnostic::summary_of_run(&error)))
             })?
-            .copy()
+            .deep_clone()
         }
     };
     let length = length_of(&value).map_err(|error| wrong(format!("the result is invalid: {error}")))?;

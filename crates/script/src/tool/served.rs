@@ -223,6 +223,6 @@ fn completion(script: &Script, handler: &FunctionRef, of: &str) -> Result<Served
 
 /// The parts of a declaration that are given.
 fn parts(declared: &Json, keys: &[&str]) -> Json {
-    let given = keys.iter().filter_map(|key| Some(((*key).into(), declared.get(key)?.copy())));
+    let given = keys.iter().filter_map(|key| Some(((*key).into(), declared.get(key)?.deep_clone())));
     Json::Object(given.collect::<Object>())
 }

@@ -37,7 +37,7 @@ pub(super) fn copied(json: &Json) -> Result<Json, Error> {
             "cannot copy the value: it exceeded its limit of {MAX_CONTAINERS} lists and maps"
         )));
     }
-    Ok(json.copy())
+    Ok(json.deep_clone())
 }
 
 /// A container as text, as long as a script may hold it.

@@ -218,7 +218,7 @@ async fn outcome(app: &App, run: &RunSlot, answer: Option<&Json>, is_operator: b
     let run = app.runs.run(&begun.id).await?;
     let text = answer.map(|answer| message::text_of(&response::message_of(answer)));
     // Of its own answer, not of what somebody said to it since.
-    let pending = answer.map_or_else(|| run.pending.copy(), |answer| answer.field("pending_action"));
+    let pending = answer.map_or_else(|| run.pending.deep_clone(), |answer| answer.field("pending_action"));
     let status = match answer {
         Some(_) if pending.is_null() => "done",
         Some(_) => "paused",

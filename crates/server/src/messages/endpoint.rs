@@ -52,7 +52,7 @@ impl Endpoint for Messages {
         }
         if chat.is_streamed() {
             // A service of Anthropic's counts at once; for any other one the prompt is counted while the model is asked.
-            encoder.estimate = Some(tokio::spawn(count::estimate(chat.body().copy())));
+            encoder.estimate = Some(tokio::spawn(count::estimate(chat.body().deep_clone())));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The checks of the gate, in their order.
+//! The checks of a request before its handler, in their order.
 //!
 //! A request whose body makes no progress for long is ended.
 
@@ -36,7 +36,7 @@ const SAFE: [(HeaderName, &str); 4] = [
 ];
 
 /// Passes a request to its handler, or rejects it in the error format of its endpoint.
-pub(crate) async fn gate<F: Future<Output = Response>>(
+pub(crate) async fn run<F: Future<Output = Response>>(
     app: &App,
     request: Request,
     work: impl FnOnce(Request) -> F,
@@ -59,7 +59,7 @@ pub(crate) async fn gate<F: Future<Output = Response>>(
             (work(request).await, allowed)
         }
         Err(error) => {
-            tracing::debug!("refused at the gate: {error}");
+            tracing::debug!("rejected a request: {error}");
             let is_too_large = matches!(error, Error::Request { kind: RequestErrorKind::TooLarge, .. });
             // Who waits for a word before it sends its body is told at once.
             if is_too_large && !parts.headers.contains_key(header::EXPECT) {

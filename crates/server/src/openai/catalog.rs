@@ -46,7 +46,7 @@ pub(super) fn with_buttons(snapshot: &Snapshot, model: Json) -> Json {
         return model;
     }
     // A copy that nobody else holds takes any value.
-    let model = model.copy();
+    let model = model.deep_clone();
     model.edit("actions", buttons);
     model
 }

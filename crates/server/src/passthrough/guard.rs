@@ -84,7 +84,7 @@ pub(super) async fn run(
     let body = Json::object();
     for (key, value) in request.entries() {
         if key != field {
-            put(&body, &key, value.copy())?;
+            put(&body, &key, value.deep_clone())?;
         }
     }
     if let (None, Some(model)) = (body.get("model"), sent.model()) {

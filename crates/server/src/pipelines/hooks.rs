@@ -251,7 +251,7 @@ impl Call {
         let content = value.get("content").unwrap_or(value);
         if let Some(last) = self.body.get("messages").and_then(|messages| messages.at(-1)) {
             // A copy holds nothing of the body it goes into.
-            last.edit("content", content.copy());
+            last.edit("content", content.deep_clone());
         }
         Ok(self.body.clone())
     }

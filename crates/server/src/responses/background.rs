@@ -247,11 +247,11 @@ impl Log {
         match type_of(&event) {
             "response.output_item.done" => {
                 let item = Json::parse(event.as_bytes()).ok().and_then(|event| event.get("item"));
-                self.output.extend(item.map(|item| item.copy()));
+                self.output.extend(item.map(|item| item.deep_clone()));
             }
             "response.completed" | "response.incomplete" | "response.failed" => {
                 let response = Json::parse(event.as_bytes()).ok().and_then(|event| event.get("response"));
-                self.last = response.map(|response| response.copy());
+                self.last = response.map(|response| response.deep_clone());
             }
             _ => {}
         }

@@ -119,7 +119,7 @@ impl Encoder for Compaction {
             ("encrypted_content", sealed(&summary, None).into()),
         ];
         let kept = self.kept.iter().map(|item| {
-            let item = item.copy();
+            let item = item.deep_clone();
 
             put(&item, "status", "completed");
             item

@@ -254,7 +254,7 @@ fn metadata(sent: &Json) -> Result<Json, Error> {
             && value.as_str().is_some_and(|value| value.chars().count() <= MAX_METADATA.2)
     };
     match entries.len() <= MAX_METADATA.0 && entries.iter().all(fits) {
-        true => Ok(given.copy()),
+        true => Ok(given.deep_clone()),
         false => invalid(),
     }
 }

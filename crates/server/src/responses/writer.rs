@@ -179,7 +179,7 @@ impl Writer {
         for block in delta.list(CONTENT_BLOCKS) {
             match items::of_block(&block) {
                 Some(item) => self.foreign(item, &mut events),
-                None => self.blocks.push(block.copy()),
+                None => self.blocks.push(block.deep_clone()),
             }
         }
         if let Some(thought) = REASONING

@@ -128,7 +128,7 @@ fn user(body: &Json) -> Result<Json, Error> {
     let user = match body.get("user") {
         None | Some(Json::Null) => return Ok(Json::object()),
         Some(Json::Text(id)) => Json::from([("id", id.into())]),
-        Some(user @ Json::Object(_)) if user.text("id").is_some() => user.copy(),
+        Some(user @ Json::Object(_)) if user.text("id").is_some() => user.deep_clone(),
         Some(_) => {
             let wrong = "`user` must be an id, or an object with an `id`";
             return Err(Error::invalid(wrong, Some("user")));

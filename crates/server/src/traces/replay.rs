@@ -93,7 +93,7 @@ fn compared(step: &StepReplay) -> Json {
     // Of events only the last word is known that was another one; what went on has a value.
     let word = if record.calls > 1 && recorded.is_some() { "continue" } else { record.word };
     let is_same = recorded == replayed.value.as_ref() && (record.calls > 1 || word == replayed.word);
-    let or_null = |value: Option<&Json>| Json::from(value.map(Json::copy));
+    let or_null = |value: Option<&Json>| Json::from(value.map(Json::deep_clone));
     let (was, is) = (or_null(recorded), or_null(replayed.value.as_ref()));
     let changes: Vec<Json> = diff(&was, &is).iter().map(DiffOperation::to_json).collect();
     Json::from([

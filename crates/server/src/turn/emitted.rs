@@ -59,7 +59,7 @@ impl EventText {
     /// Later ones wait for the chunks that were written before them.
     pub(super) fn take(&mut self, event: &Json) -> Option<StreamChunk> {
         if self.has_said {
-            self.held.push(event.copy());
+            self.held.push(event.deep_clone());
             return None;
         }
         let text = self.text_of(event)?;
@@ -95,7 +95,7 @@ impl EventText {
         }
         let chunk = match (&self.head, self.is_own) {
             (Some(head), true) if chunk.event.get("id").is_some() => {
-                let event = chunk.event.copy();
+                let event = chunk.event.deep_clone();
                 // A copy that nobody else holds takes any value.
                 event.edit("id", head.id.as_str());
                 event.edit("created", head.created);

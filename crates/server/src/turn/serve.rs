@@ -172,7 +172,7 @@ async fn whole<E: Encoder>(
                 return Ok(json_response(StatusCode::OK, &encoder.encode(answer.reply).await?));
             };
             // The agent's memory may hold the answer as well.
-            let (events, reply) = (turn.events().take(), answer.reply.copy());
+            let (events, reply) = (turn.events().take(), answer.reply.deep_clone());
             text.write_into(&reply, &events);
             let mut response = json_response(StatusCode::OK, &encoder.encode(reply).await?);
             if let Some(events) = events_header(&events) {

@@ -153,7 +153,7 @@ async fn update(kv: &Kv, key: &str, change: impl Fn(Json) -> Json) -> usize {
     let map = kv.map("a", "own");
     for attempt in 1.. {
         let seen = map.look(key);
-        if kv.swap(&map, key, &seen, &change(seen.value.copy()), None).await.unwrap() {
+        if kv.swap(&map, key, &seen, &change(seen.value.deep_clone()), None).await.unwrap() {
             return attempt;
         }
     }

@@ -105,7 +105,7 @@ impl Vectors for MemoryVectors {
             let all = space.vectors.values().map(|(vector, _)| vector);
             let with_data = |one: &StoredVector| StoredVector {
                 vector: Vec::new(),
-                data: one.data.copy(),
+                data: one.data.deep_clone(),
                 ..one.clone()
             };
             let most = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
@@ -150,7 +150,7 @@ impl Vectors for MemoryVectors {
             let version = space.state.version + 1;
             for (one, text) in change.put.iter().zip(&texts) {
                 let (id, vector) = (one.id.clone(), one.vector.clone());
-                let stored = StoredVector { id, version, at: now(), data: one.data.copy(), vector };
+                let stored = StoredVector { id, version, at: now(), data: one.data.deep_clone(), vector };
                 vectors.insert(one.id.clone(), (stored, one.size(text)));
             }
             let after = VectorSpace {

@@ -2,8 +2,8 @@
 
 use super::body::{self, Body};
 use super::outcome::{self, DryRunOutcome};
-use super::stage::{self, Stage};
-use super::stage::{DryRunOptions, Print};
+use super::target::{self, DryRunTarget};
+use super::target::{DryRunOptions, Print};
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 use valvehouse_script::{Button, ScriptAction};
@@ -14,16 +14,16 @@ pub(super) const ACTION: &str = "action";
 
 /// Presses the button that `--button` names, or the only one.
 pub(super) async fn run(
-    stage: &Stage,
+    target: &DryRunTarget,
     body: Body,
     asked: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
-    let (action, button) = pressed(stage, asked)?;
-    let tried = stage::turn(asked, &stage.snapshot)?;
-    let before = body::value(Hook::Outlet, body, &stage.snapshot, &tried.turn)?;
+    let (action, button) = pressed(target, asked)?;
+    let tried = target::turn(asked, &target.snapshot)?;
+    let before = body::value(Hook::Outlet, body, &target.snapshot, &tried.turn)?;
     let work = async {
-        let result = action.press(&button, before.copy(), &tried.turn).await;
+        let result = action.press(&button, before.deep_clone(), &tried.turn).await;
         tried.turn.flushed(result).await
     };
     let came = match tried.turn.lasting(work).await {
@@ -33,7 +33,7 @@ pub(super) async fn run(
     let trace = outcome::ended(tried.recording, &came);
     match (asked.print, &came.value) {
         _ if out.is_json() => {
-            let told = outcome::head(stage, asked, &came, &trace);
+            let told = outcome::head(target, asked, &came, &trace);
             // A new value in a new object: it fits.
             told.edit("value", Json::from(came.value.clone()));
             out.json(&told)?;
@@ -41,19 +41,19 @@ pub(super) async fn run(
         (Print::Value, Some(value)) => out.json(value)?,
         (Print::Text, Some(value)) => out.line(&value.text_or_empty("content"))?,
         (_, value) => {
-            outcome::show_steps(stage, &came, &trace, out)?;
+            outcome::show_steps(target, &came, &trace, out)?;
             if let Some(value @ Json::Object(_)) = value {
                 out.line(&value.pretty(2))?;
             }
         }
     }
     outcome::say_note(asked, out);
-    came.exit(stage, out)
+    came.exit(target, out)
 }
 
-fn pressed(stage: &Stage, asked: &DryRunOptions) -> Result<(ScriptAction, Button), CommandError> {
-    let id = stage.script().id();
-    let action = stage.own.script.clone().into_action(stage.own.users.clone()).ok_or_else(|| {
+fn pressed(target: &DryRunTarget, asked: &DryRunOptions) -> Result<(ScriptAction, Button), CommandError> {
+    let id = target.script().id();
+    let action = target.own.script.clone().into_action(target.own.users.clone()).ok_or_else(|| {
         CommandError::usage(format!("`{id}` has no action; write `fn action(body)` in a file in actions/"))
     })?;
     let names = action.buttons().iter().map(|button| button.own_id.as_str()).collect::<Vec<_>>().join(", ");

@@ -1,6 +1,6 @@
 //! The subject of a hook, in the shape in which the host gives it.
 
-use super::stage::DryRunOptions;
+use super::target::DryRunOptions;
 use std::io::Read;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::Turn;
@@ -113,7 +113,7 @@ pub(super) fn value(hook: Hook, body: Body, snapshot: &Snapshot, turn: &Turn) ->
         Hook::PostChat => {
             if value.get("choices").is_some() {
                 // A whole answer of a service.
-                value.edit("result", response::message_of(&value).copy());
+                value.edit("result", response::message_of(&value).deep_clone());
             }
             if value.get("messages").is_none() {
                 value.edit("messages", Json::array());

@@ -1,7 +1,7 @@
 //! The choice between the ways of a run.
 
-use super::stage::DryRunOptions;
-use super::stage::Stage;
+use super::target::DryRunOptions;
+use super::target::DryRunTarget;
 use super::{action, body, hooks, pipes, scheduled, streams, turns};
 use valvehouse_config::Config;
 use valvehouse_core::filter::Hook;
@@ -21,10 +21,10 @@ pub async fn run(asked: DryRunOptions, config: Config, out: &Console) -> Result<
         let named = asked.script.as_deref().ok_or_else(|| {
             CommandError::usage(format!("missing script: valvehouse run {} FILE", what.as_str()))
         })?;
-        let stage = Stage::open(named, &asked, config).await?;
-        let has = stage.script().scheduled().iter().any(|(own, _)| *own == what);
+        let target = DryRunTarget::open(named, &asked, config).await?;
+        let has = target.script().scheduled().iter().any(|(own, _)| *own == what);
         let done = match has {
-            true => scheduled::run(&stage, what, &asked, out).await,
+            true => scheduled::run(&target, what, &asked, out).await,
             false => Err(CommandError::usage(format!(
                 "`{named}` has no scheduled {}; {}",
                 what.as_str(),
@@ -35,7 +35,7 @@ pub async fn run(asked: DryRunOptions, config: Config, out: &Console) -> Result<
                 }
             ))),
         };
-        stage.close().await;
+        target.close().await;
         return done;
     }
     if asked.body.is_none() && asked.text.is_none() {
@@ -49,9 +49,9 @@ pub async fn run(asked: DryRunOptions, config: Config, out: &Console) -> Result<
             CommandError::usage("missing script: valvehouse run action word_count --text \"an answer\"")
         })?;
         let body = body::body(&asked)?;
-        let stage = Stage::open(named, &asked, config).await?;
-        let done = action::run(&stage, body, &asked, out).await;
-        stage.close().await;
+        let target = DryRunTarget::open(named, &asked, config).await?;
+        let done = action::run(&target, body, &asked, out).await;
+        target.close().await;
         return done;
     }
     if asked.hook == PIPE {
@@ -60,9 +60,9 @@ pub async fn run(asked: DryRunOptions, config: Config, out: &Console) -> Result<
             .as_deref()
             .ok_or_else(|| CommandError::usage("missing script: valvehouse run pipe FILE --text hello"))?;
         let body = body::body(&asked)?;
-        let stage = Stage::open(named, &asked, config).await?;
-        let done = pipes::run(&stage, body, &asked, out).await;
-        stage.close().await;
+        let target = DryRunTarget::open(named, &asked, config).await?;
+        let done = pipes::run(&target, body, &asked, out).await;
+        target.close().await;
         return done;
     }
     let Some(hook) = Hook::ALL.into_iter().find(|hook| hook.name() == asked.hook) else {
@@ -77,17 +77,17 @@ pub async fn run(asked: DryRunOptions, config: Config, out: &Console) -> Result<
         ))
     })?;
     let body = body::body(&asked)?;
-    let stage = Stage::open(named, &asked, config).await?;
-    if !stage.script().hooks().any(|own| own == hook) {
-        let own: Vec<&str> = stage.script().hooks().map(Hook::name).collect();
+    let target = DryRunTarget::open(named, &asked, config).await?;
+    if !target.script().hooks().any(|own| own == hook) {
+        let own: Vec<&str> = target.script().hooks().map(Hook::name).collect();
         let has = if own.is_empty() { "no hooks".to_owned() } else { own.join(", ") };
-        stage.close().await;
+        target.close().await;
         return Err(CommandError::usage(format!("`{named}` has no {hook}; it has {has}")));
     }
     let done = match hook {
-        Hook::Stream | Hook::StreamEnd => streams::run(&stage, hook, body, &asked, out).await,
-        _ => hooks::run(&stage, hook, body, &asked, out).await,
+        Hook::Stream | Hook::StreamEnd => streams::run(&target, hook, body, &asked, out).await,
+        _ => hooks::run(&target, hook, body, &asked, out).await,
     };
-    stage.close().await;
+    target.close().await;
     done
 }

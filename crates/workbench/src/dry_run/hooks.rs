@@ -2,8 +2,8 @@
 
 use super::body::{self, Body};
 use super::outcome::{self, DryRunOutcome};
-use super::stage::{self, DryRunTurn, Stage};
-use super::stage::{DryRunOptions, Print};
+use super::target::{self, DryRunTarget, DryRunTurn};
+use super::target::{DryRunOptions, Print};
 use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
@@ -11,22 +11,22 @@ use valvehouse_script::SandboxRun;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
 pub(super) async fn run(
-    stage: &Stage,
+    target: &DryRunTarget,
     hook: Hook,
     body: Body,
     asked: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let Observation { before, came, trace } =
-        see(stage, hook, body, stage::turn(asked, &stage.snapshot)?).await?;
+        see(target, hook, body, target::turn(asked, &target.snapshot)?).await?;
     match (asked.print, &came.value) {
-        _ if out.is_json() => out.json(&outcome::as_json(stage, asked, &before, &came, &trace))?,
+        _ if out.is_json() => out.json(&outcome::as_json(target, asked, &before, &came, &trace))?,
         (Print::Value, Some(value)) => out.json(value)?,
         (Print::Text, Some(value)) => out.line(&text(hook, value))?,
-        _ => outcome::show(stage, &before, &came, &trace, out)?,
+        _ => outcome::show(target, &before, &came, &trace, out)?,
     }
     outcome::say_note(asked, out);
-    came.exit(stage, out)
+    came.exit(target, out)
 }
 
 /// The value that a hook saw, and what it made of it.
@@ -36,12 +36,17 @@ struct Observation {
     trace: Json,
 }
 
-async fn see(stage: &Stage, hook: Hook, body: Body, tried: DryRunTurn) -> Result<Observation, CommandError> {
-    let before = body::value(hook, body, &stage.snapshot, &tried.turn)?;
+async fn see(
+    target: &DryRunTarget,
+    hook: Hook,
+    body: Body,
+    tried: DryRunTurn,
+) -> Result<Observation, CommandError> {
+    let before = body::value(hook, body, &target.snapshot, &tried.turn)?;
     if hook == Hook::Inlet {
         ChatRequest::new(before.clone())?;
     }
-    let work = stage.own.traced_hook(hook, before.copy(), &tried.turn, tried.recording.trace());
+    let work = target.own.traced_hook(hook, before.deep_clone(), &tried.turn, tried.recording.trace());
     let came = match tried.turn.lasting(work).await {
         SandboxRun { error: Some(error), .. } => DryRunOutcome::failed(error),
         SandboxRun { word: "skip", value, .. } => DryRunOutcome { word: "skip", value, error: None },
@@ -53,16 +58,16 @@ async fn see(stage: &Stage, hook: Hook, body: Body, tried: DryRunTurn) -> Result
 
 /// One hook, shown as people read it; the value that it left.
 pub(crate) async fn once(
-    stage: &Stage,
+    target: &DryRunTarget,
     hook: Hook,
     body: Body,
     tried: DryRunTurn,
     out: &Console,
 ) -> Result<Option<Json>, CommandError> {
-    let Observation { before, came, trace } = see(stage, hook, body, tried).await?;
-    outcome::show(stage, &before, &came, &trace, out)?;
+    let Observation { before, came, trace } = see(target, hook, body, tried).await?;
+    outcome::show(target, &before, &came, &trace, out)?;
     let value = came.value.clone();
-    came.exit(stage, out).map(|_| value)
+    came.exit(target, out).map(|_| value)
 }
 
 /// The text in what a hook left.

@@ -6,7 +6,7 @@ mod command;
 pub(crate) mod body;
 mod hooks;
 mod scheduled;
-mod stage;
+mod target;
 mod streams;
 mod outcome;
 mod pipes;
@@ -14,5 +14,5 @@ mod turns;
 
 pub use command::run;
 pub(crate) use hooks::once;
-pub use stage::{DryRunOptions, Print};
-pub(crate) use stage::{DryRunTurn, Stage, find, sandbox};
+pub use target::{DryRunOptions, Print};
+pub(crate) use target::{DryRunTarget, DryRunTurn, find, sandbox};

@@ -1,7 +1,7 @@
 //! The result of a run, for people and for programs.
 
-use super::stage::DryRunOptions;
-use super::stage::Stage;
+use super::target::DryRunOptions;
+use super::target::DryRunTarget;
 use valvehouse_core::error::Error;
 use valvehouse_core::trace::TraceGuard;
 use valvehouse_json::Json;
@@ -25,12 +25,12 @@ impl DryRunOutcome {
     }
 
     /// A refusal is a finding; what broke is shown where it did.
-    pub(super) fn exit(self, stage: &Stage, out: &Console) -> Result<Exit, CommandError> {
+    pub(super) fn exit(self, target: &DryRunTarget, out: &Console) -> Result<Exit, CommandError> {
         match self.error {
             None => Ok(Exit::Done),
             Some(error @ Error::Rejected(_)) => Err(error.into()),
             Some(Error::Broken(failure)) => {
-                let problem = problem(stage, &failure.cause);
+                let problem = problem(target, &failure.cause);
                 if out.is_json() {
                     return Err(CommandError::new(Exit::Data, failure.cause));
                 }
@@ -43,8 +43,8 @@ impl DryRunOutcome {
 }
 
 /// The place at which a script broke, as far as its cause names it: `filters/x.rhai:3:5: why`.
-fn problem(stage: &Stage, cause: &str) -> Diagnostic {
-    let file = &stage.script().file;
+fn problem(target: &DryRunTarget, cause: &str) -> Diagnostic {
+    let file = &target.script().file;
     let Some(broke) = Broke::of(cause).filter(|broke| broke.path == file.path) else {
         return Diagnostic::new(Code::Broke, &file.id, &file.path, cause);
     };
@@ -76,13 +76,13 @@ pub(super) fn ended(mut recording: TraceGuard, came: &DryRunOutcome) -> Json {
 
 /// The steps with their costs, messages and events.
 pub(super) fn show_steps(
-    stage: &Stage,
+    target: &DryRunTarget,
     came: &DryRunOutcome,
     trace: &Json,
     out: &Console,
 ) -> Result<(), CommandError> {
     let paint = out.results();
-    let path = report::near(&stage.script().file.path);
+    let path = report::near(&target.script().file.path);
     // The value it skipped with is not a change.
     let steps =
         if came.word == "skip" { trace_view::costs(trace, paint) } else { trace_view::opened(trace, paint) };
@@ -91,14 +91,14 @@ pub(super) fn show_steps(
 
 /// The same, and what changed.
 pub(super) fn show(
-    stage: &Stage,
+    target: &DryRunTarget,
     before: &Json,
     came: &DryRunOutcome,
     trace: &Json,
     out: &Console,
 ) -> Result<(), CommandError> {
     let paint = out.results();
-    show_steps(stage, came, trace, out)?;
+    show_steps(target, came, trace, out)?;
     match &came.value {
         Some(value) if came.word == "skip" => {
             let value = value.as_str().map_or_else(|| value.pretty(2), str::to_owned);
@@ -112,7 +112,7 @@ pub(super) fn show(
 
 /// All of it for programs.
 pub(super) fn as_json(
-    stage: &Stage,
+    target: &DryRunTarget,
     asked: &DryRunOptions,
     before: &Json,
     came: &DryRunOutcome,
@@ -121,15 +121,15 @@ pub(super) fn as_json(
     let value = Json::from(came.value.clone());
     let changes = came.value.iter().flat_map(|value| diff(before, value));
     let changes: Vec<Json> = changes.map(|change| change.to_json()).collect();
-    let told = head(stage, asked, came, trace);
+    let told = head(target, asked, came, trace);
     // New values in a new object: they fit.
-    told.edit("value", value.copy());
+    told.edit("value", value.deep_clone());
     told.edit("diff", changes);
     told
 }
 
 /// The part that is the same for every hook.
-pub(super) fn head(stage: &Stage, asked: &DryRunOptions, came: &DryRunOutcome, trace: &Json) -> Json {
+pub(super) fn head(target: &DryRunTarget, asked: &DryRunOptions, came: &DryRunOutcome, trace: &Json) -> Json {
     let rejection = match &came.error {
         Some(Error::Rejected(rejection)) => Some(rejection),
         _ => None,
@@ -156,8 +156,8 @@ pub(super) fn head(stage: &Stage, asked: &DryRunOptions, came: &DryRunOutcome, t
     ]);
     Json::from([
         ("hook", asked.hook.as_str().into()),
-        ("plugin", stage.script().id().into()),
-        ("file", report::near(&stage.script().file.path).display().to_string().into()),
+        ("plugin", target.script().id().into()),
+        ("file", report::near(&target.script().file.path).display().to_string().into()),
         ("live", asked.live.into()),
         ("outcome", came.word.into()),
         ("status", rejection.map(|rejection| u64::from(rejection.status)).into()),

@@ -2,8 +2,8 @@
 
 use super::body::{self, Body};
 use super::outcome::{self, DryRunOutcome};
-use super::stage::{self, Stage};
-use super::stage::{DryRunOptions, Print};
+use super::target::{self, DryRunTarget};
+use super::target::{DryRunOptions, Print};
 use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{self, Answer, Provider as _, Request};
@@ -12,18 +12,18 @@ use valvehouse_script::Pipes;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
 pub(super) async fn run(
-    stage: &Stage,
+    target: &DryRunTarget,
     body: Body,
     asked: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let body = body::conversation_of(body)?;
-    let model = model(stage, asked, &body)?;
+    let model = model(target, asked, &body)?;
     // Values of ours in an object of ours: they fit.
     body.edit("model", model.as_str());
     ChatRequest::new(body.clone())?;
-    let tried = stage::turn(&DryRunOptions { model: None, ..asked.clone() }, &stage.snapshot)?;
-    let pipes = Pipes::new(stage.script().clone().into_pipe(stage.own.users.clone()).into_iter().collect());
+    let tried = target::turn(&DryRunOptions { model: None, ..asked.clone() }, &target.snapshot)?;
+    let pipes = Pipes::new(target.script().clone().into_pipe(target.own.users.clone()).into_iter().collect());
     let request = Request { turn: Some(tried.turn.clone()), ..Request::new(body, true) };
     let answer = tried.turn.lasting(answer(&pipes, request)).await;
     let came = match answer {
@@ -33,7 +33,7 @@ pub(super) async fn run(
     let trace = outcome::ended(tried.recording, &came);
     match (asked.print, &came.value) {
         _ if out.is_json() => {
-            let told = outcome::head(stage, asked, &came, &trace);
+            let told = outcome::head(target, asked, &came, &trace);
             told.edit("model", model);
             told.edit("value", Json::from(came.value.clone()));
             out.json(&told)?;
@@ -41,7 +41,7 @@ pub(super) async fn run(
         (Print::Value, Some(answer)) => out.json(answer)?,
         (Print::Text, Some(answer)) => out.line(&text(answer))?,
         (_, answer) => {
-            outcome::show_steps(stage, &came, &trace, out)?;
+            outcome::show_steps(target, &came, &trace, out)?;
             if let Some(answer) = answer {
                 out.text(&text(answer))?;
                 out.line("")?;
@@ -49,15 +49,15 @@ pub(super) async fn run(
         }
     }
     outcome::say_note(asked, out);
-    came.exit(stage, out)
+    came.exit(target, out)
 }
 
 /// The model that is asked: the named one, that of the body, or the first that the pipe offers.
-fn model(stage: &Stage, asked: &DryRunOptions, body: &Json) -> Result<String, CommandError> {
-    let offers = stage.script().offers();
+fn model(target: &DryRunTarget, asked: &DryRunOptions, body: &Json) -> Result<String, CommandError> {
+    let offers = target.script().offers();
     let named = asked.model.clone().or_else(|| body.text("model").map(String::from));
     // By the name that clients see, or by that of the script's own list.
-    let prefix = format!("{}.", stage.script().id());
+    let prefix = format!("{}.", target.script().id());
     let offered = named.as_ref().and_then(|named| {
         offers.iter().find(|offer| offer.id == *named || offer.id.strip_prefix(&prefix) == Some(named))
     });
@@ -67,14 +67,14 @@ fn model(stage: &Stage, asked: &DryRunOptions, body: &Json) -> Result<String, Co
             let known: Vec<&str> = offers.iter().map(|offer| offer.id.as_str()).collect();
             Err(CommandError::usage(format!(
                 "unknown model `{named}` of `{}`; it offers {}",
-                stage.script().id(),
+                target.script().id(),
                 known.join(", ")
             )))
         }
         (_, Some(first)) => Ok(first.id.clone()),
         (_, None) => Err(CommandError::usage(format!(
             "`{}` offers no model; write `fn pipe(body)`",
-            stage.script().id()
+            target.script().id()
         ))),
     }
 }

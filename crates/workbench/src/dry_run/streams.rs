@@ -2,8 +2,8 @@
 
 use super::body::Body;
 use super::outcome::{self, DryRunOutcome};
-use super::stage::{self, Stage};
-use super::stage::{DryRunOptions, Print};
+use super::target::{self, DryRunTarget};
+use super::target::{DryRunOptions, Print};
 use valvehouse_core::chat::{delta, event, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::Error;
@@ -20,15 +20,15 @@ struct EventPair {
 }
 
 pub(super) async fn run(
-    stage: &Stage,
+    target: &DryRunTarget,
     hook: Hook,
     body: Body,
     asked: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let events = chunks(hook, body)?;
-    let tried = stage::turn(asked, &stage.snapshot)?;
-    let kernel = stage.own.chain().build();
+    let tried = target::turn(asked, &target.snapshot)?;
+    let kernel = target.own.chain().build();
     let mut passed = Vec::new();
     let work = through(&kernel, hook, events, &tried.turn, &mut passed);
     let came = match tried.turn.lasting(work).await {
@@ -39,17 +39,17 @@ pub(super) async fn run(
     let after = || passed.iter().flat_map(|passed| passed.after.iter());
     match asked.print {
         _ if out.is_json() => {
-            let told = outcome::head(stage, asked, &came, &trace);
+            let told = outcome::head(target, asked, &came, &trace);
             told.edit("text", whole_text(after()));
             told.edit("stream", passed.iter().map(EventPair::as_json).collect::<Vec<_>>());
             out.json(&told)?;
         }
-        Print::Value => out.json(&after().map(Json::copy).collect::<Vec<_>>().into())?,
+        Print::Value => out.json(&after().map(Json::deep_clone).collect::<Vec<_>>().into())?,
         Print::Text => out.line(&whole_text(after()))?,
-        Print::Difference => show(stage, &passed, &trace, out)?,
+        Print::Difference => show(target, &passed, &trace, out)?,
     }
     outcome::say_note(asked, out);
-    came.exit(stage, out)
+    came.exit(target, out)
 }
 
 /// Every event through `stream`, then the end.
@@ -63,16 +63,16 @@ async fn through(
     let template = events.last().cloned().unwrap_or_else(|| whole("", None));
     if hook == Hook::Stream {
         for event in events {
-            let before = event.copy();
+            let before = event.deep_clone();
             let after = kernel.stream_event(event, turn).await?;
             // Hooks may hold what they gave and change it later.
-            let after = after.iter().map(Json::copy).collect();
+            let after = after.iter().map(Json::deep_clone).collect();
             passed.push(EventPair { before: Some(before), after });
         }
     }
     let added = kernel.stream_end(template, turn).await?;
     if !added.is_empty() {
-        passed.push(EventPair { before: None, after: added.iter().map(Json::copy).collect() });
+        passed.push(EventPair { before: None, after: added.iter().map(Json::deep_clone).collect() });
     }
     Ok(())
 }
@@ -157,9 +157,14 @@ fn said(one: &Json) -> String {
     clean(&format!("{says}{ends}"))
 }
 
-fn show(stage: &Stage, passed: &[EventPair], trace: &Json, out: &Console) -> Result<(), CommandError> {
+fn show(
+    target: &DryRunTarget,
+    passed: &[EventPair],
+    trace: &Json,
+    out: &Console,
+) -> Result<(), CommandError> {
     let paint = out.results();
-    let path = report::near(&stage.script().file.path);
+    let path = report::near(&target.script().file.path);
     out.line(&format!("{}{}", paint.dim(&path.display().to_string()), trace_view::costs(trace, paint)))?;
     for (number, passed) in passed.iter().enumerate() {
         out.line(&passed.row(number + 1, paint))?;

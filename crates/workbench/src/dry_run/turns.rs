@@ -2,8 +2,8 @@
 
 use super::body;
 use super::outcome::{self, DryRunOutcome};
-use super::stage::{self, DryRunTurn};
-use super::stage::{DryRunOptions, Print};
+use super::target::{self, DryRunTurn};
+use super::target::{DryRunOptions, Print};
 use std::sync::Arc;
 use valvehouse_config::Config;
 use valvehouse_core::chat::{ChatRequest, message, response};
@@ -26,12 +26,12 @@ pub(super) async fn run(asked: &DryRunOptions, config: Config, out: &Console) ->
         ));
     }
     let body = body::conversation_of(body::body(asked)?)?;
-    let (snapshot, app) = stage::opened(config, asked.live, ProviderKeys::Read).await?;
+    let (snapshot, app) = target::opened(config, asked.live, ProviderKeys::Read).await?;
     for problem in plugin_problems(&snapshot) {
         out.say(&report::shown(&problem, out.talk()));
     }
     let done = turn(asked, body, &snapshot, app.as_ref(), out).await;
-    stage::close(app).await;
+    target::close(app).await;
     done
 }
 
@@ -49,7 +49,7 @@ async fn turn(
     let request = ChatRequest::new(body)?;
     let ready = snapshot.ready(&model, &[])?;
     let asked = &DryRunOptions { model: Some(model), ..asked.clone() };
-    let DryRunTurn { turn, recording } = stage::turn(asked, snapshot)?;
+    let DryRunTurn { turn, recording } = target::turn(asked, snapshot)?;
     let answered = answer(&ready, request, turn, app).await;
     let (answer, came) = match answered {
         Ok(answer) => (Some(answer), DryRunOutcome { word: "continue", value: None, error: None }),

@@ -5,7 +5,7 @@
 use super::commands::{Command, HELP};
 use super::input::{Input, TypedLine};
 use super::render;
-use crate::dry_run::{self, DryRunTurn, Stage, body};
+use crate::dry_run::{self, DryRunTarget, DryRunTurn, body};
 use std::sync::Arc;
 use tokio::sync::broadcast::Receiver;
 use valvehouse_config::{Capability, Config};
@@ -57,7 +57,7 @@ async fn talk(
             _ if line.is_empty() => {}
             Some(Ok(Command::Quit)) => break,
             Some(Ok(command)) => {
-                if let Err(failure) = session.obey(command).await {
+                if let Err(failure) = session.run_command(command).await {
                     failed = true;
                     out.fail(&failure);
                 }
@@ -264,7 +264,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    async fn obey(&mut self, command: Command) -> Result<(), CommandError> {
+    async fn run_command(&mut self, command: Command) -> Result<(), CommandError> {
         let out = self.out;
         match command {
             Command::Help => out.line(HELP)?,
@@ -335,10 +335,12 @@ impl<'a> Session<'a> {
         let recording = Traces::new(1).begin(asked, true);
         let facts = TurnFacts { trace: Some(recording.trace().clone()), ..self.facts() };
         let turn = Turn::new(facts, self.context.clone(), questions::listening(None, self.out).0);
-        let stage = Stage::of(SandboxScript::new(self.script.clone(), self.users.clone()), self.snapshot());
+        let target =
+            DryRunTarget::of(SandboxScript::new(self.script.clone(), self.users.clone()), self.snapshot());
         let tried = DryRunTurn { turn, recording };
         let value =
-            dry_run::once(&stage, hook, body::Body::Value(self.body().copy()), tried, self.out).await?;
+            dry_run::once(&target, hook, body::Body::Value(self.body().deep_clone()), tried, self.out)
+                .await?;
         if let (Some(repl), Some(value)) = (&mut self.repl, value.filter(|_| !hook.has_ctx())) {
             repl.set_body(&value);
         }

@@ -42,7 +42,7 @@ impl Decision {
         }
         match answer.get("arguments").filter(|arguments| !arguments.is_null()) {
             None => Self::Approved { arguments: None },
-            Some(arguments @ Json::Object(_)) => Self::Approved { arguments: Some(arguments.copy()) },
+            Some(arguments @ Json::Object(_)) => Self::Approved { arguments: Some(arguments.deep_clone()) },
             Some(other) => {
                 Self::Rejected(format!("the approved arguments are {}, not a map", clipped(&other)))
             }

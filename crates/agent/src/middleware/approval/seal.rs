@@ -75,7 +75,8 @@ impl Binding {
 impl HookRunner for Binding {
     fn run(&self, _: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
         // From here on, no other code holds these values.
-        let own = [("tool", ctx.tool()), ("args", ctx.args().copy())].map(|(name, part)| (name.into(), part));
+        let own =
+            [("tool", ctx.tool()), ("args", ctx.args().deep_clone())].map(|(name, part)| (name.into(), part));
         let seal = ctx.value.get(SEAL).map(|seal| (SEAL.into(), seal));
         ctx.value = Json::Object(own.into_iter().chain(seal).collect::<Object>());
         if let Some(rejection) = replaced_tool(ctx) {

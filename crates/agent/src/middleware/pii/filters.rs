@@ -65,7 +65,7 @@ impl Settings {
         // size.
         let text = value.encode().map_err(|error| broke(&error))?;
         let value = Json::parse(&text).map_err(|error| broke(&error))?;
-        let hidden = if part == "messages" { self.hide_in_messages(&value) } else { self.hide(&value) };
+        let hidden = if part == "messages" { self.redact_in_messages(&value) } else { self.redact(&value) };
         let RedactedValue { value, found } = hidden;
         if found.is_empty() {
             return Ok(Verdict::Continue);

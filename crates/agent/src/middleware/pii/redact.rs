@@ -26,14 +26,14 @@ pub(super) struct RedactedValue {
 
 impl Settings {
     /// Redacts an entire value.
-    pub(super) fn hide(&self, value: &Json) -> RedactedValue {
+    pub(super) fn redact(&self, value: &Json) -> RedactedValue {
         let mut found = BTreeSet::new();
         let value = self.walk(value, &mut found);
         RedactedValue { value, found }
     }
 
     /// Redacts messages, preserving the ids that connect calls to their results.
-    pub(super) fn hide_in_messages(&self, messages: &Json) -> RedactedValue {
+    pub(super) fn redact_in_messages(&self, messages: &Json) -> RedactedValue {
         let mut found = BTreeSet::new();
         let messages = messages.items();
         let messages = messages.iter().map(|message| self.message(message, &mut found)).collect::<Vec<_>>();

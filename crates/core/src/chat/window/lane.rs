@@ -294,7 +294,7 @@ impl Lane {
 
     /// Returns the mold filled with this text.
     pub(super) fn poured(&self, out: &str) -> Json {
-        let poured = self.mold.copy();
+        let poured = self.mold.deep_clone();
         fill(&poured, out);
         poured
     }

@@ -399,7 +399,7 @@ fn value(shape: &Shape) -> Json {
         Kind::String | Kind::Integer | Kind::Number | Kind::Boolean => {}
     }
     if let Some(default) = &shape.default {
-        put(&schema, "default", default.copy());
+        put(&schema, "default", default.deep_clone());
     }
     schema
 }

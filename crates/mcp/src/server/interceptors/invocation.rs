@@ -125,7 +125,7 @@ impl<'a> Invocation<'a> {
         facts.message_id = uuid::Uuid::new_v4().to_string();
         let mut recording = app.traces.begin(caller.asked(snapshot.generation), false);
         facts.trace = Some(recording.trace().clone());
-        let turn = Turn::new(facts, Context::new(caller.variables.copy()), Events::default());
+        let turn = Turn::new(facts, Context::new(caller.variables.deep_clone()), Events::default());
         // Tools that its script calls are none of the caller's.
         snapshot.invoking_only(Vec::new()).runs(&turn);
         let work = turn.lasting(self.decide(plugin, payload, &turn));

@@ -1,7 +1,7 @@
 //! `assert_eq` and its siblings. What they find wrong ends the test; no `catch` sees it.
 
 use super::super::failure::{Wrong, end, is_final};
-use super::registration::{function, stage};
+use super::registration::{environment, function};
 use crate::diagnostic;
 use crate::package::RhaiResultOf;
 use crate::thrown::ThrownError;
@@ -111,10 +111,10 @@ fn holds(ctx: &NativeCallContext<'_>, holds: bool, message: impl FnOnce() -> Str
 
 /// Ends the test, and stores the compared values.
 fn wrong(ctx: &NativeCallContext<'_>, message: String, compared: Option<(Json, Json)>) -> Box<EvalAltResult> {
-    match stage("assert") {
-        Ok(stage) => {
-            let compared = compared.map(|(actual, expected)| (actual.copy(), expected.copy()));
-            *stage.wrong.lock() = Some(Wrong { message, compared });
+    match environment("assert") {
+        Ok(environment) => {
+            let compared = compared.map(|(actual, expected)| (actual.deep_clone(), expected.deep_clone()));
+            *environment.wrong.lock() = Some(Wrong { message, compared });
             end(ctx.call_position())
         }
         Err(outside) => outside,
@@ -174,19 +174,19 @@ fn throws(ctx: NativeCallContext<'_>, closure: FnPtr) -> RhaiResultOf<Dynamic> {
 
 /// Compares with a file, or writes it.
 fn golden(ctx: &NativeCallContext<'_>, value: &Dynamic, name: Option<&str>) -> RhaiResultOf<()> {
-    let stage = stage("assert_golden")?;
-    let name = name.unwrap_or(&stage.on.name);
+    let environment = environment("assert_golden")?;
+    let name = name.unwrap_or(&environment.on.name);
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)) {
         return Err(error(format!(
             "assert_golden: invalid file name `{name}`; use letters, digits, `_` and `-`"
         )));
     }
-    let (folder, update) = &stage.on.golden;
+    let (folder, update) = &environment.on.golden;
     let (path, actual) = (folder.join(format!("{name}.json")), json_of(value)?);
     if *update {
         write(folder, &path, &actual.pretty(2))
             .map_err(|why| error(format!("assert_golden: cannot write {}: {why}", path.display())))?;
-        stage.written.lock().push(path);
+        environment.written.lock().push(path);
         return Ok(());
     }
     let help = "write it with: valvehouse test --update";

@@ -1,6 +1,6 @@
 //! Calling the script under test: its hooks, streams, whole turns, tools, functions.
 
-use super::registration::{function, stage};
+use super::registration::{environment, function};
 use crate::budget;
 use crate::package::RhaiResultOf;
 use crate::schedule::{Lists, ScheduledCall};
@@ -23,14 +23,14 @@ pub(in crate::testing) fn saying(text: &str) -> Json {
 pub(super) fn register(module: &mut Module) {
     hooks(module);
     function("stream", &["chunks: array", "Map"], STREAM).set_into_module(module, |chunks: Dynamic| {
-        let stage = stage("stream")?;
-        let turn = stage.turn();
+        let environment = environment("stream")?;
+        let turn = environment.turn();
         let chunks = match json_of(&chunks)? {
             text @ Json::Text(_) => Json::from(vec![text]),
-            list @ Json::Array(_) => list.copy(),
+            list @ Json::Array(_) => list.deep_clone(),
             other => return Err(error(format!("stream: expected a list of chunks, got {}", other.kind()))),
         };
-        let (answer, events) = waited(&turn, stage.stream(chunks))?;
+        let (answer, events) = waited(&turn, environment.stream(chunks))?;
         Ok(live(&streamed(&answer, events), Shape::Plain))
     });
     function("chat", &["request", "Map"], CHAT)
@@ -112,9 +112,9 @@ fn hooks(module: &mut Module) {
         function(hook.name(), &[name, "any"], &comment).set_into_module(
             module,
             move |value: Dynamic| -> RhaiResultOf<Dynamic> {
-                let stage = stage(hook.name())?;
-                let (turn, value) = (stage.turn(), subject_of(hook, &value)?);
-                let after = waited(&turn, stage.hook(hook, value))?;
+                let environment = environment(hook.name())?;
+                let (turn, value) = (environment.turn(), subject_of(hook, &value)?);
+                let after = waited(&turn, environment.hook(hook, value))?;
                 Ok(live(&after, shape))
             },
         );
@@ -129,8 +129,8 @@ fn subject_of(hook: Hook, value: &Dynamic) -> RhaiResultOf<Json> {
             of_messages(vec![message::user("hello"), message::assistant(text)].into())
         }
         (Hook::Inlet, Json::Text(text)) => saying(&text),
-        (Hook::Inlet | Hook::Outlet, list @ Json::Array(_)) => of_messages(list.copy()),
-        (_, map @ Json::Object(_)) => map.copy(),
+        (Hook::Inlet | Hook::Outlet, list @ Json::Array(_)) => of_messages(list.deep_clone()),
+        (_, map @ Json::Object(_)) => map.deep_clone(),
         (hook, other) => return Err(error(format!("{hook}: expected a map, got {}", other.kind()))),
     })
 }
@@ -153,13 +153,13 @@ fn thrown(failure: Error) -> Box<EvalAltResult> {
 }
 
 fn chat(request: &Dynamic, options: &Dynamic) -> RhaiResultOf<Dynamic> {
-    let stage = stage("chat")?;
+    let environment = environment("chat")?;
     let body = subject_of(Hook::Inlet, request)?;
     let streams = json_of(options)?.get("stream").or(body.remove("stream"));
     let streams = streams.is_some_and(|stream| stream == true.into());
-    let turn = stage.turn();
-    let (answer, events) = waited(&turn, stage.clone().chat(body, streams))?;
-    let asked = stage.model.asked().pop().and_then(|asked| asked.get("messages"));
+    let turn = environment.turn();
+    let (answer, events) = waited(&turn, environment.clone().chat(body, streams))?;
+    let asked = environment.model.asked().pop().and_then(|asked| asked.get("messages"));
     let told = [
         ("text", text_of(&answer)),
         ("message", response::message_of(&answer)),
@@ -189,51 +189,51 @@ fn streamed(answer: &Json, events: Vec<Json>) -> Json {
 }
 
 fn invoke(tool: Option<&str>, args: &Dynamic) -> RhaiResultOf<Dynamic> {
-    let stage = stage("invoke")?;
+    let environment = environment("invoke")?;
     let args = match json_of(args)? {
         Json::Null => Json::Object(Object::default()),
-        map @ Json::Object(_) => map.copy(),
+        map @ Json::Object(_) => map.deep_clone(),
         other => return Err(error(format!("invoke: expected a map of arguments, got {}", other.kind()))),
     };
-    let turn = stage.turn();
-    let value = waited(&turn, stage.invoke(tool.map(str::to_owned), args))?;
+    let turn = environment.turn();
+    let value = waited(&turn, environment.invoke(tool.map(str::to_owned), args))?;
     Ok(live(&value, Shape::Plain))
 }
 
 fn action(button: Option<&str>, body: &Dynamic) -> RhaiResultOf<Dynamic> {
-    let stage = stage("action")?;
+    let environment = environment("action")?;
     let body = subject_of(Hook::Outlet, body)?;
-    let turn = stage.turn();
-    let value = waited(&turn, stage.press(button.map(str::to_owned), body))?;
+    let turn = environment.turn();
+    let value = waited(&turn, environment.press(button.map(str::to_owned), body))?;
     Ok(live(&value, Shape::Plain))
 }
 
 /// Calls what a host calls from time to time.
 fn scheduled(word: &str, what: ScheduledCall) -> RhaiResultOf<Json> {
-    let stage = stage(word)?;
-    let made = stage.made().map_err(error)?;
+    let environment = environment(word)?;
+    let made = environment.made().map_err(error)?;
     if !made.own.script.scheduled().iter().any(|(own, _)| *own == what) {
         let constant = if what == ScheduledCall::Tick { "every" } else { "ttl" };
         let name = what.as_str();
         return Err(error(format!("{word}: the script has no `fn {name}()` with `const {constant}`")));
     }
-    let work = made.own.script.run_scheduled_in(what, stage.same_turn());
-    let list = budget::wait(&stage.turn(), work)?.map_err(error)?;
+    let work = made.own.script.run_scheduled_in(what, environment.same_turn());
+    let list = budget::wait(&environment.turn(), work)?.map_err(error)?;
     if what != ScheduledCall::Tick {
-        stage.set_list(what, list.clone());
+        environment.set_list(what, list.clone());
     }
     Ok(list)
 }
 
 fn run_function(name: &str, arguments: Array) -> RhaiResultOf<Dynamic> {
-    let stage = stage("run_function")?;
-    let made = stage.made().map_err(error)?;
+    let environment = environment("run_function")?;
+    let made = environment.made().map_err(error)?;
     let known: Vec<String> = made.own.script.functions().map(|function| function.name.to_owned()).collect();
     if !known.iter().any(|known| known == name) {
         let hint = valvehouse_core::text::did_you_mean(name, known.iter().map(String::as_str));
         return Err(error(format!("run_function: unknown function `{name}`{hint}")));
     }
-    let (turn, own) = (stage.turn(), name.to_owned());
+    let (turn, own) = (environment.turn(), name.to_owned());
     let (script, within) = (made.own.script, turn.clone());
     let work = executor::run(Workload::Blocking, move || script.call_function(&own, arguments, &within));
     match budget::wait(&turn, work)? {

@@ -1,6 +1,6 @@
 //! Functions that lay out a test: valves, turns, answers of others, the time.
 
-use super::registration::{function, stage, within};
+use super::registration::{environment, function, within};
 use crate::package::RhaiResultOf;
 use crate::value::{Bytes, error, json_of};
 use base64::Engine as _;
@@ -18,7 +18,7 @@ pub(super) fn register(module: &mut Module) {
          error.",
     )
     .set_into_module(module, |values: Dynamic| {
-        stage("valves")?.set_valves(&json_of(&values)?).map_err(|why| error(format!("valves: {why}")))
+        environment("valves")?.set_valves(&json_of(&values)?).map_err(|why| error(format!("valves: {why}")))
     });
     function(
         "turn",
@@ -28,7 +28,7 @@ pub(super) fn register(module: &mut Module) {
          verified, unless `verified` is false.",
     )
     .set_into_module(module, |facts: Dynamic| {
-        stage("turn")?.begin_turn(&json_of(&facts)?).map_err(|why| error(format!("turn: {why}")))
+        environment("turn")?.begin_turn(&json_of(&facts)?).map_err(|why| error(format!("turn: {why}")))
     });
 }
 
@@ -43,7 +43,7 @@ pub(super) fn canned() -> Module {
          answers are used in order, each once.",
     )
     .set_into_module(&mut module, |answer: Dynamic| -> RhaiResultOf<()> {
-        stage("canned::model")?.model.answers(&json_of(&answer)?.copy());
+        environment("canned::model")?.model.answers(&json_of(&answer)?.deep_clone());
         Ok(())
     });
     const HTTP: &str = "Sets the answer for a URL, which may end with `*`: a text, `#{ status, headers, \
@@ -62,7 +62,7 @@ pub(super) fn canned() -> Module {
          this result, or fails with `#{ error: \"…\" }`.",
     )
     .set_into_module(&mut module, |name: &str, result: Dynamic| -> RhaiResultOf<()> {
-        stage("canned::tool")?.add_tool(name, json_of(&result)?.copy());
+        environment("canned::tool")?.add_tool(name, json_of(&result)?.deep_clone());
         Ok(())
     });
     within(
@@ -71,7 +71,7 @@ pub(super) fn canned() -> Module {
         "Sets a person's answer to the next `ask`; without it nobody answers.",
     )
     .set_into_module(&mut module, |value: Dynamic| -> RhaiResultOf<()> {
-        stage("canned::answer")?.people.answer(json_of(&value)?.copy());
+        environment("canned::answer")?.people.answer(json_of(&value)?.deep_clone());
         Ok(())
     });
     within(
@@ -84,7 +84,7 @@ pub(super) fn canned() -> Module {
         let text = content.as_immutable_string_ref().ok().map(|text| text.as_bytes().to_vec());
         let bytes = || Bytes::of(&content).map(|bytes| bytes.0.to_vec());
         let content = text.or_else(bytes).ok_or_else(|| error("canned::file: expected a text or bytes"))?;
-        stage("canned::file")?.add_file(path, &content).map_err(|why| error(format!("canned::file: {why}")))
+        environment("canned::file")?.add_file(path, &content).map_err(|why| error(format!("canned::file: {why}")))
     });
     within(
         "shell",
@@ -94,7 +94,7 @@ pub(super) fn canned() -> Module {
          outputs are used in order; the last one is repeated.",
     )
     .set_into_module(&mut module, |command: &str, output: Dynamic| -> RhaiResultOf<()> {
-        stage("canned::shell")?.shell.answers(command, json_of(&output)?.copy());
+        environment("canned::shell")?.shell.answers(command, json_of(&output)?.deep_clone());
         Ok(())
     });
     within(
@@ -103,7 +103,7 @@ pub(super) fn canned() -> Module {
         "Sets the models of `models::list` and `models::get`: ids, or maps with an `id`.",
     )
     .set_into_module(&mut module, |models: Dynamic| {
-        stage("canned::models")?
+        environment("canned::models")?
             .set_models(&json_of(&models)?)
             .map_err(|why| error(format!("canned::models: {why}")))
     });
@@ -114,7 +114,7 @@ pub(super) fn canned() -> Module {
          \"ann\" } })`.",
     )
     .set_into_module(&mut module, |text: &str| {
-        stage("canned::memory")?.add_memory(text).map_err(|why| error(format!("canned::memory: {why}")))
+        environment("canned::memory")?.add_memory(text).map_err(|why| error(format!("canned::memory: {why}")))
     });
     within(
         "chat",
@@ -122,19 +122,19 @@ pub(super) fn canned() -> Module {
         "Stores a conversation of the user of the turn, for `chats::`: a list of messages, or the text of one.",
     )
     .set_into_module(&mut module, |id: &str, messages: Dynamic| {
-        let messages = json_of(&messages)?.copy();
-        stage("canned::chat")?.add_chat(id, &messages).map_err(|why| error(format!("canned::chat: {why}")))
+        let messages = json_of(&messages)?.deep_clone();
+        environment("canned::chat")?.add_chat(id, &messages).map_err(|why| error(format!("canned::chat: {why}")))
     });
     within("env", &["name: &str", "value: &str", "()"], "Sets an environment variable for `env::get`.")
         .set_into_module(&mut module, |name: &str, value: &str| -> RhaiResultOf<()> {
-            stage("canned::env")?.add_variable(name, value);
+            environment("canned::env")?.add_variable(name, value);
             Ok(())
         });
     module
 }
 
 fn http(method: Option<&str>, url: &str, answer: &Dynamic) -> RhaiResultOf<()> {
-    stage("canned::http")?.hosts.answers(method, url, answer_of(answer)?);
+    environment("canned::http")?.hosts.answers(method, url, answer_of(answer)?);
     Ok(())
 }
 
@@ -145,12 +145,12 @@ fn answer_of(answer: &Dynamic) -> RhaiResultOf<Json> {
         return Ok(Json::from([("base64", encoded(&bytes))]));
     }
     let bytes = answer.as_map_ref().ok().and_then(|map| Bytes::of(map.get("bytes")?));
-    let Some(bytes) = bytes else { return Ok(json_of(answer)?.copy()) };
+    let Some(bytes) = bytes else { return Ok(json_of(answer)?.deep_clone()) };
     let mut rest = answer.clone();
     if let Ok(mut map) = rest.as_map_mut() {
         map.remove("bytes");
     }
-    let answer = json_of(&rest)?.copy();
+    let answer = json_of(&rest)?.deep_clone();
     answer.edit("base64", encoded(&bytes));
     Ok(answer)
 }
@@ -174,7 +174,7 @@ pub(super) fn clock() -> Module {
                 "clock::set: invalid time `{time}`: expected \"2026-11-21T10:00:00Z\" or Unix seconds"
             ))
         })?;
-        stage("clock::set")?.clock.now.store(milliseconds, Relaxed);
+        environment("clock::set")?.clock.now.store(milliseconds, Relaxed);
         Ok(())
     });
     within("advance", &["seconds", "()"], "Advances the clock by a number of seconds.").set_into_module(
@@ -183,7 +183,7 @@ pub(super) fn clock() -> Module {
             let seconds = json_of(&seconds)?
                 .as_f64()
                 .ok_or_else(|| error("clock::advance: expected a number of seconds"))?;
-            stage("clock::advance")?.clock.now.fetch_add((seconds * 1e3).round() as i64, Relaxed);
+            environment("clock::advance")?.clock.now.fetch_add((seconds * 1e3).round() as i64, Relaxed);
             Ok(())
         },
     );

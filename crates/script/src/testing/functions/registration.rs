@@ -1,7 +1,7 @@
 //! The registration of a word of tests, and its access to the running test.
 
 use crate::package::RhaiResultOf;
-use crate::testing::stage::Stage;
+use crate::testing::environment::TestEnvironment;
 use crate::value::error;
 use rhai::{FnNamespace, FuncRegistration};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) fn within(name: &'static str, params: &[&str], comment: &str) -> Func
         .with_comments([format!("/// {comment}")])
 }
 
-/// The stage of the running test.
-pub(super) fn stage(function: &str) -> RhaiResultOf<Arc<Stage>> {
-    Stage::current().map_err(|why| error(format!("{function}: {why}")))
+/// The environment of the running test.
+pub(super) fn environment(function: &str) -> RhaiResultOf<Arc<TestEnvironment>> {
+    TestEnvironment::current().map_err(|why| error(format!("{function}: {why}")))
 }

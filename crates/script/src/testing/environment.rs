@@ -1,4 +1,4 @@
-//! The stage of one test: what it laid out, what it saw, and the script under test on it.
+//! The environment of one test: what it laid out, what it saw, and the script under test on it.
 //!
 //! Files that a test puts there, in a folder of its own.
 
@@ -34,7 +34,7 @@ use valvehouse_store::{Kv, NewVector, VectorIndex};
 /// The time when tests begin: 2026-01-01T00:00:00Z, a Thursday.
 const BEGIN: i64 = 1_767_225_600_000;
 /// Everything of one test.
-pub(super) struct Stage {
+pub(super) struct TestEnvironment {
     /// The script with its declared valves.
     pub(super) declared: Arc<Script>,
     settings: Settings,
@@ -54,7 +54,7 @@ pub(super) struct Stage {
     pub(super) on: On,
     pub(super) written: Mutex<Vec<PathBuf>>,
     pub(super) recording: TraceGuard,
-    laid: Mutex<StageInputs>,
+    laid: Mutex<TestInputs>,
 }
 
 /// Work that waits for the end of a call.
@@ -73,7 +73,7 @@ impl Background for LeftWork {
     }
 }
 
-impl Stage {
+impl TestEnvironment {
     /// The client has its answer: deferred work is executed in order.
     pub(super) async fn answered_in(&self, turn: &Turn) {
         turn.afterwards().hand_on();
@@ -99,7 +99,7 @@ pub(super) struct On {
 }
 
 /// The values that the test laid out for the script.
-pub(super) struct StageInputs {
+pub(super) struct TestInputs {
     valves: Json,
     pub(super) user_valves: Json,
     pub(super) turn: Option<Turn>,
@@ -142,7 +142,7 @@ pub(super) fn declared(script: &SourceFile, settings: &Settings) -> Result<Arc<S
     Script::compile(script, &settings).map(Arc::new)
 }
 
-impl Stage {
+impl TestEnvironment {
     /// For one test of a script, which is given as it is with its declared valves.
     pub(super) fn new(declared: &Arc<Script>, settings: &Settings, on: On) -> Arc<Self> {
         let clock = Arc::new(SetClock { now: AtomicI64::new(BEGIN), began: AtomicI64::new(BEGIN) });
@@ -165,7 +165,7 @@ impl Stage {
             background: Some(left.clone()),
             ..settings.clone()
         };
-        let stage = Arc::new(Self {
+        let environment = Arc::new(Self {
             declared: declared.clone(),
             settings,
             clock,
@@ -182,7 +182,7 @@ impl Stage {
             written: Mutex::default(),
             recording: Traces::new(0)
                 .begin(RequestFacts { endpoint: "test", ..RequestFacts::default() }, true),
-            laid: Mutex::new(StageInputs {
+            laid: Mutex::new(TestInputs {
                 valves: Json::object(),
                 user_valves: Json::object(),
                 turn: None,
@@ -195,9 +195,9 @@ impl Stage {
                 made: None,
             }),
         });
-        let turn = stage.turn_of(&Json::object());
-        stage.laid.lock().turn = Some(turn);
-        stage
+        let turn = environment.turn_of(&Json::object());
+        environment.laid.lock().turn = Some(turn);
+        environment
     }
 
     /// Returns the resources of the test itself: the script's own maps, its clock, and nothing else.
@@ -246,14 +246,14 @@ impl Stage {
     }
 
     /// Changes what is laid out around the script.
-    pub(super) fn laid<T>(&self, change: impl FnOnce(&mut StageInputs) -> T) -> T {
+    pub(super) fn laid<T>(&self, change: impl FnOnce(&mut TestInputs) -> T) -> T {
         let mut laid = self.laid.lock();
         laid.made = None;
         change(&mut laid)
     }
 
-    /// Changes the stage; the script is recompiled at its next call.
-    fn laid_anew<T>(&self, change: impl FnOnce(&mut StageInputs) -> T) -> T {
+    /// Changes the environment; the script is recompiled at its next call.
+    fn laid_anew<T>(&self, change: impl FnOnce(&mut TestInputs) -> T) -> T {
         self.laid(|laid| {
             laid.script = None;
             change(laid)
@@ -334,7 +334,7 @@ impl Stage {
         Ok(made)
     }
 
-    fn compiled(&self, laid: &StageInputs) -> Result<Arc<Script>, String> {
+    fn compiled(&self, laid: &TestInputs) -> Result<Arc<Script>, String> {
         let settings =
             Settings { configured: laid.valves.clone(), lists: laid.lists.clone(), ..self.settings.clone() };
         let (hosts, shell) = (self.hosts.clone(), self.shell.clone());
@@ -386,7 +386,7 @@ fn without_pauses(mut tool: Tool) -> Tool {
 fn answer_of(result: &Json) -> Result<valvehouse_core::tool::ToolResult, valvehouse_core::tool::ToolError> {
     match result.text("error") {
         Some(error) => Err(String::from(error).into()),
-        None => Ok(result.copy().into()),
+        None => Ok(result.deep_clone().into()),
     }
 }
 

@@ -13,14 +13,14 @@ use valvehouse_script::{Diagnostic, LoadedFile, Sandbox, SandboxScript, Script, 
 use valvehouse_terminal::{CommandError, PLAIN, check_valve, report};
 
 /// A script in its project.
-pub(crate) struct Stage {
+pub(crate) struct DryRunTarget {
     pub(super) own: SandboxScript,
     pub(super) snapshot: Arc<Snapshot>,
     /// The host that it acts in, where what it does is real.
     app: Option<Arc<App>>,
 }
 
-impl Stage {
+impl DryRunTarget {
     /// An available script.
     pub(crate) fn of(own: SandboxScript, snapshot: Arc<Snapshot>) -> Self {
         Self { own, snapshot, app: None }
@@ -143,7 +143,7 @@ fn with_valves(script: Script, given: &[(String, String)]) -> Result<Script, Com
         return Ok(script);
     }
     let stored = match script.valve_layers()[1] {
-        layer @ Json::Object(_) => layer.copy(),
+        layer @ Json::Object(_) => layer.deep_clone(),
         _ => Json::object(),
     };
     let (id, schema) = (script.id(), &script.manifest.valves);
