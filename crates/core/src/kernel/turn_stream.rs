@@ -80,6 +80,8 @@ pub struct TurnStream<'a> {
     work: Option<BoxFuture<'a, Result<TurnEnd, Error>>>,
     chunks: Option<Receiver<StreamChunk>>,
     emitted: Option<EmittedEvents>,
+    /// The number of chunks that were taken.
+    taken: usize,
     ended: Option<Result<TurnEnd, Error>>,
     turn: Turn,
 }
@@ -91,7 +93,15 @@ impl<'a> TurnStream<'a> {
         chunks: Option<Receiver<StreamChunk>>,
         emitted: Option<EmittedEvents>,
     ) -> Self {
-        Self { over: Some(turn.until_dropped()), work: Some(work), chunks, emitted, ended: None, turn }
+        Self {
+            over: Some(turn.until_dropped()),
+            work: Some(work),
+            chunks,
+            emitted,
+            taken: 0,
+            ended: None,
+            turn,
+        }
     }
 
     /// Returns the turn, with its variables, emitted events and exchange.
@@ -167,10 +177,14 @@ impl<'a> TurnStream<'a> {
     }
 
     fn take_ready(&mut self) -> Option<TurnEvent> {
-        if let Some(event) = self.emitted.as_mut().and_then(EmittedEvents::take_ready) {
+        if let Some(event) = self.emitted.as_mut().and_then(|emitted| emitted.take_after(self.taken)) {
             return Some(TurnEvent::Emitted(event));
         }
-        self.chunks.as_mut()?.try_recv().ok().map(TurnEvent::Chunk)
+        if let Some(chunk) = self.chunks.as_mut().and_then(|chunks| chunks.try_recv().ok()) {
+            self.taken += 1;
+            return Some(TurnEvent::Chunk(chunk));
+        }
+        self.emitted.as_mut()?.take_ready().map(TurnEvent::Emitted)
     }
 
     /// Polls for plugin events, which other threads can emit; model events come from the turn polled here.
