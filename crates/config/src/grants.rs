@@ -181,7 +181,10 @@ impl Capability {
         }
     }
 
-    /// The capability of that name, or a similar name.
+    /// Returns the capability with this name.
+    ///
+    /// # Errors
+    /// Returns the similar name, or a description of the known ones, if the name is unknown.
     pub fn from_name(word: &str) -> Result<Self, String> {
         let names = || Self::ALL.map(Self::name);
         Self::ALL.into_iter().find(|capability| capability.name() == word).ok_or_else(|| {
@@ -244,8 +247,11 @@ pub struct GrantWord {
 }
 
 impl Grants {
-    /// Reads a stored grant: an object with a list or `true` behind each capability. Relative folders are relative to
-    /// the project. An error lists everything that is wrong with it.
+    /// Reads a stored grant: an object with a list or `true` for each capability. Relative folders are relative to
+    /// the project.
+    ///
+    /// # Errors
+    /// Returns every invalid part of the grant.
     pub fn from_json(stored: &Json, project: &Path) -> Result<Self, Vec<String>> {
         let Some(object) = stored.as_object() else {
             return Err(vec![format!("invalid grants: expected an object, got {}", stored.kind())]);
@@ -265,7 +271,10 @@ impl Grants {
         if wrong.is_empty() { Ok(grants) } else { Err(wrong) }
     }
 
-    /// The grants that are left when this is taken back: a capability, or some of it.
+    /// Returns the grants that remain when a capability, or a part of it, is revoked.
+    ///
+    /// # Errors
+    /// Returns the reason if the grants do not contain the capability or the part.
     pub fn without(&self, word: &GrantWord, project: &Path) -> Result<Self, String> {
         let mut left = self.clone();
         match word.capability {
@@ -313,7 +322,10 @@ impl Grant {
 }
 
 impl GrantWord {
-    /// Reads a word; what is wrong with it, else.
+    /// Reads a word of a grant, such as `http=api.example.com`.
+    ///
+    /// # Errors
+    /// Returns the reason if the capability is unknown or its value is invalid.
     pub fn parse(word: &str) -> Result<Self, String> {
         let (name, names) = match word.split_once('=') {
             None => (word, Vec::new()),
@@ -357,7 +369,10 @@ impl GrantWord {
         }
     }
 
-    /// The grants that it means.
+    /// Returns the grants that the word stands for.
+    ///
+    /// # Errors
+    /// Returns the reason if the value does not fit the capability.
     pub fn grants(&self, project: &Path) -> Result<Grants, String> {
         let mut grants = Grants::default();
         match self.capability {

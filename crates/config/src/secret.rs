@@ -123,7 +123,10 @@ impl SecretSource {
         digits.is_some_and(|digits| unhex(digits).is_none_or(|bytes| bytes.len() != 32))
     }
 
-    /// The secret as it is now.
+    /// Reads the current value of the secret.
+    ///
+    /// # Errors
+    /// Returns an error if its file or environment variable cannot be read.
     pub fn read(&self) -> Result<Secret, SecretUnread> {
         self.read_with(|name| std::env::var(name).ok())
     }

@@ -58,6 +58,9 @@ impl Web {
     /// port only, without one it is any. A private address is only reached where a grant names the
     /// address itself (`localhost` stands for its two): no name leads there, whoever granted it, since
     /// whoever owns the name says where it leads.
+    ///
+    /// # Errors
+    /// Returns a description of each pattern that is not a host.
     pub fn new(granted: &Grant, declared: &[String]) -> Result<Self, Vec<String>> {
         let names = match granted {
             Grant::Only(names) => names.as_slice(),
