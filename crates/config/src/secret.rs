@@ -131,7 +131,10 @@ impl SecretSource {
         self.read_with(|name| std::env::var(name).ok())
     }
 
-    /// The same with another environment.
+    /// Reads the secret with the variables of `env` instead of those of the process.
+    ///
+    /// # Errors
+    /// Returns an error if its file or environment variable cannot be read.
     pub fn read_with(&self, env: impl Fn(&str) -> Option<String>) -> Result<Secret, SecretUnread> {
         match self {
             Self::Literal(secret) => Ok(secret.clone()),

@@ -85,8 +85,8 @@ impl Web {
         Self { clients: Arc::new(Clients::new(lookup)), ..self }
     }
 
-    /// The same hosts, for which somebody answers who is at hand: nothing is looked up, nothing sent. A private
-    /// address that is among the hosts is one more name here.
+    /// Answers requests to the same hosts with `canned`: no name is looked up, and nothing is sent. A private address
+    /// among the hosts is treated as a name.
     #[must_use]
     pub fn answered_by(
         self,

@@ -79,7 +79,7 @@ impl Programs {
         Self { granted: granted.clone(), folders: Folders::new(folders), canned: None }
     }
 
-    /// Programs in whose place somebody answers who is at hand: nothing is started, and nothing has to be granted.
+    /// Answers calls of programs with `canned`: no program is started, and no grant is needed.
     #[must_use]
     pub fn answered_by(
         canned: impl Fn(&Command, &Options) -> Result<Output, Failure> + Send + Sync + 'static,
