@@ -24,7 +24,7 @@ pub(super) async fn run(asked: &args::Apply, config: &Config, out: &Console) -> 
     let files = folder.files()?;
     let needs = asked.needs.as_deref().unwrap_or(env!("CARGO_PKG_VERSION"));
     let manifest = SetManifest::of(&files, needs);
-    SetManifest::parse(&manifest.text).map_err(CommandError::data)?;
+    SetManifest::parse(&manifest.text).map_err(|error| CommandError::data(error.to_string()))?;
     if asked.manifest {
         out.line(&manifest.text)?;
         return Ok(Exit::Done);

@@ -42,7 +42,7 @@ fn words(texts: &[String]) -> Result<Vec<GrantWord>, CommandError> {
     for text in texts {
         match GrantWord::parse(text) {
             Ok(word) => words.push(word),
-            Err(why) => wrong.push(why),
+            Err(why) => wrong.push(why.to_string()),
         }
     }
     if wrong.is_empty() { Ok(words) } else { Err(CommandError::usage(wrong.join("\n"))) }
@@ -108,7 +108,9 @@ impl Subject<'_> {
         let mut added = Grants::default();
         for word in words {
             self.must_be_usable(word.capability)?;
-            added = added.merge(&word.grants(&self.config.project).map_err(CommandError::usage)?);
+            added = added.merge(
+                &word.grants(&self.config.project).map_err(|error| CommandError::usage(error.to_string()))?,
+            );
         }
         let generation = self.change(|stored| Ok(stored.merge(&added))).await?;
         self.warn(words, &added, out);
@@ -121,7 +123,7 @@ impl Subject<'_> {
                 if left.to_json(&self.config.project).get(word.capability.name()).is_none() {
                     return Err(self.not_stored(word.capability));
                 }
-                left.without(word, &self.config.project)
+                left.without(word, &self.config.project).map_err(|error| error.to_string())
             })
         };
         let generation = self.change(less).await?;
@@ -191,7 +193,7 @@ impl Subject<'_> {
     fn read(&self, stored: Option<&Json>) -> Result<Grants, CommandError> {
         let Some(stored) = stored else { return Ok(Grants::default()) };
         Grants::from_json(stored, &self.config.project).map_err(|wrong| {
-            let (id, wrong) = (self.id, wrong.join("; "));
+            let id = self.id;
             let help = format!("delete them with `valvehouse grant {id} --revoke`");
             CommandError::data(format!("invalid stored grants of `{id}`: {wrong}; {help}"))
         })

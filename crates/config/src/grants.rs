@@ -11,6 +11,7 @@
 //!
 //! The words in which grants are written: on the command line, in `valvehouse.toml`, in the store.
 
+use crate::error::GrantError;
 use std::path::{Path, PathBuf};
 use valvehouse_core::text::nearest;
 use valvehouse_json::Json;
@@ -181,15 +182,18 @@ impl Capability {
         }
     }
 
-    /// The capability of that name, or a similar name.
-    pub fn from_name(word: &str) -> Result<Self, String> {
+    /// Returns the capability with this name.
+    ///
+    /// # Errors
+    /// Returns [`GrantError::UnknownCapability`], which suggests a similar name or lists the known ones.
+    pub fn from_name(word: &str) -> Result<Self, GrantError> {
         let names = || Self::ALL.map(Self::name);
         Self::ALL.into_iter().find(|capability| capability.name() == word).ok_or_else(|| {
             let hint = match nearest(word, names()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are: {}", names().join(", ")),
             };
-            format!("unknown capability `{word}`; {hint}")
+            GrantError::UnknownCapability(format!("unknown capability `{word}`; {hint}"))
         })
     }
 
@@ -244,17 +248,21 @@ pub struct GrantWord {
 }
 
 impl Grants {
-    /// Reads a stored grant: an object with a list or `true` behind each capability. Relative folders are relative to
-    /// the project. An error lists everything that is wrong with it.
-    pub fn from_json(stored: &Json, project: &Path) -> Result<Self, Vec<String>> {
+    /// Reads a stored grant: an object with a list or `true` for each capability. Relative folders are relative to
+    /// the project.
+    ///
+    /// # Errors
+    /// Returns every invalid part of the grant, as [`GrantError::Several`].
+    pub fn from_json(stored: &Json, project: &Path) -> Result<Self, GrantError> {
         let Some(object) = stored.as_object() else {
-            return Err(vec![format!("invalid grants: expected an object, got {}", stored.kind())]);
+            let why = format!("invalid grants: expected an object, got {}", stored.kind());
+            return Err(GrantError::InvalidNames(why));
         };
         let (mut grants, mut wrong) = (Self::default(), Vec::new());
         for (key, value) in object.entries() {
             let one = Capability::from_name(&key).and_then(|capability| {
                 let word = GrantWord::from_json(capability, &value);
-                word.map_err(|why| format!("{key} {why}"))?
+                word.map_err(|why| GrantError::InvalidNames(format!("{key} {why}")))?
                     .map_or(Ok(Self::default()), |word| word.grants(project))
             });
             match one {
@@ -262,11 +270,14 @@ impl Grants {
                 Err(why) => wrong.push(why),
             }
         }
-        if wrong.is_empty() { Ok(grants) } else { Err(wrong) }
+        if wrong.is_empty() { Ok(grants) } else { Err(GrantError::Several(wrong)) }
     }
 
-    /// The grants that are left when this is taken back: a capability, or some of it.
-    pub fn without(&self, word: &GrantWord, project: &Path) -> Result<Self, String> {
+    /// Returns the grants that remain when a capability, or a part of it, is revoked.
+    ///
+    /// # Errors
+    /// Returns [`GrantError::NotGranted`] if the grants do not contain the part.
+    pub fn without(&self, word: &GrantWord, project: &Path) -> Result<Self, GrantError> {
         let mut left = self.clone();
         match word.capability {
             Capability::Http => left.http = self.http.without(word)?,
@@ -282,7 +293,8 @@ impl Grants {
             Capability::Files => {
                 let gone = word.folders(project)?;
                 if let Some(other) = gone.iter().find(|folder| !self.files.contains(folder)) {
-                    return Err(format!("files={} is not granted", near(other, project)));
+                    let why = format!("files={} is not granted", near(other, project));
+                    return Err(GrantError::NotGranted(why));
                 }
                 left.files.retain(|folder| !gone.contains(folder));
             }
@@ -292,17 +304,17 @@ impl Grants {
 }
 
 impl Grant {
-    fn without(&self, word: &GrantWord) -> Result<Self, String> {
+    fn without(&self, word: &GrantWord) -> Result<Self, GrantError> {
         let name = word.capability.name();
         match self {
             _ if word.names.is_empty() => Ok(Self::Nothing),
-            Self::Everything => Err(format!(
+            Self::Everything => Err(GrantError::NotGranted(format!(
                 "`{name}` is granted without a list: revoke `{name}`, then grant the names that remain allowed"
-            )),
+            ))),
             grant => {
                 let own = if let Self::Only(own) = grant { own.as_slice() } else { &[] };
                 if let Some(other) = word.names.iter().find(|name| !own.contains(name)) {
-                    return Err(format!("{name}={other} is not granted"));
+                    return Err(GrantError::NotGranted(format!("{name}={other} is not granted")));
                 }
                 let left: Vec<String> =
                     own.iter().filter(|name| !word.names.contains(name)).cloned().collect();
@@ -313,15 +325,20 @@ impl Grant {
 }
 
 impl GrantWord {
-    /// Reads a word; what is wrong with it, else.
-    pub fn parse(word: &str) -> Result<Self, String> {
+    /// Reads a word of a grant, such as `http=api.example.com`.
+    ///
+    /// # Errors
+    /// Returns the reason if the capability is unknown or its value is invalid.
+    pub fn parse(word: &str) -> Result<Self, GrantError> {
         let (name, names) = match word.split_once('=') {
             None => (word, Vec::new()),
             Some((name, names)) => (name, names.split(',').map(|name| name.trim().to_owned()).collect()),
         };
         let capability = Capability::from_name(name.trim())?;
         let word = Self { capability, names };
-        word.check().map(|()| word).map_err(|why| format!("{} {why}", capability.name()))
+        word.check()
+            .map(|()| word)
+            .map_err(|why| GrantError::InvalidNames(format!("{} {why}", capability.name())))
     }
 
     /// The value behind a capability in a stored grant; none where it is `false`.
@@ -357,8 +374,11 @@ impl GrantWord {
         }
     }
 
-    /// The grants that it means.
-    pub fn grants(&self, project: &Path) -> Result<Grants, String> {
+    /// Returns the grants that the word stands for.
+    ///
+    /// # Errors
+    /// Returns the reason if the value does not fit the capability.
+    pub fn grants(&self, project: &Path) -> Result<Grants, GrantError> {
         let mut grants = Grants::default();
         match self.capability {
             Capability::Http => grants.http = self.grant(),
@@ -371,9 +391,8 @@ impl GrantWord {
             Capability::Chats => grants.chats = true,
             Capability::Tools => grants.tools = self.grant(),
             Capability::Files if self.names.is_empty() => {
-                return Err(
-                    "files needs a folder: write `files=data`, with commas between several".to_owned()
-                );
+                let why = "files needs a folder: write `files=data`, with commas between several";
+                return Err(GrantError::InvalidNames(why.to_owned()));
             }
             Capability::Files => grants.files = self.folders(project)?,
         }
@@ -384,10 +403,11 @@ impl GrantWord {
         if self.names.is_empty() { Grant::Everything } else { Grant::Only(union(&[], &self.names)) }
     }
 
-    fn folders(&self, project: &Path) -> Result<Vec<PathBuf>, String> {
+    fn folders(&self, project: &Path) -> Result<Vec<PathBuf>, GrantError> {
         let folders = self.names.iter().map(|name| folder(name, project));
-        let folders: Vec<PathBuf> =
-            folders.collect::<Result<_, _>>().map_err(|why| format!("files {why}"))?;
+        let folders: Vec<PathBuf> = folders
+            .collect::<Result<_, _>>()
+            .map_err(|why| GrantError::InvalidNames(format!("files {why}")))?;
         Ok(union(&[], &folders))
     }
 }
@@ -425,7 +445,7 @@ mod tests {
 
     const PROJECT: &str = "/srv/gateway";
 
-    fn of(word: &str) -> Result<Grants, String> {
+    fn of(word: &str) -> Result<Grants, GrantError> {
         GrantWord::parse(word)?.grants(Path::new(PROJECT))
     }
 
@@ -471,7 +491,7 @@ mod tests {
             ("tools=*", "write the capability alone"),
             ("kv=x", "kv takes no list: write `kv`"),
         ] {
-            let why = of(word).unwrap_err();
+            let why = of(word).unwrap_err().to_string();
             assert!(why.contains(told), "{word}: {why}");
         }
     }
@@ -497,18 +517,24 @@ mod tests {
         assert_eq!(left("files=./x").unwrap(), r#"{"http":["a","b"],"files":["y"],"kv":true}"#);
         assert_eq!(left("files").unwrap(), r#"{"http":["a","b"],"kv":true}"#);
         assert_eq!(left("kv").unwrap(), r#"{"http":["a","b"],"files":["x","y"]}"#);
-        assert_eq!(left("http=c").unwrap_err(), "http=c is not granted");
-        assert_eq!(left("files=z").unwrap_err(), "files=z is not granted");
+        assert_eq!(left("http=c").unwrap_err().to_string(), "http=c is not granted");
+        assert_eq!(left("files=z").unwrap_err().to_string(), "files=z is not granted");
         let whole = of("shell").unwrap();
         let word = GrantWord::parse("shell=git").unwrap();
-        assert!(whole.without(&word, Path::new(PROJECT)).unwrap_err().contains("granted without a list"));
+        assert!(
+            whole
+                .without(&word, Path::new(PROJECT))
+                .unwrap_err()
+                .to_string()
+                .contains("granted without a list")
+        );
     }
 
     #[test]
     fn everything_wrong_with_a_stored_grant_is_told_at_once() {
         let read = |text: &str| Grants::from_json(&Json::parse(text.as_bytes()).unwrap(), Path::new(PROJECT));
         let wrong = read(r#"{"htp": true, "files": true, "shell": [1], "env": "HOME", "kv": ["x"]}"#);
-        let wrong = wrong.unwrap_err().join("\n");
+        let wrong = wrong.unwrap_err().to_string();
         for told in [
             "did you mean `http`?",
             "files needs a folder",
@@ -518,7 +544,7 @@ mod tests {
         ] {
             assert!(wrong.contains(told), "{told} in {wrong}");
         }
-        assert!(read("[]").unwrap_err()[0].contains("expected an object"));
+        assert!(read("[]").unwrap_err().to_string().contains("expected an object"));
         assert!(read(r#"{"http": false, "files": [], "kv": null}"#).unwrap().is_nothing());
     }
 }

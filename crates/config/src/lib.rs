@@ -30,7 +30,7 @@ mod settings;
 mod tree;
 mod unread;
 
-pub use error::{ConfigError, ConfigProblem};
+pub use error::{ConfigError, ConfigProblem, GrantError};
 pub use grants::{Capability, Grant, GrantWord, Grants};
 pub use load::FILE;
 pub use mcp::{
@@ -48,8 +48,8 @@ pub use schema::schema;
 pub use secret::{HASHED, Secret, SecretSource, SecretUnread};
 pub use settings::{
     AdminSettings, BudgetSettings, Config, FolderSettings, InferenceKey, Listen, ModelSettings, OtlpSettings,
-    PluginSettings, SchemaMigration, ScriptSource, Server, StoreAddress, StoreSettings, TraceSettings,
-    is_loopback,
+    PluginSettings, SchemaMigration, ScriptSource, Server, StoreAddress, StoreAddressError, StoreSettings,
+    TraceSettings, is_loopback,
 };
 pub use unread::UnreadSecret;
 pub use valvehouse_core::provider::PIPES;

@@ -28,16 +28,22 @@ impl Config {
         )
     }
 
-    /// The settings of a project, or everything that is wrong with them.
+    /// Reads the settings of a project.
     ///
-    /// `overrides` are the command line's: dotted keys and their text, `("server.listen", "…")`.
+    /// `overrides` are those of the command line: dotted keys with their texts, such as `("server.listen", "…")`.
+    ///
+    /// # Errors
+    /// Returns everything that is wrong with the settings, with file and line.
     pub fn load(project: &Path, overrides: &[(String, String)]) -> Result<Self, ConfigError> {
         let env = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         Self::load_with(project, env, overrides)
     }
 
-    /// The same with another environment.
+    /// Reads the settings of a project with the variables of `env` instead of those of the process.
+    ///
+    /// # Errors
+    /// Returns everything that is wrong with the settings, with file and line.
     pub fn load_with(
         project: &Path,
         env: impl IntoIterator<Item = (String, String)>,

@@ -123,12 +123,18 @@ impl SecretSource {
         digits.is_some_and(|digits| unhex(digits).is_none_or(|bytes| bytes.len() != 32))
     }
 
-    /// The secret as it is now.
+    /// Reads the current value of the secret.
+    ///
+    /// # Errors
+    /// Returns an error if its file or environment variable cannot be read.
     pub fn read(&self) -> Result<Secret, SecretUnread> {
         self.read_with(|name| std::env::var(name).ok())
     }
 
-    /// The same with another environment.
+    /// Reads the secret with the variables of `env` instead of those of the process.
+    ///
+    /// # Errors
+    /// Returns an error if its file or environment variable cannot be read.
     pub fn read_with(&self, env: impl Fn(&str) -> Option<String>) -> Result<Secret, SecretUnread> {
         match self {
             Self::Literal(secret) => Ok(secret.clone()),

@@ -318,6 +318,18 @@ impl SchemaMigration {
     }
 }
 
+/// The error of a store's URL, which is not part of its text because it may contain a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreAddressError {
+    /// The URL of an SQLite store names no file.
+    #[error("must name a file, such as \"sqlite://.valvehouse/state.db\"")]
+    File,
+    /// The scheme is not supported.
+    #[error("must begin with sqlite:// or postgres://")]
+    Scheme,
+}
+
 /// The place of the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreAddress {
@@ -331,17 +343,17 @@ impl StoreAddress {
     /// Reads a URL: `sqlite://FILE`, relative to the project, or `postgres://…`.
     ///
     /// # Errors
-    /// Returns what the URL must be. It is not named: it may hold a password.
-    pub fn parse(url: &str, project: &Path) -> Result<Self, &'static str> {
+    /// Returns the form that the URL must have, without the URL, which may contain a password.
+    pub fn parse(url: &str, project: &Path) -> Result<Self, StoreAddressError> {
         match url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")) {
             Some(file) if !file.is_empty() && !file.contains(['?', ':']) => {
                 Ok(Self::Sqlite(project.join(file)))
             }
-            Some(_) => Err("must name a file, such as \"sqlite://.valvehouse/state.db\""),
+            Some(_) => Err(StoreAddressError::File),
             None if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
                 Ok(Self::Postgres(Secret::new(url)))
             }
-            None => Err("must begin with sqlite:// or postgres://"),
+            None => Err(StoreAddressError::Scheme),
         }
     }
 

@@ -171,7 +171,7 @@ impl Breaker {
         );
     }
 
-    /// Returns the refusal for a call that is not allowed, with status 503; `rest` is the time until the next
+    /// Returns the rejection for a call that is not allowed, with status 503; `rest` is the time until the next
     /// probe.
     pub fn rejection(&self, rest: Duration) -> Rejection {
         let retry_after = Some(seconds(rest));

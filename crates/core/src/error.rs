@@ -94,14 +94,14 @@ pub struct Rejection {
     pub status: u16,
     /// The number of seconds after which a retry makes sense.
     pub retry_after: Option<f64>,
-    /// Set if a refusal of a tool call ends the turn instead of being returned to the model.
+    /// Set if a rejection of a tool call ends the turn instead of being returned to the model.
     pub fatal: bool,
     /// The name of the plugin, set by the chain.
     pub plugin: String,
 }
 
 impl Rejection {
-    /// Creates a refusal with status 400.
+    /// Creates a rejection with status 400.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), status: 400, retry_after: None, fatal: false, plugin: String::new() }
     }

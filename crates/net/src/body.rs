@@ -170,7 +170,10 @@ impl Response {
         }
     }
 
-    /// The first bytes that come, left in place; for services that do not say what they send.
+    /// Returns the first bytes of the body and leaves them in place, for services that do not send a content type.
+    ///
+    /// # Errors
+    /// Returns an error if the connection fails or is silent for too long.
     pub async fn peek(&mut self) -> Result<Bytes, Error> {
         while self.begun.is_none()
             && let Some(bytes) = self.body.next().await
@@ -180,7 +183,10 @@ impl Response {
         Ok(self.begun.clone().unwrap_or_default())
     }
 
-    /// The whole body, [`MAX_BODY`] at most.
+    /// Reads the whole body, at most [`MAX_BODY`] bytes.
+    ///
+    /// # Errors
+    /// Returns an error if the body is longer, or if the connection fails or is silent for too long.
     pub async fn whole(self) -> Result<Bytes, Error> {
         let (body, rest) = self.start(MAX_BODY).await?;
         if rest {
@@ -190,7 +196,10 @@ impl Response {
         Ok(body)
     }
 
-    /// The first bytes of the body and whether there are more; for error pages.
+    /// Reads at most `limit` bytes of the body, for error pages. The second value is `true` if there are more.
+    ///
+    /// # Errors
+    /// Returns an error if the connection fails or is silent for too long.
     pub async fn start(mut self, limit: usize) -> Result<(Bytes, bool), Error> {
         let first = self.peek().await?;
         self.begun = None;

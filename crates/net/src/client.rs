@@ -41,12 +41,18 @@ pub struct Client {
 type Trusting = Arc<OnceCell<reqwest::Client>>;
 
 impl Client {
-    /// A client with the usual timeouts.
+    /// Creates a client with the default timeouts.
+    ///
+    /// # Errors
+    /// Returns an error if the certificates of the system cannot be read.
     pub fn new() -> Result<Self, Error> {
         Self::with_timeouts(Timeouts::default())
     }
 
-    /// A client with timeouts of one's own.
+    /// Creates a client with these timeouts.
+    ///
+    /// # Errors
+    /// Returns an error if the certificates of the system cannot be read.
     pub fn with_timeouts(timeouts: Timeouts) -> Result<Self, Error> {
         install_crypto();
         let is_proxied = PROXIES.iter().any(|name| std::env::var_os(name).is_some_and(|it| !it.is_empty()));

@@ -24,8 +24,10 @@ impl Variables {
         Self { granted: Grant::Everything, given: Some(Arc::new(variables.into_iter().collect())) }
     }
 
-    /// The value of a variable, None where it is not set. Whether one is set that was not granted is
-    /// not told.
+    /// Returns the value of a variable, `None` if it is not set.
+    ///
+    /// # Errors
+    /// Returns an error if the variable is not granted, whether it is set or not, or if it is not UTF-8.
     pub fn get(&self, name: &str) -> Result<Option<String>, Failure> {
         let granted = match &self.granted {
             Grant::Nothing => false,

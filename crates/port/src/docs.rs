@@ -58,8 +58,9 @@ impl FunctionDocs {
             let plain = line.trim();
             if let Some(rest) = plain.strip_prefix(":param ") {
                 section = Section::Params;
-                if let Some((name, text)) = rest.split_once(':') {
-                    let name = name.split_whitespace().next_back().unwrap_or_default();
+                if let Some((name, text)) = rest.split_once(':')
+                    && let Some(name) = name.split_whitespace().next_back()
+                {
                     docs.params.push((name.to_owned(), text.trim().to_owned()));
                 }
                 continue;
@@ -90,7 +91,8 @@ impl FunctionDocs {
                 Section::Args if !plain.is_empty() => {
                     let entry = plain.trim_start_matches(['-', '*', ' ']).split_once(':');
                     let name = entry
-                        .map(|(name, _)| name.split([' ', '(']).next().unwrap_or_default().trim_matches('`'));
+                        .and_then(|(name, _)| name.split([' ', '(']).next())
+                        .map(|name| name.trim_matches('`'));
                     match (entry, name) {
                         (Some((_, text)), Some(name)) if names::is_key(name) => {
                             docs.params.push((name.to_owned(), text.trim().to_owned()));

@@ -523,14 +523,15 @@ fn listed_pipes(plugin: &Plugin<'_>) -> Option<Value> {
 
 fn waits(functions: &[String], hooks: &[&str]) -> bool {
     let at = hooks.iter().position(|hook| *hook == "pipes");
-    let text = at.and_then(|at| functions.get(at)).map(String::as_str).unwrap_or_default();
+    let Some(text) = at.and_then(|at| functions.get(at)) else { return false };
     let calls =
         |text: &str| ["http::", "llm::", "time::sleep", "parallel("].iter().any(|call| text.contains(call));
     calls(text)
         || functions.iter().any(|function| {
-            let name =
-                function.strip_prefix("fn ").and_then(|rest| rest.split('(').next()).unwrap_or_default();
-            !name.is_empty() && name != "pipes" && text.contains(&format!("{name}(")) && calls(function)
+            let name = function.strip_prefix("fn ").and_then(|rest| rest.split('(').next());
+            name.is_some_and(|name| {
+                !name.is_empty() && name != "pipes" && text.contains(&format!("{name}(")) && calls(function)
+            })
         })
 }
 

@@ -2,7 +2,9 @@
 //!
 //! A package of its own: what checks a schema is a lot of code, which is built quickly here, and for speed elsewhere.
 
+mod error;
 mod schema;
 mod workers;
 
+pub use error::SchemaError;
 pub use schema::Schema;

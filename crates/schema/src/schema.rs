@@ -1,6 +1,6 @@
 //! A schema, and the parts of a value that do not fit it.
 
-use super::workers;
+use super::{SchemaError, workers};
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 use std::sync::Arc;
@@ -29,15 +29,17 @@ impl Schema {
     /// Compiles a schema of at most 256 KiB.
     ///
     /// # Errors
-    /// The schema is not valid, is too large, or takes more than two seconds.
-    pub async fn compile(schema: Json) -> Result<Self, String> {
+    /// Returns an error if the schema is invalid or too large, or if it takes more than two seconds.
+    pub async fn compile(schema: Json) -> Result<Self, SchemaError> {
         if !matches!(schema, Json::Object(_) | Json::Bool(_)) {
-            return Err(format!("expected a JSON schema, got {}", schema.kind()));
+            return Err(SchemaError::Invalid(format!("expected a JSON schema, got {}", schema.kind())));
         }
-        let text = schema.encode_within(MAX_SCHEMA).map_err(|error| error.to_string())?;
+        let text =
+            schema.encode_within(MAX_SCHEMA).map_err(|error| SchemaError::Invalid(error.to_string()))?;
         let text = String::from_utf8_lossy(&text).into_owned();
         let value = Value::from(&schema);
-        let validator = workers::run(move || validator(&value)).await.unwrap_or_else(Err)?;
+        let validator = workers::run(move || validator(&value)).await.map_err(SchemaError::Unchecked)?;
+        let validator = validator.map_err(SchemaError::Invalid)?;
         Ok(Self { text, validator: Arc::new(validator) })
     }
 
@@ -49,10 +51,10 @@ impl Schema {
     /// Returns the reasons why a value does not match, at most five of them; `None` if it fits.
     ///
     /// # Errors
-    /// The check takes more than two seconds.
-    pub async fn misfit(&self, json: &Json) -> Result<Option<String>, String> {
+    /// Returns an error if the check takes more than two seconds.
+    pub async fn misfit(&self, json: &Json) -> Result<Option<String>, SchemaError> {
         let (schema, value) = (self.validator.clone(), Value::from(json));
-        let misfits = workers::run(move || misfits(&schema, &value)).await?;
+        let misfits = workers::run(move || misfits(&schema, &value)).await.map_err(SchemaError::Unchecked)?;
         Ok((!misfits.is_empty()).then(|| misfits.join("; ")))
     }
 }

@@ -55,7 +55,7 @@ impl Resources {
             )));
         }
         let web = Web::new(&grants.http, &hosts).unwrap_or_else(|wrong| {
-            problems.extend(wrong.into_iter().map(bad_host));
+            problems.extend(wrong.problems.into_iter().map(bad_host));
             Web::default()
         });
         if !problems.is_empty() {

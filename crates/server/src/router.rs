@@ -91,8 +91,11 @@ fn tools_routes(_: &Arc<App>) -> Router<Arc<App>> {
     Router::new()
 }
 
-/// Serves until `shutdown` comes; requests in progress are finished. As long as there are any, new ones are told
-/// to go elsewhere, and `/readyz` says so.
+/// Serves requests until `shutdown` completes. Requests in progress are finished; meanwhile new ones are rejected
+/// and `/readyz` reports that the host is stopping.
+///
+/// # Errors
+/// Returns an error if the listener fails.
 pub async fn serve(
     listener: TcpListener,
     app: Arc<App>,

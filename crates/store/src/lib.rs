@@ -56,7 +56,8 @@ pub use responses::{
     StoredResponse,
 };
 pub use scripts::{
-    MAX_SCRIPT_SET_SIZE, MAX_SCRIPT_SETS, NewScriptSet, ScriptFile, ScriptSet, ScriptSets, SetManifest,
+    MAX_SCRIPT_SET_SIZE, MAX_SCRIPT_SETS, ManifestError, NewScriptSet, ScriptFile, ScriptSet, ScriptSets,
+    SetManifest,
 };
 pub use sessions::ClientSessions;
 pub use settings::StoredSettings;

@@ -10,6 +10,9 @@ use std::sync::Arc;
 use valvehouse_config::{StoreAddress, StoreSettings};
 
 /// Opens the configured store.
+///
+/// # Errors
+/// Returns an error if the database cannot be opened or migrated, or if the key of the store is missing or wrong.
 pub async fn open(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
     Ok(Arc::new(open_sql(settings).await?))
 }
@@ -72,8 +75,11 @@ pub async fn missing_steps(settings: &StoreSettings) -> Result<Vec<&'static str>
     }
 }
 
-/// Drops the stored valves of a store whose key is lost, which nobody can read any more. Answers of how many
-/// plugins.
+/// Deletes the stored valves of a store whose key is lost, which are unreadable without it. Returns the number of
+/// plugins that had any.
+///
+/// # Errors
+/// Returns an error if the database cannot be opened or changed.
 pub async fn forget_valves(settings: &StoreSettings) -> Result<u64, StoreError> {
     match &settings.address {
         StoreAddress::Sqlite(file) => forget::forget_valves(file, settings.key.as_ref()).await,

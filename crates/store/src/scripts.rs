@@ -55,21 +55,23 @@ impl SetManifest {
     ///
     /// # Errors
     /// Returns the reason if this is not a manifest, or one of a later version.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, ManifestError> {
         let json = Json::parse(text.as_bytes())
-            .map_err(|error| format!("its manifest is not valid JSON: {error}"))?;
+            .map_err(|error| ManifestError::Invalid(format!("its manifest is not valid JSON: {error}")))?;
         let needs = json.string("needs");
         if json.count("format") != FORMAT {
-            return Err(format!("its manifest needs a host of version {needs}"));
+            return Err(ManifestError::LaterVersion(needs.to_string()));
         }
         if !is_version(&needs) {
-            return Err(format!(
+            return Err(ManifestError::Invalid(format!(
                 "its manifest contains the invalid version {needs:?} in `needs`: expected one such as 1.2.3"
-            ));
+            )));
         }
         let file = |file: &Json| Some((file.text("path")?.to_string(), file.text("sha256")?.to_string()));
         let files: Option<Vec<_>> = json.list("files").iter().map(file).collect();
-        let files = files.ok_or("its manifest lists a file without path or hash")?;
+        let files = files.ok_or_else(|| {
+            ManifestError::Invalid("its manifest lists a file without path or hash".to_owned())
+        })?;
         Ok(Self { text: text.to_owned(), needs, files })
     }
 
@@ -77,21 +79,37 @@ impl SetManifest {
     ///
     /// # Errors
     /// Returns the reason if a file is missing, is another one, or is not listed.
-    pub fn check(&self, files: &[ScriptFile]) -> Result<(), String> {
+    pub fn check(&self, files: &[ScriptFile]) -> Result<(), ManifestError> {
         for (path, expected) in &self.files {
             match files.iter().find(|file| file.path == *path) {
-                None => return Err(format!("{path} is missing")),
+                None => return Err(ManifestError::Files(format!("{path} is missing"))),
                 Some(file) if hash(&file.text) != *expected => {
-                    return Err(format!("{path} does not match the hash in its manifest"));
+                    let why = format!("{path} does not match the hash in its manifest");
+                    return Err(ManifestError::Files(why));
                 }
                 Some(_) => {}
             }
         }
         match files.iter().find(|file| !self.files.iter().any(|(path, _)| *path == file.path)) {
-            Some(file) => Err(format!("{} is not in its manifest", file.path)),
+            Some(file) => Err(ManifestError::Files(format!("{} is not in its manifest", file.path))),
             None => Ok(()),
         }
     }
+}
+
+/// The error of a manifest that cannot be read, or that does not fit its files.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManifestError {
+    /// The text is not a manifest.
+    #[error("{0}")]
+    Invalid(String),
+    /// The manifest has the format of a later host; this is the version that it needs.
+    #[error("its manifest needs a host of version {0}")]
+    LaterVersion(String),
+    /// A file is missing, is another one, or is not listed.
+    #[error("{0}")]
+    Files(String),
 }
 
 /// A set of scripts in the store, without the texts.

@@ -78,6 +78,7 @@ impl From<OpenError> for CommandError {
         match error {
             OpenError::Config(message) => Self::new(Exit::Configuration, message),
             OpenError::Store(error) => error.into(),
+            other => Self::new(Exit::Configuration, other.to_string()),
         }
     }
 }

@@ -131,11 +131,17 @@ impl Console {
     }
 
     /// Writes lines of the result.
+    ///
+    /// # Errors
+    /// Returns an error if the output is closed.
     pub fn line(&self, text: &str) -> io::Result<()> {
         self.piece(&format!("{text}\n"))
     }
 
-    /// Writes a piece of the result and lets it be seen at once.
+    /// Writes a part of the result and flushes it.
+    ///
+    /// # Errors
+    /// Returns an error if the output is closed.
     pub fn piece(&self, text: &str) -> io::Result<()> {
         self.held.lock().write(Stream::Results, text.as_bytes())
     }
@@ -156,12 +162,18 @@ impl Console {
         Log(self.held.clone())
     }
 
-    /// Writes a piece of a model's answer.
+    /// Writes a part of a model's answer.
+    ///
+    /// # Errors
+    /// Returns an error if the output is closed.
     pub fn text(&self, text: &str) -> io::Result<()> {
         if self.is_terminal { self.piece(&clean(text)) } else { self.piece(text) }
     }
 
-    /// Writes a result for programs.
+    /// Writes a result for programs, as one line of JSON.
+    ///
+    /// # Errors
+    /// Returns an error if the output is closed.
     pub fn json(&self, value: &Json) -> io::Result<()> {
         self.line(&value.to_string())
     }

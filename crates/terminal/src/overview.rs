@@ -60,7 +60,10 @@ pub fn plugin_problems(snapshot: &Snapshot) -> Vec<Diagnostic> {
     own.cloned().chain(missing).chain(snapshot.problems.iter().cloned()).collect()
 }
 
-/// Checks that there is such a valve; an error names the one that was probably meant.
+/// Checks that a plugin declares this valve.
+///
+/// # Errors
+/// Returns an error that suggests a similar name if it does not.
 pub fn check_valve(id: &str, schema: &ValveSchema, key: &str) -> Result<(), CommandError> {
     if schema.field(key).is_some() {
         return Ok(());

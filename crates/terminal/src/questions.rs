@@ -200,7 +200,10 @@ impl StdinLines {
         Self { coming: Some(mpsc::channel(1).1) }
     }
 
-    /// The next line without its end; None when there are no more.
+    /// Returns the next line without its end, `None` at the end of the input.
+    ///
+    /// # Errors
+    /// Returns an error if the input cannot be read.
     pub async fn next(&mut self) -> Result<Option<String>, CommandError> {
         let line = self.coming.get_or_insert_with(read).recv().await.transpose();
         line.map_err(|error| CommandError::data(format!("cannot read a line: {error}")))

@@ -81,9 +81,12 @@ impl Counter {
         tokens
     }
 
-    /// The same for who must be able to stop: `beat` is called now and then.
+    /// Counts the tokens of a message and calls `beat` regularly, so that the caller can stop.
     ///
-    /// As in OpenAI's cookbook, "How to count tokens with tiktoken".
+    /// The method is that of OpenAI's cookbook, "How to count tokens with tiktoken".
+    ///
+    /// # Errors
+    /// Returns the error of `beat`.
     pub fn message_between<E>(
         &self,
         message: &Json,
@@ -133,7 +136,10 @@ impl Counter {
         value.text(key).map_or(Ok(0), |text| self.text_between(&text, beat))
     }
 
-    /// The tokens of a text; `beat` is called between its pieces.
+    /// Counts the tokens of a text and calls `beat` between its parts, so that the caller can stop.
+    ///
+    /// # Errors
+    /// Returns the error of `beat`.
     pub fn text_between<E>(
         &self,
         mut text: &str,

@@ -332,7 +332,10 @@ async fn stored_sets(folder: &Path) -> Vec<(u64, Result<(), String>)> {
     for set in store.script_sets().await.unwrap() {
         let files = store.script_files(set.generation).await.unwrap();
         assert_eq!(files.len(), 203);
-        sets.push((set.generation, SetManifest::parse(&set.manifest).unwrap().check(&files)));
+        sets.push((
+            set.generation,
+            SetManifest::parse(&set.manifest).unwrap().check(&files).map_err(|error| error.to_string()),
+        ));
     }
     sets
 }

@@ -351,7 +351,7 @@ pub(super) fn store(it: &mut Reader<'_>, project: &Path, store: &mut StoreSettin
     if let Some(url) = it.text("url") {
         match StoreAddress::parse(&url, project) {
             Ok(address) => store.address = address,
-            Err(problem) => it.wrong("url", problem),
+            Err(error) => it.wrong("url", &error.to_string()),
         }
     }
     store.listen_url = server_url(it, "listen_url", project, &store.address);

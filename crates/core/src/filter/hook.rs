@@ -86,7 +86,7 @@ impl Hook {
         matches!(self, Self::PreChat | Self::PostChat | Self::PreInvocation | Self::PostInvocation)
     }
 
-    /// Returns `true` if the hook runs before the model or tool call it belongs to. A refusal there is a
+    /// Returns `true` if the hook runs before the model or tool call it belongs to. A rejection there is a
     /// decision about the request and applies even if failures are ignored.
     pub const fn is_before(self) -> bool {
         matches!(self.filter_type(), FilterType::PreChat | FilterType::PreInvocation)

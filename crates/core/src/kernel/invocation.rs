@@ -204,7 +204,7 @@ async fn run(tool: &Tool, args: Json, turn: &Turn) -> Result<ToolResult, ToolErr
     result
 }
 
-/// Converts a tool's error to a refusal.
+/// Converts a tool's error to a rejection.
 fn refusal(tool: &Tool, error: ToolError) -> Rejection {
     let ToolError { message, fatal, status, .. } = error;
     Rejection { fatal, plugin: tool.name().into(), ..Rejection::new(message).with_status(status.into()) }
@@ -352,7 +352,7 @@ impl Kernel {
     /// ```
     ///
     /// # Errors
-    /// Returns an error for an unknown tool, a refusal if calls are nested too deep or too many, and the errors of a
+    /// Returns an error for an unknown tool, a rejection if calls are nested too deep or too many, and the errors of a
     /// model's tool call.
     pub async fn invoke_for<const N: usize, V: Into<Json>>(
         &self,
@@ -370,7 +370,7 @@ impl Kernel {
     /// tool.
     ///
     /// # Errors
-    /// Returns a refusal if calls are nested too deep or the turn has made too many, and the errors of a
+    /// Returns a rejection if calls are nested too deep or the turn has made too many, and the errors of a
     /// model's tool call.
     pub async fn call_for(&self, plugin: &str, tool: &Tool, args: Json, turn: &Turn) -> Result<Json, Error> {
         let turn = turn

@@ -37,7 +37,7 @@ pub enum CallOutcome {
     Skipped,
     /// The hook refused.
     Refused,
-    /// The hook refused, and the refusal was ignored by the failure policy.
+    /// The hook refused, and the rejection was ignored by the failure policy.
     RejectionIgnored,
     /// The hook failed: a bug, an exceeded budget or an invalid return value.
     Failed,

@@ -100,7 +100,7 @@ impl<T: Into<String>> From<T> for ToolError {
     }
 }
 
-/// Uses the refusal's message and status.
+/// Uses the rejection's message and status.
 impl From<Rejection> for ToolError {
     fn from(rejection: Rejection) -> Self {
         Self {

@@ -80,11 +80,11 @@ pub(super) struct Undo {
 impl Scripts {
     /// Reads a set, if it is signed as the plan requires and this host can run it.
     pub(super) fn open(set: &ScriptSet, files: &[ScriptFile], plan: &Plan) -> Result<Self, RefusedSet> {
-        let manifest = SetManifest::parse(&set.manifest)?;
+        let manifest = SetManifest::parse(&set.manifest).map_err(|error| error.to_string())?;
         if let Some(key) = &plan.public_key {
             check_signature(&set.manifest, set.signature.as_deref(), key).map_err(|why| why.to_string())?;
         }
-        manifest.check(files)?;
+        manifest.check(files).map_err(|error| error.to_string())?;
         if version_number(&manifest.needs) > version_number(VERSION) {
             let why = format!(
                 "it needs a host of version {} or later, and this host has version {VERSION}",

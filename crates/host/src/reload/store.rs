@@ -96,8 +96,7 @@ impl Reload {
             Ok(grants) => Some((id, grants)),
             Err(wrong) => {
                 tracing::warn!(
-                    "the stored grants of {id} are ignored: {}; delete them with: valvehouse grant {id} --revoke",
-                    wrong.join("; ")
+                    "the stored grants of {id} are ignored: {wrong}; delete them with: valvehouse grant {id} --revoke"
                 );
                 None
             }

@@ -59,7 +59,10 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// A request without headers and body, which may take ten seconds.
+    /// Creates a request without headers and body, with a time limit of 10 seconds.
+    ///
+    /// # Errors
+    /// Returns an error if the method or the URL is invalid or not supported.
     pub fn new(method: &str, url: &str) -> Result<Self, WebError> {
         let wanted = method.to_ascii_uppercase();
         let Some(method) = METHODS.into_iter().find(|known| known.as_str() == wanted) else {
@@ -103,7 +106,10 @@ impl Ask {
         self
     }
 
-    /// Sets a header. The host's own are refused, and so is what would end the line.
+    /// Sets a header.
+    ///
+    /// # Errors
+    /// Returns an error if the name or the value is invalid, or if the host sets this header itself.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, WebError> {
         let Ok(known) = HeaderName::from_bytes(name.as_bytes()) else {
             let name: String = name.escape_debug().take(40).collect();
@@ -129,7 +135,10 @@ impl Ask {
         Ok(self)
     }
 
-    /// Sets the body, and its type where no header says it.
+    /// Sets the body, and its content type unless a header sets it.
+    ///
+    /// # Errors
+    /// Returns an error if the method has no body or the body is too long.
     pub fn body(mut self, body: Bytes, kind: &str) -> Result<Self, WebError> {
         if body.len() > MAX_ASKED {
             let kib = MAX_ASKED >> 10;
@@ -161,7 +170,10 @@ impl Ask {
         Ok(self)
     }
 
-    /// Gives it a time limit, from the first lookup to the last byte.
+    /// Sets the time limit, from the first lookup to the last byte.
+    ///
+    /// # Errors
+    /// Returns an error if the limit is out of range.
     pub fn within(mut self, within: Duration) -> Result<Self, WebError> {
         if within.is_zero() || within > MAX_WITHIN {
             let most = MAX_WITHIN.as_millis();

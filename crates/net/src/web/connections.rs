@@ -7,7 +7,7 @@
 
 use super::address::Way;
 use super::ask::{Ask, WebResponse};
-use super::error::{Inside, WebError};
+use super::error::{HostPatternError, Inside, WebError};
 use super::pattern::{Pattern, Site};
 use crate::client;
 use crate::explain::place;
@@ -51,14 +51,16 @@ struct Rules {
 }
 
 impl Web {
-    /// Hosts that an operator granted, and public ones that the plugin declared. `Err` says which
-    /// patterns are not hosts.
+    /// Creates access to the hosts that an operator granted, and to public hosts that the plugin declared.
     ///
     /// A pattern is a host or `*.` and a domain, whose subdomains are meant; with a port it is that
     /// port only, without one it is any. A private address is only reached where a grant names the
     /// address itself (`localhost` stands for its two): no name leads there, whoever granted it, since
     /// whoever owns the name says where it leads.
-    pub fn new(granted: &Grant, declared: &[String]) -> Result<Self, Vec<String>> {
+    ///
+    /// # Errors
+    /// Returns a description of each pattern that is not a host.
+    pub fn new(granted: &Grant, declared: &[String]) -> Result<Self, HostPatternError> {
         let names = match granted {
             Grant::Only(names) => names.as_slice(),
             Grant::Nothing | Grant::Everything => &[],
@@ -70,7 +72,8 @@ impl Web {
             (granted, declared) => {
                 let granted = granted.err().into_iter().flatten();
                 let granted = granted.map(|wrong| format!("in the grant of `http`, {wrong}"));
-                return Err(granted.chain(declared.err().into_iter().flatten()).collect());
+                let problems = granted.chain(declared.err().into_iter().flatten()).collect();
+                return Err(HostPatternError { problems });
             }
         };
         Ok(Self { rules: Arc::new(rules), ..Self::default() })
@@ -82,8 +85,8 @@ impl Web {
         Self { clients: Arc::new(Clients::new(lookup)), ..self }
     }
 
-    /// The same hosts, for which somebody answers who is at hand: nothing is looked up, nothing sent. A private
-    /// address that is among the hosts is one more name here.
+    /// Answers requests to the same hosts with `canned`: no name is looked up, and nothing is sent. A private address
+    /// among the hosts is treated as a name.
     #[must_use]
     pub fn answered_by(
         self,

@@ -13,6 +13,14 @@ pub struct WebError {
     grant: Option<String>,
 }
 
+/// The error of grants and declarations that contain patterns that are not hosts.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .problems.join("; "))]
+pub struct HostPatternError {
+    /// A description of each invalid pattern; at least one.
+    pub problems: Vec<String>,
+}
+
 impl WebError {
     /// For this reason, which a script may read.
     pub fn new(message: impl Into<String>) -> Self {

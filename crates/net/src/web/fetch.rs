@@ -20,7 +20,10 @@ use valvehouse_core::error::Error;
 const MAX_REDIRECTS: usize = 5;
 
 impl Web {
-    /// Asks for something. Any status is an answer; only having none is an error.
+    /// Sends a request and returns the response, whatever its status.
+    ///
+    /// # Errors
+    /// Returns an error if the host is not granted, or if no complete response arrives in time.
     pub async fn ask(&self, ask: Ask) -> Result<WebResponse, WebError> {
         if let Some(CannedWeb(answer)) = &self.canned {
             self.listed(&ask.url)?;

@@ -19,4 +19,4 @@ pub use ask::{
     Ask, LARGEST_ANSWER, MAX_ANSWER, MAX_ASKED, MAX_STREAM, MAX_WITHIN, OpenResponse, WebResponse,
 };
 pub use connections::{Lookup, Web};
-pub use error::WebError;
+pub use error::{HostPatternError, WebError};

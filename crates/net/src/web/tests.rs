@@ -527,7 +527,7 @@ fn what_a_request_may_not_be_is_said() {
 
 #[test]
 fn patterns_that_are_no_hosts_are_listed() {
-    let wrong = Web::new(&granted(&["ok.test", "a b"]), &texts(&["x/y", "fine.test"])).unwrap_err();
+    let wrong = Web::new(&granted(&["ok.test", "a b"]), &texts(&["x/y", "fine.test"])).unwrap_err().problems;
     assert_eq!(wrong.len(), 2);
     assert!(
         wrong[0].starts_with("in the grant of `http`, `a b`") && wrong[1].starts_with("`x/y`"),

@@ -37,7 +37,10 @@ pub struct GlobMatches {
 }
 
 impl Folders {
-    /// The files whose paths fit a pattern. Links are not followed.
+    /// Returns the files whose paths match a pattern. Links are not followed.
+    ///
+    /// # Errors
+    /// Returns an error if the pattern is invalid, or if the folder is not granted or cannot be read.
     pub fn glob(&self, what: GlobQuery<'_>) -> Result<GlobMatches, Failure> {
         let pattern = Pattern::new(what.pattern)?;
         let start = self.place_or_all(what.path.unwrap_or("."))?;

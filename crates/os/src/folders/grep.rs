@@ -68,7 +68,10 @@ pub struct Matches {
 }
 
 impl Folders {
-    /// The lines of files that fit a regular expression. Links are not followed.
+    /// Returns the lines of files that match a regular expression. Links are not followed.
+    ///
+    /// # Errors
+    /// Returns an error if the expression is invalid, or if the folder is not granted or cannot be read.
     pub fn grep(&self, what: GrepQuery<'_>) -> Result<Matches, Failure> {
         let mut search = Search::new(what)?;
         let start = self.place_or_all(what.path.unwrap_or("."))?;

@@ -49,7 +49,10 @@ pub struct Listing {
 }
 
 impl Folders {
-    /// The entries of a folder; for `.`, where several folders are granted, those.
+    /// Returns the entries of a folder. For `.` with several granted folders, these are the granted folders.
+    ///
+    /// # Errors
+    /// Returns an error if the folder is not granted or cannot be read.
     pub fn list(&self, path: &str) -> Result<Listing, Failure> {
         let Some(place) = self.place_or_all(path)? else {
             let entry = |place: Place<'_>| {

@@ -44,7 +44,10 @@ pub struct FileText {
 }
 
 impl Folders {
-    /// The text of a file, or of some of its lines; at most 1 MiB of it.
+    /// Returns the text of a file or of some of its lines, at most 1 MiB.
+    ///
+    /// # Errors
+    /// Returns an error if the file is not granted, is not text or cannot be read.
     pub fn read(&self, path: &str, lines: Lines) -> Result<FileText, Failure> {
         let place = self.place(path)?;
         let text = file::open(&place.open()?, place.inside(), OpenOptions::new().read(true))
@@ -82,7 +85,10 @@ impl Folders {
         Ok(bytes)
     }
 
-    /// Returns `true` if something is there. A path that leads outside is an error, there or not.
+    /// Returns `true` if the path exists.
+    ///
+    /// # Errors
+    /// Returns an error if the path is not granted, whether it exists or not.
     pub fn exists(&self, path: &str) -> Result<bool, Failure> {
         let Some(place) = self.place_or_all(path)? else { return Ok(true) };
         place.open()?.try_exists(place.inside()).map_err(|error| place.failure("look at", &error))

@@ -46,8 +46,10 @@ pub struct CreatedFolder {
 }
 
 impl Folders {
-    /// Writes a text. Readers see the old text or the new one, never half of it, unless it is
-    /// appended.
+    /// Writes a text. Readers see either the old or the new text, never a part of it, unless it is appended.
+    ///
+    /// # Errors
+    /// Returns an error if the file is not granted for writing, the text is too long, or the write fails.
     pub fn write(&self, path: &str, text: &str, how: WriteMode) -> Result<WriteResult, Failure> {
         self.write_at_most(path, text.as_bytes(), how, MAX)
     }
@@ -90,7 +92,10 @@ impl Folders {
         Ok(WriteResult { path: shown, bytes: text.len(), created })
     }
 
-    /// Makes a folder and those on the way to it.
+    /// Creates a folder and its missing parents.
+    ///
+    /// # Errors
+    /// Returns an error if the folder is not granted for writing or cannot be created.
     pub fn make(&self, path: &str) -> Result<CreatedFolder, Failure> {
         let place = self.place(path)?;
         let dir = place.open()?;
@@ -105,7 +110,10 @@ impl Folders {
         Ok(CreatedFolder { path, created: true })
     }
 
-    /// Removes a file; of a link only itself. Returns `false` if it was not there.
+    /// Removes a file; of a link, only the link itself. Returns `false` if the file did not exist.
+    ///
+    /// # Errors
+    /// Returns an error if the file is not granted for writing or cannot be removed.
     pub fn remove(&self, path: &str) -> Result<bool, Failure> {
         let place = self.place(path)?;
         let dir = place.open()?;

@@ -79,7 +79,7 @@ impl Programs {
         Self { granted: granted.clone(), folders: Folders::new(folders), canned: None }
     }
 
-    /// Programs in whose place somebody answers who is at hand: nothing is started, and nothing has to be granted.
+    /// Answers calls of programs with `canned`: no program is started, and no grant is needed.
     #[must_use]
     pub fn answered_by(
         canned: impl Fn(&Command, &Options) -> Result<Output, Failure> + Send + Sync + 'static,
@@ -87,8 +87,11 @@ impl Programs {
         Self { canned: Some(CannedPrograms(Arc::new(canned))), ..Self::default() }
     }
 
-    /// Runs a program to its end, or to the end of its time. Everything that it started ends with it,
-    /// also when what this returns is dropped before.
+    /// Runs a program until it ends or its time is over. All processes that it started end with it, also if the
+    /// returned future is dropped.
+    ///
+    /// # Errors
+    /// Returns an error if the program is not granted, cannot be started or exceeds a limit.
     pub async fn run(&self, what: Command, options: Options) -> Result<Output, Failure> {
         if let Some(canned) = &self.canned {
             return (canned.0)(&what, &options);

@@ -587,10 +587,10 @@ impl Translator<'_> {
             let codes: Vec<Code> =
                 arguments.positional.iter().map(|one| self.expr(one)).collect::<Result<_, _>>()?;
             let kind = codes.iter().map(|code| code.kind.clone()).reduce(Type::join).unwrap_or(Type::Unknown);
-            let mut codes = codes.into_iter().map(|code| code.text);
-            let first = codes.next().unwrap_or_default();
-            let text = codes.fold(first, |all, one| format!("{name}({all}, {one})"));
-            return Ok(Code::atom(text, kind));
+            let codes = codes.into_iter().map(|code| code.text);
+            if let Some(text) = codes.reduce(|all, one| format!("{name}({all}, {one})")) {
+                return Ok(Code::atom(text, kind));
+            }
         }
         let list = self.as_list(arguments.need(0, name)?)?;
         let element = list.kind.element();

@@ -326,7 +326,7 @@ impl<'a> Translator<'a> {
         self.effects.notes.push(note);
         let mut text = format!("// TODO {}", blocked.text.replace(char::is_control, " "));
         for line in first..=last.max(first) {
-            let source = self.lines.get(line.saturating_sub(1)).copied().unwrap_or_default();
+            let Some(source) = self.lines.get(line.saturating_sub(1)) else { break };
             text.push_str("\n//     ");
             let source = source.trim_end().trim_start_matches(['\u{feff}', '\u{c}']).trim_start();
             // A carriage return would end the comment.

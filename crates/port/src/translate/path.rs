@@ -59,8 +59,8 @@ impl Translator<'_> {
                 || path.starts_with("fastapi.status.")
                 || path.starts_with("starlette.status.") =>
             {
-                let name = path.rsplit('.').find(|part| *part != "value").unwrap_or_default();
-                match status(name) {
+                let name = path.rsplit('.').find(|part| *part != "value");
+                match name.and_then(status) {
                     Some(code) => Ok(Code::atom(code.to_string(), Type::Int)),
                     None => Hindrance::err(NoteKind::Package, format!("`{path}`")),
                 }

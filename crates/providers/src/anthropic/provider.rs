@@ -38,8 +38,11 @@ pub struct Anthropic {
 }
 
 impl Anthropic {
-    /// A service under its configured name. `base_url` is what `/v1/messages` is appended to; a `/v1`
-    /// that is already there stays the only one.
+    /// Creates a provider with its configured name. `/v1/messages` is appended to `base_url`; a trailing `/v1` is
+    /// not repeated.
+    ///
+    /// # Errors
+    /// Returns an error if `base_url` is not a valid URL.
     pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Error> {
         let service = Service::new(name, base_url, "https://api.anthropic.com", client)?;
         Ok(Self { service: service.without_headers("openai-"), bearer: false })

@@ -259,7 +259,7 @@ impl Shape {
             _ => format.get("schema"),
         };
         let schema = match schema {
-            Some(schema) => Some(Schema::compile(schema).await.map_err(|why| wrong(&why))?),
+            Some(schema) => Some(Schema::compile(schema).await.map_err(|error| wrong(&error.to_string()))?),
             None => None,
         };
         Ok(Some(Self { format, schema }))
@@ -272,7 +272,7 @@ impl Shape {
             Err(why) => return Ok(Err(why)),
         };
         let misfit = match &self.schema {
-            Some(schema) => schema.misfit(&json).await.map_err(|why| wrong(&why))?,
+            Some(schema) => schema.misfit(&json).await.map_err(|error| wrong(&error.to_string()))?,
             None if json.as_object().is_some() => None,
             None => Some(format!("it is of type {}; it must be a JSON object", json.kind())),
         };

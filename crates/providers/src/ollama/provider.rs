@@ -23,8 +23,11 @@ pub struct Ollama {
 }
 
 impl Ollama {
-    /// A service under its configured name. `base_url` is what stands before `/api/chat`; an address that was
-    /// meant for OpenAI's clients and ends in `/v1` will do as well.
+    /// Creates a provider with its configured name. `/api/chat` is appended to `base_url`; a trailing `/v1`, as
+    /// OpenAI clients need it, is removed.
+    ///
+    /// # Errors
+    /// Returns an error if `base_url` is not a valid URL.
     pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Error> {
         let base = base_url.trim().trim_end_matches('/');
         let base = base.strip_suffix("/v1").or_else(|| base.strip_suffix("/api")).unwrap_or(base);

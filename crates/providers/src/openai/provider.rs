@@ -34,8 +34,11 @@ pub struct OpenAi {
 }
 
 impl OpenAi {
-    /// A service under its configured name. `base_url` is what `/chat/completions` is appended to:
+    /// Creates a provider with its configured name. `/chat/completions` is appended to `base_url`, such as
     /// `https://api.openai.com/v1`. A query (`?api-version=…`) is kept.
+    ///
+    /// # Errors
+    /// Returns an error if `base_url` is not a valid URL.
     pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Error> {
         let service = Service::new(name, base_url, "https://api.openai.com/v1", client)?;
         let chat = service.endpoint(&["chat", "completions"]).into();

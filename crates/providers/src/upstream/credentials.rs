@@ -58,7 +58,7 @@ impl Credentials {
         Ok(Self { forwards, kind: Kind::Rotating { source, make: Box::new(make), current, first: provider } })
     }
 
-    /// A service that is paid with each caller's own credential. `bare` has none, and lists the models.
+    /// Creates the credentials of a service that each caller uses with its own key. `bare` has no key and lists the models.
     pub fn of_callers(
         bare: Arc<dyn Provider>,
         make: impl Fn(&Credential) -> Result<Arc<dyn Provider>, Error> + Send + Sync + 'static,

@@ -102,8 +102,8 @@ impl Sketch {
             Meaning::Module(name) => (format!("{name}::"), reference::about_module(&name).to_owned()),
             Meaning::Imported(import, name) => {
                 let there = modules(&import.path)?;
-                let name = name.unwrap_or_default();
-                match there.functions.iter().find(|function| function.name == name) {
+                let function = name.and_then(|name| there.functions.iter().find(|one| one.name == name));
+                match function {
                     Some(function) => (function.signature(), function.doc.clone()),
                     None => (format!("import \"{}\"", import.path), String::new()),
                 }

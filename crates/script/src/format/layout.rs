@@ -59,7 +59,8 @@ pub fn format(source: &str) -> Result<String, FormatError> {
         lex(text).map_err(|at| FormatError::at(text, at, "this text or comment is never closed"))?;
     let formatted = written(text, &lexemes)?;
     // What the layout may not do, whatever it does.
-    let again = lex(&formatted).unwrap_or_default();
+    let again =
+        lex(&formatted).map_err(|_| FormatError::at(text, 0, "the formatted text would not be readable"))?;
     if let Some((lexeme, _)) = lexemes
         .iter()
         .zip(again.iter().map(Some).chain(std::iter::repeat(None)))

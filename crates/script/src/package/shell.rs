@@ -46,12 +46,16 @@ const MAX_ARGV: usize = 1 << 20;
 fn run(argv: &Dynamic, options: Options) -> RhaiResultOf<Dynamic> {
     let what = command(argv)?;
     let call = running(FUNCTION)?;
-    let arguments = || json_of(argv).unwrap_or_default();
-    let output = host_calls::once(FUNCTION, arguments, || {
-        let output = budget::wait(&call.turn, call.resources.programs.run(what, options))?;
-        let output = output.map_err(|failure| fail(FUNCTION, failure.told_to(&call.caller.plugin)))?;
-        Ok(output.into_json())
-    })?;
+    let arguments = json_of(argv)?;
+    let output = host_calls::once(
+        FUNCTION,
+        || arguments,
+        || {
+            let output = budget::wait(&call.turn, call.resources.programs.run(what, options))?;
+            let output = output.map_err(|failure| fail(FUNCTION, failure.told_to(&call.caller.plugin)))?;
+            Ok(output.into_json())
+        },
+    )?;
     Ok(live(&output, Shape::Plain))
 }
 

@@ -308,7 +308,9 @@ impl Target {
         having: &[&ProviderPlan],
     ) -> Result<Self, Error> {
         let ready = snapshot.ready(model, &[])?;
-        let provider = ready.kernel.provider().map(|provider| provider.name().to_owned()).unwrap_or_default();
+        let Some(provider) = ready.kernel.provider().map(|provider| provider.name().to_owned()) else {
+            return Err(without(path, &[], having));
+        };
         if let Some(named) = named.filter(|named| *named != provider) {
             let message = format!("the model `{model}` belongs to provider {provider}, not to {named}");
             return Err(Error::invalid(message, Some("model")));

@@ -127,7 +127,7 @@ fn id_of(name: &str) -> Result<String, Error> {
 
 async fn downloaded(url: &str) -> Result<Vec<u8>, Error> {
     let failed = |why: String| Error::invalid(format!("cannot download {url}: {why}"), None);
-    let web = Web::new(&Grant::Everything, &[]).map_err(|wrong| failed(wrong.join("; ")))?;
+    let web = Web::new(&Grant::Everything, &[]).map_err(|wrong| failed(wrong.to_string()))?;
     let ask = Ask::new("GET", url)
         .and_then(|ask| ask.within(PATIENCE))
         .map_err(|error| failed(error.to_string()))?;

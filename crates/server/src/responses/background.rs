@@ -471,8 +471,10 @@ async fn interruption(app: Arc<App>, id: String, mut ticket: Ticket) -> Interrup
 
 /// Code and message of a refusal.
 async fn refusal_of(response: Response) -> (String, String) {
-    let bytes = axum::body::to_bytes(response.into_body(), MAX_WAITING).await.unwrap_or_default();
-    let error = Json::parse(&bytes).unwrap_or_default().field("error");
+    let bytes = axum::body::to_bytes(response.into_body(), MAX_WAITING).await.ok();
+    let body = bytes.and_then(|bytes| Json::parse(&bytes).ok());
+    // An unreadable body is reported as an error of the server.
+    let error = body.map_or(Json::Null, |body| body.field("error"));
     let code =
         ["code", "type"].iter().find_map(|key| error.text(key)).unwrap_or_else(|| "server_error".into());
     (code.into(), error.string("message"))

@@ -300,8 +300,10 @@ impl Socket {
     /// Sends the error of a response.
     async fn refuse(&mut self, response: Response) -> Result<(), Disconnect> {
         let status = response.status().as_u16();
-        let bytes = axum::body::to_bytes(response.into_body(), MAX_EVENT).await.unwrap_or_default();
-        let error = Json::parse(&bytes).unwrap_or_default().get("error").unwrap_or_else(Json::object);
+        let bytes = axum::body::to_bytes(response.into_body(), MAX_EVENT).await.ok();
+        let body = bytes.and_then(|bytes| Json::parse(&bytes).ok());
+        // An unreadable body is reported as an error of the server.
+        let error = body.and_then(|body| body.get("error")).unwrap_or_else(Json::object);
         if error.text("code").is_none() {
             let kind = error.text("type").unwrap_or_else(|| "server_error".into());
             put(&error, "code", kind);

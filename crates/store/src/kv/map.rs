@@ -39,7 +39,10 @@ impl KvMap {
         maps.entry(&self.scope, key, now).map(|entry| entry.value.deep_clone())
     }
 
-    /// Sets a key, for this long or for ever. Null deletes.
+    /// Sets a key until `ttl` is over, or for ever without one. Null deletes the key.
+    ///
+    /// # Errors
+    /// Returns an error if the key or the value exceeds its limit, or if the store is full.
     pub fn set(&self, key: &str, value: &Json, ttl: Option<Duration>) -> Result<(), KvError> {
         let value = checked(key, value)?;
         let (mut maps, now) = self.open();
@@ -54,8 +57,11 @@ impl KvMap {
         was_there
     }
 
-    /// Counts a key up and gives the new number. A new counter starts at 0, and only then its time
-    /// begins to run.
+    /// Increments the number of a key and returns the new number. A new counter starts at 0, and `ttl` applies to
+    /// new counters only.
+    ///
+    /// # Errors
+    /// Returns an error if the value of the key or `by` is not a number, or if a limit is exceeded.
     pub fn incr(&self, key: &str, by: &Json, ttl: Option<Duration>) -> Result<Json, KvError> {
         let by = checked(key, by)?;
         let (mut maps, now) = self.open();
@@ -80,10 +86,14 @@ impl KvMap {
         keys
     }
 
-    /// Replaces a value by what `change` makes of it; null when there is none, null deletes.
+    /// Replaces the value of a key with the result of `change`. Null stands for a missing key, and a result of null
+    /// deletes the key.
     ///
-    /// No lock is held while `change` runs. When another turn was faster it runs again, on the value
-    /// of then. With a `ttl` the time runs from now, without one it goes on running.
+    /// No lock is held while `change` runs. If another turn changed the value meanwhile, `change` runs again with
+    /// the new value. With a `ttl` the time starts now, without one it continues.
+    ///
+    /// # Errors
+    /// Returns the error of `change`, or an error if a limit is exceeded or the value changes too often.
     pub fn update<E: From<KvError>>(
         &self,
         key: &str,
@@ -100,8 +110,11 @@ impl KvMap {
         Err(KvError::Contended.into())
     }
 
-    /// Counts one more within the last `length`, unless `limit` is reached. Of several hosts each counts its share of what
-    /// was left at the last exchange, and refuses more for the moment.
+    /// Counts one event unless `limit` is reached within the last `length`. With several hosts, each counts against
+    /// its share of what was left at the last exchange, and rejects more until the next one.
+    ///
+    /// # Errors
+    /// Returns an error if the length, the limit or the key is out of range.
     pub fn window(&self, key: &str, length: Duration, limit: u64) -> Result<Window, KvError> {
         checked(key, &Json::Null)?;
         let (mut maps, now) = self.open();

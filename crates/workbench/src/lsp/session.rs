@@ -235,7 +235,9 @@ impl Session {
 
     /// Checks that a declared name is the file's own, wherever it is used.
     fn check_name(&self, declaration: &Declaration) -> Result<(), String> {
-        let text = self.text(&declaration.path).unwrap_or_default();
+        let Some(text) = self.text(&declaration.path) else {
+            return Err(format!("cannot rename it: cannot read {}", declaration.path.display()));
+        };
         match Sketch::of(&text).fixed_name(declaration.at.start) {
             Some(why) => Err(format!("cannot rename it: {why}")),
             None => Ok(()),

@@ -54,7 +54,7 @@ fn as_json(shipped: &ShippedScript) -> Json {
 }
 
 fn first_sentence(text: &str) -> String {
-    let first = text.split_inclusive(". ").next().unwrap_or_default().trim_end();
+    let first = text.split_inclusive(". ").next().map_or(text, str::trim_end);
     match first.char_indices().nth(MAX_LENGTH) {
         Some((cut, _)) => format!("{}…", first[..cut].trim_end()),
         None => first.to_owned(),
