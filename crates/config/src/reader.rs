@@ -140,6 +140,11 @@ impl<'l> Reader<'l> {
         self.text_of(key, setting)
     }
 
+    /// A text of a row with a default; empty if it is wrong.
+    pub(super) fn text_or_empty(&mut self, key: &'static str) -> String {
+        self.text(key).unwrap_or_default()
+    }
+
     fn text_of(&mut self, key: &str, setting: Setting) -> Option<String> {
         match setting.node {
             Node::Text(text) => Some(text),
@@ -162,8 +167,13 @@ impl<'l> Reader<'l> {
         truth.unwrap_or_default()
     }
 
+    /// An integer of a row with a default; zero if it is wrong.
+    pub(super) fn whole<T: TryFrom<u64> + Default>(&mut self, key: &'static str) -> T {
+        self.whole_given(key).unwrap_or_default()
+    }
+
     /// An integer within the limits of its row.
-    pub(super) fn whole<T: TryFrom<u64>>(&mut self, key: &'static str) -> Option<T> {
+    pub(super) fn whole_given<T: TryFrom<u64>>(&mut self, key: &'static str) -> Option<T> {
         let setting = self.take(key)?;
         let number = match &setting.node {
             Node::Whole(number) => u64::try_from(*number).ok(),
@@ -182,14 +192,19 @@ impl<'l> Reader<'l> {
         fitting.and_then(|number| T::try_from(number).ok())
     }
 
+    /// A time in milliseconds of a row with a default; zero if it is wrong.
+    pub(super) fn time(&mut self, key: &'static str) -> Duration {
+        Duration::from_millis(self.whole(key))
+    }
+
     /// A time in milliseconds within the limits of its row.
-    pub(super) fn time(&mut self, key: &'static str) -> Option<Duration> {
-        self.whole(key).map(Duration::from_millis)
+    pub(super) fn time_given(&mut self, key: &'static str) -> Option<Duration> {
+        self.whole_given(key).map(Duration::from_millis)
     }
 
     /// One of the words of its row.
     pub(super) fn word(&mut self, key: &'static str) -> String {
-        let word = self.text(key).unwrap_or_default();
+        let word = self.text_or_empty(key);
         if let Some(Form::OneOf(words)) = self.row(key).map(|row| row.form)
             && !word.is_empty()
             && !words.contains(&word.as_str())

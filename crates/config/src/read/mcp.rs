@@ -29,7 +29,7 @@ fn server(places: (String, String), entry: Setting, project: &Path, log: &mut Lo
     let command = command(&mut it);
     let env = it.secrets("env", project);
     // Without a `.` in it.
-    let cwd = project.join(it.text("cwd").unwrap_or_default()).components().collect();
+    let cwd = project.join(it.text_or_empty("cwd")).components().collect();
     let transport = match (url, command) {
         (Some(url), None) => address(&mut it, &url).map(|url| McpTransport::Http { url, auth }),
         (None, Some(command)) => Some(McpTransport::Command { command, env, cwd }),
@@ -58,9 +58,9 @@ fn server(places: (String, String), entry: Setting, project: &Path, log: &mut Lo
         transport: transport?,
         tools,
         trust,
-        timeout: timeout?,
-        concurrency: concurrency?,
-        max_result: max_result? * 1_024,
+        timeout,
+        concurrency,
+        max_result: max_result * 1_024,
     })
 }
 
@@ -87,7 +87,7 @@ fn auth(it: &mut Reader<'_>, project: &Path) -> McpAuth {
         url
     });
     let scopes = table.texts("scopes");
-    let redirect_port = table.whole("redirect_port").unwrap_or_default();
+    let redirect_port = table.whole("redirect_port");
     if client_secret.is_some() && client_id.is_none() {
         table.wrong("client_secret", "is set without `client_id`: set both or neither");
     }
@@ -170,7 +170,7 @@ pub(super) fn resource_server(it: &mut Reader<'_>, project: &Path) -> Option<Res
     let issuers = it.texts("authorization_servers");
     let resource = it.text("resource");
     let scopes = it.texts("scopes");
-    let user_claim = it.text("user_claim").unwrap_or_default();
+    let user_claim = it.text_or_empty("user_claim");
     if user_claim.is_empty() {
         it.wrong("user_claim", "is empty: name a claim, or remove it");
     }

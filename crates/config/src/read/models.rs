@@ -48,10 +48,10 @@ fn provider(
     let models = offered(&mut it);
     let routes = it.texts_given("routes");
     let timeouts = it.section("timeouts", |it| Timeouts {
-        connect: it.time("connect_ms").unwrap_or_default(),
-        answer: it.time("response_ms").unwrap_or_default(),
-        idle: it.time("idle_ms").unwrap_or_default(),
-        total: it.time("total_ms"),
+        connect: it.time("connect_ms"),
+        answer: it.time("response_ms"),
+        idle: it.time("idle_ms"),
+        total: it.time_given("total_ms"),
     });
     let retry = it.section("retry", retry);
     let breaker = it.section("breaker", breaker);
@@ -90,9 +90,9 @@ fn api(it: &mut Reader<'_>, kind: Option<ProviderKind>) -> Api {
 
 fn retry(it: &mut Reader<'_>) -> RetrySettings {
     RetrySettings {
-        max_retries: it.whole::<u32>("max_attempts").unwrap_or(1).saturating_sub(1),
-        initial_delay: it.time("initial_delay_ms").unwrap_or_default(),
-        max_delay: it.time("max_delay_ms").unwrap_or_default(),
+        max_retries: it.whole::<u32>("max_attempts").saturating_sub(1),
+        initial_delay: it.time("initial_delay_ms"),
+        max_delay: it.time("max_delay_ms"),
         after_send: it.truth("after_send"),
     }
 }
@@ -193,11 +193,11 @@ fn model(
     let tools = it.texts("tools");
     let actions = it.texts("actions");
     let tool_search = it.truth("tool_search");
-    let max_tool_iterations = it.whole("max_tool_iterations").unwrap_or_default();
+    let max_tool_iterations = it.whole("max_tool_iterations");
     let memory = it.truth("memory");
     let description = it.text("description");
     let abilities = it.texts("abilities");
-    let context_length = it.whole("context_length");
+    let context_length = it.whole_given("context_length");
     let price = price(&mut it);
     let variables = it.table("variables");
     let preset = it.text("preset");

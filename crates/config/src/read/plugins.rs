@@ -37,9 +37,9 @@ pub(super) fn plugin(it: &mut Reader<'_>) -> PluginSettings {
         valves: it.table("valves"),
         enabled: it.truth("enabled"),
         budget: it.section("budget", |it| BudgetSettings {
-            ms: it.whole("ms"),
-            operations: it.whole("operations"),
-            memory_mb: it.whole("memory_mb"),
+            ms: it.whole_given("ms"),
+            operations: it.whole_given("operations"),
+            memory_mb: it.whole_given("memory_mb"),
         }),
     }
 }
@@ -90,8 +90,8 @@ fn grant(it: &mut Reader<'_>, key: &'static str) -> Grant {
 /// The rules by which something that breaks again and again is left alone.
 pub(super) fn breaker(it: &mut Reader<'_>) -> BreakerSettings {
     BreakerSettings {
-        window: it.time("window_ms").unwrap_or_default(),
-        cool_down: it.time("cool_down_ms").unwrap_or_default(),
-        failure_threshold: it.whole("failure_threshold").unwrap_or_default(),
+        window: it.time("window_ms"),
+        cool_down: it.time("cool_down_ms"),
+        failure_threshold: it.whole("failure_threshold"),
     }
 }

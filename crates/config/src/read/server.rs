@@ -36,14 +36,14 @@ pub(super) fn server(it: &mut Reader<'_>, project: &Path) -> Server {
         render_events: it.texts("render_events"),
         request_headers: headers(it, "request_headers"),
         response_headers: headers(it, "response_headers"),
-        max_body_mb: it.whole("max_body_mb").unwrap_or_default(),
-        max_text_mb: it.whole("max_text_mb").unwrap_or_default(),
-        keep_alive_ms: it.whole("keep_alive_ms").unwrap_or_default(),
+        max_body_mb: it.whole("max_body_mb"),
+        max_text_mb: it.whole("max_text_mb"),
+        keep_alive_ms: it.whole("keep_alive_ms"),
         hosts: hosts(it),
         origins: origins(it),
         mcp_tools: it.texts("mcp_tools"),
         mcp_tool_search: it.truth("mcp_tool_search"),
-        requests_per_minute: it.whole("requests_per_minute").unwrap_or_default(),
+        requests_per_minute: it.whole("requests_per_minute"),
     }
 }
 
@@ -195,12 +195,12 @@ fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Opti
 }
 
 pub(super) fn trace(it: &mut Reader<'_>) -> TraceSettings {
-    TraceSettings { turns: it.whole("turns").unwrap_or_default(), contents: it.texts("contents") }
+    TraceSettings { turns: it.whole("turns"), contents: it.texts("contents") }
 }
 
 pub(super) fn otlp(it: &mut Reader<'_>, project: &Path) -> Option<OtlpSettings> {
     let endpoint = it.text("endpoint").filter(|text| !text.trim().is_empty());
-    let service = it.text("service").unwrap_or_default();
+    let service = it.text_or_empty("service");
     let headers = it.secrets("headers", project);
     let endpoint = endpoint?;
     let Some(endpoint) =
@@ -246,7 +246,7 @@ fn path(it: &mut Reader<'_>, key: &'static str, project: &Path) -> PathBuf {
     if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
         it.wrong(key, "is empty: name a folder");
     }
-    project.join(text.unwrap_or_default())
+    text.map_or_else(|| project.to_owned(), |text| project.join(text))
 }
 
 pub(super) fn store(it: &mut Reader<'_>, project: &Path) -> StoreSettings {
@@ -266,7 +266,7 @@ pub(super) fn store(it: &mut Reader<'_>, project: &Path) -> StoreSettings {
             "wait" => SchemaMigration::Wait,
             _ => SchemaMigration::Auto,
         },
-        connect_ms: it.whole("connect_ms").unwrap_or_default(),
+        connect_ms: it.whole("connect_ms"),
         snapshot: match it.take("snapshot") {
             Some(setting) if truth(&setting) == Some(false) => None,
             Some(Setting { node: Node::Text(file), .. }) if !file.trim().is_empty() => {
