@@ -89,7 +89,8 @@ async fn a_replacement_takes_the_place_of_a_whole_answer() {
     let host = TestHost::new().filter("replaces", replaces).config("[server]\nrender_events = [\"replace\"]");
     let host = host.start().await;
     assert_eq!(host.chat(&saying("demo", "hi")).await.text(), "other words");
-    assert!(host.chat(&streaming("demo", "hi")).await.text().ends_with("\n\nother words"));
+    let streamed = host.chat(&streaming("demo", "hi")).await;
+    assert!(streamed.text().ends_with("\n\nother words"), "{}", streamed.body());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

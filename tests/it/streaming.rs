@@ -6,6 +6,7 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use valvehouse::chat::{event, message};
+use valvehouse::context::{Context, Events, Turn, TurnFacts};
 use valvehouse::error::{Error, PluginError};
 use valvehouse::filter::{FailurePolicy, FilterEntry, Hook, Verdict::Continue, Verdict::Respond};
 use valvehouse::json::Json;
@@ -126,6 +127,32 @@ async fn a_piece_arrives_before_the_next_one_exists() {
         has_answer |= matches!(event, TurnEvent::Answer(_));
     }
     assert_eq!((has_answer, texts.concat().as_str()), (true, "one two"));
+}
+
+#[tokio::test]
+async fn an_event_keeps_its_place_among_the_text_for_a_slow_reader() {
+    let emits = |name: &'static str, hook: Hook| {
+        FilterEntry::closure(name, hook, move |ctx| {
+            ctx.turn.emit(name, Json::from([("type", name.into())]))?;
+            Ok(Continue)
+        })
+    };
+    let kernel = streaming(&["one ", "two"], [emits("first", Hook::Inlet), emits("last", Hook::Outlet)]);
+    let (events, emitted) = Events::channel(None);
+    let turn = Turn::new(TurnFacts::default(), Context::default(), events);
+    let options = RunOptions::new(turn).streamed(true).emitted(emitted);
+    let body = json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#);
+    let mut answer = kernel.run(request(body), options);
+    let mut seen = String::new();
+    // The whole turn runs before the first event is taken.
+    while let Some(event) = answer.next().await {
+        match event.unwrap() {
+            TurnEvent::Emitted(event) => seen.push_str(&format!("[{}]", event.string("type"))),
+            TurnEvent::Piece(piece) => seen.push_str(&event::text(&piece.event)),
+            TurnEvent::Answer(_) | TurnEvent::Passthrough(_) => {}
+        }
+    }
+    assert_eq!(seen, "[first]one two[last]");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use crate::address::Client;
 use crate::exchange;
+use axum::http::header::{ACCEPT_LANGUAGE, AsHeaderName};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use std::net::SocketAddr;
@@ -42,6 +43,8 @@ const SCHEMES: [&str; 4] = ["bearer ", "basic ", "digest ", "negotiate "];
 
 /// Names the conversation where an Open WebUI is set to tell whom it asks for.
 const OPEN_WEBUI_CHAT: &str = "x-openwebui-chat-id";
+/// The time zone of the user, as a client names it.
+const TIME_ZONE: HeaderName = HeaderName::from_static("x-valvehouse-timezone");
 
 /// Returns `true` if a request is an Open WebUI's: it says so in a header or, asking a model that it takes for a
 /// pipeline, names the user with all fields, which no other client does.
@@ -207,8 +210,8 @@ fn add_place(user: &Json, headers: &HeaderMap, metadata: &Json) {
     let variables = metadata.field("variables");
     let variable = |name: &str| variables.text(name).map(String::from);
     // The first language of the header is the one that is wanted most; `*` is any.
-    let accepted = || text_header(headers, "accept-language")?.split([',', ';']).next().map(str::trim);
-    let zone = || text_header(headers, "x-valvehouse-timezone");
+    let accepted = || text_header(headers, ACCEPT_LANGUAGE)?.split([',', ';']).next().map(str::trim);
+    let zone = || text_header(headers, &TIME_ZONE);
     let found = [
         ("locale", variable("{{USER_LANGUAGE}}").or_else(|| accepted().map(str::to_owned))),
         ("timezone", variable("{{CURRENT_TIMEZONE}}").or_else(|| zone().map(str::to_owned))),
@@ -228,7 +231,7 @@ fn add_place(user: &Json, headers: &HeaderMap, metadata: &Json) {
 }
 
 /// Returns the text of a header.
-fn text_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+fn text_header(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
@@ -265,7 +268,7 @@ pub(super) fn trusted_user(app: &App, headers: &HeaderMap) -> Option<Json> {
         ("role", "x-openwebui-user-role"),
     ];
     let found = named.iter().filter_map(|(key, header)| {
-        let value = text_header(headers, header)?;
+        let value = text_header(headers, *header)?;
         Some(((*key).into(), Json::from(decoded(value))))
     });
     let user: Object = found.collect();

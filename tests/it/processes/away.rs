@@ -16,6 +16,10 @@ use valvehouse_testkit::postgres::Postgres;
 const MIN_OUTAGES: usize = 2;
 const MAX_OUTAGES: usize = 60;
 
+/// Requests while the database is away: an hour of ten a second, unless it is a short run.
+const MIN_REQUESTS: u64 = 800;
+const MAX_REQUESTS: u64 = 36_000;
+
 const KEY: &str = "the same key on every host of this test";
 /// The URL for setting valves.
 const UPDATE: &str = "/api/v1/functions/id/signs/valves/update";
@@ -310,6 +314,51 @@ async fn what_scripts_count_while_the_database_is_away_is_not_lost_by_any_crash(
         !left.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("snapshot."))
     })
     .await;
+}
+
+/// Asks a host a number of times, from some clients at once. Every request has to be answered.
+async fn asks_often(server: &Server, requests: u64) {
+    const CLIENTS: u64 = 4;
+    let asking = (0..CLIENTS).map(|client| {
+        let chats = server.chats();
+        async move {
+            for _ in (client..requests).step_by(CLIENTS as usize) {
+                let (status, answer) = chats.asks_model("plain", "hi").await;
+                assert_eq!(status, 200, "{answer}");
+            }
+        }
+    });
+    futures::future::join_all(asking).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_hour_of_requests_without_the_database_loses_none_and_counts_all() {
+    let Some(mut database) = Postgres::start() else { return };
+    let upstream = Upstream::start().await;
+    upstream.script(answers);
+    let url = database.database();
+    let projects = [0; 2].map(|_| project(&upstream, &url));
+    let mut servers = futures::future::join_all(projects.iter().map(Project::serve)).await;
+    done(&projects[0], &["apply", "policies", "--wait"]);
+    let store = open(&url).await;
+    for server in &servers {
+        is_saved(server, &store).await;
+    }
+    store.close().await;
+    database.kill();
+
+    let is_long = std::env::var_os("VALVEHOUSE_CASES").is_some();
+    let requests = if is_long { MAX_REQUESTS } else { MIN_REQUESTS };
+    let began = std::time::Instant::now();
+    futures::join!(asks_often(&servers[0], requests / 2), asks_often(&servers[1], requests / 4));
+    servers[1].signal("TERM");
+    servers[1].ends().await;
+    servers[1] = projects[1].serve().await;
+    asks_often(&servers[1], requests / 4).await;
+    println!("{requests} requests without a database in {:?}, one host started anew", began.elapsed());
+
+    database.resume();
+    until("every request is counted", async || counted(&url).await == requests).await;
 }
 
 /// Runs a host that must not start. Returns what it says.

@@ -4,7 +4,8 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -103,7 +104,8 @@ impl From<Unwritable> for UnsentEvent {
     }
 }
 
-type Listener = Box<dyn Fn(&EmittedEvent) + Send + Sync>;
+/// Takes an event and the number of chunks of the answer that were sent before it.
+type Listener = Box<dyn Fn(&EmittedEvent, usize) + Send + Sync>;
 
 /// The events of one turn. Kept in order for an endpoint that delivers them at the end, handed on at
 /// once to a listener for an endpoint that streams.
@@ -119,20 +121,45 @@ struct Inner {
     questions: Option<Questions>,
     /// The board on which approvals wait, where the client cannot be asked for them.
     held: Option<Questions>,
+    /// The number of chunks of the answer that were sent so far.
+    chunks: AtomicUsize,
 }
 
 /// The receiving end of [`Events::channel`].
-pub struct EmittedEvents(UnboundedReceiver<Json>);
+pub struct EmittedEvents {
+    /// Each event with the number of chunks that were sent before it.
+    receiver: UnboundedReceiver<(usize, Json)>,
+    next: Option<(usize, Json)>,
+}
 
 impl EmittedEvents {
     /// Returns the next event if there is one by now.
     pub fn take_ready(&mut self) -> Option<Json> {
-        self.0.try_recv().ok()
+        self.peek()?;
+        self.next.take().map(|(_, event)| event)
+    }
+
+    /// Returns the next event if there is one by now and at most `taken` chunks of the answer were sent before it.
+    pub fn take_after(&mut self, taken: usize) -> Option<Json> {
+        if self.peek()? > taken {
+            return None;
+        }
+        self.take_ready()
     }
 
     /// Polls for the next event; `None` when no more can come.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Json>> {
-        self.0.poll_recv(context)
+        match self.next.take() {
+            Some((_, event)) => Poll::Ready(Some(event)),
+            None => self.receiver.poll_recv(context).map(|received| received.map(|(_, event)| event)),
+        }
+    }
+
+    fn peek(&mut self) -> Option<usize> {
+        if self.next.is_none() {
+            self.next = self.receiver.try_recv().ok();
+        }
+        self.next.as_ref().map(|(before, _)| *before)
     }
 }
 
@@ -141,8 +168,8 @@ impl Events {
     pub fn channel(questions: Option<Questions>) -> (Self, EmittedEvents) {
         let (sender, receiver) = mpsc::unbounded_channel();
         // Nobody may read any more.
-        let send = move |event: &EmittedEvent| drop(sender.send(event.0.clone()));
-        (Self::listening(send, questions), EmittedEvents(receiver))
+        let send = move |event: &EmittedEvent, before: usize| drop(sender.send((before, event.0.clone())));
+        (Self::of(Box::new(send), questions), EmittedEvents { receiver, next: None })
     }
 
     /// Events that are handed on as they come; questions can be answered through `questions`.
@@ -150,8 +177,11 @@ impl Events {
         listener: impl Fn(&EmittedEvent) + Send + Sync + 'static,
         questions: Option<Questions>,
     ) -> Self {
-        let listener: Option<Listener> = Some(Box::new(listener));
-        Self(Arc::new(Inner { listener, questions, ..Inner::default() }))
+        Self::of(Box::new(move |event, _| listener(event)), questions)
+    }
+
+    fn of(listener: Listener, questions: Option<Questions>) -> Self {
+        Self(Arc::new(Inner { listener: Some(listener), questions, ..Inner::default() }))
     }
 
     /// Makes approvals wait on this board ([`Events::hold`]), for a client that cannot be asked for them. Nothing
@@ -169,6 +199,11 @@ impl Events {
         self.0.held.is_some()
     }
 
+    /// Counts a chunk of the answer that was sent, so that the events of a channel keep their place among the chunks.
+    pub(crate) fn count_chunk(&self) {
+        self.0.chunks.fetch_add(1, Release);
+    }
+
     /// Sends one event. What was emitted stays emitted, also when the hook then fails. Where nobody listens, the
     /// first 2,000 are kept.
     ///
@@ -181,7 +216,7 @@ impl Events {
         }
         let event = EmittedEvent(event.copy());
         match &self.0.listener {
-            Some(listener) => listener(&event),
+            Some(listener) => listener(&event, self.0.chunks.load(Acquire)),
             None => {
                 let mut kept = self.0.emitted.lock();
                 if kept.len() < MAX_KEPT {

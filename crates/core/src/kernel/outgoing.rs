@@ -7,6 +7,7 @@ use super::form::Form;
 use crate::anthropic;
 use crate::chat::response::{LAST_CALL, TEXT_BREAK, natural_finish};
 use crate::chat::{ModelCall, delta, event, message, split};
+use crate::context::Events;
 use crate::error::Error;
 use crate::provider::Piece;
 use crate::tool::Toolbox;
@@ -16,7 +17,7 @@ use tokio::sync::mpsc::Sender;
 use valvehouse_json::Json;
 
 pub(super) struct AnswerStream {
-    client: Option<Sender<Piece>>,
+    client: Option<Client>,
     with_usage: bool,
     hold: bool,
     form: Form,
@@ -46,7 +47,7 @@ struct Progress {
 
 impl AnswerStream {
     /// Creates the stream to a client; `None` for an answer that is not streamed. `with_usage` adds the usage.
-    pub(super) fn new(client: Option<Sender<Piece>>, with_usage: bool) -> Self {
+    pub(super) fn new(client: Option<Client>, with_usage: bool) -> Self {
         Self {
             client,
             with_usage,
@@ -160,9 +161,9 @@ impl AnswerStream {
         let Some(client) = &self.client else { return Ok(()) };
         for mut early in self.early.drain(..) {
             self.form.name(&mut early);
-            client.send(early).await.map_err(|_| gone())?;
+            client.send(early).await?;
         }
-        client.send(piece).await.map_err(|_| gone())
+        client.send(piece).await
     }
 
     /// Sends the separator between the texts of two model calls.
@@ -170,7 +171,7 @@ impl AnswerStream {
         let Some(client) = &self.client else { return Ok(()) };
         let delta = Json::from([("index", index.into()), ("content", TEXT_BREAK.into())]);
         let template = self.first.clone().unwrap_or_else(Json::object);
-        client.send(Piece::new(event::complete(&delta, &template))).await.map_err(|_| gone())
+        client.send(Piece::new(event::complete(&delta, &template))).await
     }
 
     fn sent(&mut self, index: i64) -> &mut Progress {
@@ -289,8 +290,19 @@ impl AnswerStream {
     }
 }
 
-fn gone() -> Error {
-    Error::Host("the client disconnected".into())
+/// The receiver of a streamed answer.
+pub(super) struct Client {
+    pub(super) pieces: Sender<Piece>,
+    /// The events of the turn, which keep their place among the pieces.
+    pub(super) events: Events,
+}
+
+impl Client {
+    async fn send(&self, piece: Piece) -> Result<(), Error> {
+        self.pieces.send(piece).await.map_err(|_| Error::Host("the client disconnected".into()))?;
+        self.events.count_chunk();
+        Ok(())
+    }
 }
 
 /// The state at the end of an answer.

@@ -16,6 +16,7 @@ use crate::tool::SchemaDialect;
 use compact_str::CompactString;
 use futures_util::future::join;
 use futures_util::stream::{BoxStream, StreamExt};
+use std::pin::pin;
 use std::sync::Arc;
 use tracing::Instrument;
 use valvehouse_json::{Json, Object};
@@ -160,8 +161,10 @@ async fn ask(kernel: &Kernel, asked: &Json, turn: &Turn, outgoing: &mut AnswerSt
         Some(answer) => Ok(answer),
         None => provider.chat(request).instrument(span.clone()).await,
     };
-    let answered = answered(kernel, answer, turn, outgoing, (&mut call, &mut record));
-    let answered = answered.instrument(span).await;
+    let answered = {
+        let answering = pin!(answered(kernel, answer, turn, outgoing, (&mut call, &mut record)));
+        answering.instrument(span).await
+    };
     if let Some(record) = record {
         record.end(turn);
     }

@@ -5,8 +5,7 @@
 
 use super::assembly::Kernel;
 use super::options::RunOptions;
-use super::outgoing::AnswerStream;
-use super::outgoing::messages;
+use super::outgoing::{AnswerStream, Client, messages};
 use super::progress::{Next, Progress};
 use super::turn_stream::{TurnAnswer, TurnEnd, TurnStream};
 use super::{answer, invocation, round};
@@ -19,6 +18,7 @@ use crate::filter::{ChainOutcome, Hook};
 use crate::provider::PassthroughAnswer;
 use crate::tool::FIND_TOOLS;
 use crate::trace::spans;
+use std::pin::pin;
 use std::sync::Arc;
 use tracing::Instrument;
 use valvehouse_json::Json;
@@ -36,7 +36,8 @@ impl Kernel {
         let kernel = self.clone();
         options.stream(move |options| async move {
             let span = spans::turn(&progress.body, &options.turn.facts().chat_id);
-            let ended = run(kernel, progress, options).instrument(span.clone()).await;
+            // In its place: moving the whole turn into the span would copy it.
+            let ended = pin!(run(kernel, progress, options)).instrument(span.clone()).await;
             if let Some(fault) = ended.as_ref().err().filter(|fault| !matches!(fault, Error::Paused)) {
                 spans::failed(&span, fault);
             }
@@ -59,9 +60,9 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
     kernel.runs(&turn);
     // An observer and answer filters need the parsed answer.
     options.takes_bytes &= !kernel.looks_at_answers() && !turn.is_observed(NoticeKinds::OF_CALLS);
-    let sender = options.sender.take();
-    let with_usage = sender.is_some() && request::wants_usage(&progress.body);
-    let mut outgoing = AnswerStream::new(sender, with_usage);
+    let client = options.sender.take().map(|pieces| Client { pieces, events: turn.events().clone() });
+    let with_usage = client.is_some() && request::wants_usage(&progress.body);
+    let mut outgoing = AnswerStream::new(client, with_usage);
     // A formatted answer consists of the last model call only.
     outgoing.hold(kernel.settings().hold || (!kernel.toolbox().is_empty() && progress.has_form()));
     let conversation = left_behind(&kernel, &progress, &turn);

@@ -80,6 +80,8 @@ pub struct TurnStream<'a> {
     work: Option<BoxFuture<'a, Result<TurnEnd, Error>>>,
     pieces: Option<Receiver<Piece>>,
     emitted: Option<EmittedEvents>,
+    /// The number of pieces that were taken.
+    taken: usize,
     ended: Option<Result<TurnEnd, Error>>,
     turn: Turn,
 }
@@ -91,7 +93,15 @@ impl<'a> TurnStream<'a> {
         pieces: Option<Receiver<Piece>>,
         emitted: Option<EmittedEvents>,
     ) -> Self {
-        Self { over: Some(turn.until_dropped()), work: Some(work), pieces, emitted, ended: None, turn }
+        Self {
+            over: Some(turn.until_dropped()),
+            work: Some(work),
+            pieces,
+            emitted,
+            taken: 0,
+            ended: None,
+            turn,
+        }
     }
 
     /// Returns the turn, with its variables, emitted events and exchange.
@@ -167,10 +177,14 @@ impl<'a> TurnStream<'a> {
     }
 
     fn take_ready(&mut self) -> Option<TurnEvent> {
-        if let Some(event) = self.emitted.as_mut().and_then(EmittedEvents::take_ready) {
+        if let Some(event) = self.emitted.as_mut().and_then(|emitted| emitted.take_after(self.taken)) {
             return Some(TurnEvent::Emitted(event));
         }
-        self.pieces.as_mut()?.try_recv().ok().map(TurnEvent::Piece)
+        if let Some(piece) = self.pieces.as_mut().and_then(|pieces| pieces.try_recv().ok()) {
+            self.taken += 1;
+            return Some(TurnEvent::Piece(piece));
+        }
+        self.emitted.as_mut()?.take_ready().map(TurnEvent::Emitted)
     }
 
     /// Polls for plugin events, which other threads can emit; model events come from the turn polled here.

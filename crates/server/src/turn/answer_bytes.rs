@@ -66,15 +66,7 @@ impl<E: Encoder> Stream for AnswerBytes<E> {
             let Some(encoder) = &mut this.encoder else { return Poll::Ready(None) };
             let event = match this.first.take() {
                 Some(first) => Some(Ok(first)),
-                None => match this.answer.poll_event(context) {
-                    Poll::Ready(event) => event,
-                    Poll::Pending => {
-                        let EventForm::Text(text) = &mut this.form else { return Poll::Pending };
-                        let Some(piece) = text.release() else { return Poll::Pending };
-                        let bytes = encoder.encode_chunk(Chunk::Piece(piece));
-                        return if bytes.is_empty() { Poll::Pending } else { Poll::Ready(Some(bytes)) };
-                    }
-                },
+                None => std::task::ready!(this.answer.poll_event(context)),
             };
             let bytes = match event {
                 Some(Ok(TurnEvent::Piece(piece))) => match &mut this.form {
@@ -88,7 +80,7 @@ impl<E: Encoder> Stream for AnswerBytes<E> {
                 Some(Ok(TurnEvent::Emitted(event))) => match &mut this.form {
                     EventForm::Own => encoder.encode_chunk(Chunk::Emitted(event)),
                     EventForm::OpenWebUi => encoder.encode_chunk(Chunk::Emitted(for_open_webui(event))),
-                    EventForm::Text(text) => match text.take(&event) {
+                    EventForm::Text(text) => match text.chunk_of(&event) {
                         Some(piece) => encoder.encode_chunk(Chunk::Piece(piece)),
                         None => continue,
                     },

@@ -26,9 +26,6 @@ pub(crate) struct EventText {
     /// Set if the head is of a chunk that stands for an event, so that the pieces behind it have its id.
     is_own: bool,
     text: Progress,
-    /// Set once the model has said something.
-    has_said: bool,
-    held: Vec<Json>,
 }
 
 /// The text so far.
@@ -50,27 +47,13 @@ impl EventText {
             head: None,
             is_own: false,
             text: Progress::default(),
-            has_said: false,
-            held: Vec::new(),
         }
     }
 
-    /// Takes an event, and returns the chunk that stands for it if it can be sent at once: before any text of the model.
-    /// Later ones wait for the pieces that were written before them.
-    pub(super) fn take(&mut self, event: &Json) -> Option<Piece> {
-        if self.has_said {
-            self.held.push(event.copy());
-            return None;
-        }
+    /// Returns the chunk that stands for an event, if something is written for it now.
+    pub(super) fn chunk_of(&mut self, event: &Json) -> Option<Piece> {
         let text = self.text_of(event)?;
         Some(self.chunk(text))
-    }
-
-    /// Returns the chunk that stands for the events that waited, if there is one.
-    pub(super) fn release(&mut self) -> Option<Piece> {
-        let held = std::mem::take(&mut self.held);
-        let text: String = held.iter().filter_map(|event| self.text_of(event)).collect();
-        (!text.is_empty()).then(|| self.chunk(text))
     }
 
     /// Returns the chunks to send for a piece of the answer: before its end the sources of all events.
@@ -86,11 +69,9 @@ impl EventText {
         let said = piece.event.at_path("choices.0.delta.content");
         if let Some(said) = said.as_str().filter(|said| !said.is_empty()) {
             (self.text.begun, self.text.is_fresh) = (true, said.ends_with('\n'));
-            self.has_said = true;
         }
         let mut before = Vec::new();
         if delta::finishes(&piece.event) {
-            before.extend(self.release());
             before.extend(self.text.take_sources().map(|text| self.chunk(text)));
         }
         let piece = match (&self.head, self.is_own) {
