@@ -50,6 +50,7 @@ mod settings;
 mod stats;
 mod store;
 mod trace;
+mod user;
 mod valves;
 
 pub use run::run;

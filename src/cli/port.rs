@@ -11,7 +11,7 @@ use valvehouse_host::app::folder_of;
 use valvehouse_json::Json;
 use valvehouse_port::{Draft, LineCount, MAX_BYTES, Note, NoteKind, PluginKind, PortError};
 use valvehouse_script::{Kind, Problem, Script, Settings, Severity, SourceFile, is_id};
-use valvehouse_terminal::{CommandError, Console, Exit, report};
+use valvehouse_terminal::{CommandError, Console, Exit, files, report};
 
 /// The folders within each other that are measured.
 const MAX_DEPTH: usize = 16;
@@ -22,7 +22,7 @@ pub(super) fn run(asked: &args::Port, config: &Config, out: &Console) -> Result<
     }
     let path =
         asked.file.as_deref().ok_or_else(|| CommandError::usage("missing file: valvehouse port FILE.py"))?;
-    let source = read(path)?;
+    let source = files::read_text(path, MAX_BYTES)?;
     let name = asked.id.clone().unwrap_or_else(|| stem(path));
     if asked.id.is_some() && !is_id(&name) {
         return Err(CommandError::usage(format!(
@@ -40,11 +40,12 @@ pub(super) fn run(asked: &args::Port, config: &Config, out: &Console) -> Result<
     }
     let file = place(&draft, config);
     let problems = checked(&draft, &file);
-    let files = [(file.clone(), &draft.script), (file.with_extension("test.rhai"), &draft.test)];
+    let drafts = [(file.clone(), &draft.script), (file.with_extension("test.rhai"), &draft.test)];
     if !asked.dry_run {
-        write(&files, asked.force)?;
+        write(&drafts, asked.force)?;
     }
-    let paths: Vec<String> = files.iter().map(|(path, _)| report::near(path).display().to_string()).collect();
+    let paths: Vec<String> =
+        drafts.iter().map(|(path, _)| report::near(path).display().to_string()).collect();
     tell(&draft, &paths, &problems, out)?;
     let has_errors = problems.iter().any(|problem| problem.severity == Severity::Error);
     Ok(if has_errors { Exit::Findings } else { Exit::Done })
@@ -52,17 +53,6 @@ pub(super) fn run(asked: &args::Port, config: &Config, out: &Console) -> Result<
 
 fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
-}
-
-/// Reads a Python file, as far as it may be long.
-fn read(path: &Path) -> Result<String, CommandError> {
-    let cannot = |why: String| CommandError::data(format!("cannot read {}: {why}", path.display()));
-    let length = fs::metadata(path).map_err(|error| cannot(error.to_string()))?.len();
-    if length > MAX_BYTES as u64 {
-        return Err(cannot(PortError::TooLong.to_string()));
-    }
-    let bytes = fs::read(path).map_err(|error| cannot(error.to_string()))?;
-    String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8 text".to_owned()))
 }
 
 fn script_kind(draft: &Draft) -> Kind {
@@ -83,7 +73,7 @@ fn checked(draft: &Draft, path: &Path) -> Vec<Problem> {
 }
 
 /// Writes files that do not exist yet, or all of them.
-fn write(files: &[(PathBuf, &String)], force: bool) -> Result<(), CommandError> {
+fn write(drafts: &[(PathBuf, &String)], force: bool) -> Result<(), CommandError> {
     let exists = |path: &Path| {
         let path = report::near(path);
         CommandError::usage(format!(
@@ -91,16 +81,18 @@ fn write(files: &[(PathBuf, &String)], force: bool) -> Result<(), CommandError> 
             path.display()
         ))
     };
-    if !force && let Some((path, _)) = files.iter().find(|(path, _)| path.symlink_metadata().is_ok()) {
+    if !force && let Some((path, _)) = drafts.iter().find(|(path, _)| path.symlink_metadata().is_ok()) {
         return Err(exists(path));
     }
-    for (path, text) in files {
+    for (path, text) in drafts {
+        if force {
+            files::write_text(path, text)?;
+            continue;
+        }
         let written = || {
             fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
-            let mut options = OpenOptions::new();
-            options.write(true).create(true);
-            let options = if force { options.truncate(true) } else { options.create_new(true) };
-            options.open(path)?.write_all(text.as_bytes())
+            // It makes a file or fails: a link is not followed.
+            OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
         };
         written().map_err(|error: io::Error| match error.kind() {
             io::ErrorKind::AlreadyExists => exists(path),
@@ -183,15 +175,17 @@ struct Row {
 
 /// Ports all plugins of a folder in memory, and counts.
 fn measure(folder: &Path, out: &Console) -> Result<Exit, CommandError> {
-    let mut files = Vec::new();
-    find(folder, 0, &mut files)
+    let mut plugins = Vec::new();
+    find(folder, 0, &mut plugins)
         .map_err(|error| CommandError::data(format!("cannot read {}: {error}", folder.display())))?;
-    files.sort();
+    plugins.sort();
     let mut rows: BTreeMap<&'static str, Row> = BTreeMap::new();
     let mut skipped: BTreeMap<&'static str, usize> = BTreeMap::new();
     let mut codes: BTreeMap<String, usize> = BTreeMap::new();
-    for path in &files {
-        let draft = match read(path).map(|source| valvehouse_port::port(&source, &stem(path))) {
+    for path in &plugins {
+        let draft = match files::read_text(path, MAX_BYTES)
+            .map(|source| valvehouse_port::port(&source, &stem(path)))
+        {
             Ok(Ok(draft)) => draft,
             Ok(Err(error)) => {
                 *skipped.entry(reason(&error)).or_default() += 1;

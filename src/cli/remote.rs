@@ -49,6 +49,12 @@ impl Remote {
         self.read(response).await
     }
 
+    /// Deletes a resource, and returns the answer.
+    pub(super) async fn delete(&self, way: &[&str]) -> Result<Json, CommandError> {
+        let response = self.send(HttpCall::of("DELETE", self.url(way, &[])?)).await?;
+        self.read(response).await
+    }
+
     /// The same as it comes.
     pub(super) async fn open(&self, way: &[&str], words: &[(&str, &str)]) -> Result<Response, CommandError> {
         self.send(HttpCall::get(self.url(way, words)?)).await

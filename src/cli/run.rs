@@ -6,7 +6,8 @@ use super::mcp;
 use super::settings::Reading;
 use super::{
     apply, chat, check, config, confirm, definitions, explain, grant, health, history, invoke, key, list,
-    log, migrate, nodes, problem_codes, pull, release, resume, rollback, runs, serve, store, trace, valves,
+    log, migrate, nodes, problem_codes, pull, release, resume, rollback, runs, serve, store, trace, user,
+    valves,
 };
 #[cfg(feature = "workbench")]
 use super::{completions, port};
@@ -143,6 +144,7 @@ async fn obey(line: Line, out: &Console) -> Result<Exit, CommandError> {
         #[cfg(feature = "mcp")]
         Command::Mcp(asked) => mcp::run(&asked, config, &reading, out).await,
         Command::Store(asked) => store::run(&asked, &config, out).await,
+        Command::User(asked) => user::run(&asked, &config, out).await,
         Command::Key(asked) => key::run(&asked, out),
         #[cfg(feature = "workbench")]
         Command::Completions(asked) => completions::run(&asked, out),

@@ -130,7 +130,7 @@ async fn events_come_in_a_header_or_as_they_are_emitted_and_a_person_can_be_aske
     let events: Value = serde_json::from_str(told.header("x-valvehouse-events").unwrap()).unwrap();
     assert_eq!(events, json!([{"type": "status", "data": {"description": "done"}}]));
     // Without a stream nobody can answer.
-    press(&host, "asks").await.denied(500, "the plugin `asks` failed in its action");
+    press(&host, "asks").await.denied(400, "send \"stream\": true");
     let mut body = body_of("x");
     body["stream"] = true.into();
     let asking = host.request("POST", "/api/chat/actions/asks").body(body.to_string());
@@ -295,7 +295,14 @@ async fn what_is_not_a_press_is_refused_with_its_reason() {
     press(&host, "shout.loud").await.denied(404, "unknown button `shout.loud`");
     press(&host, "demo").await.denied(404, "unknown action");
     press(&host, "number").await.denied(500, "failed in its action");
-    for (body, why) in [("[]", "send {"), ("{\"model\": \"demo\"}", "send {"), ("{", "not valid JSON")] {
+    for (body, why) in [
+        ("[]", "send {"),
+        ("{\"model\": \"demo\"}", "send {"),
+        ("{", "not valid JSON"),
+        ("{\"messages\": []}", "expected at least one message"),
+        ("{\"messages\": [7]}", "invalid messages[0]"),
+        ("{\"messages\": [{\"content\": \"x\"}]}", "missing messages[0].role"),
+    ] {
         let answer = Answer::of(host.request("POST", "/api/chat/actions/shout").body(body)).await;
         answer.denied(400, why);
     }
@@ -439,4 +446,32 @@ async fn an_operator_tries_a_button_and_sees_every_step() {
     let overview = host.get("/api/v1/overview").await.ok();
     assert_eq!(overview["plugins"][0]["buttons"], json!(["shout"]));
     assert_eq!(overview["models"][0]["actions"][0]["name"], "Shout");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mistakes_of_clients_do_not_open_the_breaker_of_an_action() {
+    let host = TestHost::new()
+        .action("asks", "fn action(body) { `${ask(#{ type: \"input\", data: #{}, timeout: 1 })}` }")
+        .action("last", "fn action(body) { body.messages[-1].text + \"!\" }")
+        .action("faulty", "fn action(body) { body.messages[7].text }")
+        .config("[breaker]\nfailure_threshold = 2")
+        .start()
+        .await;
+    let mut streamed = body_of("x");
+    streamed["stream"] = true.into();
+    let mut empty = body_of("x");
+    empty["messages"] = json!([]);
+    for _ in 0..4 {
+        press(&host, "asks").await.denied(400, "cannot ask a person: nobody can answer");
+        press_with(&host, "last", &empty).await.denied(400, "expected at least one message");
+        let late = press_with(&host, "asks", &streamed).await;
+        assert!(late.body().contains("nobody answered within 1 ms"), "{}", late.body());
+    }
+    assert_eq!(press(&host, "last").await.ok()["content"], "an answer!");
+    press(&host, "asks").await.denied(400, "cannot ask a person");
+    // Faults of the script count as before.
+    for _ in 0..2 {
+        press(&host, "faulty").await.denied(500, "the plugin `faulty` failed in its action");
+    }
+    press(&host, "faulty").await.denied(503, "");
 }

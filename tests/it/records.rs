@@ -88,6 +88,8 @@ async fn a_user_finds_their_memories_alone() {
         id,
         "the same is stored once"
     );
+    // Nobody can tell from the id which text it is of, not even by guessing.
+    assert_ne!(id, "230ba87cac4c8a785ee00432", "the beginning of the text's SHA-256");
     let recalled = said(&host, "sk-ann", "recall where does my sister live").await;
     assert_eq!(recalled[0], "my sister lives in Lisbon");
     assert_eq!(said(&host, "sk-bob", "memories").await, json!([]));
@@ -239,4 +241,91 @@ async fn a_conversation_of_a_verified_user_is_not_continued_in_their_name() {
     }
     assert_eq!(asked(&host, "sk-ann", "thanks", json!({"chat_id": "trip"})).await.status, 200);
     assert_eq!(said(&host, "sk-ann", "read trip").await.as_array().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn a_body_names_the_user_only_where_that_is_trusted() {
+    const KEEPS: &str = "/*\nrequirements: kv\n*/\nfn inlet(body, __user__) {
+        let before = kv::user::get(\"seen\");
+        kv::user::set(\"seen\", body.messages[0].content);
+        skip(json::stringify([__user__?.id, before]));
+    }";
+    const KEYS: &str =
+        "keys = [\"sk-anybody\", { key = \"sk-bob\", user = { id = \"bob\" } }]\n[admin]\nkey = \"ops\"";
+    let start = async |trust: &str| {
+        TestHost::new().config(&format!("[server]\n{trust}\n{KEYS}")).filter("keeps", KEEPS).start().await
+    };
+    let ask = async |host: &TestHost, key: &str, text: &str| -> Value {
+        let body = json!({"model": "demo", "messages": [{"role": "user", "content": text}], "user": "ann"});
+        let request = host.posting(body.to_string()).header("authorization", format!("Bearer {key}"));
+        serde_json::from_str(&Answer::of(request).await.text()).unwrap()
+    };
+    // As an Open WebUI asks for an inlet.
+    let inlet = async |host: &TestHost, key: &str| -> Value {
+        let body = json!({"model": "demo", "messages": [{"role": "user", "content": "x"}]});
+        let call = json!({"body": body, "user": {"id": "ann", "role": "user"}});
+        let request = host.request("POST", "/keeps/filter/inlet").body(call.to_string());
+        let answer = Answer::of(request.header("authorization", format!("Bearer {key}"))).await;
+        serde_json::from_str(answer.body()).unwrap()
+    };
+    let open = start("").await;
+    assert_eq!(ask(&open, "sk-anybody", "first").await, json!(["ann", null]));
+    assert_eq!(ask(&open, "sk-anybody", "second").await, json!(["ann", "first"]));
+    assert_eq!(ask(&open, "sk-bob", "third").await, json!(["bob", null]), "a key with a user says who it is");
+    let strict = start("trust_body_user = false").await;
+    assert_eq!(ask(&strict, "ops", "first").await, json!(["ann", null]));
+    assert_eq!(ask(&strict, "sk-anybody", "second").await, json!([null, null]));
+    assert_eq!(ask(&strict, "sk-bob", "third").await, json!(["bob", null]));
+    let named = [
+        (&open, "sk-anybody", "ann"),
+        (&strict, "sk-anybody", ""),
+        (&strict, "sk-bob", "bob"),
+        (&strict, "ops", "ann"),
+    ];
+    for (host, key, id) in named {
+        let said = inlet(host, key).await.to_string();
+        let expected = if id.is_empty() { "[null,".to_owned() } else { format!("[\\\"{id}\\\",") };
+        assert!(said.contains(&expected), "{key}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn an_operator_deletes_all_that_is_stored_of_a_user() {
+    let host = setup().start().await;
+    for key in ["sk-ann", "sk-bob"] {
+        said(&host, key, "remember my sister lives in Lisbon").await;
+        said(&host, key, "keep secret").await;
+        host.upstream.script(|_: &UpstreamRequest| answer("to Lisbon, then"));
+        asked(&host, key, "We fly on Monday", json!({"chat_id": format!("trip of {key}")})).await;
+    }
+    let path = "/api/v1/users/ann/records";
+    let as_operator = |method: &str| host.request(method, path).header("authorization", "Bearer sk-operator");
+    let denied = Answer::of(host.request("DELETE", path).header("authorization", "Bearer sk-ann")).await;
+    assert_eq!(denied.status, 401, "{}", denied.body());
+    let counted = Answer::of(as_operator("GET")).await.ok();
+    assert!(counted["memories"] == 1 && counted["conversations"].as_u64() > Some(0), "{counted}");
+    assert!(counted["vectors"].as_u64() > Some(0), "{counted}");
+    assert_eq!(Answer::of(as_operator("DELETE")).await.ok(), counted);
+    let none = Answer::of(as_operator("GET")).await.ok();
+    assert!(none.as_object().unwrap().values().all(|count| *count == 0), "{none}");
+    for text in ["chats", "memories", "recall sister"] {
+        assert_eq!(said(&host, "sk-ann", text).await, json!([]), "{text}");
+        assert_ne!(said(&host, "sk-bob", text).await, json!([]), "{text} of another user");
+    }
+    // What comes later is stored as before.
+    said(&host, "sk-ann", "remember my dog is called Rex").await;
+    assert_eq!(said(&host, "sk-ann", "recall dog").await, json!(["my dog is called Rex"]));
+}
+
+#[test]
+fn the_command_counts_and_deletes_only_when_it_is_confirmed() {
+    let project = crate::cli::Project::new();
+    project.run("user show ann").ends(0).prints("memories");
+    project
+        .run("user forget ann")
+        .ends(2)
+        .says("nothing was deleted")
+        .says("valvehouse user forget ann --yes");
+    let told = project.run("user forget ann --yes --format json").ends(0).json();
+    assert_eq!(told.get("deleted").unwrap().to_string(), "true");
 }

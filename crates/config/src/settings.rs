@@ -72,6 +72,7 @@ impl Config {
             ("server.listen", now.listen != next.listen),
             ("server.keys", now.keys != next.keys),
             ("server.trust_user_headers", now.trust_user_headers != next.trust_user_headers),
+            ("server.trust_body_user", now.trust_body_user != next.trust_body_user),
             ("server.trusted_proxies", now.trusted_proxies != next.trusted_proxies),
             ("server.pipelines", now.pipelines != next.pipelines),
             ("server.render_events", now.render_events != next.render_events),
@@ -116,6 +117,8 @@ pub struct Server {
     pub keys: Vec<InferenceKey>,
     /// Trusts `X-OpenWebUI-User-…` headers.
     pub trust_user_headers: bool,
+    /// Lets bodies of requests name the user where the key has none; otherwise only those with the operators' key do.
+    pub trust_body_user: bool,
     /// Proxies that say truly where a request comes from.
     pub trusted_proxies: Vec<Network>,
     /// Offers filters to an Open WebUI that uses this host as its pipelines server.

@@ -425,8 +425,8 @@ impl<'a> Plugin<'a> {
     }
 }
 
-/// The methods that change a list or map.
-const CHANGES: [&str; 15] = [
+/// The methods that change their owner: a list, map, set or queue.
+pub(crate) const CHANGES: [&str; 15] = [
     "append",
     "extend",
     "insert",

@@ -13,6 +13,18 @@ static WANTED: AtomicBool = AtomicBool::new(false);
 static PARKED: AtomicBool = AtomicBool::new(false);
 static TICKER: OnceLock<std::thread::Thread> = OnceLock::new();
 
+#[cfg(test)]
+thread_local! {
+    /// The uses of the clock by this thread.
+    static WISHES: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Returns the number of uses of the clock by this thread.
+#[cfg(test)]
+pub(crate) fn wishes() -> u64 {
+    WISHES.get()
+}
+
 /// Idle ticks before the thread goes to sleep.
 const IDLE: u32 = 2_000;
 
@@ -24,6 +36,8 @@ pub(crate) fn now() -> u64 {
 
 /// Keeps the clock running for a while, and brings it up to date when it slept.
 pub(crate) fn want() {
+    #[cfg(test)]
+    WISHES.with(|wishes| wishes.set(wishes.get() + 1));
     if !WANTED.load(Relaxed) {
         WANTED.store(true, Relaxed);
     }

@@ -38,6 +38,8 @@ pub(super) enum CallEnd {
         summary: String,
         /// A text was longer than scripts may read.
         is_too_long: bool,
+        /// The reason, where the client caused the failure: no breaker counts it where the kind of plugin says so.
+        client: Option<Rejection>,
     },
 }
 
@@ -201,17 +203,22 @@ impl Script {
     fn too_heavy(&self, function: &str, limit: usize) -> CallEnd {
         let summary = format!("exceeded its limit of {} MB in `state` and `__metadata__`", limit >> 20);
         let cause = format!("{}: {summary}, in {function}", self.file.path.display());
-        CallEnd::Broken { failure: PluginError::new(cause), summary, is_too_long: false }
+        CallEnd::Broken { failure: PluginError::new(cause), summary, is_too_long: false, client: None }
     }
 
     fn ended(&self, function: &str, error: &EvalAltResult) -> CallEnd {
+        let mut client = None;
         if let EvalAltResult::ErrorRuntime(value, _) = error.unwrap_inner()
             && let Some(thrown) = value.read_lock::<ThrownError>()
-            && !thrown.bug
         {
-            let mut refusal = thrown.refusal.clone();
-            refusal.message = redact(refusal.message);
-            return CallEnd::Refused(refusal);
+            let told = |refusal: &Rejection| Rejection {
+                message: redact(refusal.message.clone()),
+                ..refusal.clone()
+            };
+            if !thrown.bug {
+                return CallEnd::Refused(told(&thrown.refusal));
+            }
+            client = thrown.fault_of_client().map(told);
         }
         let cause = redact(problem::of_run(&self.sources, function, error));
         let summary = redact(problem::summary_of_run(error));
@@ -219,7 +226,7 @@ impl Script {
             error.unwrap_inner(),
             EvalAltResult::ErrorDataTooLarge(what, _) if what.to_lowercase().contains("string")
         );
-        CallEnd::Broken { failure: PluginError::new(cause), summary, is_too_long }
+        CallEnd::Broken { failure: PluginError::new(cause), summary, is_too_long, client }
     }
 }
 

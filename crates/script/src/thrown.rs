@@ -28,6 +28,19 @@ impl ThrownError {
         Self { refusal, line, value: Json::Null, bug: true }
     }
 
+    /// The failure of a call that the script may make and that this client or person leaves without an answer: a failure
+    /// of the run as [`ThrownError::bug`] is, but no fault of the script.
+    pub(crate) fn unanswered(message: String, status: u16) -> Self {
+        let mut thrown = Self::bug(message, None);
+        thrown.refusal.status = status;
+        thrown
+    }
+
+    /// Returns the reason if the client caused the failure.
+    pub(crate) fn fault_of_client(&self) -> Option<&Rejection> {
+        (self.bug && self.refusal.status < 500).then_some(&self.refusal)
+    }
+
     pub(crate) fn into_error(self, position: Position) -> Box<EvalAltResult> {
         EvalAltResult::ErrorRuntime(Dynamic::from(self), position).into()
     }

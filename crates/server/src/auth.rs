@@ -1,7 +1,7 @@
 //! The check of a caller's key, and the identity behind it.
 
 use crate::address::{self, at_this_machine};
-use crate::credentials::given_key;
+use crate::credentials::{given_key, is_operators_key};
 use crate::facts;
 use crate::headers::CSRF;
 use crate::reply::OpenAiError;
@@ -95,8 +95,7 @@ pub(crate) fn operator_without_key(app: &App, parts: &Parts) -> Option<Result<Op
 
 /// Returns `true` if a request carries the operators' key rather than a user's.
 pub(crate) fn may_operate_by_key(app: &App, parts: &Parts) -> bool {
-    let holder = given_key(&parts.headers).and_then(|given| app.access.keys.holder(given));
-    matches!(holder, Some(Holder::Admin))
+    is_operators_key(app, &parts.headers)
 }
 
 /// Refuses a key that is not the operators'.

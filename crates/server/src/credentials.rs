@@ -1,6 +1,8 @@
 //! The credentials that a request shows: a key of this host, and others that may be for a service.
 
 use axum::http::{HeaderMap, HeaderName, header};
+use valvehouse_host::access::Holder;
+use valvehouse_host::app::App;
 
 /// The key of this host, where the usual headers hold a credential for a service.
 pub(crate) const HOST_KEY: HeaderName = HeaderName::from_static("x-valvehouse-key");
@@ -13,6 +15,12 @@ pub(crate) const API_KEY: HeaderName = HeaderName::from_static("api-key");
 pub(crate) fn given_key(headers: &HeaderMap) -> Option<&str> {
     let own = headers.get(&HOST_KEY).and_then(|value| value.to_str().ok());
     own.or_else(|| credentials(headers).next().map(|(key, _)| key))
+}
+
+/// Returns `true` if a request carries the operators' key rather than a user's.
+pub(crate) fn is_operators_key(app: &App, headers: &HeaderMap) -> bool {
+    let holder = given_key(headers).and_then(|given| app.access.keys.holder(given));
+    matches!(holder, Some(Holder::Admin))
 }
 
 /// The credentials that a request shows in the usual headers, each with whether it came as `Bearer`.

@@ -1,6 +1,7 @@
 //! The facts of a request about itself, as scripts see them.
 
 use crate::address::Client;
+use crate::credentials::is_operators_key;
 use crate::exchange;
 use axum::http::header::{ACCEPT_LANGUAGE, AsHeaderName};
 use axum::http::request::Parts;
@@ -78,7 +79,7 @@ pub(crate) fn of_body(
     let message_id = text(body.get("id"))
         .or_else(|| text(metadata.get("message_id")))
         .or_else(|| header("x-openwebui-message-id"));
-    let user = user(app, headers, body, key_user);
+    let user = user(app, parts, body, key_user);
     add_place(&user, headers, &metadata);
     TurnFacts {
         user,
@@ -186,22 +187,31 @@ pub(crate) fn context_with(app: &App, facts: &TurnFacts, body: &Json, metadata: 
     context
 }
 
-/// The key's user; else, where they are trusted, Open WebUI's headers; else the body's `user`.
-fn user(app: &App, headers: &HeaderMap, body: &Json, key_user: &Json) -> Json {
+/// The key's user; else, where they are trusted, Open WebUI's headers; else, where that is trusted, the body's `user`.
+fn user(app: &App, parts: &Parts, body: &Json, key_user: &Json) -> Json {
     if let Json::Object(_) = key_user {
         let user = key_user.copy();
         // Those are the turn's, and no part of who asks.
         user.remove("variables");
         return user;
     }
-    if let Some(user) = trusted_user(app, headers) {
+    if let Some(user) = trusted_user(app, &parts.headers) {
         return user;
+    }
+    if !may_name_user(app, parts) {
+        return Json::object();
     }
     match body.get("user") {
         Some(Json::Text(id)) => Json::from([("id", id.into())]),
         Some(user @ Json::Object(_)) if user.get("id").is_some() => user.copy(),
         _ => Json::object(),
     }
+}
+
+/// Returns `true` if the body of a request may name its user: anybody's may where the settings say so, and that of the
+/// operators' key.
+pub(crate) fn may_name_user(app: &App, parts: &Parts) -> bool {
+    app.config.server.trust_body_user || is_operators_key(app, &parts.headers)
 }
 
 /// Adds the language and the time zone of a user where they are not known: as the variables of an Open WebUI name them,

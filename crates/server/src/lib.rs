@@ -37,6 +37,7 @@ mod router;
 mod session;
 mod traces;
 mod turn;
+mod users;
 
 pub use reply::status as status_of;
 pub use router::{router, serve};

@@ -12,7 +12,7 @@ use crate::recording::followed;
 use crate::reply::{self, OpenAiError};
 use crate::{
     actions, agents, functions, gate, listen, messages, metrics, ollama, openai, openapi, operations, page,
-    passthrough, pipelines, responses, session, traces,
+    passthrough, pipelines, responses, session, traces, users,
 };
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
@@ -75,6 +75,7 @@ fn typed_routes(app: &Arc<App>) -> Routes {
         .merge(page::routes(app))
         .merge(session::routes())
         .merge(operations::routes())
+        .merge(users::routes(app))
         .merge(metrics::routes(app))
         .merge(openapi::routes())
 }

@@ -29,6 +29,7 @@ mod sql;
 mod sql_store;
 mod sqlite;
 mod store;
+mod user;
 mod vectors;
 
 pub use clock::now;
@@ -47,7 +48,8 @@ pub use open::{forget_valves, migrate, missing_steps, open, open_or_start_withou
 pub use outage::{Outage, SnapshotInfo};
 pub use questions::{AnswerState, QuestionExchange, SentAnswer, StoredQuestion};
 pub use record::{
-    Aside, Fate, GuardChange, HOST_SILENCE, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves, Switch,
+    Aside, Fate, GuardChange, HOST_SILENCE, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves,
+    Switch, UserRecords,
 };
 pub use responses::{
     MAX_CONVERSATION_SIZE, RECENT_RESPONSES, RUNNER_SILENCE, ResponseConversation, ResponseItem, Responses,
@@ -60,6 +62,7 @@ pub use sessions::ClientSessions;
 pub use settings::StoredSettings;
 pub use sql_store::SqlStore;
 pub use store::Store;
+pub use user::forget_user;
 pub use vectors::{
     FoundVector, MAX_SPACE_VECTORS, MAX_VECTOR_DATA, MAX_VECTOR_DIMENSIONS, MAX_VECTOR_ID, MemoryVectors,
     NewVector, StoredVector, VectorChange, VectorIndex, VectorOwner, VectorSelection, VectorSpace, Vectors,

@@ -201,3 +201,44 @@ pub struct HostSeen {
     /// The time when it was last heard of, in milliseconds since 1970.
     pub seen_at: i64,
 }
+
+/// The numbers of stored things of one user.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UserRecords {
+    /// Memories, shared by scripts.
+    pub memories: u64,
+    /// Vectors of scripts for the user.
+    pub vectors: u64,
+    /// Conversations that the user began, verified.
+    pub conversations: u64,
+    /// Plugins for which the user set valves.
+    pub valves: u64,
+    /// Entries of scripts in `kv::user`.
+    pub entries: u64,
+    /// Stored responses, and conversations of the Responses API.
+    pub responses: u64,
+}
+
+impl UserRecords {
+    /// Returns the numbers with their names, in the order in which they are shown.
+    pub fn named(&self) -> [(&'static str, u64); 6] {
+        [
+            ("memories", self.memories),
+            ("vectors", self.vectors),
+            ("conversations", self.conversations),
+            ("valves", self.valves),
+            ("entries", self.entries),
+            ("responses", self.responses),
+        ]
+    }
+
+    /// Returns the numbers as an object.
+    pub fn to_json(&self) -> Json {
+        Json::from(self.named().map(|(name, count)| (name, Json::from(count))))
+    }
+}
+
+/// Returns the scope of a user's entries and vectors.
+pub(crate) fn scope_of(user: &str) -> String {
+    format!("user/{user}")
+}

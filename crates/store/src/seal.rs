@@ -5,9 +5,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Salt};
+use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use std::fmt;
 use std::sync::Arc;
+use valvehouse_core::words::hex;
 
 /// The beginning of a sealed text.
 const MARK: &str = "sealed:";
@@ -16,7 +18,13 @@ pub const SHORTEST_KEY: usize = 32;
 
 /// A key that seals and opens.
 #[derive(Clone)]
-pub struct SealKey(Arc<LessSafeKey>);
+pub struct SealKey(Arc<Keys>);
+
+/// The keys that are derived from one text.
+struct Keys {
+    values: LessSafeKey,
+    ids: hmac::Key,
+}
 
 impl SealKey {
     /// From a text of at least [`SHORTEST_KEY`] bytes, such as [`random_word`] gives; none from less.
@@ -25,8 +33,25 @@ impl SealKey {
             return None;
         }
         let derived = Salt::new(HKDF_SHA256, b"valvehouse").extract(text.as_bytes());
-        let key = derived.expand(&[b"stored values"], &CHACHA20_POLY1305).ok()?;
-        Some(Self(Arc::new(LessSafeKey::new(UnboundKey::from(key)))))
+        let values = derived.expand(&[b"stored values"], &CHACHA20_POLY1305).ok()?;
+        let ids = derived.expand(&[b"ids of texts"], hmac::HMAC_SHA256).ok()?;
+        Some(Self(Arc::new(Keys { values: LessSafeKey::new(UnboundKey::from(values)), ids: ids.into() })))
+    }
+
+    /// Returns a key that ends with the process.
+    pub fn random() -> Self {
+        // A random word is longer than the shortest key.
+        Self::of(&random_word()).expect("a random word is a key")
+    }
+
+    /// Returns an id of a text, 24 hexadecimal digits: the same for the same text and subject. Without the key nobody can
+    /// tell which text has it.
+    pub fn id_of(&self, text: &str, about: &str) -> String {
+        let mut parts = hmac::Context::with_key(&self.0.ids);
+        parts.update(&(about.len() as u64).to_le_bytes());
+        parts.update(about.as_bytes());
+        parts.update(text.as_bytes());
+        hex(&parts.sign().as_ref()[..12])
     }
 
     /// Seals a value; it opens only with the same subject.
@@ -40,6 +65,7 @@ impl SealKey {
         let nonce: [u8; NONCE_LEN] = random();
         let mut sealed = plain.to_vec();
         self.0
+            .values
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(about), &mut sealed)
             .expect("only values of 256 GB are too long");
         [&nonce[..], &sealed].concat()
@@ -56,7 +82,7 @@ impl SealKey {
         let (nonce, rest) = sealed.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut rest = rest.to_vec();
-        let plain = self.0.open_in_place(nonce, Aad::from(about), &mut rest).ok()?.len();
+        let plain = self.0.values.open_in_place(nonce, Aad::from(about), &mut rest).ok()?.len();
         rest.truncate(plain);
         Some(rest)
     }
@@ -89,6 +115,23 @@ pub fn random_word() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_tells_nothing_of_its_text_without_the_key() {
+        let (word, text) = (random_word(), "my dog is called Rex");
+        let key = SealKey::of(&word).unwrap();
+        let id = key.id_of(text, "user/ann");
+        assert_eq!(id.len(), 24);
+        assert_eq!(SealKey::of(&word).unwrap().id_of(text, "user/ann"), id, "the same after a restart");
+        for other in [
+            key.id_of(text, "user/bob"),
+            key.id_of("my dog is called Max", "user/ann"),
+            key.id_of("/annmy dog is called Rex", "user"),
+            SealKey::of(&random_word()).unwrap().id_of(text, "user/ann"),
+        ] {
+            assert_ne!(other, id);
+        }
+    }
 
     #[test]
     fn a_sealed_value_opens_with_its_key_as_what_it_is_about_and_not_otherwise() {

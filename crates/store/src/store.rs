@@ -5,7 +5,9 @@ use crate::error::{StoreError, StoreFuture, Trouble};
 use crate::history::History;
 use crate::outage::{Outage, SnapshotInfo};
 use crate::questions::QuestionExchange;
-use crate::record::{Aside, GuardChange, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves, Switch};
+use crate::record::{
+    Aside, GuardChange, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves, Switch, UserRecords,
+};
 use crate::responses::Responses;
 use crate::scripts::ScriptSets;
 use crate::sessions::ClientSessions;
@@ -185,6 +187,13 @@ pub trait Store:
 
     /// A host says good-bye: its questions end with it.
     fn leave<'a>(&'a self, host_id: &'a str) -> StoreFuture<'a, ()>;
+
+    /// Returns the numbers of what is stored of a user.
+    fn user_records<'a>(&'a self, user: &'a str) -> StoreFuture<'a, UserRecords>;
+
+    /// Deletes what is stored of a user, except entries of scripts' maps
+    /// ([`forget_user`](crate::forget_user) deletes them too), and returns the numbers of what was there.
+    fn forget_user<'a>(&'a self, user: &'a str) -> StoreFuture<'a, UserRecords>;
 
     /// Seals a text that only this store opens again, for the same use.
     fn seal(&self, text: &str, about: &str) -> String;

@@ -8,6 +8,7 @@ mod graphical_report;
 mod output;
 mod overview;
 
+pub mod files;
 pub mod questions;
 pub mod report;
 pub mod trace_view;

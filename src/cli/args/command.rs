@@ -181,6 +181,9 @@ pub(in crate::cli) enum Command {
     /// Maintain the store
     #[command(subcommand)]
     Store(Store),
+    /// Show or delete what is stored of one user
+    #[command(subcommand)]
+    User(User),
     /// Generate a key for clients or operators
     Key(Key),
     /// Write the functions of scripts as definition files for editors, or as a page
@@ -600,6 +603,31 @@ pub(in crate::cli) struct Migrate {
     /// List the missing steps and change nothing
     #[arg(long)]
     pub(in crate::cli) check: bool,
+}
+
+/// `valvehouse user`
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum User {
+    /// Count what is stored of a user
+    Show {
+        /// The id of the user
+        user: String,
+    },
+    /// Delete what is stored of a user
+    #[command(after_help = "Examples:
+  valvehouse user forget ann                  show what would be deleted
+  valvehouse user forget ann --yes            delete it
+
+Deletes memories, vectors, conversations with their runs, user valves, entries of kv::user and stored
+responses. A host that runs on this project does it; without one, the store is changed. What scripts
+keep under keys of their own, traces in memory, logs and the services of models are not part of it.")]
+    Forget {
+        /// The id of the user
+        user: String,
+        /// Delete it for good
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -16,7 +16,7 @@ mod trial;
 
 pub(super) use command::{
     Adopt, Apply, Chat, Check, Command, Config, Confirm, Diff, Explain, Grant, Health, History, Invoke, Key,
-    Line, List, Migrate, Pull, Release, Rollback, Store, Valves,
+    Line, List, Migrate, Pull, Release, Rollback, Store, User, Valves,
 };
 #[cfg(feature = "mcp")]
 pub(super) use command::{Mcp, McpCommand};

@@ -56,3 +56,30 @@ fn stdin_is_formatted_to_stdout() {
     project.run_with(&["fmt", "-", "--check"], DRAFT).ends(1).prints("-:1: not formatted");
     project.run_with(&["fmt", "-"], "a(").ends(65).says("cannot format stdin:1:2");
 }
+
+#[cfg(unix)]
+#[test]
+fn links_are_not_written_through() {
+    let elsewhere = Project::new().with("shared.rhai", DRAFT).with("scripts/b.rhai", DRAFT);
+    let project = Project::new().with("filters/a.rhai", FORMATTED);
+    let link = |from: &str, to: &str| {
+        std::os::unix::fs::symlink(elsewhere.path(from), project.path(to)).unwrap();
+    };
+    link("shared.rhai", "filters/linked.rhai");
+    link("scripts", "filters/folder");
+    project.run("fmt").ends(0).says("0 files of 1 changed");
+    project
+        .run("fmt filters/linked.rhai")
+        .ends(65)
+        .says("cannot write filters/linked.rhai: it is a symbolic link");
+    assert_eq!(read(&elsewhere, "shared.rhai"), DRAFT);
+    assert_eq!(read(&elsewhere, "scripts/b.rhai"), DRAFT);
+}
+
+#[test]
+fn shipped_scripts_and_their_tests_are_formatted() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["filters", "tools", "actions"].map(|name| root.join(name).display().to_string());
+    let [filters, tools, actions] = folders.each_ref().map(String::as_str);
+    Project::new().run_with(&["fmt", "--check", filters, tools, actions], "").ends(0).says("formatted");
+}

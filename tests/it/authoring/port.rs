@@ -179,7 +179,7 @@ fn what_is_not_a_plugin_is_refused() {
         .write("deep.py", &format!("class Filter:\n    x = {}1{}\n", "(".repeat(5_000), ")".repeat(5_000)));
     project.run("port deep.py").ends(65).says("more than 60 levels");
     project.write("long.py", &"# a comment\n".repeat(60_000));
-    project.run("port long.py").ends(65).says("more than 524288 bytes");
+    project.run("port long.py").ends(65).says("exceeded its limit of 512 KB");
     std::fs::write(project.path("bytes.py"), [0xff, 0xfe, 0x00]).unwrap();
     project.run("port bytes.py").ends(65).says("it is not UTF-8 text");
     project.run("port missing.py").ends(65).says("cannot read missing.py");
@@ -212,4 +212,32 @@ fn a_folder_is_measured_without_writing() {
         !project.path("filters").exists() || project.path("filters").read_dir().unwrap().next().is_none()
     );
     project.run("port --measure nowhere").ends(65).says("cannot read nowhere");
+}
+
+#[test]
+fn what_cannot_be_read_is_named_with_its_reason() {
+    let project = Project::new().with("plugins/a.txt", "");
+    project.run("port plugins").ends(65).says("cannot read plugins: it is a folder; name a text file");
+    project.run("port none.py").ends(65).says("cannot read none.py: ");
+    std::fs::write(project.path("latin.py"), b"x = '\xe9'").unwrap();
+    project.run("port latin.py").ends(65).says("cannot read latin.py: it is not UTF-8 text");
+    std::fs::write(project.path("long.py"), "#".repeat(2 << 20)).unwrap();
+    project.run("port long.py").ends(65).says("cannot read long.py: it exceeded its limit");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn devices_are_not_read_and_links_are_not_written_through() {
+    let elsewhere = Project::new().with("mine.rhai", "// mine\n");
+    let project = Project::new().with("house_rules.py", FILTER).with("filters/x.rhai", "");
+    project.run("port /dev/zero").ends(65).says("cannot read /dev/zero: it is a pipe, socket or device");
+    let link = project.path("filters/house_rules.rhai");
+    std::os::unix::fs::symlink(elsewhere.path("mine.rhai"), &link).unwrap();
+    project.run("port house_rules.py").ends(2).says("already exists");
+    project
+        .run("port house_rules.py --force")
+        .ends(65)
+        .says("filters/house_rules.rhai: it is a symbolic link");
+    assert_eq!(std::fs::read_to_string(&link).unwrap(), "// mine\n");
+    assert!(!project.path("filters/house_rules.test.rhai").exists());
 }

@@ -30,6 +30,7 @@ pub(super) fn server(it: &mut Reader<'_>, project: &Path) -> Server {
         listen,
         keys: keys.filter_map(|(index, item)| key(it, index, item, project)).collect(),
         trust_user_headers: it.truth("trust_user_headers"),
+        trust_body_user: it.truth("trust_body_user"),
         trusted_proxies: proxies(it),
         pipelines: it.truth("pipelines"),
         client_variables: it.texts("client_variables"),

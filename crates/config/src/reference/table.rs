@@ -137,6 +137,13 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "true",
             ),
             it(
+                "server.trust_body_user",
+                Form::Truth,
+                "true",
+                "Let the body of a request name its user (`user`) if its key has none. With `true`, whoever has such a key can name any user, and scripts then see that user's `kv::user` entries and user valves. With `false`, only requests with the operators' key can, such as those of an Open WebUI that uses this host as its pipelines server; in others `__user__` has no `id`. Memories, conversations and vectors of users need a verified user either way.",
+                "false",
+            ),
+            it(
                 "server.trusted_proxies",
                 Form::Texts("list of addresses and networks"),
                 "[]",

@@ -23,6 +23,14 @@ impl ChatRequest {
         Ok(Self(body))
     }
 
+    /// Validates the `messages` of any body: at least one, each with a role.
+    ///
+    /// # Errors
+    /// Returns a request error that names the invalid field by its path.
+    pub fn check_messages(body: &Json) -> Result<(), Error> {
+        check_list(&body.field("messages"))
+    }
+
     /// Returns the name of the model.
     pub fn model(&self) -> CompactString {
         self.0.text_or_empty("model")
@@ -63,9 +71,12 @@ impl ChatRequest {
 /// An error names the field by its path: `messages[3].role`.
 fn check(body: &Json) -> Result<(), Error> {
     check_all_but_messages(body)?;
-    let messages = body.field("messages");
-    let Json::Array(list) = &messages else {
-        return Err(wrong("messages", "an array of messages", &messages, Some("messages")));
+    check_list(&body.field("messages"))
+}
+
+fn check_list(messages: &Json) -> Result<(), Error> {
+    let Json::Array(list) = messages else {
+        return Err(wrong("messages", "an array of messages", messages, Some("messages")));
     };
     if list.is_empty() {
         return Err(Error::invalid(

@@ -1,6 +1,7 @@
 //! Live values: those of the host are references as in Python, those that the script makes are copied.
 
 use super::context::Translator;
+use crate::plugin::CHANGES;
 use crate::python::{Expr, ExprKind, Stmt, StmtKind};
 
 impl Translator<'_> {
@@ -46,22 +47,6 @@ impl Translator<'_> {
         }
     }
 }
-
-/// The methods that change their owner.
-const CHANGES: [&str; 12] = [
-    "append",
-    "extend",
-    "insert",
-    "remove",
-    "pop",
-    "clear",
-    "update",
-    "setdefault",
-    "add",
-    "discard",
-    "sort",
-    "reverse",
-];
 
 /// Returns `true` if a statement itself changes what a variable holds.
 pub(super) fn changes(stmt: &Stmt, name: &str) -> bool {

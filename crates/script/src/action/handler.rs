@@ -4,7 +4,9 @@ use super::declaration::ACTION;
 use super::function::Button;
 use crate::answer::HookAnswer;
 use crate::argument::UserValves;
+use crate::filter::{has_text_above, too_long};
 use crate::hooks::Param;
+use crate::package::max_text;
 use crate::problem;
 use crate::run::CallEnd;
 use crate::script::Script;
@@ -128,6 +130,11 @@ impl ScriptAction {
         let result = match result {
             Ok(value) => self.result(&value),
             Err(CallEnd::Refused(refusal)) => Err(self.refused(refusal)),
+            // What the client left undone is answered to it, and counts for no breaker.
+            Err(CallEnd::Broken { client: Some(client), .. }) => Err(self.refused(unanswered(client))),
+            Err(CallEnd::Broken { is_too_long: true, .. }) if has_text_above(body, max_text(), 0) => {
+                Err(self.refused(too_long(max_text())))
+            }
             Err(CallEnd::Broken { failure, .. }) => Err(self.broken(failure)),
         };
         let ending = match &result {
@@ -173,6 +180,13 @@ impl ScriptAction {
         tracing::error!(plugin = failure.plugin, hook = ACTION, "{}", failure.cause);
         Error::Broken(failure)
     }
+}
+
+/// The refusal of a press whose question found nobody.
+fn unanswered(client: Rejection) -> Rejection {
+    let Rejection { message, status, .. } = &client;
+    let help = if *status == 400 { "; send \"stream\": true and answer its questions" } else { "" };
+    Rejection { message: format!("cannot ask a person: {message}{help}"), ..client }
 }
 
 /// Returns the value that a trace compares with the body of a press: the same with the new content of the message.

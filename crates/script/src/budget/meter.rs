@@ -200,6 +200,9 @@ impl Meter {
     /// Checks the clock: which time is used up, or whether others have to have a turn.
     #[cold]
     fn looked_at(&self) -> Option<ExceededLimit> {
+        // A thread that waits for a processor for seconds has few operations in that time: without this, the clock would
+        // go to sleep, and the deadline below would stay ahead of it until the thousandth operation.
+        clock::want();
         let budget = self.budget.get();
         if clock::now() > self.wall.get() {
             return Some(ExceededLimit::Wall(budget.wall));
@@ -561,6 +564,24 @@ mod tests {
         let _guard = Guard::enter(BUDGET);
         passes(Duration::from_millis(60), || std::thread::sleep(Duration::from_millis(1)));
         assert_eq!(check_end(), Ok(()));
+    }
+
+    /// The clock sleeps after two seconds without a use. A call whose operations each take 30 ms has none of a number
+    /// divisible by [`LOOK_UP`] in half a minute: each look at its deadline has to keep the clock running.
+    #[test]
+    fn each_look_at_a_deadline_keeps_the_clock_running() {
+        let _guard = Guard::enter(Budget { operations: 1_000, ..Budget::UNLIMITED });
+        let before = clock::wishes();
+        for look in 1..=5 {
+            let deadline = METER.with(|meter| meter.deadline.get());
+            while clock::now() <= deadline {
+                std::thread::yield_now();
+            }
+            charge(1).unwrap_or_else(|exceeded| panic!("{exceeded}"));
+            let operations = METER.with(|meter| meter.operations.get());
+            assert!(operations < LOOK_UP, "{operations}");
+            assert_eq!(clock::wishes() - before, look, "after {operations} operations");
+        }
     }
 
     #[test]

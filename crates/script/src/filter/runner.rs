@@ -448,7 +448,7 @@ fn merge(ctx: &FilterContext, returned: &Json) {
 }
 
 /// Returns `true` if any text of a value is longer than this, in bytes.
-pub(super) fn has_text_above(value: &Json, limit: usize, depth: usize) -> bool {
+pub(crate) fn has_text_above(value: &Json, limit: usize, depth: usize) -> bool {
     match value {
         Json::Text(text) => text.len() > limit,
         _ if depth > MAX_DEPTH => false,
@@ -464,7 +464,7 @@ pub(super) fn has_text_above(value: &Json, limit: usize, depth: usize) -> bool {
     }
 }
 
-pub(super) fn too_long(limit: usize) -> Rejection {
+pub(crate) fn too_long(limit: usize) -> Rejection {
     Rejection::new(format!(
         "cannot read a text of the request: it exceeded its limit of {} MB; shorten it, or raise [server] \
          max_text_mb",

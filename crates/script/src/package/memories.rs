@@ -162,25 +162,32 @@ fn add(text: &str) -> RhaiResultOf<String> {
         NAME,
         || text.into(),
         || {
-            let id = id_of(text);
+            let id = memories.index.id_of(&memories.owner, text);
             let (model, vector) = memories.embed_one(text)?;
             memories.keep_to(&model)?;
-            let known =
-                wait(NAME, &memories.call, memories.index.get(&memories.owner, std::slice::from_ref(&id)))?;
+            let ids = [id.clone(), plain_id_of(text)];
+            let known = wait(NAME, &memories.call, memories.index.get(&memories.owner, &ids))?;
+            let old: Vec<String> =
+                known.iter().map(|known| known.id.clone()).filter(|known| *known == ids[1]).collect();
             let data = match known.into_iter().next() {
                 Some(known) => known.data,
                 None => memory(text, call::now_ms()),
             };
             let entry = NewVector { id: id.clone(), data, vector };
-            let put = memories.index.put(&memories.owner, &model, vec![entry], false, MAX_MEMORIES);
+            let most = MAX_MEMORIES + old.len() as u64;
+            let put = memories.index.put(&memories.owner, &model, vec![entry], false, most);
             wait(NAME, &memories.call, put)?;
+            if !old.is_empty() {
+                wait(NAME, &memories.call, memories.index.delete(&memories.owner, Some(&old)))?;
+            }
             Ok(id)
         },
     )
 }
 
-/// The id of a memory: the same for the same text.
-pub(crate) fn id_of(text: &str) -> String {
+/// The id that earlier versions gave a memory. Whoever guesses its text can compute it, so the memory gets another one
+/// when the same text is added again; until then it is found under this one.
+fn plain_id_of(text: &str) -> String {
     hex(&Sha256::digest(text)[..12])
 }
 

@@ -54,7 +54,7 @@ mod tests;
 
 pub(crate) use after::register_after;
 pub(crate) use argument::RhaiResultOf;
-pub(crate) use memories::{MAX_MEMORIES, id_of, memory};
+pub(crate) use memories::{MAX_MEMORIES, memory};
 pub use output::set_max_text;
 pub(crate) use output::{json as bounded_json, max_text};
 pub(crate) use pattern::check as check_pattern;

@@ -3,10 +3,12 @@
 use super::argument::effect;
 use super::host_calls;
 use crate::standard::shortened_text;
+use crate::thrown::ThrownError;
 use crate::value::{Shape, error, json_of, live};
 use crate::{budget, call};
 use rhai::{
-    Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module, NativeCallContext, RhaiFunc, Shared,
+    Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module, NativeCallContext, Position, RhaiFunc,
+    Shared,
 };
 use std::any::TypeId;
 use std::time::Duration;
@@ -97,7 +99,17 @@ fn ask(question: &Dynamic) -> Answer<Dynamic> {
     if answer == Err(NobodyAnswers::Paused) {
         return Err(budget::ended(budget::ExceededLimit::Paused));
     }
-    answer.map(|answer| live(&answer, Shape::Plain)).map_err(|nobody| error(nobody.to_string()))
+    answer.map(|answer| live(&answer, Shape::Plain)).map_err(|nobody| unanswered(&nobody))
+}
+
+/// The error of a question without an answer. A client that takes no events, or a person who is late, is not a fault of the script.
+fn unanswered(nobody: &NobodyAnswers) -> Box<EvalAltResult> {
+    let status = match nobody {
+        NobodyAnswers::NoListener | NobodyAnswers::Gone => 400,
+        NobodyAnswers::Timeout(_) => 408,
+        NobodyAnswers::Paused | NobodyAnswers::Unsent(_) => return error(nobody.to_string()),
+    };
+    ThrownError::unanswered(nobody.to_string(), status).into_error(Position::NONE)
 }
 
 /// `print` and `debug` of several values, with a blank between them; the engine prints what they give.

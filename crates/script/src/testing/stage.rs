@@ -7,7 +7,7 @@ use super::failure::Wrong;
 use super::programs::CannedShell;
 use crate::argument::UserValves;
 use crate::budget::Budget;
-use crate::package::{MAX_MEMORIES, id_of, memory, space_of_user};
+use crate::package::{MAX_MEMORIES, memory, space_of_user};
 use crate::problem::{Problem, Severity};
 use crate::reach::{Background, Clock, Reach, SetClock, Work};
 use crate::sandbox::{Sandbox, SandboxScript, TestOutside};
@@ -288,7 +288,11 @@ impl Stage {
     pub(super) fn add_memory(&self, text: &str) -> Result<(), String> {
         let owner = space_of_user("", &self.user()?);
         let data = memory(text, self.clock.now.load(Relaxed));
-        let entry = NewVector { id: id_of(text), data, vector: builtin_embedding(text) };
+        let entry = NewVector {
+            id: self.settings.vectors.id_of(&owner, text),
+            data,
+            vector: builtin_embedding(text),
+        };
         let put = self.settings.vectors.put(&owner, BUILTIN_EMBEDDING, vec![entry], false, MAX_MEMORIES);
         // In memory nothing is waited for.
         let put = put.now_or_never().ok_or("the memories of the test are in use")?;

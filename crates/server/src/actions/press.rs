@@ -3,6 +3,7 @@
 use crate::facts;
 use axum::http::request::Parts;
 use futures::future::BoxFuture;
+use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Events, Turn, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
@@ -34,6 +35,7 @@ impl Press {
             let message = "send {\"model\": …, \"messages\": […], \"chat_id\": …, \"id\": …}";
             return Err(Error::invalid(message, Some("messages")));
         }
+        ChatRequest::check_messages(&body)?;
         let name = match body.get("model") {
             None | Some(Json::Null) => String::new(),
             Some(Json::Text(name)) => name.to_string(),

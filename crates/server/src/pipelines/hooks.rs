@@ -96,7 +96,7 @@ async fn run(
 ) -> Result<Response, Error> {
     let (parts, body) = request.into_parts();
     let bytes = read(body, app.config.server.max_body_mb).await?;
-    let call = Call::read(hook, &parsed(&bytes)?, &parts)?;
+    let call = Call::read(app, hook, &parsed(&bytes)?, &parts)?;
     let Some(plugin) = names::filter(snapshot, name) else {
         return call.of_model(app, snapshot, name, &parts);
     };
@@ -111,15 +111,16 @@ async fn run(
 }
 
 impl Call {
-    fn read(hook: Hook, sent: &Json, parts: &Parts) -> Result<Self, Error> {
+    fn read(app: &App, hook: Hook, sent: &Json, parts: &Parts) -> Result<Self, Error> {
         let body = sent.field("body");
         if !matches!(body.get("messages"), Some(Json::Array(_))) {
             let message = "send {\"body\": {\"model\": …, \"messages\": […]}, \"user\": {…}}";
             return Err(Error::invalid(message, Some("body")));
         }
+        let key_user = parts.extensions.get::<KeyUser>().map_or(Json::Null, |user| user.0.clone());
         let user = match sent.get("user") {
-            Some(user @ Json::Object(_)) => user,
-            _ => parts.extensions.get::<KeyUser>().map_or(Json::Null, |user| user.0.clone()),
+            Some(user @ Json::Object(_)) if facts::may_name_user(app, parts) => user,
+            _ => key_user,
         };
         Ok(Self { hook, body, user })
     }

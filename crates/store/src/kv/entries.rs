@@ -214,6 +214,14 @@ impl Maps {
         }
     }
 
+    /// Takes out the entries of a scope, and returns their number.
+    pub(super) fn remove_all(&mut self, scope: &str) -> u64 {
+        let keys: Vec<String> =
+            self.scopes.get(scope).into_iter().flat_map(|entries| entries.keys().cloned()).collect();
+        keys.iter().for_each(|key| self.remove(scope, key));
+        keys.len() as u64
+    }
+
     fn take_out(&mut self, scope: &str, key: &str) {
         let Some(entries) = self.scopes.get_mut(scope) else { return };
         if let Some(entry) = entries.remove(key) {

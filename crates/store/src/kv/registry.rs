@@ -93,6 +93,13 @@ impl Kv {
         drop(self.of_plugin(plugin).lock().take_all());
     }
 
+    /// Takes out all entries of a scope, such as those of a user, and returns their number. The store hears of it as of
+    /// any other change.
+    pub fn clear_scope(&self, scope: &str) -> u64 {
+        let plugins = self.plugins.read();
+        plugins.values().map(|maps| maps.lock().remove_all(scope)).sum()
+    }
+
     /// Takes the changes since the last call, each key once.
     pub fn take_changes(&self) -> Vec<KvChange> {
         let now = (self.clock)();

@@ -17,5 +17,6 @@ pub(crate) mod sealed;
 pub(crate) mod secrets;
 pub(crate) mod sessions;
 pub(crate) mod switches;
+pub(crate) mod users;
 pub(crate) mod valves;
 pub(crate) mod vectors;

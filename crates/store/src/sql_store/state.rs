@@ -7,10 +7,14 @@ use crate::error::{StoreError, StoreFuture, Trouble};
 use crate::history::Action;
 #[cfg(feature = "postgres")]
 use crate::record::KvNews;
-use crate::record::{Aside, GuardChange, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
+use crate::record::{
+    Aside, GuardChange, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch, UserRecords,
+};
 use crate::rows::generation::{self, raise};
 use crate::rows::valves::{self, Change};
-use crate::rows::{aside, grants, guards, history, hosts, kv, questions, script_sets, secrets, switches};
+use crate::rows::{
+    aside, grants, guards, history, hosts, kv, questions, script_sets, secrets, switches, users,
+};
 use crate::settings::StoredSettings;
 use crate::sql::{Lock, Session};
 use crate::sqlite::open;
@@ -31,6 +35,22 @@ impl Store for SqlStore {
 
     fn unseal(&self, sealed: &str, about: &str) -> Option<String> {
         self.key.open(sealed, about)
+    }
+
+    fn user_records<'a>(&'a self, user: &'a str) -> StoreFuture<'a, UserRecords> {
+        self.work("count the records of a user", async move {
+            users::count(&mut self.swift.session().await?, user).await
+        })
+    }
+
+    fn forget_user<'a>(&'a self, user: &'a str) -> StoreFuture<'a, UserRecords> {
+        self.work("delete the records of a user", async move {
+            let mut transaction = self.begin(Lock::Settings).await?;
+            let records = users::forget(&mut transaction, user).await?;
+            raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(records)
+        })
     }
 
     fn generation(&self) -> StoreFuture<'_, u64> {

@@ -7,6 +7,10 @@ use crate::sql::Lock;
 use crate::vectors::{StoredVector, VectorChange, VectorOwner, VectorSelection, VectorSpace, Vectors};
 
 impl Vectors for SqlStore {
+    fn id_of(&self, owner: &VectorOwner, text: &str) -> String {
+        self.key.id_of(text, &owner.scope)
+    }
+
     fn vector_space<'a>(&'a self, owner: &'a VectorOwner) -> StoreFuture<'a, VectorSpace> {
         self.work("read stored vectors", async move {
             vectors::space(&mut self.swift.session().await?, owner).await

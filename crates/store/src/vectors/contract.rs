@@ -102,6 +102,10 @@ pub enum VectorSelection<'a> {
 
 /// The store of vectors. Every method is one transaction.
 pub trait Vectors: Send + Sync {
+    /// Returns an id of a text in a space: the same for the same text. Who reads it without the key of the store learns
+    /// nothing of the text, not even by guessing it.
+    fn id_of(&self, owner: &VectorOwner, text: &str) -> String;
+
     /// Returns how a space stands; empty if nothing was ever stored in it.
     fn vector_space<'a>(&'a self, owner: &'a VectorOwner) -> StoreFuture<'a, VectorSpace>;
 

@@ -106,6 +106,11 @@ impl VectorIndex {
         &self.0.store
     }
 
+    /// Returns an id of a text in a space: the same for the same text, and nothing that tells of it ([`Vectors::id_of`]).
+    pub fn id_of(&self, owner: &VectorOwner, text: &str) -> String {
+        self.0.store.id_of(owner, text)
+    }
+
     /// Returns the size of the vectors in memory, in bytes.
     pub fn held_bytes(&self) -> usize {
         self.0.held.lock().values().map(|space| space.bytes.load(Relaxed)).sum()

@@ -6,6 +6,7 @@ use super::contract::{
 };
 use crate::clock::now;
 use crate::error::{StoreError, StoreFuture, Trouble};
+use crate::seal::SealKey;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,8 +18,9 @@ const MAX_COPY: u64 = 64 << 20;
 const BATCH: u64 = 200;
 
 /// Vectors that end with the process. They may begin as a copy of stored ones, which do not change.
-#[derive(Default)]
 pub struct MemoryVectors {
+    /// The key of ids, where there is no original.
+    key: SealKey,
     spaces: Mutex<HashMap<VectorOwner, MemorySpace>>,
     original: Option<Arc<dyn Vectors>>,
     /// The spaces that have been copied. The lock is held while one is.
@@ -29,6 +31,17 @@ pub struct MemoryVectors {
 struct MemorySpace {
     state: VectorSpace,
     vectors: BTreeMap<String, (StoredVector, u64)>,
+}
+
+impl Default for MemoryVectors {
+    fn default() -> Self {
+        Self {
+            key: SealKey::random(),
+            spaces: Mutex::default(),
+            original: None,
+            copied: tokio::sync::Mutex::default(),
+        }
+    }
 }
 
 impl MemoryVectors {
@@ -86,6 +99,13 @@ fn error(cause: String) -> StoreError {
 }
 
 impl Vectors for MemoryVectors {
+    fn id_of(&self, owner: &VectorOwner, text: &str) -> String {
+        match &self.original {
+            Some(original) => original.id_of(owner, text),
+            None => self.key.id_of(text, &owner.scope),
+        }
+    }
+
     fn vector_space<'a>(&'a self, owner: &'a VectorOwner) -> StoreFuture<'a, VectorSpace> {
         Box::pin(async move {
             self.begin(owner).await?;

@@ -7,8 +7,10 @@ use valvehouse_config::Config;
 use valvehouse_core::words::count;
 use valvehouse_json::Json;
 use valvehouse_script::format::format;
-use valvehouse_terminal::{CommandError, Console, Exit, report};
+use valvehouse_terminal::{CommandError, Console, Exit, files, report};
 
+/// The longest text that is formatted, in bytes.
+const MAX_BYTES: usize = 1 << 20;
 /// Deepest folder in a folder of scripts.
 const MAX_DEPTH: usize = 32;
 
@@ -30,26 +32,23 @@ pub fn run(options: &FmtOptions, config: &Config, out: &Console) -> Result<Exit,
     if options.paths.iter().any(|path| path == Path::new("-")) {
         return stdin(options, out);
     }
-    let files = files(&options.paths, config)?;
+    let scripts = scripts(&options.paths, config)?;
     let (mut changed, mut refused) = (Vec::new(), Vec::new());
-    for path in &files {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| CommandError::data(format!("cannot read {}: {error}", near(path))))?;
+    for path in &scripts {
+        let text = files::read_text(path, MAX_BYTES)?;
         match format(&text) {
             Ok(formatted) if formatted == text => {}
             Ok(formatted) => {
                 let line = first_difference(&text, &formatted);
                 if !options.check {
-                    std::fs::write(path, formatted).map_err(|error| {
-                        CommandError::data(format!("cannot write {}: {error}", near(path)))
-                    })?;
+                    files::write_text(path, &formatted)?;
                 }
                 changed.push((near(path), line));
             }
             Err(error) => refused.push(format!("cannot format {}:{error}; close it first", near(path))),
         }
     }
-    show(options, (&changed, &refused), files.len(), out)?;
+    show(options, (&changed, &refused), scripts.len(), out)?;
     Ok(match () {
         () if !refused.is_empty() => Exit::Data,
         () if options.check && !changed.is_empty() => Exit::Findings,
@@ -100,8 +99,15 @@ fn stdin(options: &FmtOptions, out: &Console) -> Result<Exit, CommandError> {
     let mut text = String::new();
     std::io::stdin()
         .lock()
+        .take(MAX_BYTES as u64 + 1)
         .read_to_string(&mut text)
         .map_err(|error| CommandError::data(format!("cannot read stdin: {error}")))?;
+    if text.len() > MAX_BYTES {
+        return Err(CommandError::data(format!(
+            "cannot read stdin: the text exceeded its limit of {} KB; format a shorter one",
+            MAX_BYTES >> 10
+        )));
+    }
     let formatted = format(&text)
         .map_err(|error| CommandError::data(format!("cannot format stdin:{error}; close it first")))?;
     if options.check {
@@ -116,7 +122,7 @@ fn stdin(options: &FmtOptions, out: &Console) -> Result<Exit, CommandError> {
 }
 
 /// The files that paths lead to, in their order; all of the project where there are none.
-fn files(paths: &[PathBuf], config: &Config) -> Result<BTreeSet<PathBuf>, CommandError> {
+fn scripts(paths: &[PathBuf], config: &Config) -> Result<BTreeSet<PathBuf>, CommandError> {
     let mut found = BTreeSet::new();
     if paths.is_empty() {
         for folder in [&config.folders.filters, &config.folders.tools, &config.folders.actions] {
@@ -148,13 +154,15 @@ fn within(folder: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<
     }
     let cannot = |error| CommandError::data(format!("cannot read {}: {error}", near(folder)));
     for entry in std::fs::read_dir(folder).map_err(cannot)? {
-        let path = entry.map_err(cannot)?.path();
+        let entry = entry.map_err(cannot)?;
+        let (path, kind) = (entry.path(), entry.file_type().map_err(cannot)?);
         let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        match path.is_dir() {
+        // A link may lead anywhere: what it points to is formatted where it lies.
+        match kind {
             _ if is_hidden => {}
-            true => within(&path, depth + 1, found)?,
-            false if is_script(&path) => _ = found.insert(path),
-            false => {}
+            kind if kind.is_dir() => within(&path, depth + 1, found)?,
+            kind if kind.is_file() && is_script(&path) => _ = found.insert(path),
+            _ => {}
         }
     }
     Ok(())

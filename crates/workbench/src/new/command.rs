@@ -175,13 +175,13 @@ fn write(files: &[(PathBuf, String)], force: bool) -> Result<Vec<PathBuf>, Comma
 }
 
 fn put(path: &Path, text: &str, force: bool) -> Result<(), CommandError> {
+    if force {
+        return valvehouse_terminal::files::write_text(path, text);
+    }
     let made = || {
         fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
-        let mut options = OpenOptions::new();
-        options.write(true).create(true);
-        // Somebody may have been faster.
-        let options = if force { options.truncate(true) } else { options.create_new(true) };
-        options.open(path)?.write_all(text.as_bytes())
+        // Somebody may have been faster; a link is not followed.
+        OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
     };
     made().map_err(|error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => there_already(path),

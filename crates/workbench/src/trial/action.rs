@@ -1,9 +1,8 @@
 //! One press of a button.
 
 use super::body::{self, Body};
-use super::outcome::{self, TrialOutcome};
-use super::stage::{self, Stage};
-use super::stage::{Print, TrialOptions};
+use super::outcome::{self, ValueView};
+use super::stage::{self, Stage, TrialOptions};
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 use valvehouse_script::{Button, ScriptAction};
@@ -26,29 +25,16 @@ pub(super) async fn run(
         let result = action.press(&button, before.copy(), &tried.turn).await;
         tried.turn.flushed(result).await
     };
-    let came = match tried.turn.lasting(work).await {
-        Ok(value) => TrialOutcome { word: "continue", value: Some(value), fault: None },
-        Err(fault) => TrialOutcome::failed(fault),
+    let result = tried.turn.lasting(work).await;
+    let view = ValueView {
+        fields: Vec::new(),
+        text: &|value| value.text_or_empty("content").to_string(),
+        below: &|value| match value {
+            Json::Object(_) => Ok(out.line(&value.pretty(2))?),
+            _ => Ok(()),
+        },
     };
-    let trace = outcome::ended(tried.recording, &came);
-    match (asked.print, &came.value) {
-        _ if out.is_json() => {
-            let told = outcome::head(stage, asked, &came, &trace);
-            // A new value in a new object: it fits.
-            told.edit("value", Json::from(came.value.clone()));
-            out.json(&told)?;
-        }
-        (Print::Value, Some(value)) => out.json(value)?,
-        (Print::Text, Some(value)) => out.line(&value.text_or_empty("content"))?,
-        (_, value) => {
-            outcome::show_steps(stage, &came, &trace, out)?;
-            if let Some(value @ Json::Object(_)) = value {
-                out.line(&value.pretty(2))?;
-            }
-        }
-    }
-    outcome::say_note(asked, out);
-    came.exit(stage, out)
+    outcome::finish(stage, asked, tried, result, &view, out)
 }
 
 fn pressed(stage: &Stage, asked: &TrialOptions) -> Result<(ScriptAction, Button), CommandError> {

@@ -1,7 +1,6 @@
 //! The result of a run, for people and for programs.
 
-use super::stage::Stage;
-use super::stage::TrialOptions;
+use super::stage::{Print, Stage, TrialOptions, TrialTurn};
 use valvehouse_core::error::Error;
 use valvehouse_core::trace::TraceGuard;
 use valvehouse_json::Json;
@@ -40,6 +39,49 @@ impl TrialOutcome {
             Some(fault) => Err(fault.into()),
         }
     }
+}
+
+/// The view of a value that is a result of its own: neither the body nor a change of it.
+pub(super) struct ValueView<'a> {
+    /// The fields that programs read beside the value.
+    pub(super) fields: Vec<(&'static str, Json)>,
+    /// Its text, for `--print text`.
+    pub(super) text: &'a dyn Fn(&Json) -> String,
+    /// The value below the steps.
+    pub(super) below: &'a dyn Fn(&Json) -> Result<(), CommandError>,
+}
+
+/// Shows the value of a call that is a result of its own, and ends the run.
+pub(super) fn finish(
+    stage: &Stage,
+    asked: &TrialOptions,
+    tried: TrialTurn,
+    result: Result<Json, Error>,
+    view: &ValueView<'_>,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let came = match result {
+        Ok(value) => TrialOutcome { word: "continue", value: Some(value), fault: None },
+        Err(fault) => TrialOutcome::failed(fault),
+    };
+    let trace = ended(tried.recording, &came);
+    match (asked.print, &came.value) {
+        _ if out.is_json() => {
+            let report = head(stage, asked, &came, &trace);
+            // New values in a new object: they fit.
+            view.fields.iter().for_each(|(key, value)| report.edit(key, value.clone()));
+            report.edit("value", Json::from(came.value.clone()));
+            out.json(&report)?;
+        }
+        (Print::Value, Some(value)) => out.json(value)?,
+        (Print::Text, Some(value)) => out.line(&(view.text)(value))?,
+        (_, value) => {
+            show_steps(stage, &came, &trace, out)?;
+            value.as_ref().map_or(Ok(()), |value| (view.below)(value))?;
+        }
+    }
+    say_note(asked, out);
+    came.exit(stage, out)
 }
 
 /// The place at which a script broke, as far as its cause names it: `filters/x.rhai:3:5: why`.

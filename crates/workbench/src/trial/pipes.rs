@@ -1,9 +1,8 @@
 //! One call of a pipe, as a chat with the model that it offers.
 
 use super::body::{self, Body};
-use super::outcome::{self, TrialOutcome};
-use super::stage::{self, Stage};
-use super::stage::{Print, TrialOptions};
+use super::outcome::{self, ValueView};
+use super::stage::{self, Stage, TrialOptions};
 use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{self, Answer, Provider as _, Request};
@@ -26,30 +25,15 @@ pub(super) async fn run(
     let pipes = Pipes::new(stage.script().clone().into_pipe(stage.own.users.clone()).into_iter().collect());
     let request = Request { turn: Some(tried.turn.clone()), ..Request::new(body, true) };
     let answer = tried.turn.lasting(answer(&pipes, request)).await;
-    let came = match answer {
-        Ok(answer) => TrialOutcome { word: "continue", value: Some(answer), fault: None },
-        Err(fault) => TrialOutcome::failed(fault),
+    let view = ValueView {
+        fields: vec![("model", model.into())],
+        text: &text,
+        below: &|answer| {
+            out.text(&text(answer))?;
+            Ok(out.line("")?)
+        },
     };
-    let trace = outcome::ended(tried.recording, &came);
-    match (asked.print, &came.value) {
-        _ if out.is_json() => {
-            let told = outcome::head(stage, asked, &came, &trace);
-            told.edit("model", model);
-            told.edit("value", Json::from(came.value.clone()));
-            out.json(&told)?;
-        }
-        (Print::Value, Some(answer)) => out.json(answer)?,
-        (Print::Text, Some(answer)) => out.line(&text(answer))?,
-        (_, answer) => {
-            outcome::show_steps(stage, &came, &trace, out)?;
-            if let Some(answer) = answer {
-                out.text(&text(answer))?;
-                out.line("")?;
-            }
-        }
-    }
-    outcome::say_note(asked, out);
-    came.exit(stage, out)
+    outcome::finish(stage, asked, tried, answer, &view, out)
 }
 
 /// The model that is asked: the named one, that of the body, or the first that the pipe offers.

@@ -1,0 +1,74 @@
+//! Routes for what is stored of one user.
+
+use crate::api::{ApiError, Callers, Path, Reply, Routes, delete, get};
+use crate::auth;
+use axum::extract::State;
+use axum::middleware::from_fn_with_state;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use valvehouse_host::app::App;
+use valvehouse_store::{UserRecords, forget_user};
+
+/// The routes, behind the operators' key.
+pub(crate) fn routes(app: &Arc<App>) -> Routes {
+    Routes::new("Operation", Callers::Operators)
+        .route("/api/v1/users/{user}/records", get("Counts what is stored of a user.", count))
+        .route(
+            "/api/v1/users/{user}/records",
+            delete("Deletes what is stored of a user, and returns the numbers of what was there.", forget),
+        )
+        .map(|router| router.route_layer(from_fn_with_state(app.clone(), auth::operators_only)))
+}
+
+/// The path of a user.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct UserPath {
+    /// The id of the user.
+    #[schemars(example = &"ann")]
+    user: String,
+}
+
+/// The numbers of stored things of a user.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Records {
+    /// Memories, shared by scripts.
+    memories: u64,
+    /// Vectors of scripts for the user.
+    vectors: u64,
+    /// Conversations that the user began, verified.
+    conversations: u64,
+    /// Plugins for which the user set valves.
+    valves: u64,
+    /// Entries of scripts in `kv::user`.
+    entries: u64,
+    /// Stored responses, and conversations of the Responses API.
+    responses: u64,
+}
+
+impl From<UserRecords> for Records {
+    fn from(records: UserRecords) -> Self {
+        let UserRecords { memories, vectors, conversations, valves, entries, responses } = records;
+        Self { memories, vectors, conversations, valves, entries, responses }
+    }
+}
+
+/// `GET /api/v1/users/{user}/records`
+async fn count(
+    State(app): State<Arc<App>>,
+    Path(UserPath { user }): Path<UserPath>,
+) -> Result<Reply<Records>, ApiError> {
+    // Entries of the last moment are on their way.
+    app.host.kv().flush_all().await?;
+    Ok(Reply(app.host.store().user_records(&user).await?.into()))
+}
+
+/// `DELETE /api/v1/users/{user}/records`
+async fn forget(
+    State(app): State<Arc<App>>,
+    Path(UserPath { user }): Path<UserPath>,
+) -> Result<Reply<Records>, ApiError> {
+    let records = forget_user(&**app.host.store(), app.host.kv(), &user).await?;
+    tracing::info!(user, "deleted what is stored of a user");
+    Ok(Reply(records.into()))
+}

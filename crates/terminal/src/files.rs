@@ -1,0 +1,143 @@
+//! Text files at paths that a person names: bounded when read, replaced whole when written.
+
+use crate::exit::CommandError;
+use crate::report;
+use std::fs::{self, File, FileType};
+use std::io::Read as _;
+use std::path::Path;
+use valvehouse_os::{Folders, WriteMode};
+
+/// Reads a text file of at most `most` bytes. A link is followed.
+///
+/// # Errors
+/// Returns an error that names the path and the reason: it does not exist, is a folder, a pipe or a device, is longer,
+/// or is not UTF-8 text.
+pub fn read_text(path: &Path, most: usize) -> Result<String, CommandError> {
+    let cannot = |why: String| CommandError::data(format!("cannot read {}: {why}", near(path)));
+    let metadata = fs::metadata(path).map_err(|error| cannot(error.to_string()))?;
+    // A pipe would hold up whoever opens it, a device may have no end.
+    if let Some(kind) = irregular(metadata.file_type()) {
+        return Err(cannot(format!("it is a {kind}; name a text file")));
+    }
+    let too_long = || cannot(format!("it exceeded its limit of {} KB; shorten the file", most >> 10));
+    if metadata.len() > most as u64 {
+        return Err(too_long());
+    }
+    let mut bytes = Vec::new();
+    let opened = File::open(path).and_then(|file| file.take(most as u64 + 1).read_to_end(&mut bytes));
+    opened.map_err(|error| cannot(error.to_string()))?;
+    // Files that the system makes as they are read have no length before.
+    if bytes.len() > most {
+        return Err(too_long());
+    }
+    String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8 text; convert it to UTF-8".to_owned()))
+}
+
+/// Writes a text file in place of what is there: readers see the old text or the new one. A link is not followed.
+///
+/// # Errors
+/// Returns an error that names the path and the reason, such as a symbolic link.
+pub fn write_text(path: &Path, text: &str) -> Result<(), CommandError> {
+    let cannot = |why: String| CommandError::data(format!("cannot write {}: {why}", near(path)));
+    match path.symlink_metadata() {
+        Ok(metadata) if metadata.is_symlink() => {
+            return Err(cannot(
+                "it is a symbolic link; name the file that it points to, or delete the link".to_owned(),
+            ));
+        }
+        Ok(metadata) => {
+            if let Some(kind) = irregular(metadata.file_type()) {
+                return Err(cannot(format!("it is a {kind}; name a text file")));
+            }
+        }
+        Err(_) => {}
+    }
+    let written = || {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+        let folder = folder.canonicalize().map_err(|error| error.to_string())?;
+        let name = path.file_name().ok_or("it has no file name")?;
+        let file = folder.join(name).display().to_string();
+        let written = Folders::new(&[folder]).write(&file, text, WriteMode::default());
+        written.map(drop).map_err(|failure| failure.message)
+    };
+    written().map_err(cannot)
+}
+
+/// The word for what is not a regular file.
+fn irregular(kind: FileType) -> Option<&'static str> {
+    if kind.is_file() {
+        return None;
+    }
+    Some(if kind.is_dir() { "folder" } else { "pipe, socket or device" })
+}
+
+fn near(path: &Path) -> String {
+    report::near(path).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// A folder that is deleted with this value.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("valvehouse-files-{name}-{}", std::process::id()));
+            fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{error}"));
+            Self(folder.canonicalize().unwrap_or_else(|error| panic!("{error}")))
+        }
+
+        fn file(&self, name: &str, text: &str) -> PathBuf {
+            let path = self.0.join(name);
+            fs::write(&path, text).unwrap_or_else(|error| panic!("{error}"));
+            path
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            drop(fs::remove_dir_all(&self.0));
+        }
+    }
+
+    fn why<T>(result: Result<T, CommandError>) -> String {
+        result.err().map_or_else(String::new, |error| error.message)
+    }
+
+    #[test]
+    fn only_regular_files_of_a_bounded_length_are_read() {
+        let folder = Folder::new("read");
+        let path = folder.file("a.py", "text");
+        assert_eq!(read_text(&path, 4).ok().as_deref(), Some("text"));
+        assert!(why(read_text(&path, 3)).ends_with("exceeded its limit of 0 KB; shorten the file"));
+        assert!(why(read_text(&folder.0, 10)).ends_with("it is a folder; name a text file"));
+        assert!(why(read_text(&folder.0.join("none"), 10)).contains("cannot read "));
+        fs::write(&path, b"\xff").unwrap_or_else(|error| panic!("{error}"));
+        assert!(why(read_text(&path, 10)).contains("it is not UTF-8 text"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn devices_and_endless_files_are_not_read() {
+        assert!(why(read_text(Path::new("/dev/zero"), 10)).contains("it is a pipe, socket or device"));
+        // It says that it has no bytes.
+        assert!(why(read_text(Path::new("/proc/self/maps"), 10)).contains("exceeded its limit"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_neither_followed_nor_replaced() {
+        let folder = Folder::new("write");
+        let target = folder.file("target", "before");
+        let link = folder.0.join("link");
+        std::os::unix::fs::symlink(&target, &link).unwrap_or_else(|error| panic!("{error}"));
+        assert!(why(write_text(&link, "after")).contains("it is a symbolic link"));
+        assert_eq!(fs::read_to_string(&target).ok().as_deref(), Some("before"));
+        assert!(write_text(&target, "after").is_ok() && write_text(&folder.0.join("new/a"), "x").is_ok());
+        assert_eq!(fs::read_to_string(&link).ok().as_deref(), Some("after"));
+    }
+}

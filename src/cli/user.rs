@@ -1,0 +1,71 @@
+//! `valvehouse user`: what is stored of one user, and its deletion.
+
+use super::remote::Remote;
+use super::{args, running};
+use valvehouse_config::Config;
+use valvehouse_json::Json;
+use valvehouse_store::{self as store, Kv, forget_user};
+use valvehouse_terminal::{CommandError, Console, Exit, clean};
+
+/// The names of the numbers, and what they count.
+const COUNTED: [(&str, &str); 6] = [
+    ("memories", "memories"),
+    ("vectors", "vectors of scripts"),
+    ("conversations", "conversations"),
+    ("valves", "plugins with valves of the user"),
+    ("entries", "entries of kv::user"),
+    ("responses", "stored responses"),
+];
+
+pub(super) async fn run(asked: &args::User, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let (user, is_deletion) = match asked {
+        args::User::Show { user } => (user, false),
+        args::User::Forget { user, yes } => (user, *yes),
+    };
+    if user.is_empty() {
+        return Err(CommandError::usage("invalid user: expected an id, got an empty text"));
+    }
+    let records = match running::addresses(&config.project).is_empty() {
+        true => stored(user, is_deletion, config).await?,
+        // The host holds entries of kv in memory.
+        false => {
+            let (host, way) = (Remote::of(config, None)?, ["api", "v1", "users", user, "records"]);
+            if is_deletion { host.delete(&way).await? } else { host.get(&way, &[]).await? }
+        }
+    };
+    if out.is_json() {
+        out.json(&Json::from([
+            ("user", user.as_str().into()),
+            ("records", records),
+            ("deleted", is_deletion.into()),
+        ]))?;
+    } else {
+        for (key, words) in COUNTED {
+            out.line(&format!("{words:<32} {:>8}", records.count(key)))?;
+        }
+    }
+    match asked {
+        args::User::Forget { yes: false, .. } => {
+            let user = clean(user);
+            Err(CommandError::usage(format!(
+                "nothing was deleted; to delete all of this for good: valvehouse user forget {user} --yes"
+            )))
+        }
+        args::User::Forget { .. } => {
+            out.say(&clean(&format!("deleted what was stored of `{user}`")));
+            Ok(Exit::Done)
+        }
+        args::User::Show { .. } => Ok(Exit::Done),
+    }
+}
+
+/// Reads the store, and deletes in it.
+async fn stored(user: &str, is_deletion: bool, config: &Config) -> Result<Json, CommandError> {
+    let store = store::open(&config.store).await?;
+    let records = match is_deletion {
+        true => forget_user(&*store, &Kv::load(store.kv_all().await?), user).await,
+        false => store.user_records(user).await,
+    };
+    store.close().await;
+    Ok(records?.to_json())
+}
