@@ -22,7 +22,7 @@ use valvehouse::filter::{Chain, ChainOutcome, FilterEntry, Hook};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, RunOptions, TurnEvent};
 use valvehouse::net::sse::Parser;
-use valvehouse::provider::{Answer, Piece, Provider, Request};
+use valvehouse::provider::{Answer, Provider, Request, StreamChunk};
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
 use valvehouse::trace::{RequestFacts, Traces};
 
@@ -137,7 +137,7 @@ fn chain(count: usize, text: &str) -> Chain {
 fn run(chain: &Chain, hook: Hook, value: Json, turn: &Turn) -> Json {
     match futures::executor::block_on(chain.run(hook, value, turn)) {
         Ok(ChainOutcome::Done(value) | ChainOutcome::Skipped(value)) => value,
-        Err(fault) => panic!("{fault}"),
+        Err(error) => panic!("{error}"),
     }
 }
 
@@ -342,7 +342,7 @@ impl Provider for Wire {
             loop {
                 if let Some(event) = parser.next() {
                     let raw = event.unwrap().data;
-                    let piece = Piece::received(raw.clone(), Json::parse(&raw).unwrap(), None);
+                    let piece = StreamChunk::received(raw.clone(), Json::parse(&raw).unwrap(), None);
                     return Some((Ok(piece), (bytes, at, parser)));
                 }
                 let chunk =
@@ -381,7 +381,7 @@ fn streams() {
             let mut answer = kernel.run(ChatRequest::new(body).unwrap(), options);
             runtime.block_on(async {
                 while let Some(event) = answer.next().await {
-                    let TurnEvent::Piece(piece) = event.unwrap_or_else(|fault| panic!("{fault}")) else {
+                    let TurnEvent::Chunk(piece) = event.unwrap_or_else(|error| panic!("{error}")) else {
                         continue;
                     };
                     out.extend_from_slice(b"data: ");

@@ -52,13 +52,13 @@ pub use valvehouse_agent as agent;
 pub use valvehouse_config as config;
 pub use valvehouse_core::{
     anthropic, breaker, callback, chat, context, error, executor, filter, kernel, limits, metrics, provider,
-    tool, trace, valve, words,
+    text, tool, trace, valve,
 };
 pub use valvehouse_host::{self as host, access, admin, app};
 pub use valvehouse_json as json;
 pub use valvehouse_memory as memory;
 pub use valvehouse_net as net;
-pub use valvehouse_os as machine;
+pub use valvehouse_os as os;
 pub use valvehouse_providers as llm;
 pub use valvehouse_script::{self as script, crash};
 pub use valvehouse_server as server;

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use std::sync::{LazyLock, Mutex, mpsc};
 use valvehouse::filter::FailurePolicy;
-use valvehouse::script::{Kind, Problem, Script, Settings, Severity, SourceFile, says_of_itself};
+use valvehouse::script::{Kind, Diagnostic, Script, Settings, Severity, SourceFile, says_of_itself};
 
 fuzz_target!(|text: &str| {
     // The stack of whoever compiles in the host is as large; the fuzzer's own is not.
@@ -54,7 +54,7 @@ fn try_text(text: &str) {
 }
 
 /// A problem that can be shown, at a place that is there.
-fn check(problem: &Problem, text: &str, severity: Severity) {
+fn check(problem: &Diagnostic, text: &str, severity: Severity) {
     assert_eq!(problem.severity, severity, "{problem}");
     assert!(!problem.message.is_empty());
     assert!(problem.to_string().contains("filters/fuzzed.rhai"));

@@ -49,7 +49,7 @@ fn agree(text: &[u8], ours: &Json, theirs: serde_json::Result<Value>) {
     let again = Json::parse(&written).expect("what is written is JSON");
     assert_eq!(again.encode().expect("as deep as before"), written, "reading and writing again changes it");
     assert_eq!(again, *ours);
-    assert_eq!(ours.copy(), *ours);
+    assert_eq!(ours.deep_clone(), *ours);
     let (before, after) = (outside_strings(text), outside_strings(&written));
     if before.colons == after.colons {
         // No key was there twice, so every number is still there.
@@ -157,7 +157,7 @@ fn step(handles: &mut Vec<Json>, choices: &mut Unstructured<'_>) -> Option<()> {
         (1, _) => handles.extend(target.at(place.into())),
         (2, _) => handles.push(target.at_path(key)),
         (3, _) => handles.extend(target.ensure_path(key, value)),
-        (4, _) => handles.push(target.copy()),
+        (4, _) => handles.push(target.deep_clone()),
         (5, _) => handles.push(value),
         (6, _) => drop(target.remove(key)),
         (7, Json::Object(object)) => {
@@ -188,7 +188,7 @@ fn walk(value: &Json, depth: usize, left: &mut usize) {
 }
 
 fn check(value: &Json) {
-    let copy = value.copy();
+    let copy = value.deep_clone();
     assert_eq!(copy, *value);
     let _ = value.is_changed();
     let Ok(written) = value.encode() else { return };

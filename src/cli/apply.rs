@@ -5,7 +5,7 @@ use super::{args, check, project};
 use std::time::Duration;
 use tokio::time::Instant;
 use valvehouse_config::{Config, ScriptSource};
-use valvehouse_core::words::count;
+use valvehouse_core::text::count;
 use valvehouse_host::NodeStatus;
 use valvehouse_json::Json;
 use valvehouse_store::{self as store, NewScriptSet, ScriptFile, SetManifest, Store, StoreError};

@@ -8,8 +8,8 @@ use valvehouse_config::Config;
 use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::{Context, Turn, TurnFacts};
 use valvehouse_core::kernel::RunOptions;
+use valvehouse_core::text::optional;
 use valvehouse_core::trace::{RequestFacts, TraceGuard};
-use valvehouse_core::words::optional;
 use valvehouse_host::Ready;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
@@ -203,7 +203,7 @@ impl<'a> Conversation<'a> {
         }
         let answer = answer?;
         reply::say_how_to_go_on(&answer, self.out);
-        self.messages.push(response::message_of(&answer).copy());
+        self.messages.push(response::message_of(&answer).deep_clone());
         Ok(())
     }
 
@@ -235,7 +235,7 @@ impl<'a> Conversation<'a> {
     fn body(&self, ready: &Ready) -> Json {
         // A model that remembers gets only the new messages.
         let new = if ready.memory { self.messages.len().saturating_sub(1) } else { 0 };
-        let messages: Vec<Json> = self.messages.iter().skip(new).map(Json::copy).collect();
+        let messages: Vec<Json> = self.messages.iter().skip(new).map(Json::deep_clone).collect();
         let body = Json::from([
             ("model", self.model.as_str().into()),
             ("messages", messages.into()),
@@ -292,7 +292,7 @@ fn context(facts: &TurnFacts) -> Context {
     let context = Context::default();
     for variables in [&facts.client, &facts.variables] {
         for (name, value) in variables.entries() {
-            context.set(&name, value.copy());
+            context.set(&name, value.deep_clone());
         }
     }
     context

@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use valvehouse_config::{Config, FILE, Grants, Origin, UnreadSecret};
-use valvehouse_core::words::{count, did_you_mean};
+use valvehouse_core::text::{count, did_you_mean};
 use valvehouse_host::{app, chats_only, chats_only_in_words};
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
 use valvehouse_script::testing::Suite;
 use valvehouse_script::{
-    Code, FolderScan, Kind, LoadedFile, Loader, Problem, Script, Severity, is_module, read_file,
+    Code, Diagnostic, FolderScan, Kind, LoadedFile, Loader, Script, Severity, is_module, read_file,
     script_of_tests,
 };
 use valvehouse_terminal::{Case, CommandError, Console, Exit, ScriptPlace, case, report};
@@ -59,8 +59,8 @@ async fn check(
     }
     findings.host(config, &asked.paths).await?;
     findings.tell(out)?;
-    let waits = |problem: &Problem| matches!(problem.code, Code::GuardWeakened | Code::GuardGone);
-    let counts = |problem: &Problem| {
+    let waits = |problem: &Diagnostic| matches!(problem.code, Code::GuardWeakened | Code::GuardGone);
+    let counts = |problem: &Diagnostic| {
         (asked.strict || problem.severity == Severity::Error) && !(may_be_confirmed && waits(problem))
     };
     Ok(if findings.problems.iter().any(counts) { Exit::Findings } else { Exit::Done })
@@ -87,7 +87,7 @@ fn script_folders(folder: &Path, config: &Config) -> Vec<(Kind, PathBuf)> {
 #[derive(Default)]
 struct Findings {
     files: BTreeSet<PathBuf>,
-    problems: Vec<Problem>,
+    problems: Vec<Diagnostic>,
     /// Notes that are good to know and no mistakes.
     notes: Vec<String>,
     /// Their places and messages.
@@ -158,7 +158,7 @@ impl Findings {
     }
 
     /// A module's problems concern every script that imports it, and are reported once.
-    fn tell_once(&mut self, problems: Vec<Problem>) {
+    fn tell_once(&mut self, problems: Vec<Diagnostic>) {
         for problem in problems {
             if self.told.insert((problem.place(), problem.message.clone())) {
                 self.problems.push(problem);
@@ -205,13 +205,13 @@ impl Findings {
         }
     }
 
-    fn read(&mut self, read: Result<LoadedFile, Problem>, path: &Path, config: &Config) {
+    fn read(&mut self, read: Result<LoadedFile, Diagnostic>, path: &Path, config: &Config) {
         self.files.insert(path.to_owned());
         let problems = match read {
             Err(problem) => vec![problem],
             Ok(LoadedFile { file, .. }) => {
                 let quarantined = Quarantine::of(&config.project).of_plugin(&file.id);
-                let ends = Problem::of_quarantine(&file, &quarantined);
+                let ends = Diagnostic::of_quarantine(&file, &quarantined);
                 match ends.or_else(|| self.loads.problem_of(&file)) {
                     // Code that ended a host would end this command too.
                     Some(problem) => vec![problem],
@@ -260,7 +260,7 @@ impl Findings {
                     .map(|other| other.display().to_string())
                     .collect();
                 let help = format!("rename this file or that of {}", others.join(" and "));
-                problems.push(Problem::new(Code::SameTool, id, path, message).help(help).warning());
+                problems.push(Diagnostic::new(Code::SameTool, id, path, message).help(help).warning());
             }
         }
         self.tell_once(problems);
@@ -273,7 +273,7 @@ impl Findings {
         let text = String::from_utf8_lossy(&text);
         let problem = |UnreadSecret { key, why }| {
             let message = format!("cannot read {key}: {why}");
-            let mut problem = Problem::new(Code::SecretUnread, "", &path, message).warning();
+            let mut problem = Diagnostic::new(Code::SecretUnread, "", &path, message).warning();
             if let Origin::File { line, column, .. } = config.origin(&key) {
                 (problem.line, problem.column) = (Some(line), Some(column));
                 problem.excerpt = settings::line(&text, line);
@@ -287,7 +287,7 @@ impl Findings {
     /// plugins, and guards that are missing or wait for an operator.
     async fn host(&mut self, config: &Config, paths: &[PathBuf]) -> Result<(), CommandError> {
         let snapshot = app::glance(config, std::mem::take(&mut self.loads.ended)).await?;
-        let is_asked = |problem: &Problem| {
+        let is_asked = |problem: &Diagnostic| {
             let is_it = |path: &PathBuf| {
                 let word = path.to_string_lossy();
                 problem.id == *word

@@ -2,7 +2,7 @@
 
 use super::args;
 use std::path::Path;
-use valvehouse_core::words::count;
+use valvehouse_core::text::count;
 use valvehouse_json::Json;
 use valvehouse_script::reference;
 use valvehouse_terminal::{CommandError, Console, Exit};

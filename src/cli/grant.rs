@@ -4,7 +4,7 @@ use super::args;
 use super::project::{self, Project, Reach};
 use std::sync::Arc;
 use valvehouse_config::{Capability, Config, GrantWord, Grants};
-use valvehouse_core::words::{did_you_mean, nearest};
+use valvehouse_core::text::{did_you_mean, nearest};
 use valvehouse_host::builtin::GUARDED;
 use valvehouse_json::Json;
 use valvehouse_store::{self as store, Store};
@@ -192,8 +192,8 @@ impl Subject<'_> {
         let Some(stored) = stored else { return Ok(Grants::default()) };
         Grants::from_json(stored, &self.config.project).map_err(|wrong| {
             let (id, wrong) = (self.id, wrong.join("; "));
-            let mend = format!("delete them with `valvehouse grant {id} --revoke`");
-            CommandError::data(format!("invalid stored grants of `{id}`: {wrong}; {mend}"))
+            let help = format!("delete them with `valvehouse grant {id} --revoke`");
+            CommandError::data(format!("invalid stored grants of `{id}`: {wrong}; {help}"))
         })
     }
 

@@ -96,5 +96,5 @@ fn when(at: i64) -> String {
 
 /// A refused change says all that is wrong in its message.
 pub(super) fn refused(refused: AdminError) -> CommandError {
-    refused.fault.into()
+    refused.error.into()
 }

@@ -35,7 +35,7 @@ async fn invoke(
     let kernel = ready.as_ref().map_or_else(|| snapshot.invoking(), |ready| ready.kernel.clone());
     if kernel.find_tool(&asked.tool).is_none() {
         // The problem of its file says more than that there is no such tool.
-        let about = |problem: &valvehouse_script::Problem| {
+        let about = |problem: &valvehouse_script::Diagnostic| {
             problem.id == asked.tool || problem.message.contains(&format!("`{}`", asked.tool))
         };
         for problem in plugin_problems(&snapshot).iter().filter(|problem| about(problem)) {
@@ -49,7 +49,7 @@ async fn invoke(
     let mut lines =
         if asked.args.as_deref() == Some("-") { StdinLines::none() } else { StdinLines::of_stdin() };
     let InvokeOutput { value, context } = tokio::select! {
-        done = kernel.invoke_in(&asked.tool, arguments, &turn) => done.map_err(|fault| failed(&asked.tool, fault))?,
+        done = kernel.invoke_in(&asked.tool, arguments, &turn) => done.map_err(|error| failed(&asked.tool, error))?,
         failure = questions::answer(questions, &app.questions, &mut lines, out) => return Err(failure),
     };
     if out.is_json() {
@@ -64,12 +64,12 @@ async fn invoke(
 }
 
 /// A tool that says why it has no answer is not a refusal of the request.
-fn failed(tool: &str, fault: Error) -> CommandError {
-    match fault {
-        Error::Refused(refusal) if refusal.plugin == tool => {
-            CommandError::new(Exit::Findings, format!("{tool}: {}", refusal.message))
+fn failed(tool: &str, error: Error) -> CommandError {
+    match error {
+        Error::Rejected(rejection) if rejection.plugin == tool => {
+            CommandError::new(Exit::Findings, format!("{tool}: {}", rejection.message))
         }
-        fault => fault.into(),
+        error => error.into(),
     }
 }
 

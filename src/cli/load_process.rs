@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use valvehouse_config::{Config, Grants};
 use valvehouse_host::app;
 use valvehouse_script::crash::QuarantineEntry;
-use valvehouse_script::{Code, Problem, Script, SourceFile, read_file};
+use valvehouse_script::{Code, Diagnostic, Script, SourceFile, read_file};
 use valvehouse_terminal::{CommandError, Exit, ScriptPlace};
 
 /// The process beside this one, once it is needed.
@@ -30,12 +30,12 @@ struct Loader {
 
 impl Loads {
     /// Loads a file beside this process. Returns the problem of a file that ends the process.
-    pub(super) fn problem_of(&mut self, file: &SourceFile) -> Option<Problem> {
+    pub(super) fn problem_of(&mut self, file: &SourceFile) -> Option<Diagnostic> {
         let why = tokio::task::block_in_place(|| self.load(&file.path))?;
         let what = format!("cannot load this file: the process that loaded it {why}");
         self.ended.push(QuarantineEntry { id: file.id.to_string(), hash: file.hash(), why });
         let help = "check its constants and its functions `tools()` and `pipes()`, which run when the file is loaded";
-        Some(Problem::of(Code::Quarantined, file, what).help(help))
+        Some(Diagnostic::of(Code::Quarantined, file, what).help(help))
     }
 
     /// Returns how the process ended, if it did. Where none can be started the file is loaded here alone.

@@ -23,7 +23,7 @@ pub(super) fn start(line: &Line, out: &Console) {
         (_, 0) if is_tested => "off",
         (true, _) => "error,rmcp=off",
         (false, 0) if is_shown => "warn,script=off,valvehouse::filter=off,rmcp=off",
-        // The mount reports a connection's troubles in words of its own. The host traces requests itself, so that
+        // The mount reports a connection's error_counts in words of its own. The host traces requests itself, so that
         // spans would only cost time.
         (false, 0) => "warn,valvehouse=info,valvehouse::turn=off,script=info,rmcp=off",
         (false, 1) => "warn,valvehouse=debug,script=debug",

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::{Config, FILE, McpAuth, McpServer, McpTransport};
-use valvehouse_core::words::{count, did_you_mean};
+use valvehouse_core::text::{count, did_you_mean};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_mcp::{
@@ -47,7 +47,7 @@ pub(super) async fn list(name: Option<&str>, config: &Config, out: &Console) -> 
         store.close().await;
     }
     let is_well =
-        looks.iter().all(|look| look.trouble.is_none() && look.tools.iter().all(ServerOffer::is_offered));
+        looks.iter().all(|look| look.error.is_none() && look.tools.iter().all(ServerOffer::is_offered));
     if out.is_json() {
         let all: Vec<Json> = servers.iter().zip(&looks).map(|(server, look)| as_json(server, look)).collect();
         out.json(&Json::from([("servers", all.into())]))?;
@@ -140,7 +140,7 @@ async fn seen(
     if let Some(store) = store {
         store.close().await;
     }
-    if let Some(why) = look.trouble {
+    if let Some(why) = look.error {
         let why = format!("cannot approve tools of `{name}`: {why}");
         return Err(CommandError::new(Exit::Unavailable, why));
     }
@@ -284,7 +284,7 @@ fn as_text(server: &McpServer, look: &ServerScan, out: &Console) -> String {
     let paint = out.results();
     let mut text =
         format!("{}  {}  trust = {}", paint.bold(&server.name), address(server), server.trust.as_str());
-    if let Some(why) = &look.trouble {
+    if let Some(why) = &look.error {
         text.push_str(&format!("\n  {}: {}", paint.red("not available"), clean(why)));
     }
     for tool in &look.tools {
@@ -340,7 +340,7 @@ fn as_json(server: &McpServer, look: &ServerScan) -> Json {
         ("name", server.name.as_str().into()),
         ("address", address(server).into()),
         ("trust", server.trust.as_str().into()),
-        ("trouble", look.trouble.as_deref().map_or(Json::Null, Json::from)),
+        ("error", look.error.as_deref().map_or(Json::Null, Json::from)),
         ("tools", look.tools.iter().map(tool).collect::<Vec<_>>().into()),
     ])
 }

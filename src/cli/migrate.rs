@@ -2,9 +2,9 @@
 
 use super::args;
 use valvehouse_config::{Config, SchemaMigration, StoreSettings};
-use valvehouse_core::words::count;
+use valvehouse_core::text::count;
 use valvehouse_json::Json;
-use valvehouse_store::{self as store, StoreError, Trouble};
+use valvehouse_store::{self as store, StoreError, StoreErrorKind};
 use valvehouse_terminal::{CommandError, Console, Exit};
 
 /// The pause before a host that waits for the tables looks again.
@@ -40,7 +40,7 @@ pub(super) async fn wait(settings: &StoreSettings, out: &Console) {
                 format!("waiting for the store's tables ({} missing): valvehouse migrate", steps.join(", "))
             }
             // Its other errors are those of opening it.
-            Err(StoreError { trouble, .. }) if trouble != Trouble::Unreachable || said.is_none() => return,
+            Err(StoreError { kind, .. }) if kind != StoreErrorKind::Unreachable || said.is_none() => return,
             Err(error) => format!("waiting for the store's tables: {error}"),
         };
         if said.as_ref() != Some(&waits_for) {

@@ -6,11 +6,11 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use valvehouse_config::Config;
-use valvehouse_core::words::count;
+use valvehouse_core::text::count;
 use valvehouse_host::app::folder_of;
 use valvehouse_json::Json;
 use valvehouse_port::{Draft, LineCount, MAX_BYTES, Note, NoteKind, PluginKind, PortError};
-use valvehouse_script::{Kind, Problem, Script, Settings, Severity, SourceFile, is_id};
+use valvehouse_script::{Diagnostic, Kind, Script, Settings, Severity, SourceFile, is_id};
 use valvehouse_terminal::{CommandError, Console, Exit, files, report};
 
 /// The folders within each other that are measured.
@@ -67,7 +67,7 @@ fn place(draft: &Draft, config: &Config) -> PathBuf {
 }
 
 /// The problems that `check` reports for a draft.
-fn checked(draft: &Draft, path: &Path) -> Vec<Problem> {
+fn checked(draft: &Draft, path: &Path) -> Vec<Diagnostic> {
     let file = SourceFile::new(script_kind(draft), draft.id.as_str(), path, draft.script.as_str());
     Script::check(&file, &Settings::default())
 }
@@ -103,7 +103,7 @@ fn write(drafts: &[(PathBuf, &String)], force: bool) -> Result<(), CommandError>
 }
 
 /// The files and the summary by kind.
-fn tell(draft: &Draft, paths: &[String], problems: &[Problem], out: &Console) -> Result<(), CommandError> {
+fn tell(draft: &Draft, paths: &[String], problems: &[Diagnostic], out: &Console) -> Result<(), CommandError> {
     if out.is_json() {
         let notes: Vec<Json> = draft.notes.iter().map(note_as_json).collect();
         out.json(&Json::from([

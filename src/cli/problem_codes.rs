@@ -1,6 +1,6 @@
 //! `valvehouse explain CODE`: the meaning of problem codes.
 
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_script::Code;
 use valvehouse_terminal::{CommandError, Console, Exit, table};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use valvehouse_config::{Config, Origin};
-use valvehouse_core::words::{count, nearest};
+use valvehouse_core::text::{count, nearest};
 use valvehouse_host::{Owner, Plugin, SharedStatus, Snapshot, State, app, owner};
 use valvehouse_json::Json;
 use valvehouse_script::{Code, Script};

@@ -3,7 +3,7 @@
 use std::io;
 use valvehouse_config::{Config, ExposedModels, ProviderSettings, Wire};
 use valvehouse_core::breaker::OpenState;
-use valvehouse_core::words::count;
+use valvehouse_core::text::count;
 use valvehouse_host::SharedStatus;
 use valvehouse_json::Json;
 use valvehouse_terminal::{Console, Paint, clean, table};

@@ -3,7 +3,7 @@
 use super::args;
 use super::script_folder::{ScriptFolder, changes, stored};
 use valvehouse_config::Config;
-use valvehouse_core::words::count;
+use valvehouse_core::text::count;
 use valvehouse_host::admin;
 use valvehouse_json::Json;
 use valvehouse_os::{Folders, WriteMode};

@@ -2,7 +2,7 @@
 
 use super::args;
 use valvehouse_config::Config;
-use valvehouse_core::words::count;
+use valvehouse_core::text::count;
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
 use valvehouse_terminal::{CommandError, Console, Exit};

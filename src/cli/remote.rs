@@ -65,10 +65,10 @@ impl Remote {
             Some(key) => call.bearer(key),
             None => call,
         };
-        let response = self.client.send(call).await.map_err(|fault| {
-            let what = format!("cannot reach a host at {}: {fault}", self.base);
-            let mend = "start one with valvehouse serve, or pass its URL with --at URL";
-            CommandError::new(Exit::Unavailable, format!("{what}; {mend}"))
+        let response = self.client.send(call).await.map_err(|error| {
+            let what = format!("cannot reach a host at {}: {error}", self.base);
+            let help = "start one with valvehouse serve, or pass its URL with --at URL";
+            CommandError::new(Exit::Unavailable, format!("{what}; {help}"))
         })?;
         match response.status {
             200..=299 => Ok(response),

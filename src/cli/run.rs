@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::pin::Pin;
 use valvehouse_terminal::{CommandError, Console, Exit};
 #[cfg(feature = "workbench")]
-use valvehouse_workbench::{fmt, lsp, new, repl, test, trial};
+use valvehouse_workbench::{dry_run, fmt, lsp, new, repl, test};
 
 /// The scripts of `filters/` and `tools/`, for `valvehouse new --from`.
 #[cfg(feature = "workbench")]
@@ -40,7 +40,7 @@ async fn dispatch(words: Vec<OsString>) -> Exit {
     };
     let out = Console::new(line.global.format.into(), line.global.quiet);
     log::start(&line, &out);
-    match obey(line, &out).await {
+    match execute(line, &out).await {
         Ok(exit) => exit,
         Err(failure) => {
             out.fail(&failure);
@@ -49,7 +49,7 @@ async fn dispatch(words: Vec<OsString>) -> Exit {
     }
 }
 
-async fn obey(line: Line, out: &Console) -> Result<Exit, CommandError> {
+async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
     if out.is_sarif() && !matches!(line.command, Command::Check(_)) {
         return Err(CommandError::usage(
             "--format sarif works only with valvehouse check; use human or json",
@@ -118,7 +118,7 @@ async fn obey(line: Line, out: &Console) -> Result<Exit, CommandError> {
         #[cfg(feature = "workbench")]
         Command::Port(asked) => port::run(&asked, &config, out),
         #[cfg(feature = "workbench")]
-        Command::Run(asked) => trial::run(asked.into(), config, out).await,
+        Command::Run(asked) => dry_run::run(asked.into(), config, out).await,
         #[cfg(feature = "workbench")]
         Command::Repl(asked) => repl::run(asked.into(), config, out).await,
         Command::List(asked) => list::run(&asked, &config, out).await,

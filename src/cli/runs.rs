@@ -9,7 +9,7 @@ use valvehouse_agent::{
 };
 use valvehouse_config::Config;
 use valvehouse_core::chat::{ModelCall, message};
-use valvehouse_core::words::count;
+use valvehouse_core::text::count;
 use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_store as store;
@@ -24,12 +24,12 @@ const LISTED: u64 = 1000;
 pub(super) async fn run(asked: Asked, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let store = store::open(&config.store).await?;
     let runs = Runs::new(store, uuid::Uuid::new_v4().to_string());
-    let done = obey(&runs, asked, config, out).await;
+    let done = dispatch(&runs, asked, config, out).await;
     runs.store().close().await;
     done.map(|()| Exit::Done)
 }
 
-async fn obey(runs: &Runs, asked: Asked, config: &Config, out: &Console) -> Result<(), CommandError> {
+async fn dispatch(runs: &Runs, asked: Asked, config: &Config, out: &Console) -> Result<(), CommandError> {
     match asked.what {
         None => {
             let (conversation, status) = (asked.chat, asked.status);

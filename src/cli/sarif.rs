@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use valvehouse_core::words::optional;
+use valvehouse_core::text::optional;
 use valvehouse_json::Json;
-use valvehouse_script::{Code, Problem, Severity};
+use valvehouse_script::{Code, Diagnostic, Severity};
 use valvehouse_terminal::report::near;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
 /// One run of the check.
-pub(super) fn report(problems: &[Problem]) -> Json {
+pub(super) fn report(problems: &[Diagnostic]) -> Json {
     let codes: BTreeSet<Code> = problems.iter().map(|problem| problem.code).collect();
     let codes: Vec<Code> = codes.into_iter().collect();
     let driver = Json::from([
@@ -39,7 +39,7 @@ fn rule(code: Code) -> Json {
     ])
 }
 
-fn result(problem: &Problem, codes: &[Code]) -> Json {
+fn result(problem: &Diagnostic, codes: &[Code]) -> Json {
     let help = optional(problem.help.as_ref(), |help| format!(" ({help})"));
     let level = match problem.severity {
         Severity::Error => "error",
@@ -60,7 +60,7 @@ fn result(problem: &Problem, codes: &[Code]) -> Json {
 }
 
 /// The place of a problem; a file as a whole is shown at its beginning.
-fn region(problem: &Problem) -> Json {
+fn region(problem: &Diagnostic) -> Json {
     let (Some(line), Some(column)) = (problem.line, problem.column) else {
         return Json::from([("startLine", 1_usize.into())]);
     };

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 use valvehouse_agent::{INTERRUPTED, RunQuery};
 use valvehouse_config::{Config, FILE};
-use valvehouse_core::words::{count, optional};
+use valvehouse_core::text::{count, optional};
 use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, SharedStatus};
 use valvehouse_json::Json;
-use valvehouse_script::Problem;
+use valvehouse_script::Diagnostic;
 use valvehouse_terminal::{CommandError, Console, Exit, contents, first_request, plugin_problems, report};
 
 pub(super) async fn run(config: Config, reading: &Reading, out: &Console) -> Result<Exit, CommandError> {
@@ -60,7 +60,7 @@ async fn tell_waiting(app: &App, out: &Console) {
         match app.runs.list(&wanted).await {
             Ok(runs) if runs.is_empty() => {}
             Ok(runs) => out.say(&format!("{} {word}: valvehouse runs", count(runs.len(), "run"))),
-            Err(fault) => out.say(&format!("cannot look for runs that are {word}: {fault}")),
+            Err(error) => out.say(&format!("cannot look for runs that are {word}: {error}")),
         }
     }
 }
@@ -153,13 +153,13 @@ struct News {
     word: &'static str,
     what_now: String,
     is_bad: bool,
-    problems: Vec<Problem>,
+    problems: Vec<Diagnostic>,
 }
 
 impl News {
     fn of(change: &Change, app: &App) -> Self {
         let good = |word| Self { word, what_now: String::new(), is_bad: false, problems: Vec::new() };
-        let bad = |word, what_now: &str, problems: &[Problem]| Self {
+        let bad = |word, what_now: &str, problems: &[Diagnostic]| Self {
             word,
             what_now: what_now.to_owned(),
             is_bad: true,
@@ -174,16 +174,16 @@ impl News {
             Change::Stale(_, problems) => bad("stale", ": its last good version keeps running", problems),
             Change::Broken(_, problems) => bad("broken", ": it does not load", problems),
             Change::Missing(id) => {
-                let mend = format!(": requests are refused until it is restored or: valvehouse confirm {id}");
-                bad("missing", &mend, &[])
+                let help = format!(": requests are refused until it is restored or: valvehouse confirm {id}");
+                bad("missing", &help, &[])
             }
-            Change::Problem(problem) => bad("problem", "", std::slice::from_ref(problem)),
+            Change::Diagnostic(problem) => bad("problem", "", std::slice::from_ref(problem)),
         }
     }
 }
 
 /// The warnings of a script that loads.
-fn warnings(app: &App, id: &str) -> Vec<Problem> {
+fn warnings(app: &App, id: &str) -> Vec<Diagnostic> {
     let snapshot = app.host.snapshot();
     let script = snapshot.plugins.get(id).and_then(|plugin| plugin.script.as_ref());
     script.map_or_else(Vec::new, |script| script.findings())

@@ -90,12 +90,12 @@ impl Serving {
 }
 
 fn unavailable(listen: &Listen, error: &io::Error) -> CommandError {
-    let mend = match error.kind() {
+    let help = match error.kind() {
         ErrorKind::AddrInUse => "the port is in use, perhaps by another valvehouse; use --port",
         ErrorKind::PermissionDenied => "ports below 1024 need administrator rights; use --port",
         _ => "change server.listen, or use --listen",
     };
-    CommandError::new(Exit::Unavailable, format!("cannot listen on {listen}: {error}; {mend}"))
+    CommandError::new(Exit::Unavailable, format!("cannot listen on {listen}: {error}; {help}"))
 }
 
 /// Serves until a signal says otherwise; then lets answers in progress finish.

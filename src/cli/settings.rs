@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use valvehouse_config::{Config, ConfigError, ConfigProblem, FILE, Origin};
 use valvehouse_host::app::App;
-use valvehouse_script::{Code, Problem, Watch};
+use valvehouse_script::{Code, Diagnostic, Watch};
 use valvehouse_terminal::Console;
 
 /// The time in which a save by rename may leave a missing or truncated file.
@@ -116,20 +116,20 @@ impl SettingsFile {
         }
     }
 
-    async fn take_up(&self, app: &App, reading: &Reading) -> Result<Vec<&'static str>, Vec<Problem>> {
+    async fn take_up(&self, app: &App, reading: &Reading) -> Result<Vec<&'static str>, Vec<Diagnostic>> {
         let config = reading.load().map_err(|error| self.problems(&error))?;
         app.reconfigure(config).await.map_err(|error| vec![self.problem(error.to_string())])
     }
 
-    fn without_content(&self, is_gone: bool) -> Problem {
+    fn without_content(&self, is_gone: bool) -> Diagnostic {
         let what = if is_gone { "is missing" } else { "is empty" };
         let problem = self.problem(format!("{FILE} {what}"));
         problem.help(format!("{IN_FORCE}; to run without the file, restart the host or send it SIGHUP"))
     }
 
-    fn problems(&self, error: &ConfigError) -> Vec<Problem> {
+    fn problems(&self, error: &ConfigError) -> Vec<Diagnostic> {
         let problem = |problem: &ConfigProblem| match &problem.origin {
-            Origin::File { line, column, .. } => Problem {
+            Origin::File { line, column, .. } => Diagnostic {
                 line: Some(*line),
                 column: Some(*column),
                 excerpt: self.line(*line),
@@ -140,8 +140,8 @@ impl SettingsFile {
         error.problems.iter().map(problem).collect()
     }
 
-    fn problem(&self, why: String) -> Problem {
-        Problem::new(Code::SettingsRefused, "", &self.path, format!("cannot apply the settings: {why}"))
+    fn problem(&self, why: String) -> Diagnostic {
+        Diagnostic::new(Code::SettingsRefused, "", &self.path, format!("cannot apply the settings: {why}"))
             .help(IN_FORCE)
     }
 

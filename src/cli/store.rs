@@ -2,7 +2,7 @@
 
 use super::args;
 use valvehouse_config::{Config, SecretSource, StoreAddress, StoreSettings};
-use valvehouse_core::words::count;
+use valvehouse_core::text::count;
 use valvehouse_json::{Json, Object};
 use valvehouse_store as store;
 use valvehouse_terminal::{CommandError, Console, Exit};

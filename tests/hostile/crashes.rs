@@ -77,7 +77,7 @@ fn crash(folder: &Arc<TempDir>) {
             return;
         }
     }
-    panic!("no fault came while the script ran");
+    panic!("no error came while the script ran");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
-use valvehouse::script::{Code, Kind, Problem, Script, Settings, SourceFile};
+use valvehouse::script::{Code, Diagnostic, Kind, Script, Settings, SourceFile};
 
 /// Repeats a pattern until a text has this length; `%` is replaced by a number that counts up.
 fn repeat(pattern: &str, length: usize) -> String {
@@ -121,7 +121,7 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-fn compile(kind: Kind, text: &str) -> Result<Script, Vec<Problem>> {
+fn compile(kind: Kind, text: &str) -> Result<Script, Vec<Diagnostic>> {
     Script::compile(&SourceFile::new(kind, "hostile", "filters/hostile.rhai", text), &Settings::default())
 }
 

@@ -111,15 +111,15 @@ proptest! {
     fn any_stream_through_any_filters_is_well_formed(
         events in events(),
         filters in subsequence(FILTERS.to_vec(), 0..4),
-        forgiven in any::<bool>(),
+        ignored in any::<bool>(),
         hold in any::<bool>(),
         tools in any::<bool>(),
     ) {
-        let head = if forgiven { "/*\non_error: continue\n*/\n" } else { "" };
+        let head = if ignored { "/*\non_error: continue\n*/\n" } else { "" };
         let filters = filters.iter().enumerate().map(|(n, text)| script(&format!("f{n}"), &format!("{head}{text}")));
         let pieces: Vec<Json> = events.iter().map(|event| json(event)).collect();
         let settings = ModelDefaults { hold, ..ModelDefaults::default() };
-        let mut builder = asking([Reply::pieces(pieces)]).0.filters(filters).settings(settings);
+        let mut builder = asking([Reply::chunks(pieces)]).0.filters(filters).settings(settings);
         if tools {
             builder = builder.tool(echo());
         }
@@ -127,7 +127,7 @@ proptest! {
         let streamed = runtime.block_on(stream_body(&builder.build(), BODY));
         let mut sent: Vec<Value> = streamed.pieces.iter().map(|piece| parsed(&piece.event)).collect();
         match &streamed.answer {
-            Err(fault) => sent.push(serde_json::json!({"error": {"message": fault.to_string()}})),
+            Err(error) => sent.push(serde_json::json!({"error": {"message": error.to_string()}})),
             // An answer without a choice says nothing, and nobody can make it.
             Ok(answer) if answer.at_path("choices").items().is_empty() => return Ok(()),
             Ok(_) => {}

@@ -224,7 +224,7 @@ async fn live_and_plain_values_are_joined_alike() {
         let kernel = asking(["x"]).0.filter(filter).build();
         match chat(&kernel, "hi").await {
             Ok(answer) => assert_eq!(answer.text(), expected, "{code}"),
-            Err(fault) => assert_eq!(expected, "cannot", "{code}: {fault}"),
+            Err(error) => assert_eq!(expected, "cannot", "{code}: {error}"),
         }
     }
     // A message's own field is not hidden by what the host knows under its name.

@@ -16,7 +16,7 @@ const LONG: &str = "[breaker]\nfailure_threshold = 3\ncool_down_ms = 3_600_000\n
 const MOODY: &str =
     r#"fn inlet(body) { if body.messages[-1].text == "break" { let x = 1 / 0; } body.touched = true; body }"#;
 
-fn forgiven(source: &str) -> String {
+fn ignored(source: &str) -> String {
     format!("/*\non_error: continue\n*/\n{source}")
 }
 
@@ -38,14 +38,14 @@ async fn a_filter_that_breaks_three_times_refuses_at_once_and_says_when_to_come_
 }
 
 #[tokio::test]
-async fn a_forgiven_filter_is_skipped_while_it_rests() {
-    let host = broken_three_times(LONG, "moody", &forgiven(MOODY)).await;
+async fn a_ignored_filter_is_skipped_while_its_breaker_is_open() {
+    let host = broken_three_times(LONG, "moody", &ignored(MOODY)).await;
     assert_eq!(host.ask("hello").await.status, 200);
     host.stands("moody", "breaker_open").await;
 }
 
 #[tokio::test]
-async fn a_guard_that_rests_lets_nothing_by() {
+async fn a_guard_with_an_open_breaker_lets_nothing_by() {
     let guard = format!("/*\nsecurity: true\non_error: continue\n*/\n{MOODY}");
     let host = broken_three_times(LONG, "guard", &guard).await;
     host.ask("hello").await.refused(503, "cannot call the plugin `guard`: its circuit breaker is open");
@@ -168,14 +168,14 @@ async fn what_hooks_keep_for_each_other_over_a_turn_is_bounded() {
         let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
         let turn = Turn::default();
         let mut calls = 0;
-        let fault = loop {
+        let error = loop {
             let body = Json::parse(br#"{"messages":[]}"#).unwrap();
             match chain.run(Hook::Inlet, body, &turn).await {
                 Ok(_) => calls += 1,
-                Err(fault) => break fault,
+                Err(error) => break error,
             }
         };
         assert!((30..40).contains(&calls), "{calls}");
-        assert!(fault.to_string().contains("exceeded its limit of 64 MB"), "{fault}");
+        assert!(error.to_string().contains("exceeded its limit of 64 MB"), "{error}");
     }
 }

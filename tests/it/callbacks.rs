@@ -2,16 +2,16 @@
 
 use crate::host::TestHost;
 use std::sync::Arc;
-use valvehouse::agent::callbacks::{Callback, Callbacks, Teller, Who};
+use valvehouse::agent::callbacks::{Callback, Callbacks, Notifier, Who};
 use valvehouse::context::Turn;
 use valvehouse::json::Json;
 
 const LISTENS: &str = "const callbacks = true;
     fn on_custom_event(event, state) { state.heard = (state.heard ?? \"\") + event.name; }";
 
-fn teller(host: &TestHost, turn: &Turn, asked: &[String]) -> Teller {
-    let ready = host.snapshot().ready("demo", asked).unwrap_or_else(|fault| panic!("{fault}"));
-    Teller::new(Who::default(), Callbacks::new()).with_listeners(&ready.callbacks, turn)
+fn notifier(host: &TestHost, turn: &Turn, asked: &[String]) -> Notifier {
+    let ready = host.snapshot().ready("demo", asked).unwrap_or_else(|error| panic!("{error}"));
+    Notifier::new(Who::default(), Callbacks::new()).with_listeners(&ready.callbacks, turn)
 }
 
 #[tokio::test]
@@ -26,7 +26,7 @@ async fn those_that_run_for_the_model_are_told_in_their_order() {
         .config("[filters.off]\nenabled = false\n")
         .start()
         .await;
-    let ready = host.snapshot().ready("demo", &[]).unwrap_or_else(|fault| panic!("{fault}"));
+    let ready = host.snapshot().ready("demo", &[]).unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<&str> = ready.callbacks.iter().map(|listener| listener.name()).collect();
     assert_eq!(names, ["first", "both"]);
     assert!(ready.callbacks[0].hears(Callback::CustomEvent) && !ready.callbacks[0].hears(Callback::Text));
@@ -37,7 +37,7 @@ async fn those_that_run_for_the_model_are_told_in_their_order() {
     let options = valvehouse::kernel::RunOptions::new(turn.clone());
     ready.kernel.run(crate::kernel::request(body), options).answer().await.unwrap();
     // The turn is over by now.
-    let told = teller(&host, &turn, &["asked".to_owned()]);
+    let told = notifier(&host, &turn, &["asked".to_owned()]);
     told.custom("a", &Json::Null);
     told.custom("b", &Json::Null);
     told.drain().await;
@@ -56,7 +56,7 @@ async fn a_script_that_breaks_is_told_of_and_changes_nothing() {
     let breaks = "const callbacks = true; fn on_custom_event(event) { event.no.such(); }";
     let host = TestHost::new().filter("breaks", breaks).filter("listens", LISTENS).start().await;
     let turn = Turn::default();
-    let told = Arc::new(teller(&host, &turn, &[]));
+    let told = Arc::new(notifier(&host, &turn, &[]));
     told.custom("a", &Json::Null);
     told.drain().await;
     assert_eq!(turn.state("listens").text("heard").as_deref(), Some("a"));

@@ -164,7 +164,7 @@ fn list_tells_what_calls_cost_and_which_plugin_rests() {
     assert_eq!(statuses, [200, 500, 500, 503]);
     let end = Instant::now() + PATIENCE;
     while !project.run("list").ends(0).out.contains("breaker open") {
-        assert!(Instant::now() < end, "it never rests");
+        assert!(Instant::now() < end, "its breaker never opens");
     }
     let listed = project.run("list").ends(0).prints("refused with 503").prints("division by zero");
     assert!(listed.out.contains("moody"), "{}", listed.out);

@@ -123,7 +123,7 @@ async fn only_who_may_chat_may_chat() {
         let chat = chat_with(&kernel, with_context(r#"{"permissions":["read","chat"]}"#)).await.unwrap();
         assert_eq!(chat.text(), "hello");
         let refused = chat_with(&kernel, with_context(r#"{"permissions":["read"]}"#)).await;
-        assert_eq!(refusal(refused).1, "unauthorized");
+        assert_eq!(rejection(refused).1, "unauthorized");
     }
 }
 
@@ -268,7 +268,7 @@ async fn what_is_fatal_ends_the_turn() {
     let stop = Tool::from_json_fn("stop", |_| Err(ToolError::from("over").fatal()));
     let (builder, model) = asking([calls("", &[("stop", "{}")])]);
     let ended = chat(&builder.tool(stop).build(), "hi").await;
-    assert_eq!(refusal(ended), ("stop".into(), "over".into(), 500));
+    assert_eq!(rejection(ended), ("stop".into(), "over".into(), 500));
     assert_eq!(model.requests().len(), 1);
 
     let filter = script(
@@ -277,7 +277,7 @@ async fn what_is_fatal_ends_the_turn() {
     );
     let (builder, _) = asking([calls("", &[("echo", "{}")])]);
     let ended = chat(&builder.tool(echo()).filter(filter).build(), "hi").await;
-    assert_eq!(refusal(ended), ("guard".into(), "over".into(), 451));
+    assert_eq!(rejection(ended), ("guard".into(), "over".into(), 451));
 }
 
 #[tokio::test]
@@ -290,7 +290,7 @@ async fn a_filter_that_breaks_in_a_call_ends_the_turn() {
 
 #[tokio::test]
 async fn text_reaches_the_model_as_it_is_and_anything_else_as_json() {
-    let tool = |name: &str, value: Json| Tool::from_json_fn(name, move |_| Ok(value.copy().into()));
+    let tool = |name: &str, value: Json| Tool::from_json_fn(name, move |_| Ok(value.deep_clone().into()));
     let tools =
         [tool("text", "21 °C".into()), tool("map", json(r#"{"b":1,"a":1.0}"#)), tool("none", Json::Null)];
     let told = told(tools, &[("text", ""), ("map", "{}"), ("none", "{}")]).await;

@@ -147,7 +147,7 @@ async fn check(host: &TestHost, all: &[Recording], wholes: &[Outcome], cut: &Cut
     let stored = host.store().run(&run).await.unwrap().unwrap();
     assert_eq!(stored.status, RunStatus::Failed, "{what}");
     let ended = host.resume_run(&run, Decision::GoOn).await;
-    ended.unwrap_or_else(|fault| panic!("{what}: {fault}"));
+    ended.unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(remembered(host, &chat).await[1..], whole.remembered[1..], "{what}");
     false
 }

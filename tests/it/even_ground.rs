@@ -55,7 +55,7 @@ requirements: kv
     .await;
     assert_eq!(count("errors").await, 0);
     host.ask("no").await.refused(400, "no");
-    until("the refusal is heard", || async { count("errors").await == 1 }).await;
+    until("the rejection is heard", || async { count("errors").await == 1 }).await;
 }
 
 #[tokio::test]

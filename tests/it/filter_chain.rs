@@ -70,7 +70,7 @@ async fn a_post_chat_filter_changes_the_answer() {
 async fn a_pre_invocation_filter_changes_the_arguments() {
     let closure = filter::pre_invocation("metric", |ctx| {
         assert_eq!(ctx.tool().text("name").unwrap(), "echo");
-        let args = ctx.args().copy();
+        let args = ctx.args().deep_clone();
         args.set("unit", "celsius").unwrap();
         ctx.set_args(args);
         Ok(Continue)
@@ -278,7 +278,7 @@ async fn an_error_of_a_chat_filter_fails_the_request_and_names_the_filter() {
         for filter in [closure, returned, thrown] {
             let later = FilterEntry::closure("later", hook, |_| panic!("the chain went on"));
             let answer = chat(&answering("hello", [filter, later]), "hi").await;
-            assert_eq!(refusal(answer), ("limit".into(), "too long".into(), 400), "{hook}");
+            assert_eq!(rejection(answer), ("limit".into(), "too long".into(), 400), "{hook}");
         }
     }
 }
@@ -288,12 +288,12 @@ async fn an_error_of_an_invocation_filter_fails_the_call_and_names_the_filter() 
     let closure = filter::pre_invocation("limit", |_| Ok(Reject("too often".into())));
     for filter in both(closure, r#"fn pre_invocation(ctx) { error("too often") }"#) {
         let called = invoke(&tooled(forbidden(), [filter]), "echo", "{}").await;
-        assert_eq!(refusal(called), ("limit".into(), "too often".into(), 400));
+        assert_eq!(rejection(called), ("limit".into(), "too often".into(), 400));
     }
     let closure = filter::post_invocation("limit", |_| Ok(Reject("too much".into())));
     for filter in both(closure, r#"fn post_invocation(ctx) { throw "too much"; }"#) {
         let called = invoke(&tooled(echo(), [filter]), "echo", "{}").await;
-        assert_eq!(refusal(called), ("limit".into(), "too much".into(), 400));
+        assert_eq!(rejection(called), ("limit".into(), "too much".into(), 400));
     }
 }
 
@@ -364,7 +364,7 @@ async fn arguments_are_validated_before_the_tool_runs() {
     for filter in both(closure, text) {
         let kernel = tooled(echo(), [filter]);
         assert!(invoke(&kernel, "echo", r#"{"required_field":1}"#).await.is_ok());
-        assert_eq!(refusal(invoke(&kernel, "echo", "{}").await).1, "missing_required_field");
+        assert_eq!(rejection(invoke(&kernel, "echo", "{}").await).1, "missing_required_field");
     }
 }
 
@@ -428,7 +428,7 @@ async fn permissions_are_checked_before_filters_of_a_higher_number() {
         let anns = Context::new(json(r#"{"permissions":["echo"]}"#));
         assert!(kernel.invoke("echo", Json::object(), &anns).await.is_ok());
         let refused = kernel.invoke("echo", Json::object(), &Context::default()).await;
-        assert_eq!(refusal(refused), ("auth".into(), "unauthorized: echo".into(), 400));
+        assert_eq!(rejection(refused), ("auth".into(), "unauthorized: echo".into(), 400));
     }
 }
 
@@ -578,20 +578,20 @@ async fn on_error_continue_forgives_what_breaks_and_keeps_the_value_as_it_was() 
 async fn on_error_continue_still_lets_a_filter_refuse_beforehand() {
     let text = "/*\non_error: continue\n*/\nfn inlet(body) { deny(\"not today\", 403); }";
     let refused = chat(&answering("hello", [script("guard", text)]), "hi").await;
-    assert_eq!(refusal(refused), ("guard".into(), "not today".into(), 403));
+    assert_eq!(rejection(refused), ("guard".into(), "not today".into(), 403));
 }
 
 #[tokio::test]
 async fn a_thrown_map_chooses_its_status() {
     let thrown = |map: &str| answering("x", [script("limit", &format!("fn inlet(body) {{ throw {map}; }}"))]);
     let refused = chat(&thrown(r#"#{ status: 429, message: "slow down", retry_after: 3 }"#), "hi").await;
-    let Err(valvehouse::error::Error::Refused(refused)) = refused else { panic!("{refused:?}") };
+    let Err(valvehouse::error::Error::Rejected(refused)) = refused else { panic!("{refused:?}") };
     assert_eq!(
         (refused.status, refused.message.as_str(), refused.retry_after),
         (429, "slow down", Some(3.0))
     );
     let odd = chat(&thrown(r#"#{ status: 200, message: "odd" }"#), "hi").await;
-    assert_eq!(refusal(odd).2, 500, "what is not an error status becomes 500");
+    assert_eq!(rejection(odd).2, 500, "what is not an error status becomes 500");
 }
 
 #[tokio::test]

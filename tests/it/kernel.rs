@@ -8,7 +8,7 @@ use valvehouse::error::Error;
 use valvehouse::filter::{FilterContext, FilterEntry, Hook, HookRunner, Verdict};
 use valvehouse::json::Json;
 use valvehouse::kernel::{ChatOptions, Kernel, KernelBuilder, RunOptions, TurnAnswer, TurnEvent};
-use valvehouse::provider::{CannedProvider, Piece, Reply};
+use valvehouse::provider::{CannedProvider, Reply, StreamChunk};
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
 use valvehouse::tool::Tool;
 
@@ -131,10 +131,10 @@ pub fn said(request: &Json, role: &str) -> Vec<String> {
 }
 
 /// Returns the plugin that refused, with its words and status.
-pub fn refusal<T>(result: Result<T, Error>) -> (String, String, u16) {
+pub fn rejection<T>(result: Result<T, Error>) -> (String, String, u16) {
     match result {
-        Err(Error::Refused(refusal)) => (refusal.plugin, refusal.message, refusal.status),
-        Err(other) => panic!("no refusal but {other:?}"),
+        Err(Error::Rejected(rejection)) => (rejection.plugin, rejection.message, rejection.status),
+        Err(other) => panic!("no rejection but {other:?}"),
         Ok(_) => panic!("nobody refused"),
     }
 }
@@ -150,7 +150,7 @@ pub fn failure<T>(result: Result<T, Error>) -> (String, String, String) {
 
 /// The events that a streaming client got, and the end of the turn.
 pub struct StreamedTurn {
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<StreamChunk>,
     pub answer: Result<Json, Error>,
     pub turn: Turn,
 }
@@ -175,14 +175,14 @@ pub async fn run(kernel: &Kernel, request: ChatRequest, turn: Turn, is_streamed:
     let mut stream = kernel.run(request, RunOptions::new(turn.clone()).streamed(is_streamed));
     let mut pieces = Vec::new();
     loop {
-        let answer = match stream.next().await.expect("a turn ends with an answer or a fault") {
-            Ok(TurnEvent::Piece(piece)) => {
+        let answer = match stream.next().await.expect("a turn ends with an answer or a error") {
+            Ok(TurnEvent::Chunk(piece)) => {
                 pieces.push(piece);
                 continue;
             }
             Ok(TurnEvent::Answer(answer)) => Ok(answer.reply),
             Ok(TurnEvent::Emitted(_) | TurnEvent::Passthrough(_)) => panic!("nobody wished for it"),
-            Err(fault) => Err(fault),
+            Err(error) => Err(error),
         };
         assert!(stream.next().await.is_none(), "something comes after the end");
         return StreamedTurn { pieces, answer, turn };
@@ -217,7 +217,7 @@ impl StreamedTurn {
 
     /// The same of the first choice; the stream as a whole is well formed.
     pub fn text(&self) -> String {
-        let parse = |piece: &Piece| serde_json::from_str(&piece.event.to_string()).unwrap();
+        let parse = |piece: &StreamChunk| serde_json::from_str(&piece.event.to_string()).unwrap();
         let events: Vec<serde_json::Value> = self.pieces.iter().map(parse).collect();
         if let Err(wrong) = crate::well_formed::check(&events) {
             panic!("{wrong}: {events:?} {:?}", self.answer.as_ref().err());

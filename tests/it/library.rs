@@ -155,9 +155,9 @@ async fn a_filters_name_place_and_policy_are_its_own() {
     let kernel = builder().filter(Place("last", 5.0, FailurePolicy::FailClosed)).filters(shaky()).build();
     assert_eq!(notes(&kernel.chat("hi").await.unwrap().context), "fails panics last");
     let kernel = builder().filter(Place("panics", 0.0, FailurePolicy::FailClosed)).build();
-    let fault = kernel.chat("hi").await.unwrap_err();
-    assert_eq!(fault.to_string(), "panics failed in pre_chat: panicked: not today");
-    assert_eq!((fault.blame(), fault.is_retryable()), (Blame::Plugin, false));
+    let error = kernel.chat("hi").await.unwrap_err();
+    assert_eq!(error.to_string(), "panics failed in pre_chat: panicked: not today");
+    assert_eq!((error.blame(), error.is_retryable()), (Blame::Plugin, false));
 }
 
 #[tokio::test]
@@ -174,7 +174,7 @@ async fn a_filter_responds_and_rejects() {
     let model = CannedProvider::new(["never"]);
     let kernel = Kernel::builder().filter(Cache).provider(model.clone()).build();
     assert_eq!(kernel.chat("hi").await.unwrap().text(), "from the cache");
-    let Error::Refused(refused) = kernel.chat(["hi", "again"]).await.unwrap_err() else { panic!() };
+    let Error::Rejected(refused) = kernel.chat(["hi", "again"]).await.unwrap_err() else { panic!() };
     assert_eq!((refused.status, refused.plugin.as_str()), (413, "Cache"));
     assert!(model.requests().is_empty());
 }
@@ -217,13 +217,13 @@ async fn messages_come_as_text_messages_json_and_serde_values() {
     let all: Vec<String> = model.requests().iter().map(last).collect();
     assert!(all.iter().all(|message| message == r#"{"role":"user","content":"hi"}"#), "{all:?}");
     assert_eq!(model.requests()[2].at_path("messages.0.role"), "system".into());
-    let fault = kernel.chat(value!(5)).await.unwrap_err();
-    assert_eq!((fault.blame(), fault.is_retryable()), (Blame::Caller, false));
+    let error = kernel.chat(value!(5)).await.unwrap_err();
+    assert_eq!((error.blame(), error.is_retryable()), (Blame::Caller, false));
 }
 
 #[tokio::test]
 async fn an_answer_streams_as_chunks() {
-    let kernel = || Kernel::builder().provider(CannedProvider::new([Reply::pieces(["wa", "rm"])])).build();
+    let kernel = || Kernel::builder().provider(CannedProvider::new([Reply::chunks(["wa", "rm"])])).build();
     let mut stream = kernel().stream("hi").unwrap();
     let (mut texts, mut finish) = (Vec::new(), None);
     while let Some(chunk) = stream.next().await {
@@ -456,6 +456,6 @@ async fn a_host_without_its_folder_does_not_open() {
 async fn the_error_of_a_tool_is_the_models() {
     let fails = Tool::new(ToolSpec::new("fails"), |_: Json, _: Context| async { Err("no".into()) });
     let kernel = Kernel::builder().tool(fails).build();
-    let fault = kernel.invoke("fails", value!({}), &Context::default()).await.unwrap_err();
-    assert!(matches!(fault, Error::Refused(_)), "{fault}");
+    let error = kernel.invoke("fails", value!({}), &Context::default()).await.unwrap_err();
+    assert!(matches!(error, Error::Rejected(_)), "{error}");
 }

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use valvehouse::context::{Context, Events, Turn, TurnFacts};
 use valvehouse::filter::{Chain, ChainOutcome, Hook};
 use valvehouse::json::Json;
-use valvehouse::script::{Kind, Problem, Script, Settings, read_file};
+use valvehouse::script::{Diagnostic, Kind, Script, Settings, read_file};
 
 /// A plugin folder: files by their paths.
 fn folder(files: &[(&str, &str)]) -> TempDir {
@@ -20,7 +20,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-fn compile(folder: &Path, name: &str) -> Result<Script, Vec<Problem>> {
+fn compile(folder: &Path, name: &str) -> Result<Script, Vec<Diagnostic>> {
     let read = read_file(Kind::Filter, folder, &folder.join(name)).map_err(|problem| vec![problem])?;
     Script::compile(&read.file, &Settings::default())
 }
@@ -49,7 +49,7 @@ async fn run(files: &[(&str, &str)]) -> Result<String, String> {
         Ok(ChainOutcome::Done(body) | ChainOutcome::Skipped(body)) => {
             Ok(body.get("out").unwrap_or_default().to_string())
         }
-        Err(fault) => Err(format!("{fault:?}").replace(&folder.path().display().to_string(), "filters")),
+        Err(error) => Err(format!("{error:?}").replace(&folder.path().display().to_string(), "filters")),
     }
 }
 
@@ -295,7 +295,7 @@ async fn a_script_waits_because_its_module_does() {
     let turn = Turn::new(TurnFacts::default(), Context::default(), Events::default());
     let body = Json::from([("messages", Json::array())]);
     // The call is refused, and nothing panicked: it ran where it may wait.
-    let error = chain.run(Hook::Inlet, body, &turn).await.err().map(|fault| format!("{fault:?}")).unwrap();
+    let error = chain.run(Hook::Inlet, body, &turn).await.err().map(|error| format!("{error:?}")).unwrap();
     assert!(error.contains("lib/a.rhai:1:") && error.contains("127.0.0.1"), "{error}");
 }
 

@@ -81,7 +81,7 @@ async fn the_window_finds_keys_in_pieces() {
     let [_, _, _, text, ..] = scripts();
     let file = SourceFile::new(Kind::Filter, "keys", "filters/keys.rhai", text.as_str());
     let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
-    let pieces = Reply::pieces(["It is sk-01234", "5678901234567890", "12345, keep it."]);
+    let pieces = Reply::chunks(["It is sk-01234", "5678901234567890", "12345, keep it."]);
     let kernel = asking([pieces]).0.filter(script.into_filter(Arc::default())).build();
     assert_eq!(stream(&kernel).await.text(), "It is [key], keep it.|stop");
 }

@@ -30,7 +30,7 @@ async fn each_way(pieces: &[Json]) -> [StreamedTurn; 3] {
     let looks = script("looks", "fn stream(event) { event }");
     let touches = script("touches", "fn stream(event) { event.touched = true; }");
     let kernel = |filters: Vec<FilterEntry>| {
-        asking([Reply::pieces(pieces.iter().cloned())]).0.filters(filters).build()
+        asking([Reply::chunks(pieces.iter().cloned())]).0.filters(filters).build()
     };
     let kernels = [kernel(vec![]), kernel(vec![looks]), kernel(vec![touches])];
     let mut all = Vec::new();
@@ -121,7 +121,7 @@ async fn a_message_beside_the_delta_or_in_its_place_is_a_delta() {
     let whole = |text: &str| chunk(&format!(r#"{{"index":0,"message":{{"content":"{text}"}}}}"#));
     says(&[whole("a"), whole("ab"), end("stop")], "ab|stop").await;
     let shout = script("shout", "fn stream(event) { event.text = event.text.to_upper(); }");
-    let kernel = asking([Reply::pieces([whole("a"), whole("ab")])]).0.filter(shout).build();
+    let kernel = asking([Reply::chunks([whole("a"), whole("ab")])]).0.filter(shout).build();
     assert_eq!(stream(&kernel).await.text(), "AB|stop");
 }
 
@@ -215,7 +215,7 @@ async fn a_choice_without_delta_or_index_has_both() {
 #[tokio::test]
 async fn a_reason_that_a_filter_gives_is_the_one_that_is_streamed() {
     let cut = script("cut", r#"fn post_chat(ctx) { ctx.result.finish_reason = "content_filter"; }"#);
-    let kernel = asking([Reply::pieces(["a"])]).0.filter(cut).build();
+    let kernel = asking([Reply::chunks(["a"])]).0.filter(cut).build();
     let streamed = stream(&kernel).await;
     assert_eq!(streamed.text(), "a|content_filter");
     assert_eq!(streamed.answer.unwrap().at_path("choices.0.finish_reason"), "content_filter".into());
@@ -227,10 +227,10 @@ async fn a_filter_that_says_an_error_ends_the_stream_with_it() {
         "stops",
         r#"fn stream(event) { if event.text == "b" { #{ error: #{ message: "no more" } } } }"#,
     );
-    let kernel = asking([Reply::pieces(["a", "b", "c"])]).0.filter(stops).build();
+    let kernel = asking([Reply::chunks(["a", "b", "c"])]).0.filter(stops).build();
     let streamed = stream(&kernel).await;
     assert_eq!(streamed.texts(), ["a"]);
-    let (plugin, message, _) = crate::kernel::refusal(streamed.answer);
+    let (plugin, message, _) = crate::kernel::rejection(streamed.answer);
     assert_eq!((plugin.as_str(), message.as_str()), ("stops", "no more"));
 }
 
@@ -274,11 +274,11 @@ async fn a_held_answer_with_calls_of_the_client_has_them_whole() {
 #[tokio::test]
 async fn an_event_that_a_filter_gives_twice_is_two_events() {
     let twice = script("twice", "fn stream(event) { [event, event] }");
-    let kernel = asking([Reply::pieces(["a", "b"])]).0.filter(twice).build();
+    let kernel = asking([Reply::chunks(["a", "b"])]).0.filter(twice).build();
     assert_eq!(stream(&kernel).await.text(), "aabb|stop");
     let later = r#"fn stream(event, state) { state.ensure("all", []).push(event); event.text = "<" + event.text; }
         fn stream_end(state) { state.all }"#;
-    let kernel = asking([Reply::pieces(["a", "b"])]).0.filter(script("later", later)).build();
+    let kernel = asking([Reply::chunks(["a", "b"])]).0.filter(script("later", later)).build();
     assert_eq!(stream(&kernel).await.text(), "<a<b<<a<b<|stop");
 }
 
@@ -290,7 +290,7 @@ async fn a_call_whose_beginning_a_filter_dropped_is_dropped_with_it() {
         "drops",
         r#"fn stream(event) { let calls = event.tool_calls; if !empty(calls) && calls[0].id == "a" { [] } }"#,
     );
-    let kernel = asking([Reply::pieces([first, rest, end("stop")])]).0.filter(drops).build();
+    let kernel = asking([Reply::chunks([first, rest, end("stop")])]).0.filter(drops).build();
     let streamed = stream(&kernel).await;
     assert_eq!(streamed.text(), "|stop");
     assert!(folded(&streamed).at_path("choices.0.message.tool_calls").is_null());

@@ -239,7 +239,7 @@ async fn work_in_the_background_that_never_ends_is_ended_and_requests_go_on() {
     }
     assert_eq!(host.chat(&saying("demo", "hi")).await.status, 200);
     // What breaks in the background again and again rests there, and nowhere else.
-    until("it rests", async || {
+    until("its breaker is open", async || {
         host.problems("lists").iter().any(|problem| problem.message.contains("circuit breaker is open"))
     })
     .await;

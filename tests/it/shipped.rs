@@ -100,7 +100,7 @@ fn saying(text: &str) -> Json {
 
 /// The answer to a client that streams, and to one that does not.
 async fn both_ways(filter: &FilterEntry, pieces: &[&str]) -> (String, String) {
-    let reply = || Reply::pieces(pieces.iter().copied());
+    let reply = || Reply::chunks(pieces.iter().copied());
     let kernel = asking([reply()]).0.filter(filter.clone()).build();
     let streamed = stream(&kernel).await;
     streamed.answer.as_ref().unwrap();
@@ -186,7 +186,7 @@ async fn a_conversation_beyond_the_limit_is_refused() {
         let result = inlet(&filter, &turn_of(user), &messages(count)).await;
         match refused {
             None => assert_eq!(result.unwrap(), messages(count)),
-            Some(text) => assert_eq!(refusal(result), ("turn_limit".into(), text.into(), 400)),
+            Some(text) => assert_eq!(rejection(result), ("turn_limit".into(), text.into(), 400)),
         }
     }
     let default = shipped("turn_limit", "{}");
@@ -210,12 +210,12 @@ async fn of_a_hundred_requests_at_once_each_user_gets_as_many_as_allowed() {
     for result in results {
         match result.unwrap() {
             (user, Ok(_)) => allowed[user] += 1,
-            (_, Err(Error::Refused(refusal))) => {
-                assert_eq!(refusal.status, 429);
-                assert!((3_590.0..=3_600.0).contains(&refusal.retry_after.unwrap()));
+            (_, Err(Error::Rejected(rejection))) => {
+                assert_eq!(rejection.status, 429);
+                assert!((3_590.0..=3_600.0).contains(&rejection.retry_after.unwrap()));
                 assert!(
-                    refusal.message.starts_with("Too many requests: 30 within 3600 seconds"),
-                    "{refusal:?}"
+                    rejection.message.starts_with("Too many requests: 30 within 3600 seconds"),
+                    "{rejection:?}"
                 );
             }
             (_, Err(other)) => panic!("{other}"),
@@ -235,8 +235,8 @@ async fn a_user_who_waits_as_told_is_let_in_again() {
     let nobody = turn_of("{}");
     assert!(inlet(&filter, &nobody, &saying("a")).await.is_ok());
     now.fetch_add(3_000, Ordering::SeqCst);
-    let Err(Error::Refused(refusal)) = inlet(&filter, &nobody, &saying("b")).await else { panic!() };
-    assert_eq!(refusal.retry_after, Some(7.0));
+    let Err(Error::Rejected(rejection)) = inlet(&filter, &nobody, &saying("b")).await else { panic!() };
+    assert_eq!(rejection.retry_after, Some(7.0));
     // A newer version of the script goes on counting.
     let filter =
         with_users("rate_limit", &settings(r#"{"limit":1,"seconds":10,"exempt_admins":false}"#), &[]);
@@ -337,7 +337,7 @@ fn piece(index: usize, delta: &str, finish: &str) -> Json {
 #[tokio::test]
 async fn thinking_beside_the_text_is_dropped() {
     let pieces = || {
-        Reply::pieces([
+        Reply::chunks([
             piece(0, r#"{"role":"assistant","content":"","reasoning_content":"first"}"#, "null"),
             piece(
                 0,
@@ -377,7 +377,7 @@ async fn each_choice_has_its_own_thinking() {
         piece(1, r#"{"content":"nk>b</think>C"}"#, r#""length""#),
         piece(0, "{}", r#""stop""#),
     ];
-    let kernel = asking([Reply::pieces(pieces)]).0.filter(shipped("think_tags", "{}")).build();
+    let kernel = asking([Reply::chunks(pieces)]).0.filter(shipped("think_tags", "{}")).build();
     let streamed = stream(&kernel).await;
     assert_eq!((streamed.text_of(0).as_str(), streamed.text_of(1).as_str()), ("A|stop", "B C|length"));
 }
@@ -431,7 +431,7 @@ async fn a_secret_is_blotted_out_wherever_the_stream_cuts_it() {
             let places = text.char_indices().map(|(at, _)| at).filter(|at| *at > from);
             for at in places {
                 let kernel =
-                    asking([Reply::pieces([&text[..at], &text[at..]])]).0.filter(filter.clone()).build();
+                    asking([Reply::chunks([&text[..at], &text[at..]])]).0.filter(filter.clone()).build();
                 assert_eq!(stream(&kernel).await.text(), format!("{expected}|stop"), "{text:?} cut at {at}");
             }
         }
@@ -523,7 +523,7 @@ async fn every_text_of_every_choice_is_guarded() {
         piece(1, "{}", r#""stop""#),
         piece(0, "{}", r#""tool_calls""#),
     ];
-    let kernel = asking([Reply::pieces(pieces)]).0.filter(shipped("redact", "{}")).build();
+    let kernel = asking([Reply::chunks(pieces)]).0.filter(shipped("redact", "{}")).build();
     let streamed = stream(&kernel).await;
     assert_eq!(streamed.text_of(0), "[redacted]|tool_calls");
     assert_eq!(streamed.text_of(1), "ip [redacted] or|stop");
@@ -556,7 +556,7 @@ async fn what_stands_beside_the_text_has_no_secrets_either() {
     let event = json(
         r#"{"id":"c","citations":["https://x.example/?mail=a@b.example"],"search_results":[{"title":"by a@b.example","url":"u"}],"choices":[{"index":0,"delta":{"content":"Mail a@b.example","annotations":[{"type":"url_citation","url_citation":{"title":"a@b.example","url":"u"}}]},"message":{"role":"assistant","content":"Mail a@b.example"},"logprobs":{"content":[{"token":"Mail a@b.example","top_logprobs":[{"token":"Mail a@b.example"}]}]},"finish_reason":"stop"}]}"#,
     );
-    let kernel = asking([Reply::pieces([event])]).0.filter(shipped("redact", "{}")).build();
+    let kernel = asking([Reply::chunks([event])]).0.filter(shipped("redact", "{}")).build();
     let streamed = stream(&kernel).await;
     let wire = streamed.pieces.iter().map(|piece| piece.event.to_string()).collect::<String>();
     assert!(!wire.contains("b.example"), "{wire}");
@@ -576,7 +576,7 @@ async fn log_probabilities_go_where_the_text_was_changed() {
         with_probabilities("or so "),
         piece(0, "{}", r#""stop""#),
     ];
-    let kernel = asking([Reply::pieces(pieces)]).0.filter(shipped("redact", "{}")).build();
+    let kernel = asking([Reply::chunks(pieces)]).0.filter(shipped("redact", "{}")).build();
     let streamed = stream(&kernel).await;
     assert_eq!(streamed.text(), "Mail [redacted] or so |stop");
     let wire = streamed.pieces.iter().map(|piece| piece.event.to_string()).collect::<String>();
@@ -589,7 +589,7 @@ async fn an_unfinished_stream_gives_what_was_held_back() {
     let pieces =
         [piece(0, r#"{"content":"the end is ne"}"#, "null"), piece(0, r#"{"content":"ar"}"#, "null")];
     for id in ["redact", "think_tags"] {
-        let kernel = asking([Reply::pieces(pieces.clone())]).0.filter(shipped(id, "{}")).build();
+        let kernel = asking([Reply::chunks(pieces.clone())]).0.filter(shipped(id, "{}")).build();
         let streamed = stream(&kernel).await;
         assert_eq!(streamed.texts().concat(), "the end is near", "{id}");
     }
@@ -604,7 +604,7 @@ async fn long_texts_stay_within_the_budgets() {
         let pieces: Vec<&str> =
             text.as_bytes().chunks(50).filter_map(|piece| std::str::from_utf8(piece).ok()).collect();
         let kernel =
-            asking([Reply::pieces(pieces.iter().copied())]).0.filter(hurried("redact", "{}")).build();
+            asking([Reply::chunks(pieces.iter().copied())]).0.filter(hurried("redact", "{}")).build();
         assert_eq!(stream(&kernel).await.text(), format!("{}|stop", pieces.concat()));
     }
     let thought = format!("<think>{words}</think>{words}");

@@ -37,7 +37,7 @@ async fn call_as(host: &TestHost, user: &str, tool: &str, args: Value) -> Result
     let turn = Turn::new(facts, Context::default(), Events::default());
     let args = Json::parse(args.to_string().as_bytes()).unwrap();
     let invoked = host.snapshot().invoking().invoke_in(tool, args, &turn).await;
-    let value = invoked.map_err(|fault| fault.to_string())?.value;
+    let value = invoked.map_err(|error| error.to_string())?.value;
     Ok(serde_json::from_str(&value.to_string()).unwrap())
 }
 

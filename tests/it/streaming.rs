@@ -12,18 +12,18 @@ use valvehouse::filter::{FailurePolicy, FilterEntry, Hook, Verdict::Continue, Ve
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelDefaults, RunOptions, TurnEnd, TurnEvent};
 use valvehouse::provider::{
-    Answer, CannedProvider, ForwardRequest, PassthroughAnswer, PassthroughBody, Piece, Provider, Reply,
-    Request,
+    Answer, CannedProvider, ForwardRequest, PassthroughAnswer, PassthroughBody, Provider, Reply, Request,
+    StreamChunk,
 };
 
 /// A kernel whose model streams these pieces of text.
 fn streaming(pieces: &[&str], filters: impl IntoIterator<Item = FilterEntry>) -> Kernel {
-    asking([Reply::pieces(pieces.iter().copied())]).0.filters(filters).build()
+    asking([Reply::chunks(pieces.iter().copied())]).0.filters(filters).build()
 }
 
 fn holding(pieces: &[&str], filter: FilterEntry) -> Kernel {
     let settings = ModelDefaults { hold: true, ..ModelDefaults::default() };
-    asking([Reply::pieces(pieces.iter().copied())]).0.filter(filter).settings(settings).build()
+    asking([Reply::chunks(pieces.iter().copied())]).0.filter(filter).settings(settings).build()
 }
 
 /// An answer of two choices that take turns: `a b` and `A B`.
@@ -33,7 +33,7 @@ fn two_choices() -> Reply {
             r#"{{"id":"c","choices":[{{"index":{index},"delta":{delta},"finish_reason":{finish}}}]}}"#
         ))
     };
-    Reply::pieces([
+    Reply::chunks([
         piece(0, r#"{"role":"assistant","content":"a "}"#, "null"),
         piece(1, r#"{"role":"assistant","content":"A "}"#, "null"),
         piece(0, r#"{"content":"b"}"#, "null"),
@@ -79,7 +79,7 @@ impl Provider for Wire {
                     go_on.notified().await;
                 }
                 let event = Json::parse(text.as_bytes()).unwrap_or_default();
-                Ok(Piece::received(text.into(), event, None))
+                Ok(StreamChunk::received(text.into(), event, None))
             }
         });
         Box::pin(async { Ok(Answer::Stream(pieces.boxed())) })
@@ -148,7 +148,7 @@ async fn an_event_keeps_its_place_among_the_text_for_a_slow_reader() {
     while let Some(event) = answer.next().await {
         match event.unwrap() {
             TurnEvent::Emitted(event) => seen.push_str(&format!("[{}]", event.string("type"))),
-            TurnEvent::Piece(piece) => seen.push_str(&event::text(&piece.event)),
+            TurnEvent::Chunk(piece) => seen.push_str(&event::text(&piece.event)),
             TurnEvent::Answer(_) | TurnEvent::Passthrough(_) => {}
         }
     }
@@ -248,9 +248,9 @@ async fn skip_in_the_stream_is_final_for_that_event() {
 async fn an_answer_ends_even_when_a_filter_drops_its_last_event() {
     for text in [r#"fn stream(event) { if event.text == "" { [] } }"#, "fn stream(event) { [] }"] {
         for reply in [
-            Reply::pieces(["one"]),
+            Reply::chunks(["one"]),
             Reply::text("one"),
-            Reply::pieces([json(
+            Reply::chunks([json(
                 r#"{"id":"c","choices":[{"index":0,"delta":{"content":"one"},"finish_reason":"stop"}]}"#,
             )]),
         ] {
@@ -278,7 +278,7 @@ async fn choices_keep_to_themselves() {
 async fn several_choices_in_one_event_are_seen_one_by_one() {
     let both = r#"{"id":"c","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"},{"index":1,"delta":{"content":"A"},"finish_reason":"stop"}]}"#;
     let mark = script("mark", "fn stream(event) { event.text += `${event.index}`; }");
-    let streamed = stream(&asking([Reply::pieces([json(both)])]).0.filter(mark).build()).await;
+    let streamed = stream(&asking([Reply::chunks([json(both)])]).0.filter(mark).build()).await;
     assert_eq!((streamed.text().as_str(), streamed.text_of(1).as_str()), ("a0|stop", "A1|stop"));
 }
 
@@ -399,7 +399,7 @@ async fn a_holding_kernel_streams_the_filtered_answer_only() {
     let refuse = "fn post_chat(ctx) { deny(\"not this answer\", 403); }";
     let streamed = stream(&holding(&["hel", "lo"], script("refuse", refuse))).await;
     assert!(streamed.pieces.is_empty());
-    assert_eq!(refusal(streamed.answer), ("refuse".into(), "not this answer".into(), 403));
+    assert_eq!(rejection(streamed.answer), ("refuse".into(), "not this answer".into(), 403));
 }
 
 #[tokio::test]
@@ -428,7 +428,7 @@ async fn calls_of_the_clients_tools_reach_it_whole() {
     let at_once = json(
         r#"{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"call_0","type":"function","function":{"name":"open_door","arguments":"{\"n\":1}"}}]},"finish_reason":"tool_calls"}]}"#,
     );
-    for reply in [calls("", &[("open_door", r#"{"n":1}"#)]), Reply::pieces([at_once])] {
+    for reply in [calls("", &[("open_door", r#"{"n":1}"#)]), Reply::chunks([at_once])] {
         for kernel in [asking([reply.clone()]).0.tool(echo()).build(), asking([reply.clone()]).0.build()] {
             let streamed = stream_body(&kernel, body).await;
             assert_eq!(streamed.text(), "|tool_calls");
@@ -466,7 +466,7 @@ async fn a_refusal_beforehand_comes_before_any_piece() {
         let refuse = script("refuse", &format!("fn {name} {{ deny(\"no\", 451); }}"));
         let streamed = stream(&streaming(&["never"], [refuse])).await;
         assert!(streamed.pieces.is_empty());
-        assert_eq!(refusal(streamed.answer), ("refuse".into(), "no".into(), 451));
+        assert_eq!(rejection(streamed.answer), ("refuse".into(), "no".into(), 451));
     }
 }
 
@@ -484,10 +484,10 @@ async fn a_stream_that_fails_midway_keeps_what_was_sent_and_invents_no_end() {
     }
     let streamed = stream(&streaming(&["a", "b", "c"], [script("deny", &at_b("deny(\"enough\");"))])).await;
     assert_eq!((streamed.texts(), streamed.pieces.len()), (vec!["a".into()], 1));
-    assert_eq!(refusal(streamed.answer).1, "enough");
+    assert_eq!(rejection(streamed.answer).1, "enough");
 
     let cut = Error::Provider { message: "gone".into(), timeout: false };
-    let streamed = stream(&asking([Reply::pieces_then_fault(["a"], cut)]).0.build()).await;
+    let streamed = stream(&asking([Reply::chunks_then_error(["a"], cut)]).0.build()).await;
     assert_eq!((streamed.texts(), streamed.pieces.len()), (vec!["a".into()], 1));
     assert!(matches!(streamed.answer, Err(Error::Provider { .. })));
 }
@@ -519,17 +519,17 @@ async fn too_many_events_and_what_is_no_event_break_the_hook_that_returns_them()
                 let given = given.clone();
                 let filter = FilterEntry::closure("odd", hook, move |ctx| {
                     if skips {
-                        return Ok(Respond(given.copy()));
+                        return Ok(Respond(given.deep_clone()));
                     }
-                    ctx.value = given.copy();
+                    ctx.value = given.deep_clone();
                     Ok(Continue)
                 });
                 let streamed = stream(&streaming(&["a"], [filter.clone()])).await;
                 let (plugin, told, cause) = failure(streamed.answer);
                 assert_eq!((plugin.as_str(), told.as_str()), ("odd", hook.name()));
                 assert!(cause.contains(wrong), "{cause}");
-                let forgiven = filter.failure_policy(FailurePolicy::FailOpen);
-                assert_eq!(stream(&streaming(&["a"], [forgiven])).await.text(), "a|stop");
+                let ignored = filter.failure_policy(FailurePolicy::FailOpen);
+                assert_eq!(stream(&streaming(&["a"], [ignored])).await.text(), "a|stop");
             }
         }
     }

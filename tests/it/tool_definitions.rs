@@ -46,7 +46,7 @@ fn kernel_of(tools: impl IntoIterator<Item = Tool>) -> Kernel {
 
 /// The text of a refused call.
 async fn refused(kernel: &Kernel, tool: &str, args: &str) -> String {
-    refusal(invoke(kernel, tool, args).await).1
+    rejection(invoke(kernel, tool, args).await).1
 }
 
 /// A set of tools of which one has a tag of its own.
@@ -225,7 +225,7 @@ async fn a_handler_never_runs_on_arguments_that_do_not_fit() {
         (r#"["Bonn"]"#, "the arguments must be an object of names and values, not array"),
         ("null", "not null"),
     ] {
-        let (by, text, status) = refusal(invoke(&kernel, "get_weather", args).await);
+        let (by, text, status) = rejection(invoke(&kernel, "get_weather", args).await);
         assert_eq!((by.as_str(), status), ("get_weather", 400), "{args}");
         assert!(text.contains(told) && text.starts_with("cannot run get_weather: "), "{args}: {text}");
     }
@@ -302,7 +302,7 @@ async fn a_tool_is_tried_again_as_often_as_it_says_and_filters_run_once() {
             (Ok(invoked), Ok(value)) => {
                 assert_eq!((invoked.value, notes(&invoked.context).as_str()), (value.into(), "pre"));
             }
-            (result @ Err(_), Err(told)) => assert_eq!(refusal(result).1, told),
+            (result @ Err(_), Err(told)) => assert_eq!(rejection(result).1, told),
             (result, expected) => panic!("{result:?} instead of {expected:?}"),
         }
         assert_eq!(tries.load(Ordering::SeqCst), failures.min(max as usize) + 1);

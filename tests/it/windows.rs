@@ -35,11 +35,11 @@ async fn a_match_is_found_wherever_the_stream_cuts_it() {
         ("first sk-0a1b2c3d4, then sk-zzzzzz; at last sk-short", "first [key], then [key]; at last sk-short");
     let filter = window();
     for at in 0..text.len() {
-        let pieces = Reply::pieces([&text[..at], &text[at..]]);
+        let pieces = Reply::chunks([&text[..at], &text[at..]]);
         assert_eq!(streamed(&filter, pieces).await, format!("{expected}|stop"), "cut at {at}");
     }
     let letters: Vec<&str> = (0..text.len()).map(|at| &text[at..=at]).collect();
-    assert_eq!(streamed(&filter, Reply::pieces(letters)).await, format!("{expected}|stop"));
+    assert_eq!(streamed(&filter, Reply::chunks(letters)).await, format!("{expected}|stop"));
     let whole = asking([Reply::text(text)]).0.filter(filter).build();
     assert_eq!(chat(&whole, "hi").await.unwrap().text(), expected);
 }
@@ -56,7 +56,7 @@ async fn two_windows_have_maps_of_their_own() {
     for step in 1..8 {
         let pieces: Vec<&str> =
             (0..text.len()).step_by(step).map(|at| &text[at..(at + step).min(text.len())]).collect();
-        assert_eq!(streamed(&filter, Reply::pieces(pieces)).await, "x e ydab cd ed z|stop", "{step}");
+        assert_eq!(streamed(&filter, Reply::chunks(pieces)).await, "x e ydab cd ed z|stop", "{step}");
     }
 }
 
@@ -73,7 +73,7 @@ async fn an_answer_without_an_end_still_gives_all_of_its_text() {
     for (filter, expected) in
         [(window(), "the end is [key] near"), (script(&with_end), "the end is [key] near!")]
     {
-        let kernel = asking([Reply::pieces(pieces.clone())]).0.filter(filter).build();
+        let kernel = asking([Reply::chunks(pieces.clone())]).0.filter(filter).build();
         let streamed = stream(&kernel).await;
         assert_eq!(streamed.texts().concat(), expected);
         let same = |piece: &Json| piece.text("id").unwrap() == "c" && piece.text("model").unwrap() == "m";
@@ -82,24 +82,24 @@ async fn an_answer_without_an_end_still_gives_all_of_its_text() {
 }
 
 #[tokio::test]
-async fn a_forgiven_filter_that_breaks_loses_no_text_and_keeps_its_order() {
+async fn a_ignored_filter_that_breaks_loses_no_text_and_keeps_its_order() {
     let text = "one two three four five six seven eight nine ten";
     for at in 0..9 {
         let filter = script(&format!(
             "/*\non_error: continue\n*/\nfn stream(event, state) {{ state.n = (state.n ?? -1) + 1; {WINDOW}; if state.n == {at} {{ throw \"no\" }} if state.n == {at} + 2 {{ let x = 1 / 0; }} }}"
         ));
         let pieces: Vec<&str> = text.split_inclusive(' ').collect();
-        assert_eq!(streamed(&filter, Reply::pieces(pieces)).await, format!("{text}|stop"), "{at}");
+        assert_eq!(streamed(&filter, Reply::chunks(pieces)).await, format!("{text}|stop"), "{at}");
     }
 }
 
 #[tokio::test]
-async fn a_forgiven_filter_that_rests_lets_go_of_what_it_kept() {
+async fn a_ignored_filter_with_an_open_breaker_lets_go_of_what_it_kept() {
     let filter = script(&format!(
         "/*\non_error: continue\n*/\nfn stream(event, state) {{ {WINDOW}; if event.finish_reason == () && \"!\" in state.held[\"0\"].content.text {{ let x = 1 / 0; }} }}"
     ));
     let pieces = ["a ", "b ", "c! ", "d! ", "e! ", "f! ", "g! ", "h! ", "i ", "j"];
-    assert_eq!(streamed(&filter, Reply::pieces(pieces)).await, format!("{}|stop", pieces.concat()));
+    assert_eq!(streamed(&filter, Reply::chunks(pieces)).await, format!("{}|stop", pieces.concat()));
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn what_cannot_work_says_what_to_do() {
     ];
     for (call, words) in cases {
         let filter = script(&format!("fn stream(event, state) {{ {call}; }}"));
-        let kernel = asking([Reply::pieces(["hello ", "you"])]).0.filter(filter).build();
+        let kernel = asking([Reply::chunks(["hello ", "you"])]).0.filter(filter).build();
         let (plugin, _, cause) = failure(stream(&kernel).await.answer);
         assert!(plugin == "key" && cause.contains(words), "{call}: {cause}");
     }

@@ -6,7 +6,7 @@ use super::saved::RunSnapshot;
 use crate::runs::Runs;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_json::Json;
-use valvehouse_store::{Checkpoint, Conversation, OWNER, StoreError, Trouble};
+use valvehouse_store::{Checkpoint, Conversation, OWNER, StoreError, StoreErrorKind};
 
 /// Converts a conversation to JSON, without its messages.
 pub fn conversation_to_json(conversation: &Conversation) -> Json {
@@ -19,8 +19,8 @@ pub fn conversation_to_json(conversation: &Conversation) -> Json {
         ("chat_id", conversation.id.as_str().into()),
         ("agent", conversation.agent.as_str().into()),
         ("length", conversation.length.into()),
-        ("user", conversation.kept.get("user").map(|user| user.copy()).into()),
-        ("conversation_summary", summary.copy()),
+        ("user", conversation.kept.get("user").map(|user| user.deep_clone()).into()),
+        ("conversation_summary", summary.deep_clone()),
         ("forked_from", forked_from.into()),
         ("created_at", conversation.created_at.into()),
         ("updated_at", conversation.updated_at.into()),
@@ -130,7 +130,7 @@ fn kept_then(original: &Conversation, saved: &RunSnapshot, spoken: &[Json]) -> J
     // The values and the object are new, so the writes cannot fail.
     for key in ["user", OWNER] {
         if let Some(user) = original.kept.get(key) {
-            before.edit(key, user.copy());
+            before.edit(key, user.deep_clone());
         }
     }
     memory::leaving(&memory::remembering(&before, spoken), saved)
@@ -148,8 +148,8 @@ fn taken(id: &str) -> Error {
 
 /// Converts an error of the store that the caller's input caused.
 fn refused(error: StoreError) -> Error {
-    match error.trouble {
-        Trouble::Refused => Error::Request {
+    match error.kind {
+        StoreErrorKind::Refused => Error::Request {
             message: format!("cannot {}: {}", error.doing, error.cause),
             param: None,
             code: None,

@@ -92,8 +92,8 @@ impl<'a> RunJournal<'a> {
     }
 
     /// Records a failure; the run can be retried from its last step.
-    pub(super) async fn fail(&self, fault: &Error) -> Result<(), Error> {
-        let (error, status, pending) = (fault.to_string(), RunStatus::Failed, Json::Null);
+    pub(super) async fn fail(&self, error: &Error) -> Result<(), Error> {
+        let (error, status, pending) = (error.to_string(), RunStatus::Failed, Json::Null);
         let kept = JournalEntry {
             name: "failed",
             saved: None,
@@ -148,7 +148,7 @@ impl Journal for RunJournal<'_> {
                 asked.ok_or_else(|| Error::Host("a turn paused without a pending action".into()))?;
             let pending = super::pending::of_question(&asked);
             let host_calls = self.keeper.seal(host_calls);
-            let saved = RunSnapshot { answers, host_calls, pending: pending.copy(), ..self.saved() };
+            let saved = RunSnapshot { answers, host_calls, pending: pending.deep_clone(), ..self.saved() };
             let (name, status) = ("paused", RunStatus::Paused);
             let kept = JournalEntry {
                 name,
@@ -177,7 +177,7 @@ impl Journal for RunJournal<'_> {
             let in_flight = Json::from([
                 ("id", call.id.as_str().into()),
                 ("name", call.name.as_str().into()),
-                ("arguments", arguments.copy()),
+                ("arguments", arguments.deep_clone()),
             ]);
             let saved = RunSnapshot { in_flight, ..self.saved() };
             let status = RunStatus::Running;

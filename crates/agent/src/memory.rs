@@ -12,7 +12,7 @@ use valvehouse_core::chat::history::{is_role, keep_last};
 use valvehouse_core::chat::{ModelCall, message};
 use valvehouse_core::context::TurnFacts;
 use valvehouse_core::error::{Error, RequestErrorKind};
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 use valvehouse_json::Json;
 use valvehouse_store::{Conversation, OWNER, Store, StoreError};
 
@@ -123,7 +123,7 @@ async fn lines(store: &dyn Store, id: &str) -> Result<Vec<Conversation>, StoreEr
 fn begin(id: String, user: &Json, new: Vec<Json>) -> LoadedConversation {
     let kept = remembering(&Json::object(), &new);
     // The object has no other handles, so the write cannot fail.
-    kept.edit("user", user.copy());
+    kept.edit("user", user.deep_clone());
     let states = Json::from([(SUMMARIZATION, Json::object())]);
     LoadedConversation { id, length: 0, working: new.clone(), new, kept, states }
 }
@@ -157,7 +157,7 @@ struct Past {
 
 impl Past {
     async fn of(store: &dyn Store, line: &Conversation) -> Result<Self, StoreError> {
-        let summary = line.kept.get(SUMMARIZATION).unwrap_or_else(Json::object).copy();
+        let summary = line.kept.get(SUMMARIZATION).unwrap_or_else(Json::object).deep_clone();
         let place = |name: &str| summary.get(name).and_then(|place| u64::try_from(place.as_i64()?).ok());
         let covered = place("shown_from").or_else(|| place("covers")).unwrap_or(0).min(line.length);
         let from = covered.min(line.length.saturating_sub(TAIL));
@@ -185,7 +185,7 @@ impl Past {
         };
         if !systems.is_empty() {
             // The object has no other handles and the values are copies, so the write cannot fail.
-            kept.edit("system", systems.iter().map(Json::copy).collect::<Vec<_>>());
+            kept.edit("system", systems.iter().map(Json::deep_clone).collect::<Vec<_>>());
         }
         self.summary.edit("offset", self.covered);
         let states = Json::from([(SUMMARIZATION, self.summary)]);
@@ -195,23 +195,23 @@ impl Past {
 
 /// Returns the persistent values after a run has added messages.
 pub(super) fn remembering(kept: &Json, new: &[Json]) -> Json {
-    let kept = if kept.as_object().is_some() { kept.copy() } else { Json::object() };
+    let kept = if kept.as_object().is_some() { kept.deep_clone() } else { Json::object() };
     let seen = new.iter().fold(Watermark::of(&kept), Watermark::and);
     let systems = new.iter().filter(|message| is_system(message)).cloned();
     let systems: Vec<Json> = kept.list("system").into_iter().chain(systems).collect();
     // The object has no other handles, so the write cannot fail.
-    kept.edit("system", systems.iter().map(Json::copy).collect::<Vec<_>>());
+    kept.edit("system", systems.iter().map(Json::deep_clone).collect::<Vec<_>>());
     kept.edit("seen", seen.to_json());
     kept
 }
 
 /// Returns the persistent values with those that a run leaves for the next.
 pub(super) fn leaving(kept: &Json, saved: &RunSnapshot) -> Json {
-    let kept = kept.copy();
+    let kept = kept.deep_clone();
     if let Some(summary) = saved.states.get(SUMMARIZATION) {
-        kept.edit(SUMMARIZATION, summary.copy());
+        kept.edit(SUMMARIZATION, summary.deep_clone());
     }
-    kept.edit("variables", saved.variables.copy());
+    kept.edit("variables", saved.variables.deep_clone());
     let configured = saved.facts.field("configured_variables");
     let names = configured.entries();
     let names: Vec<Json> = names.into_iter().map(|(name, _)| (*name).into()).collect();
@@ -229,7 +229,7 @@ pub(super) fn variables(kept: &Json, given: &Json) -> Json {
     let kept = entries(&kept.field("variables")).into_iter();
     let kept = kept.filter(|(key, _)| !is_configured(key));
     for (key, value) in kept.chain(entries(given)) {
-        all.edit(&key, value.copy());
+        all.edit(&key, value.deep_clone());
     }
     all
 }

@@ -64,10 +64,10 @@ impl Decision {
             Self::GoOn => ("continue", None),
             Self::Retry => ("retry", None),
             Self::Approve { arguments } => {
-                ("approve", arguments.as_ref().map(|arguments| ("arguments", arguments.copy())))
+                ("approve", arguments.as_ref().map(|arguments| ("arguments", arguments.deep_clone())))
             }
             Self::Reject { reason } => ("reject", reason.as_deref().map(|reason| ("reason", reason.into()))),
-            Self::Answer(answer) => ("answer", Some(("answer", answer.copy()))),
+            Self::Answer(answer) => ("answer", Some(("answer", answer.deep_clone()))),
         };
         let decision = ("decision".into(), word.into());
         let more = more.map(|(name, value)| (name.into(), value));
@@ -80,8 +80,8 @@ pub(super) fn of_question(asked: &PendingQuestion) -> Json {
     Json::from([
         ("type", asked.question.text_or_empty("type").into()),
         ("by", asked.by.as_str().into()),
-        ("question", asked.question.copy()),
-        ("call", asked.call.copy()),
+        ("question", asked.question.deep_clone()),
+        ("call", asked.call.deep_clone()),
         ("place", i64::from(asked.place).into()),
         ("hash", asked.hash().into()),
     ])
@@ -100,7 +100,7 @@ pub(super) fn of_unfinished(in_flight: &Json) -> Json {
         ("type", UNFINISHED.into()),
         ("by", name.into()),
         ("question", question),
-        ("call", in_flight.copy()),
+        ("call", in_flight.deep_clone()),
     ])
 }
 
@@ -113,7 +113,7 @@ pub(super) fn answer(run: &str, pending: &Json, turn: &Turn) -> Json {
     let answer = Head::new(model).completion(message::assistant(text), "stop");
     // The values and the object are new, so the writes cannot fail.
     answer.put("run_id", run);
-    answer.put("pending_action", pending.copy());
+    answer.put("pending_action", pending.deep_clone());
     answer
 }
 
@@ -171,19 +171,19 @@ pub(super) fn decide(saved: &mut RunSnapshot, decision: &Decision) -> Result<(),
         (_, Decision::Approve { .. }) => {
             return Err(conflict("cannot approve: this run asks a question; send an answer instead"));
         }
-        (Some("approval"), Decision::Reject { reason }) => refusal("approved", reason),
-        (Some("confirmation"), Decision::Reject { reason }) => refusal("confirmed", reason),
+        (Some("approval"), Decision::Reject { reason }) => rejection("approved", reason),
+        (Some("confirmation"), Decision::Reject { reason }) => rejection("confirmed", reason),
         (_, Decision::Reject { reason }) => {
             let reason = reason.clone().unwrap_or_else(|| "the person refused to answer".into());
             Json::from([("error", reason.into())])
         }
-        (_, Decision::Answer(answer)) => answer.copy(),
+        (_, Decision::Answer(answer)) => answer.deep_clone(),
     };
     let hash = pending.text_or_empty("hash");
     saved.answers.set(&hash, answer).map_err(|error| Error::Host(error.to_string()))
 }
 
-fn refusal(word: &'static str, reason: &Option<String>) -> Json {
+fn rejection(word: &'static str, reason: &Option<String>) -> Json {
     Json::from([(word, false.into()), ("reason", reason.clone().into())])
 }
 
@@ -195,14 +195,14 @@ fn changed(saved: &mut RunSnapshot, pending: &Json, arguments: &Json) -> Result<
             Some("arguments"),
         ));
     }
-    let (question, call) = (pending.field("question").copy(), pending.field("call"));
+    let (question, call) = (pending.field("question").deep_clone(), pending.field("call"));
     let id = call.text("id").ok_or_else(|| {
         conflict("cannot change the arguments: this approval is not for a tool call by the model")
     })?;
     let fits = |result: Result<(), valvehouse_json::MisplacedValue>| {
         result.map_err(|error| Error::Host(format!("cannot change the arguments: {error}")))
     };
-    fits(question.at_path("data").set("arguments", arguments.copy()))?;
+    fits(question.at_path("data").set("arguments", arguments.deep_clone()))?;
 
     let asked = PendingQuestion {
         by: pending.text_or_empty("by").into(),
@@ -212,7 +212,7 @@ fn changed(saved: &mut RunSnapshot, pending: &Json, arguments: &Json) -> Result<
         within: String::new(),
     };
     fits(saved.answers.set(&asked.hash(), Json::from([("approved", true.into())])))?;
-    fits(saved.progress.arguments.set(&id, arguments.copy()))
+    fits(saved.progress.arguments.set(&id, arguments.deep_clone()))
 }
 
 /// Handles a tool that started and did not end: an idempotent one runs again, any other waits for a person.
@@ -261,7 +261,7 @@ fn unfinished(saved: &mut RunSnapshot, pending: &Json, decision: &Decision) -> R
             let reason = reason.clone().unwrap_or_else(|| "the tool was interrupted and did not end".into());
             Json::from([("error", reason.into())])
         }
-        Decision::Answer(answer) => answer.copy(),
+        Decision::Answer(answer) => answer.deep_clone(),
     };
     saved.in_flight = Json::Null;
     let text = result.as_str().map_or_else(|| result.to_string(), str::to_owned);

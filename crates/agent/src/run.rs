@@ -1,6 +1,6 @@
 //! The execution of one run until it ends or pauses, and the setup of an agent's runs.
 
-use super::callbacks::{Teller, Who};
+use super::callbacks::{Notifier, Who};
 use super::journal::{Keeper, RunJournal};
 use super::saved::RunSnapshot;
 use crate::callbacks::Callbacks;
@@ -10,7 +10,7 @@ use valvehouse_core::callback::Listener;
 use valvehouse_core::context::{Exchange, Turn, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{Kernel, RunOptions, TurnAnswer};
-use valvehouse_core::provider::Piece;
+use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 
 /// The inputs of a run.
@@ -21,11 +21,11 @@ pub(super) struct Drive<'a> {
     /// The number of its messages that are already stored.
     pub(super) said: usize,
     pub(super) turn: Turn,
-    pub(super) stream: Option<Sender<Piece>>,
+    pub(super) stream: Option<Sender<StreamChunk>>,
     /// The way in which the run starts.
     pub(super) opening: RunInput,
     /// The notifier of the callbacks.
-    pub(super) teller: Option<Arc<Teller>>,
+    pub(super) notifier: Option<Arc<Notifier>>,
 }
 
 /// The way in which a run starts.
@@ -48,17 +48,17 @@ pub(super) struct RunEnd {
 
 /// Executes a run until it ends or pauses.
 pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<RunEnd, Error> {
-    let Drive { setup, saved, said, turn, stream, opening, teller } = drive;
-    let turn = match &teller {
-        Some(teller) => teller.watch(turn),
+    let Drive { setup, saved, said, turn, stream, opening, notifier } = drive;
+    let turn = match &notifier {
+        Some(notifier) => notifier.watch(turn),
         None => turn,
     };
     turn.context().set_run(&setup.id, keeper.run());
-    let tell = |tell: &dyn Fn(&Teller)| teller.as_deref().into_iter().for_each(tell);
+    let tell = |tell: &dyn Fn(&Notifier)| notifier.as_deref().into_iter().for_each(tell);
     match &opening {
-        RunInput::Begins(messages) => tell(&|teller| teller.started(messages)),
+        RunInput::Begins(messages) => tell(&|notifier| notifier.started(messages)),
         RunInput::GoesOn { decision, pending } => {
-            tell(&|teller| teller.resumed(decision, pending, setup.kernel.chain()));
+            tell(&|notifier| notifier.resumed(decision, pending, setup.kernel.chain()));
         }
     }
     let progress = saved.progress.clone();
@@ -68,34 +68,34 @@ pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<RunEn
             let options = RunOptions::new(turn).sending(stream).journal(&keeping);
             setup.kernel.run(progress, options).answer().await
         }
-        Err(fault) => Err(fault),
+        Err(error) => Err(error),
     };
     match result {
         Ok(answer) => {
             let (pending, saved) = (keeping.pending(), keeping.saved());
             match pending.is_null() {
-                true => tell(&|teller| teller.ended(&answer.text(), &answer.response)),
-                false => tell(&|teller| teller.interrupted(&pending)),
+                true => tell(&|notifier| notifier.ended(&answer.text(), &answer.response)),
+                false => tell(&|notifier| notifier.interrupted(&pending)),
             }
             Ok(RunEnd { answer, pending, saved })
         }
-        Err(fault) => {
-            if let Err(unkept) = keeping.fail(&fault).await {
+        Err(error) => {
+            if let Err(unkept) = keeping.fail(&error).await {
                 tracing::warn!(run = keeper.run(), "cannot record the failure of a run: {unkept}");
             }
-            tell(&|teller| teller.failed(&fault.to_string()));
-            Err(fault)
+            tell(&|notifier| notifier.failed(&error.to_string()));
+            Err(error)
         }
     }
 }
 
 /// Creates the notifier of a run, if there are callbacks.
-pub(super) fn teller(setup: &Setup, run: &str, turn: &Turn) -> Option<Arc<Teller>> {
+pub(super) fn notifier(setup: &Setup, run: &str, turn: &Turn) -> Option<Arc<Notifier>> {
     if setup.callbacks.is_empty() && setup.listeners.is_empty() {
         return None;
     }
     let who = Who { agent_id: setup.id.clone(), agent_name: setup.name.clone(), run_id: run.to_owned() };
-    Some(Arc::new(Teller::new(who, setup.callbacks.clone()).with_listeners(&setup.listeners, turn)))
+    Some(Arc::new(Notifier::new(who, setup.callbacks.clone()).with_listeners(&setup.listeners, turn)))
 }
 
 /// The setup of an agent's runs.

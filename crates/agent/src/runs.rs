@@ -3,7 +3,7 @@
 use super::memory::{self, LoadedConversation};
 use super::pending::{Decision, conflict, decide, look_at_unfinished};
 use super::run::Setup;
-use super::run::{Drive, RunEnd, RunInput, teller};
+use super::run::{Drive, RunEnd, RunInput, notifier};
 use super::saved::RunSnapshot;
 use super::store_keeper::{AbandonedRunGuard, StoreKeeper, opened_host_calls};
 use super::summary::NAME as SUMMARIZATION;
@@ -20,7 +20,7 @@ use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::{Context, Events, TurnFacts};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::kernel::{Progress, RunOptions, TurnAnswer, TurnEnd};
-use valvehouse_core::provider::Piece;
+use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 use valvehouse_store::{First, NewRun, OWNER, Prune, Run, RunStart, Store};
 
@@ -71,7 +71,7 @@ pub struct Begin {
     /// The receiver of the events that plugins emit.
     pub events: Events,
     /// The receiver of the answer's chunks.
-    pub stream: Option<Sender<Piece>>,
+    pub stream: Option<Sender<StreamChunk>>,
     /// The relation of the request's messages to the conversation.
     pub given: HistoryMatch,
     /// The maximum number of messages passed to the model's filters.
@@ -137,8 +137,8 @@ impl Runs {
         keeper.tell();
         let opening = RunInput::Begins(recalled.new.into());
         let turn = saved.turn(facts, &Json::Null, events);
-        let teller = teller(setup, &run.id, &turn);
-        self.drive(Drive { setup, saved, said: 0, turn, stream, opening, teller }, &keeper).await
+        let notifier = notifier(setup, &run.id, &turn);
+        self.drive(Drive { setup, saved, said: 0, turn, stream, opening, notifier }, &keeper).await
     }
 
     /// Runs a turn without storing it, and notifies the callbacks. Its run id exists only for them.
@@ -152,22 +152,22 @@ impl Runs {
         options: RunOptions<'_>,
     ) -> Result<TurnEnd, Error> {
         let run = uuid::Uuid::now_v7().to_string();
-        let Some(teller) = teller(setup, &run, options.turn()) else {
+        let Some(notifier) = notifier(setup, &run, options.turn()) else {
             return setup.kernel.run(request, options).end().await;
         };
-        let options = options.with_turn(|turn| teller.watch(turn));
-        teller.started(&new_messages(&request).into());
+        let options = options.with_turn(|turn| notifier.watch(turn));
+        notifier.started(&new_messages(&request).into());
         let reply = setup.kernel.run(request, options).end().await;
         match &reply {
             Ok(TurnEnd::Answer(answer)) => {
                 let text = message::text_of(&response::message_of(&answer.reply));
-                teller.ended(&text, &answer.reply);
+                notifier.ended(&text, &answer.reply);
             }
             Ok(TurnEnd::Passthrough(_)) => {}
-            Err(fault) => teller.failed(&fault.to_string()),
+            Err(error) => notifier.failed(&error.to_string()),
         }
         // The answer does not wait for script callbacks.
-        self.afterwards(async move { teller.drain().await });
+        self.afterwards(async move { notifier.drain().await });
         reply
     }
 
@@ -188,7 +188,7 @@ impl Runs {
         let said: Vec<Json> = begin.request.messages().items();
         let run = uuid::Uuid::now_v7().to_string();
         for _ in 0..TRIES {
-            let said = said.iter().map(Json::copy).collect();
+            let said = said.iter().map(Json::deep_clone).collect();
             let recalled = match begin.given {
                 HistoryMatch::Known => memory::recall(&*self.store, id, &begin.facts, said).await?,
                 HistoryMatch::New => memory::goes_on(&*self.store, id, said).await?,
@@ -240,7 +240,7 @@ impl Runs {
         hash: Option<&str>,
         setup: impl FnOnce(&RunSnapshot) -> Result<Setup, Error>,
         events: Events,
-        stream: Option<Sender<Piece>>,
+        stream: Option<Sender<StreamChunk>>,
     ) -> Result<RunOutcome, Error> {
         let run = self.run(id).await?;
         let turn = self.turn_of(&run.conversation);
@@ -272,8 +272,8 @@ impl Runs {
         leaving.done();
         let opening = RunInput::GoesOn { decision: decision.to_json(), pending };
         let turn = saved.turn(setup.known(), &host_calls, events);
-        let teller = teller(&setup, id, &turn);
-        self.drive(Drive { setup: &setup, saved, said, turn, stream, opening, teller }, &keeper).await
+        let notifier = notifier(&setup, id, &turn);
+        self.drive(Drive { setup: &setup, saved, said, turn, stream, opening, notifier }, &keeper).await
     }
 
     // Boxed, as `begin_run` is, so that runs are compiled here once, and not in each package that starts them.
@@ -292,12 +292,12 @@ impl Runs {
         };
         let step = || keeper.step();
         let leaving = self.leaving(&keeper.run.id, &step);
-        let teller = drive.teller.clone();
+        let notifier = drive.notifier.clone();
         let stopped = self.seen_at(&keeper.run.id, super::run::drive(drive, keeper)).await;
         leaving.done();
-        if let Some(teller) = teller {
+        if let Some(notifier) = notifier {
             // The answer does not wait for script callbacks.
-            self.afterwards(async move { teller.drain().await });
+            self.afterwards(async move { notifier.drain().await });
         }
         let RunEnd { answer, pending, saved } = stopped?;
         let (run, conversation) = (keeper.run.id.clone(), keeper.run.conversation.clone());
@@ -397,11 +397,11 @@ async fn drop_old(store: Arc<dyn Store>, conversation: String) {
 fn opening(begin: &Begin, recalled: &LoadedConversation) -> RunSnapshot {
     let summary = recalled.states.get(SUMMARIZATION).unwrap_or_else(Json::object);
     let working = memory::through(begin.window, recalled.working.clone(), &summary);
-    let request = begin.request.clone().with_messages(working.iter().map(Json::copy).collect());
+    let request = begin.request.clone().with_messages(working.iter().map(Json::deep_clone).collect());
     let length = recalled.length + recalled.new.len() as u64;
     let variables = memory::variables(&recalled.kept, begin.context.variables());
     let facts = TurnFacts { chat_id: recalled.id.clone(), ..begin.facts.clone() };
     let progress = Progress::new(request);
-    let saved = RunSnapshot::new(progress, &facts, variables, recalled.states.copy(), length);
-    RunSnapshot { metadata: begin.context.metadata().copy(), ..saved }
+    let saved = RunSnapshot::new(progress, &facts, variables, recalled.states.deep_clone(), length);
+    RunSnapshot { metadata: begin.context.metadata().deep_clone(), ..saved }
 }

@@ -54,11 +54,11 @@ impl RunSnapshot {
     pub(super) fn of(&self, progress: &Progress, turn: &Turn, length: u64) -> Self {
         Self {
             // Live values keep changing, so they are copied.
-            progress: progress.copy(),
+            progress: progress.deep_clone(),
             facts: self.facts.clone(),
-            variables: turn.context().variables().copy(),
-            metadata: turn.metadata().copy(),
-            scratchpad: turn.context().trace().copy(),
+            variables: turn.context().variables().deep_clone(),
+            metadata: turn.metadata().deep_clone(),
+            scratchpad: turn.context().trace().deep_clone(),
             states: turn.states(),
             answers: Json::object(),
             host_calls: Json::Null,
@@ -73,7 +73,7 @@ impl RunSnapshot {
     pub(super) fn turn(&self, now: TurnFacts, host_calls: &Json, events: Events) -> Turn {
         let TurnFacts { model, models, trace, .. } = now;
         let facts = TurnFacts { model, models, trace, ..TurnFacts::from_json(&self.facts) };
-        let turn = Turn::new(facts, Context::new(self.variables.copy()), events);
+        let turn = Turn::new(facts, Context::new(self.variables.deep_clone()), events);
         for (own, kept) in [(turn.metadata(), &self.metadata), (turn.context().trace(), &self.scratchpad)] {
             // The containers are new and hold only copies, so the writes cannot fail.
             let _ = match (own, kept) {
@@ -86,7 +86,7 @@ impl RunSnapshot {
         let pauses = Pauses::default();
         pauses.restore_host_calls(host_calls);
         for (hash, answer) in self.answers.entries() {
-            pauses.answer(hash, answer.copy());
+            pauses.answer(hash, answer.deep_clone());
         }
         turn.pausing(pauses)
     }
@@ -106,15 +106,15 @@ impl RunSnapshot {
         Json::from([
             ("version", 1i64.into()),
             ("progress", self.progress.to_json()),
-            ("facts", self.facts.copy()),
-            ("variables", self.variables.copy()),
-            ("metadata", self.metadata.copy()),
-            ("scratchpad", self.scratchpad.copy()),
-            ("states", self.states.copy()),
-            ("answers", self.answers.copy()),
-            ("host_calls", self.host_calls.copy()),
-            ("pending", self.pending.copy()),
-            ("in_flight", self.in_flight.copy()),
+            ("facts", self.facts.deep_clone()),
+            ("variables", self.variables.deep_clone()),
+            ("metadata", self.metadata.deep_clone()),
+            ("scratchpad", self.scratchpad.deep_clone()),
+            ("states", self.states.deep_clone()),
+            ("answers", self.answers.deep_clone()),
+            ("host_calls", self.host_calls.deep_clone()),
+            ("pending", self.pending.deep_clone()),
+            ("in_flight", self.in_flight.deep_clone()),
             ("length", i64::try_from(self.length).unwrap_or(i64::MAX).into()),
         ])
     }
@@ -132,7 +132,7 @@ impl RunSnapshot {
         if json.get("version").and_then(|version| version.as_i64()) != Some(1) {
             return Err(broken("version"));
         }
-        let part = |name: &str| json.get(name).map(|part| part.copy()).ok_or_else(|| broken(name));
+        let part = |name: &str| json.get(name).map(|part| part.deep_clone()).ok_or_else(|| broken(name));
         let progress = json.get("progress").as_ref().and_then(Progress::from_json);
         let length = json.get("length").and_then(|length| length.as_i64());
         Ok(Self {
@@ -144,7 +144,7 @@ impl RunSnapshot {
             states: part("states")?,
             answers: part("answers")?,
             // Earlier versions have no recorded host calls.
-            host_calls: json.field("host_calls").copy(),
+            host_calls: json.field("host_calls").deep_clone(),
             pending: part("pending")?,
             in_flight: part("in_flight")?,
             length: length.and_then(|length| u64::try_from(length).ok()).ok_or_else(|| broken("length"))?,

@@ -61,10 +61,12 @@ impl AgentState {
     /// lists only their names.
     pub fn to_json(&self) -> Json {
         let texts = |texts: Vec<&str>| texts.into_iter().map(Json::from).collect::<Vec<_>>();
-        let copies = |values: &[Json]| values.iter().map(Json::copy).collect::<Vec<_>>();
+        let copies = |values: &[Json]| values.iter().map(Json::deep_clone).collect::<Vec<_>>();
         let middlewares = self.middlewares.iter();
         let middlewares: Vec<Json> = middlewares
-            .map(|(name, options)| Json::from([("name", name.as_str().into()), ("options", options.copy())]))
+            .map(|(name, options)| {
+                Json::from([("name", name.as_str().into()), ("options", options.deep_clone())])
+            })
             .collect();
         let chain = self.middleware_chain.as_ref();
         Json::from([
@@ -73,14 +75,14 @@ impl AgentState {
             ("system_prompt", self.system_prompt.as_str().into()),
             ("tools", copies(&self.tools).into()),
             ("tool_handlers", texts(self.tool_handlers.keys().map(String::as_str).collect()).into()),
-            ("llm_config", self.llm_config.copy()),
-            ("graph", self.graph.as_ref().map(Json::copy).into()),
+            ("llm_config", self.llm_config.deep_clone()),
+            ("graph", self.graph.as_ref().map(Json::deep_clone).into()),
             ("max_iterations", self.max_iterations.into()),
             ("messages", copies(&self.messages).into()),
             ("buffer_config", self.buffer_config.as_ref().map(buffer).into()),
             ("scratchpad", copies(&self.scratchpad).into()),
-            ("pending_action", self.pending_action.as_ref().map(Json::copy).into()),
-            ("response_format", self.response_format.as_ref().map(Json::copy).into()),
+            ("pending_action", self.pending_action.as_ref().map(Json::deep_clone).into()),
+            ("response_format", self.response_format.as_ref().map(Json::deep_clone).into()),
             ("callbacks", texts(self.callbacks.names()).into()),
             ("middlewares", middlewares.into()),
             ("middleware_chain", chain.map(|names| texts(names.iter().map(String::as_str).collect())).into()),

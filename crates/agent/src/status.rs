@@ -60,7 +60,7 @@ pub fn run_to_json(run: &Run, agent: &str) -> Json {
 /// Returns the pending action of a run, or null. A run in progress has none.
 fn waits_for(run: &Run) -> Json {
     match standing(run) {
-        "paused" | INTERRUPTED => run.pending.copy(),
+        "paused" | INTERRUPTED => run.pending.deep_clone(),
         _ => Json::Null,
     }
 }
@@ -129,7 +129,7 @@ impl Runs {
     /// action, unless it may run again.
     pub fn pending_action(run: &Run, saved: Option<&RunSnapshot>, setup: Option<&Setup>) -> Json {
         let known = waits_for(run);
-        let in_flight = Json::from(saved.map(|saved| saved.in_flight.copy()));
+        let in_flight = Json::from(saved.map(|saved| saved.in_flight.deep_clone()));
         let has_stopped = matches!(standing(run), INTERRUPTED | "failed");
         if !known.is_null() || in_flight.is_null() || !has_stopped {
             return known;
@@ -151,7 +151,7 @@ impl Runs {
         let saved = self.last_saved(run).await?;
         let state = run_to_json(run, &conversation.agent);
         let pending = Self::pending_action(run, saved.as_ref(), setup);
-        let in_flight = saved.as_ref().map(|saved| saved.in_flight.copy());
+        let in_flight = saved.as_ref().map(|saved| saved.in_flight.deep_clone());
         let summary = summary_of(saved.as_ref(), &conversation.kept);
         let graph = graph(full, saved.as_ref(), &summary, setup, &meta(run, &conversation, setup));
         let parts = [("pending_action", pending), ("in_flight", in_flight.into())];
@@ -219,8 +219,8 @@ fn graph(
 ) -> [(&'static str, Json); 17] {
     let progress = saved.map(|saved| &saved.progress);
     let seen = progress.map(|progress| summary::seen(&progress.messages().items(), summary));
-    let seen: Vec<Json> = seen.iter().flatten().map(Json::copy).collect();
-    let answer = Json::from(progress.map(|progress| progress.response.copy()));
+    let seen: Vec<Json> = seen.iter().flatten().map(Json::deep_clone).collect();
+    let answer = Json::from(progress.map(|progress| progress.response.deep_clone()));
     let calls = progress.into_iter().flat_map(|progress| progress.open_calls());
     let calls: Vec<Json> = calls.map(|call| call.to_json()).collect();
     let kernel = setup.map(|setup| &setup.kernel);
@@ -235,7 +235,7 @@ fn graph(
         ("tools", tools.into()),
         ("max_iterations", kernel.map(|kernel| kernel.settings().max_tool_iterations).into()),
         ("iteration", progress.map_or(0, |progress| progress.iterations).into()),
-        ("scratchpad", saved.map_or_else(Json::array, |saved| saved.scratchpad.copy())),
+        ("scratchpad", saved.map_or_else(Json::array, |saved| saved.scratchpad.deep_clone())),
         ("callbacks", setup.map_or_else(Json::object, callbacks)),
         ("callback_meta", meta.clone()),
         ("last_content", content_of(&answer)),
@@ -243,9 +243,9 @@ fn graph(
         ("tool_results", progress.into_iter().flat_map(results).collect::<Vec<Json>>().into()),
         ("finish_reason", response::finish_reason_of(&answer).into()),
         ("last_response", answer),
-        ("context", saved.map_or_else(Json::object, |saved| saved.variables.copy())),
+        ("context", saved.map_or_else(Json::object, |saved| saved.variables.deep_clone())),
         ("compression_applied", compressed.unwrap_or(text.is_some()).into()),
-        ("conversation_summary", text.map(|text| text.copy()).into()),
+        ("conversation_summary", text.map(|text| text.deep_clone()).into()),
     ]
 }
 
@@ -258,7 +258,7 @@ fn content_of(answer: &Json) -> Json {
 fn results(progress: &Progress) -> Vec<Json> {
     let said = progress.said.items();
     let after = said.iter().rposition(|message| is_role(message, "assistant")).map_or(0, |last| last + 1);
-    said.iter().skip(after).map(Json::copy).collect()
+    said.iter().skip(after).map(Json::deep_clone).collect()
 }
 
 /// Returns the listeners of each callback: `{on_tool_start: ["rust", "a_script"]}`.

@@ -117,7 +117,7 @@ fn host_calls_of(run: &str) -> String {
 ///
 /// Returns an error if they were sealed for another run or by another store.
 pub(super) fn opened_host_calls(store: &dyn Store, run: &str, saved: &RunSnapshot) -> Result<Json, Error> {
-    let Json::Text(sealed) = &saved.host_calls else { return Ok(saved.host_calls.copy()) };
+    let Json::Text(sealed) = &saved.host_calls else { return Ok(saved.host_calls.deep_clone()) };
     let opened = store.unseal(sealed, &host_calls_of(run));
     opened.and_then(|calls| Json::parse(calls.as_bytes()).ok()).ok_or_else(|| {
         conflict(format!(

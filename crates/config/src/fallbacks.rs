@@ -2,7 +2,7 @@
 
 use super::reader::Log;
 use crate::settings::{Config, ModelSettings};
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 
 /// The meaning of a name in a list of fallbacks.
 #[derive(Clone, Copy)]
@@ -83,7 +83,7 @@ fn hint(config: &Config, name: &str) -> String {
     let models = config.models.iter().map(|model| model.name.as_str());
     let providers = config.providers.iter().map(|provider| provider.name.as_str());
     if let Some((prefix, model)) = name.split_once('/')
-        && let Some(near) = valvehouse_core::words::nearest(prefix, providers.clone())
+        && let Some(near) = valvehouse_core::text::nearest(prefix, providers.clone())
         && near != prefix
     {
         return format!("; did you mean `{near}/{model}`?");

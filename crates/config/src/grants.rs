@@ -12,7 +12,7 @@
 //! The words in which grants are written: on the command line, in `valvehouse.toml`, in the store.
 
 use std::path::{Path, PathBuf};
-use valvehouse_core::words::nearest;
+use valvehouse_core::text::nearest;
 use valvehouse_json::Json;
 
 /// The parts of the world that a plugin may reach.
@@ -396,8 +396,8 @@ impl GrantWord {
 pub(super) fn folder(text: &str, project: &Path) -> Result<PathBuf, String> {
     name(text)?;
     if text.starts_with('~') {
-        let mend = "write an absolute path, or one relative to the project (./~ for a folder of that name)";
-        return Err(format!("names {text:?}: `~` is not expanded here; {mend}"));
+        let help = "write an absolute path, or one relative to the project (./~ for a folder of that name)";
+        return Err(format!("names {text:?}: `~` is not expanded here; {help}"));
     }
     // Not to be compared letter by letter: `data`, `./data` and `data/` are one folder.
     Ok(project.join(text).components().collect())

@@ -12,7 +12,7 @@ use crate::settings::Config;
 use std::io::ErrorKind;
 use std::path::Path;
 use valvehouse_core::provider::PIPES;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 
 /// The settings' file, in the project folder.
 pub const FILE: &str = "valvehouse.toml";
@@ -86,8 +86,8 @@ fn file(project: &Path) -> Result<Table, Vec<ConfigProblem>> {
     match std::fs::read_to_string(project.join(FILE)) {
         Ok(text) => {
             let text = text.trim_start_matches('\u{feff}');
-            parse(text, FILE).map_err(|faults| {
-                faults.into_iter().map(|(origin, message)| ConfigProblem { origin, message }).collect()
+            parse(text, FILE).map_err(|errors| {
+                errors.into_iter().map(|(origin, message)| ConfigProblem { origin, message }).collect()
             })
         }
         Err(error) if error.kind() == ErrorKind::NotFound && project.is_dir() => Ok(Table::new()),

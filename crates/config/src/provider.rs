@@ -152,7 +152,7 @@ impl ProviderSettings {
     }
 
     /// The advice about a missing key.
-    pub fn key_remedy(&self) -> String {
+    pub fn key_help(&self) -> String {
         let own = format!("api_key = \"env:NAME\" for provider {}", self.name);
         match self.usual_key() {
             Some(key) => format!("set the environment variable {key} and restart, or set {own}"),

@@ -9,7 +9,7 @@ use crate::secret::SecretSource;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use valvehouse_core::words::{did_you_mean, nearest};
+use valvehouse_core::text::{did_you_mean, nearest};
 use valvehouse_json::Json;
 
 /// The findings of reading, beside the settings.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use valvehouse_core::words::unhex;
+use valvehouse_core::text::unhex;
 
 /// The beginning of a key of which only the SHA-256 is written down.
 pub const HASHED: &str = "sha256:";
@@ -28,7 +28,7 @@ impl Secret {
 
     /// A text without the secret in it. Some services repeat a wrong key in what they answer. A short one, such as the `x`
     /// or `none` that local services get, is only looked for as a word: the rest of the text stays readable.
-    pub fn scrub(&self, text: &str) -> String {
+    pub fn redact(&self, text: &str) -> String {
         if self.0.is_empty() {
             return text.to_owned();
         }
@@ -156,10 +156,10 @@ mod tests {
     fn a_secret_does_not_show() {
         let key = Secret::from(" sk-1 \n");
         assert_eq!((key.expose(), format!("{key:?}").as_str()), ("sk-1", "***"));
-        assert_eq!(key.scrub("wrong key sk-1"), "wrong key ***");
-        assert_eq!(Secret::from("").scrub("as it is"), "as it is");
-        assert_eq!(Secret::from("longer-key").scrub("a_longer-keys"), "a_***s");
+        assert_eq!(key.redact("wrong key sk-1"), "wrong key ***");
+        assert_eq!(Secret::from("").redact("as it is"), "as it is");
+        assert_eq!(Secret::from("longer-key").redact("a_longer-keys"), "a_***s");
         let exceeds = r#"{"code": "context_length_exceeded", "key": "x"}"#;
-        assert_eq!(Secret::from("x").scrub(exceeds), exceeds.replace("\"x\"", "\"***\""));
+        assert_eq!(Secret::from("x").redact(exceeds), exceeds.replace("\"x\"", "\"***\""));
     }
 }

@@ -187,29 +187,29 @@ impl Places<'_> {
         let mut entries: Vec<_> = table.iter().collect();
         // The parser sorts by name; what people wrote first shall come first.
         entries.sort_by_key(|(key, _)| key.span().start);
-        let (mut settings, mut faults) = (Table::new(), Vec::new());
+        let (mut settings, mut errors) = (Table::new(), Vec::new());
         for (key, value) in entries {
             match self.node(value) {
                 Ok(node) => {
                     let setting = Setting { node, origin: self.of(key.span().start) };
                     settings.insert(key.get_ref().to_string(), setting);
                 }
-                Err(mut more) => faults.append(&mut more),
+                Err(mut more) => errors.append(&mut more),
             }
         }
-        if faults.is_empty() { Ok(settings) } else { Err(faults) }
+        if errors.is_empty() { Ok(settings) } else { Err(errors) }
     }
 
     fn node(&self, value: &Spanned<DeValue<'_>>) -> Result<Node, Vec<(Origin, String)>> {
-        let fault = |what: &str| vec![(self.of(value.span().start), what.to_owned())];
+        let error = |what: &str| vec![(self.of(value.span().start), what.to_owned())];
         Ok(match value.get_ref() {
             DeValue::String(text) => Node::Text(text.to_string()),
             DeValue::Integer(number) => Node::Whole(
                 i64::from_str_radix(number.as_str(), number.radix())
-                    .map_err(|_| fault("the number is too large: at most 9223372036854775807"))?,
+                    .map_err(|_| error("the number is too large: at most 9223372036854775807"))?,
             ),
             DeValue::Float(number) => {
-                Node::Float(number.as_str().parse().map_err(|_| fault("the value is not a valid number"))?)
+                Node::Float(number.as_str().parse().map_err(|_| error("the value is not a valid number"))?)
             }
             DeValue::Boolean(value) => Node::Truth(*value),
             DeValue::Datetime(time) => Node::Text(time.to_string()),

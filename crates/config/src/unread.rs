@@ -52,7 +52,7 @@ fn of_provider(provider: &ProviderSettings, env: impl Fn(&str) -> Option<String>
     let Some(usual) = provider.usual_key() else { return Ok(()) };
     match SecretSource::Env(usual.to_owned()).read_with(env) {
         Err(SecretUnread::Env(name)) => {
-            Err(format!("the environment variable {name} is not set; {}", provider.key_remedy()))
+            Err(format!("the environment variable {name} is not set; {}", provider.key_help()))
         }
         _ => Ok(()),
     }

@@ -533,9 +533,9 @@ fn a_key_is_looked_for_where_its_kind_has_it_and_told_to_nobody_else() {
     assert_eq!(usual(azure), Some("AZURE_OPENAI_API_KEY"));
     assert_eq!(usual("name = 'azure'\nbase_url = 'https://example.com/openai/v1'"), None);
     assert!(bad("[[providers]]\nname = 'azure'").contains("base_url is missing"));
-    let remedy = |lines: &str| good(&format!("[[providers]]\n{lines}")).providers[0].key_remedy();
-    assert!(remedy("name = 'groq'").starts_with("set the environment variable GROQ_API_KEY"));
-    assert_eq!(remedy("name = 'vllm'"), "set api_key = \"env:NAME\" for provider vllm");
+    let help = |lines: &str| good(&format!("[[providers]]\n{lines}")).providers[0].key_help();
+    assert!(help("name = 'groq'").starts_with("set the environment variable GROQ_API_KEY"));
+    assert_eq!(help("name = 'vllm'"), "set api_key = \"env:NAME\" for provider vllm");
 }
 
 #[test]

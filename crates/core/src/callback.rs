@@ -20,7 +20,7 @@ pub enum Callback {
     LlmEnd,
     /// A model call fails.
     LlmError,
-    /// A model streams a piece of text.
+    /// A model streams a chunk of text.
     LlmNewToken,
     /// A model returns text.
     Text,
@@ -54,7 +54,7 @@ pub enum Callback {
     LlmCall,
     /// A tool is called, after all other filters have changed its arguments.
     ToolCall,
-    /// A model streams a piece of text.
+    /// A model streams a chunk of text.
     Token,
     /// The run pauses until a person answers.
     Interrupt,

@@ -221,7 +221,7 @@ pub enum Error {
         wait: Duration,
     },
     /// A filter or tool refused the request.
-    Refused(Rejection),
+    Rejected(Rejection),
     /// A plugin failed.
     Broken(PluginError),
     /// A guard cannot run, so the request is refused.
@@ -295,7 +295,7 @@ impl fmt::Display for Error {
         match self {
             Self::Request { message, .. }
             | Self::TooOften { message, .. }
-            | Self::Refused(Rejection { message, .. })
+            | Self::Rejected(Rejection { message, .. })
             | Self::Unguarded { message, .. }
             | Self::Misshapen { message }
             | Self::Host(message) => f.write_str(message),
@@ -354,7 +354,7 @@ impl Error {
     /// Returns the party responsible for the error.
     pub fn blame(&self) -> Blame {
         match self {
-            Self::Request { .. } | Self::TooOften { .. } | Self::Refused(_) => Blame::Caller,
+            Self::Request { .. } | Self::TooOften { .. } | Self::Rejected(_) => Blame::Caller,
             Self::Broken(_) | Self::Unguarded { .. } => Blame::Plugin,
             Self::Answered { .. }
             | Self::Unanswered { .. }
@@ -373,7 +373,7 @@ impl Error {
             Self::TooOften { .. } | Self::BreakerOpen { .. } | Self::Unstored { .. } => true,
             Self::Unanswered { sent, .. } => !sent,
             Self::Provider { timeout, .. } => *timeout,
-            Self::Refused(refusal) => refusal.retry_after.is_some() || refusal.status == 429,
+            Self::Rejected(rejection) => rejection.retry_after.is_some() || rejection.status == 429,
             Self::Answered { status, .. } => matches!(status, 408 | 429 | 500..),
             Self::Request { .. }
             | Self::Broken(_)
@@ -387,8 +387,8 @@ impl Error {
 }
 
 impl From<Rejection> for Error {
-    fn from(refusal: Rejection) -> Self {
-        Self::Refused(refusal)
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejected(rejection)
     }
 }
 impl From<PluginError> for Error {

@@ -6,7 +6,7 @@
 
 #![warn(clippy::missing_errors_doc)]
 
-pub mod words;
+pub mod text;
 pub mod error;
 pub mod chat;
 pub mod anthropic;

@@ -3,7 +3,7 @@
 //! Type coercion is not shared: a form sends `on` for true and `a, b` for a list, whereas a model sends lists
 //! and objects as JSON in a string.
 
-use crate::words::{did_you_mean, nearest};
+use crate::text::{did_you_mean, nearest};
 use regex::{Regex, RegexBuilder};
 use std::cmp::Ordering;
 use valvehouse_json::{Json, Number};
@@ -85,7 +85,7 @@ impl Limits {
     pub(crate) fn describe(&self, schema: &Json) {
         // A new schema accepts any key.
         if !self.allowed.is_empty() {
-            schema.put("enum", self.allowed.iter().map(Json::copy).collect::<Vec<_>>());
+            schema.put("enum", self.allowed.iter().map(Json::deep_clone).collect::<Vec<_>>());
         }
         for (name, bound) in [("minimum", &self.minimum), ("maximum", &self.maximum)] {
             if let Some(bound) = bound {
@@ -193,7 +193,7 @@ fn whole(number: &Number) -> Option<i128> {
     match number {
         Number::Int(value) => Some((*value).into()),
         Number::Unsigned(value) => Some((*value).into()),
-        Number::Float(_) | Number::Spelt(_) => None,
+        Number::Float(_) | Number::Raw(_) => None,
     }
 }
 

@@ -126,8 +126,8 @@ async fn an_ordinary_subscriber_sees_a_span_per_turn_model_call_and_tool_call() 
 async fn a_span_of_a_failure_says_so() {
     let spans = Spans::default();
     let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(spans.clone()));
-    let fault = Error::Provider { message: "out of order".into(), timeout: false };
-    let kernel = kernel(vec![calling("broken"), Reply::fault(fault)]);
+    let error = Error::Provider { message: "out of order".into(), timeout: false };
+    let kernel = kernel(vec![calling("broken"), Reply::error(error)]);
     kernel.chat_with_tools(vec![message::user("hi")], ChatOptions::default()).await.unwrap_err();
     for (name, cause) in [("execute_tool", "no cable"), ("chat", "out of order"), ("turn", "out of order")] {
         assert_eq!(spans.field(name, "otel.status_code").as_deref(), Some("ERROR"), "{name}");

@@ -5,7 +5,7 @@ use crate::plugin::Plugin;
 use crate::snapshot::Snapshot;
 use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_script::{Button, Kind, ScriptAction};
 

@@ -8,37 +8,37 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use valvehouse_core::filter::FilterEntry;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::{Tool, is_entry_tool};
-use valvehouse_core::words::did_you_mean;
-use valvehouse_script::{Code, Kind, Problem, Role, ScriptedTool, ServedTool};
+use valvehouse_script::{Code, Diagnostic, Kind, Role, ScriptedTool, ServedTool};
 
 /// Everything that models may be offered.
 #[derive(Default)]
-pub(super) struct Shelf {
+pub(super) struct Catalog {
     /// Native tools first, then scripts' by path.
     pub(super) tools: Vec<Tool>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<Diagnostic>,
     /// The prompts and resources of scripts, by path.
     pub(super) offered: Offers,
     /// The place of each name.
     places: HashMap<String, usize>,
 }
 
-impl Shelf {
+impl Catalog {
     pub(super) fn new(native: &[Tool], plugins: &Plugins, plan: &Plan) -> Self {
-        let mut shelf = Self::default();
+        let mut catalog = Self::default();
         let file = plan.project.join("valvehouse.toml");
         for tool in native {
-            if shelf.places.contains_key(tool.name()) {
+            if catalog.places.contains_key(tool.name()) {
                 let what = format!(
                     "the tool `{}` of an MCP server is not offered: the host has a tool of that name",
                     tool.name()
                 );
-                let problem = Problem::new(Code::SameTool, "", &file, what).warning();
-                shelf.problems.push(problem.help("give the server another `name` in [[mcp]]"));
+                let problem = Diagnostic::new(Code::SameTool, "", &file, what).warning();
+                catalog.problems.push(problem.help("give the server another `name` in [[mcp]]"));
                 continue;
             }
-            shelf.place(tool.clone());
+            catalog.place(tool.clone());
         }
         let mut brought_by: BTreeMap<String, &Plugin> = BTreeMap::new();
         let mut scripts: Vec<&Arc<Plugin>> =
@@ -48,26 +48,26 @@ impl Shelf {
             for scripted in plugin.tools() {
                 let name = scripted.tool.name().to_owned();
                 match with_filters(scripted, plugins) {
-                    Ok(tool) => shelf.put(tool, plugin, brought_by.insert(name, plugin)),
+                    Ok(tool) => catalog.put(tool, plugin, brought_by.insert(name, plugin)),
                     Err(why) => {
                         let what = format!("the tool `{name}` is not offered: {why}");
-                        shelf
+                        catalog
                             .problems
-                            .push(Problem::new(Code::BadTool, &plugin.id, &plugin.path, what).warning());
+                            .push(Diagnostic::new(Code::BadTool, &plugin.id, &plugin.path, what).warning());
                     }
                 }
             }
         }
-        shelf.offer(plugins, plan);
+        catalog.offer(plugins, plan);
         // The missing ones may be among those that are listed soon.
         if !plugins.values().any(|plugin| plugin.awaits_tools()) {
-            shelf.look_for_missing(plan);
+            catalog.look_for_missing(plan);
         }
-        shelf.look_for_entries(plan);
-        shelf.look_for_filters(plugins, plan);
-        shelf.look_for_actions(plugins, plan);
-        shelf.look_for_settings(native, plugins, plan);
-        shelf
+        catalog.look_for_entries(plan);
+        catalog.look_for_filters(plugins, plan);
+        catalog.look_for_actions(plugins, plan);
+        catalog.look_for_settings(native, plugins, plan);
+        catalog
     }
 
     /// Adds a tool; of two with the same name the later one is used, and both are reported.
@@ -78,7 +78,7 @@ impl Shelf {
         };
         let name = tool.name();
         let twice = |plugin: &Plugin, other: &str, what: &str| {
-            Problem::new(
+            Diagnostic::new(
                 Code::SameTool,
                 &plugin.id,
                 &plugin.path,
@@ -108,7 +108,7 @@ impl Shelf {
             for ServedTool { role, scripted } in plugin.served() {
                 let name = scripted.tool.name().to_owned();
                 let problem =
-                    |what: String| Problem::new(Code::SameTool, &plugin.id, &plugin.path, what).warning();
+                    |what: String| Diagnostic::new(Code::SameTool, &plugin.id, &plugin.path, what).warning();
                 let tool = match with_filters(&scripted, plugins) {
                     Ok(tool) => tool,
                     Err(why) => {
@@ -137,7 +137,7 @@ impl Shelf {
                 "the prompt `{}` of an MCP server is not offered: a script has a prompt of that name",
                 prompt.name()
             );
-            let problem = Problem::new(Code::SameTool, "", &plan.project.join("valvehouse.toml"), what);
+            let problem = Diagnostic::new(Code::SameTool, "", &plan.project.join("valvehouse.toml"), what);
             self.problems.push(problem.help("give the server another `name` in [[mcp]]").warning());
         }
         // Of two with one URI the first is used: a script's.
@@ -177,7 +177,7 @@ impl Shelf {
                     model.name,
                     tool.name()
                 );
-                let problem = Problem::new(Code::SameTool, "", &file, what).warning();
+                let problem = Diagnostic::new(Code::SameTool, "", &file, what).warning();
                 self.problems.push(problem.help("rename that tool, or remove `tool_search` from the model"));
             }
         }
@@ -196,7 +196,7 @@ impl Shelf {
                     did_you_mean(id, filters())
                 );
                 let help = format!("correct `filters` of that model, or add filters/{id}.rhai");
-                self.problems.push(Problem::new(Code::UnknownName, "", &file, what).help(help));
+                self.problems.push(Diagnostic::new(Code::UnknownName, "", &file, what).help(help));
             }
         }
     }
@@ -214,7 +214,7 @@ impl Shelf {
                     did_you_mean(id, actions())
                 );
                 let help = format!("correct `actions` of that model, or add actions/{id}.rhai");
-                self.problems.push(Problem::new(Code::UnknownName, "", &file, what).help(help).warning());
+                self.problems.push(Diagnostic::new(Code::UnknownName, "", &file, what).help(help).warning());
             }
         }
     }
@@ -249,14 +249,14 @@ impl Shelf {
         unknown.sort();
         for (section, why) in unknown {
             let what = format!("`[{section}]` has no effect: {why}");
-            let problem = Problem::new(Code::UnknownName, "", &file, what);
+            let problem = Diagnostic::new(Code::UnknownName, "", &file, what);
             self.problems.push(problem.help("correct the name, or remove the section").warning());
         }
     }
 
-    fn missing(&self, word: &str, model: &str, file: &Path) -> Problem {
+    fn missing(&self, word: &str, model: &str, file: &Path) -> Diagnostic {
         let problem = |what: &str| {
-            Problem::new(
+            Diagnostic::new(
                 Code::MissingTool,
                 "",
                 file,

@@ -1,7 +1,6 @@
 //! The host: the snapshot in force and the one writer that replaces it.
 
 use crate::background::AfterAnswers;
-use crate::leftovers;
 use crate::plan::{MountedOffers, Plan};
 use crate::reload::look::{NEXT_LOOK, WHILE_COMPILING};
 use crate::reload::scripts::RefusedGeneration;
@@ -9,6 +8,7 @@ use crate::reload::state::Reload;
 use crate::report::{Looks, Report};
 use crate::snapshot::Snapshot;
 use crate::status::{NodeStatus, SharedStatus};
+use crate::temporary_files;
 use crate::writer::ReloadLock;
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, broadcast, watch};
 use tokio::time::Instant;
 use valvehouse_core::trace::Traces;
 use valvehouse_json::Json;
-use valvehouse_script::{Problem, ScheduledCall, Script, SourceFile, Watch};
+use valvehouse_script::{Diagnostic, ScheduledCall, Script, SourceFile, Watch};
 use valvehouse_store::{Kv, Store, StoreError, VectorIndex, now};
 
 /// The interval at which the store is asked for its generation.
@@ -79,7 +79,7 @@ impl Host {
         let snapshot = first.snapshot.unwrap_or_else(|| writer.empty());
         writer.save(&snapshot, &first.report.changes).await;
         writer.record_lost(&snapshot).await;
-        let id = format!("{}-{}", machine(), uuid::Uuid::new_v4());
+        let id = format!("{}-{}", host_name(), uuid::Uuid::new_v4());
         let (reports, _) = broadcast::channel(64);
         let (asking, after, vectors) = (writer.asking(), writer.after(), writer.vectors());
         let refused = parking_lot::Mutex::new(writer.refused.clone());
@@ -228,7 +228,7 @@ impl Host {
     }
 
     /// Keeps the current plan, and reports the problems of the settings that should have replaced it.
-    pub async fn keep_plan(&self, problems: Vec<Problem>) -> Arc<Snapshot> {
+    pub async fn keep_plan(&self, problems: Vec<Diagnostic>) -> Arc<Snapshot> {
         {
             let mut writer = self.writer.lock().await;
             if writer.plan.problems != problems {
@@ -250,7 +250,7 @@ impl Host {
     ///
     /// # Errors
     /// Returns every problem of the script.
-    pub async fn compile(&self, file: &SourceFile) -> Result<Script, Vec<Problem>> {
+    pub async fn compile(&self, file: &SourceFile) -> Result<Script, Vec<Diagnostic>> {
         let writer = self.writer.lock().await;
         writer.compile(file, &writer.given(&file.id))
     }
@@ -335,22 +335,22 @@ impl Host {
             self.follow_store(),
             self.keep_kv(),
             self.keep_snapshot(),
-            self.clear_leftovers()
+            self.clear_temporary_files()
         );
     }
 
     /// Removes what killed writers left in the folders.
-    async fn clear_leftovers(&self) {
+    async fn clear_temporary_files(&self) {
         let folders = self.snapshot().plan().folders();
         loop {
             let folders = folders.clone();
             let cleared = tokio::task::spawn_blocking(move || {
-                folders.iter().for_each(|folder| leftovers::clear(folder, leftovers::ABANDONED));
+                folders.iter().for_each(|folder| temporary_files::clear(folder, temporary_files::ABANDONED));
             });
             if let Err(error) = cleared.await {
                 tracing::debug!("cannot clear temporary files: {error}");
             }
-            tokio::time::sleep(leftovers::ABANDONED).await;
+            tokio::time::sleep(temporary_files::ABANDONED).await;
         }
     }
 
@@ -523,7 +523,7 @@ async fn open_kv(store: &Arc<dyn Store>, exchanged: &watch::Sender<u64>) -> Resu
 }
 
 /// The name of this machine, for people who read which hosts live on a store.
-fn machine() -> String {
+fn host_name() -> String {
     let name = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"));
     let name = name.unwrap_or_default();
     let name: String = name.trim().chars().filter(|letter| !letter.is_control()).take(64).collect();

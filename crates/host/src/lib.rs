@@ -16,7 +16,7 @@ mod guard_coverage;
 mod embeddings;
 mod explanation;
 mod host;
-mod leftovers;
+mod temporary_files;
 mod models;
 mod offers;
 #[cfg(feature = "otlp")]

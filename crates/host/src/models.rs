@@ -48,7 +48,7 @@ impl Models for ScriptModels {
         let snapshot = self.0.get().and_then(|in_force| in_force());
         match events(snapshot, plugin, request, &turn) {
             Ok(events) => events,
-            Err(fault) => stream::once(std::future::ready(Err(fault))).boxed(),
+            Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
         }
     }
 
@@ -119,9 +119,9 @@ fn events(
     // The turn runs while somebody reads; its failure comes behind its last event.
     let events = answer.filter_map(|event| async {
         match event {
-            Ok(TurnEvent::Piece(piece)) => Some(Ok(piece.event)),
+            Ok(TurnEvent::Chunk(chunk)) => Some(Ok(chunk.event)),
             Ok(_) => None,
-            Err(fault) => Some(Err(fault)),
+            Err(error) => Some(Err(error)),
         }
     });
     Ok(events.boxed())

@@ -14,7 +14,7 @@ use valvehouse_core::provider::Provider;
 use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
 use valvehouse_script::crash::QuarantineEntry;
-use valvehouse_script::{Kind, Problem, Settings};
+use valvehouse_script::{Diagnostic, Kind, Settings};
 use valvehouse_store::Source;
 
 /// Everything a host is built from that is not in the folders or the store.
@@ -51,7 +51,7 @@ pub struct Plan {
     /// Versions of plugins that are not run, beside those that the project's list names.
     pub quarantined: Vec<QuarantineEntry>,
     /// The problems of newer settings that could not replace these.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<Diagnostic>,
 }
 
 /// Tools of other servers, which come and go while the host runs.
@@ -62,7 +62,7 @@ pub struct MountedOffers {
     /// The prompts and resources for clients of MCP.
     pub offered: Offers,
     /// The problems for operators: servers that are away, tools that wait for approval.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<Diagnostic>,
 }
 
 /// The settings of one plugin.

@@ -10,7 +10,7 @@ use valvehouse_core::filter::{FilterEntry, Hook};
 use valvehouse_json::Json;
 use valvehouse_script::crash::QuarantineEntry;
 use valvehouse_script::{
-    Budget, Kind, Lists, LoadedFile, Pipe, Problem, ScheduledCall, Script, ScriptCallbacks, ScriptedTool,
+    Budget, Diagnostic, Kind, Lists, LoadedFile, Pipe, ScheduledCall, Script, ScriptCallbacks, ScriptedTool,
     ServedTool, UserValves,
 };
 use valvehouse_store::GuardChange;
@@ -21,9 +21,9 @@ pub enum State {
     /// The file as it is runs.
     Live,
     /// The file does not load; its last good version runs.
-    Stale(Vec<Problem>),
+    Stale(Vec<Diagnostic>),
     /// The file does not load and never has.
-    Broken(Vec<Problem>),
+    Broken(Vec<Diagnostic>),
     /// The file of a guard is missing, and its removal is not confirmed.
     Missing,
 }
@@ -40,7 +40,7 @@ impl State {
     }
 
     /// The problems of its file.
-    pub fn problems(&self) -> &[Problem] {
+    pub fn problems(&self) -> &[Diagnostic] {
         match self {
             Self::Stale(problems) | Self::Broken(problems) => problems,
             Self::Live | Self::Missing => &[],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use valvehouse_core::metrics::{Histogram, HistogramSnapshot};
-use valvehouse_script::Problem;
+use valvehouse_script::Diagnostic;
 
 /// The news of a generation.
 #[derive(Debug, Clone)]
@@ -26,9 +26,9 @@ pub enum Change {
     /// A changed file runs.
     Updated(Arc<str>),
     /// A changed file does not load; its last good version runs on.
-    Stale(Arc<str>, Vec<Problem>),
+    Stale(Arc<str>, Vec<Diagnostic>),
     /// A new file does not load.
-    Broken(Arc<str>, Vec<Problem>),
+    Broken(Arc<str>, Vec<Diagnostic>),
     /// A file was removed, and its plugin with it.
     Removed(Arc<str>),
     /// A guard's file is missing: requests are rejected.
@@ -38,7 +38,7 @@ pub enum Change {
     /// It lists other models or tools.
     Listed(Arc<str>),
     /// Something is wrong with a file that is not a plugin.
-    Problem(Problem),
+    Diagnostic(Diagnostic),
 }
 
 impl Change {
@@ -53,7 +53,7 @@ impl Change {
             Self::Missing(_) => "missing",
             Self::Settings(_) => "settings",
             Self::Listed(_) => "listed",
-            Self::Problem(_) => "problem",
+            Self::Diagnostic(_) => "problem",
         }
     }
 
@@ -67,7 +67,7 @@ impl Change {
             | Self::Settings(id)
             | Self::Listed(id) => Some(id),
             Self::Stale(id, _) | Self::Broken(id, _) => Some(id),
-            Self::Problem(_) => None,
+            Self::Diagnostic(_) => None,
         }
     }
 }
@@ -98,7 +98,10 @@ impl Looks {
         *self.last.lock() = Instant::now();
         let Some(report) = report else { return };
         let is_bad = |change: &Change| {
-            matches!(change, Change::Stale(..) | Change::Broken(..) | Change::Missing(_) | Change::Problem(_))
+            matches!(
+                change,
+                Change::Stale(..) | Change::Broken(..) | Change::Missing(_) | Change::Diagnostic(_)
+            )
         };
         let count = if report.changes.iter().any(is_bad) { &self.faulty } else { &self.clean };
         count.fetch_add(1, Relaxed);

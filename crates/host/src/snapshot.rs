@@ -14,11 +14,11 @@ use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::filter::{Chain, FilterEntry};
 use valvehouse_core::kernel::{Kernel, ModelDefaults, find_tools};
 use valvehouse_core::provider::Provider;
+use valvehouse_core::text::{did_you_mean, nearest};
 use valvehouse_core::tool::{Tool, is_entry_tool};
-use valvehouse_core::words::{did_you_mean, nearest};
 use valvehouse_json::Json;
 use valvehouse_providers::FormattedProvider;
-use valvehouse_script::{CHAT, Code, Kind, Offer, Pipes, Problem, run_script};
+use valvehouse_script::{CHAT, Code, Diagnostic, Kind, Offer, Pipes, run_script};
 
 /// One whole generation of the host.
 pub struct Snapshot {
@@ -27,7 +27,7 @@ pub struct Snapshot {
     /// Plugins by id.
     pub plugins: Plugins,
     /// The problems of files that are not plugins.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<Diagnostic>,
     /// Every tool there is, each name once.
     pub tools: Vec<Tool>,
     /// The prompts and resources of scripts and mounted servers.
@@ -92,7 +92,7 @@ impl Snapshot {
     pub(crate) fn new(
         generation: u64,
         plugins: Plugins,
-        problems: Vec<Problem>,
+        problems: Vec<Diagnostic>,
         tools: Vec<Tool>,
         plan: Arc<Plan>,
     ) -> Self {

@@ -8,10 +8,10 @@ use std::time::Duration;
 use valvehouse_core::breaker::OpenState;
 use valvehouse_core::filter::FailurePolicy;
 use valvehouse_core::metrics::{PromptCacheCount, Sum};
+use valvehouse_core::text::count;
 use valvehouse_core::trace::{GuardCoverage, GuardCoverageRow};
-use valvehouse_core::words::count;
 use valvehouse_json::{Json, Object};
-use valvehouse_script::{Code, Kind, Problem, Severity};
+use valvehouse_script::{Code, Diagnostic, Kind, Severity};
 use valvehouse_store::HostSeen;
 
 /// Before the name of a provider where plugins go by their ids, which know no colon.
@@ -52,21 +52,21 @@ impl Plugin {
     }
 
     /// The problems of its file or, where that runs, its warnings.
-    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
+    pub fn problems(&self) -> impl Iterator<Item = &Diagnostic> {
         // A stale plugin has its problems in the file, not in the version that runs.
         let warnings = self.script.as_ref().filter(|_| self.state == State::Live);
         self.state.problems().iter().chain(warnings.into_iter().flat_map(|script| &script.warnings))
     }
 
     /// Returns the problems of its status rather than of its text: the guard is missing, or it waits for an operator.
-    pub fn standing_problems(&self) -> Vec<Problem> {
-        let waits = |problem: &&Problem| matches!(problem.code, Code::GuardWeakened | Code::SameId);
-        let mut problems: Vec<Problem> = self.state.problems().iter().filter(waits).cloned().collect();
+    pub fn standing_problems(&self) -> Vec<Diagnostic> {
+        let waits = |problem: &&Diagnostic| matches!(problem.code, Code::GuardWeakened | Code::SameId);
+        let mut problems: Vec<Diagnostic> = self.state.problems().iter().filter(waits).cloned().collect();
         if self.state == State::Missing {
             let what = format!("the guard `{}` is missing: requests are refused", self.id);
             let help =
                 format!("restore its file, or to accept its removal, run: valvehouse confirm {}", self.id);
-            problems.push(Problem::new(Code::GuardGone, &self.id, &self.path, what).help(help));
+            problems.push(Diagnostic::new(Code::GuardGone, &self.id, &self.path, what).help(help));
         }
         problems
     }
@@ -78,12 +78,12 @@ impl Plugin {
 
     /// The reason for the open circuit breaker, the consequence for requests, and the next attempt.
     pub fn breaker_in_words(&self, open: &OpenState) -> String {
-        let forgiven = self
+        let ignored = self
             .script
             .as_ref()
             .is_some_and(|script| script.manifest.failure_policy == FailurePolicy::FailOpen);
         let meanwhile = match self.kind {
-            Kind::Filter if forgiven => "skipped",
+            Kind::Filter if ignored => "skipped",
             Kind::Filter => "its requests are refused with 503",
             Kind::Tool => "models that call it get an error",
             Kind::Action => "people who press its buttons get an error",
@@ -231,11 +231,11 @@ impl SharedStatus {
     }
 
     /// The problems of what hosts call from time to time and that failed when they did it last.
-    pub fn scheduled_problems(&self, snapshot: &Snapshot) -> Vec<Problem> {
+    pub fn scheduled_problems(&self, snapshot: &Snapshot) -> Vec<Diagnostic> {
         let of_plugin = |(id, standing): (&String, &PluginStanding)| {
             let plugin = snapshot.plugins.get(id.as_str())?.clone();
             let problems = standing.failing.iter().map(|message| {
-                Problem::new(Code::ScheduledFailed, &plugin.id, &plugin.path, message.as_str()).warning()
+                Diagnostic::new(Code::ScheduledFailed, &plugin.id, &plugin.path, message.as_str()).warning()
             });
             Some(problems.collect::<Vec<_>>())
         };

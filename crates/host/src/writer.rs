@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::MutexGuard;
 use valvehouse_json::Json;
-use valvehouse_script::{Kind, LoadedFile, Problem, Script, Settings, read_text};
+use valvehouse_script::{Diagnostic, Kind, LoadedFile, Script, Settings, read_text};
 use valvehouse_store::{Kv, Store, StoreError};
 
 /// The writer of a host, or one that stands in for it where no host is.
@@ -72,14 +72,14 @@ impl<'a> ReloadLock<'a> {
         path: &Path,
         text: &str,
         valves: Option<&Json>,
-    ) -> Result<CompileJob, Problem> {
+    ) -> Result<CompileJob, Diagnostic> {
         let folder = self.0.plan.folder(kind);
         let read = match self.0.sources() {
             Some(sources) => sources.read_text(kind, folder, path, text)?,
             None => read_text(kind, folder, path, text)?,
         };
         let given = self.0.given(&read.file.id);
-        let given = OperatorSettings { valves: valves.map_or(given.valves, Json::copy), ..given };
+        let given = OperatorSettings { valves: valves.map_or(given.valves, Json::deep_clone), ..given };
         let settings = self.0.settings_of(&read.file, &given);
         Ok(CompileJob { read, given, plan: self.0.plan.clone(), settings })
     }
@@ -96,7 +96,7 @@ impl<'a> ReloadLock<'a> {
         text: &str,
         valves: Option<&Json>,
         before: Option<CompiledText>,
-    ) -> Result<Script, Vec<Problem>> {
+    ) -> Result<Script, Vec<Diagnostic>> {
         let job = aside(|| self.compile_job(kind, path, text, valves)).map_err(|problem| vec![problem])?;
         match before {
             Some(before) if before.is_of(&job) => before.result,
@@ -126,7 +126,7 @@ pub struct CompileJob {
 impl CompileJob {
     /// Compiles the text without holding up the turns of this thread.
     pub fn compile(self) -> CompiledText {
-        let result = aside(|| match Problem::of_quarantine(&self.read.file, &self.given.quarantined) {
+        let result = aside(|| match Diagnostic::of_quarantine(&self.read.file, &self.given.quarantined) {
             Some(problem) => Err(vec![problem]),
             None => Script::compile(&self.read.file, &self.settings),
         });
@@ -137,7 +137,7 @@ impl CompileJob {
 /// The script of a text, or its problems.
 pub struct CompiledText {
     job: CompileJob,
-    result: Result<Script, Vec<Problem>>,
+    result: Result<Script, Vec<Diagnostic>>,
 }
 
 impl CompiledText {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 impl<T: Children> Slots<T> {
     /// Returns the items for a change, and marks them as changed.
     fn change(&mut self) -> Result<&mut T, MisplacedValue> {
-        if self.state == State::Frozen {
-            return Err(MisplacedValue::Frozen);
+        if self.state == State::ReadOnly {
+            return Err(MisplacedValue::ReadOnly);
         }
         self.state = State::Changed;
         Ok(&mut self.items)
@@ -73,7 +73,7 @@ impl Array {
     /// Returns an error if the position is out of range, the array is read-only, or the value would contain
     /// itself or nest too deep.
     pub fn set(&self, position: usize, value: Json) -> Result<(), MisplacedValue> {
-        if self.with(|items| items.get(position).is_some_and(|slot| slot.is_same(&value))) {
+        if self.with(|items| items.get(position).is_some_and(|slot| slot.ptr_eq(&value))) {
             return Ok(());
         }
         check_place(&value, self.address())?;
@@ -144,7 +144,7 @@ impl Array {
     }
 
     /// Returns `true` if both are handles of the same container.
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
@@ -155,12 +155,12 @@ impl Array {
 
     /// Returns `true` if the array is read-only.
     pub(super) fn is_read_only(&self) -> bool {
-        self.0.lock().state == State::Frozen
+        self.0.lock().state == State::ReadOnly
     }
 
     /// Makes the array read-only.
     pub(super) fn freeze(&self) {
-        self.0.lock().state = State::Frozen;
+        self.0.lock().state = State::ReadOnly;
     }
 
     /// Sets the elements of a new array.
@@ -256,7 +256,7 @@ impl Object {
     /// Returns an error if the object is read-only, or the value would contain itself or nest too deep.
     pub fn set(&self, key: &str, value: Json) -> Result<(), MisplacedValue> {
         if is_container(&value) {
-            if self.with(key, |slot| slot.is_some_and(|slot| slot.is_same(&value))) {
+            if self.with(key, |slot| slot.is_some_and(|slot| slot.ptr_eq(&value))) {
                 return Ok(());
             }
             check_place(&value, self.address())?;
@@ -280,8 +280,8 @@ impl Object {
     /// Sets a key. An object that is read-only or would contain itself is unchanged.
     pub fn edit(&self, key: &str, value: Json) {
         if let Err(why) = self.set(key, value) {
-            use MisplacedValue::{Cycle, Frozen, TooDeep};
-            debug_assert!(matches!(why, Cycle | Frozen | TooDeep), "cannot edit {key:?}: {why}");
+            use MisplacedValue::{Cycle, ReadOnly, TooDeep};
+            debug_assert!(matches!(why, Cycle | ReadOnly | TooDeep), "cannot edit {key:?}: {why}");
         }
     }
 
@@ -332,7 +332,7 @@ impl Object {
     }
 
     /// Returns `true` if both are handles of the same container.
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
@@ -343,12 +343,12 @@ impl Object {
 
     /// Returns `true` if the object is read-only.
     pub(super) fn is_read_only(&self) -> bool {
-        self.0.lock().state == State::Frozen
+        self.0.lock().state == State::ReadOnly
     }
 
     /// Makes the object read-only.
     pub(super) fn freeze(&self) {
-        self.0.lock().state = State::Frozen;
+        self.0.lock().state = State::ReadOnly;
     }
 
     /// Sets the entries of a new object.

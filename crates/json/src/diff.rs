@@ -183,7 +183,7 @@ impl Numbers {
 
     fn number(&mut self, value: &Json) -> usize {
         // Equal values have the same weight unless parts are shared; those are detected one level deeper.
-        let alike = self.0.entry(value.weight()).or_default();
+        let alike = self.0.entry(value.size_estimate()).or_default();
         if let Some((number, _)) = alike.iter().find(|(_, known)| known == value) {
             return *number;
         }
@@ -212,24 +212,24 @@ mod tests {
 
     /// Applies operations.
     fn applied(changes: &[DiffOperation], value: &Json) -> Json {
-        let mut root = value.copy();
+        let mut root = value.deep_clone();
         for change in changes {
-            let after = change.after.copy();
+            let after = change.after.deep_clone();
             let Some((way, last)) = change.path.rsplit_once('/') else {
                 root = after;
                 continue;
             };
-            let spelt = |step: &str| step.replace("~1", "/").replace("~0", "~");
+            let raw = |step: &str| step.replace("~1", "/").replace("~0", "~");
             let place = way.split('/').skip(1).fold(root.clone(), |here, step| match &here {
                 Json::Array(_) => here.at(step.parse().unwrap()).unwrap(),
-                _ => here.get(&spelt(step)).unwrap(),
+                _ => here.get(&raw(step)).unwrap(),
             });
             match (&place, change.op) {
                 (Json::Array(list), Op::Add) => list.insert(last.parse().unwrap(), after).unwrap(),
                 (Json::Array(list), Op::Replace) => list.set(last.parse().unwrap(), after).unwrap(),
                 (Json::Array(list), Op::Remove) => assert!(list.remove(last.parse().unwrap()).is_some()),
-                (_, Op::Remove) => assert!(place.remove(&spelt(last)).is_some()),
-                _ => place.set(&spelt(last), after).unwrap(),
+                (_, Op::Remove) => assert!(place.remove(&raw(last)).is_some()),
+                _ => place.set(&raw(last), after).unwrap(),
             }
         }
         root

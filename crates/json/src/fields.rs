@@ -3,14 +3,14 @@
 use crate::entries::Entries;
 use crate::entries::Unread;
 use crate::value::{Fields, Json};
-use crate::{parse, skim};
+use crate::{lazy_object, parse};
 use compact_str::CompactString;
 use valvehouse_memory as memory;
 
 impl Unread {
     /// Reads one value without the others.
     fn value(&self, key: &str) -> Option<Json> {
-        let spelling = skim::value_of(skim::from_value_of(&self.spelling, key)?)?;
+        let spelling = lazy_object::value_of(lazy_object::from_value_of(&self.spelling, key)?)?;
         parse::parse_shared(&self.spelling.slice_ref(spelling)).ok()
     }
 
@@ -67,7 +67,7 @@ impl Fields {
             Self::Read(entries) => {
                 entries.get(key).is_some_and(|value| matches!(value, Json::Text(text) if !text.is_empty()))
             }
-            Self::Unread(unread) => skim::from_value_of(&unread.spelling, key)
+            Self::Unread(unread) => lazy_object::from_value_of(&unread.spelling, key)
                 .is_some_and(|spelling| spelling.starts_with(b"\"") && !spelling.starts_with(b"\"\"")),
         }
     }

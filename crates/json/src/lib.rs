@@ -21,16 +21,16 @@ mod parse;
 mod path;
 mod scan;
 mod serde;
-mod skim;
+mod lazy_object;
 mod string;
 mod text;
 mod value;
 mod walk;
 mod write;
 
+pub use lazy_object::scan_object;
 pub use number::Number;
 pub use parse::ParseError;
-pub use skim::skim;
 pub use text::Text;
 pub use value::{Array, Json, MAX_DEPTH, MisplacedValue, Object};
 pub use walk::Repeats;

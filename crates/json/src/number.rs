@@ -10,7 +10,7 @@ pub enum Number {
     /// A finite number with a fraction or an exponent.
     Float(f64),
     /// The original spelling, such as `1e2`, `1.10`, or more digits than fit in 64 bits.
-    Spelt(Box<str>),
+    Raw(Box<str>),
 }
 
 impl Number {
@@ -31,7 +31,7 @@ impl Number {
         }
         match text.parse::<f64>() {
             Ok(value) if value.is_finite() && float_text(value) == text => Self::Float(value),
-            _ => Self::Spelt(text.into()),
+            _ => Self::Raw(text.into()),
         }
     }
 
@@ -40,7 +40,7 @@ impl Number {
         match self {
             Self::Int(value) => Some(*value),
             Self::Unsigned(_) => None,
-            Self::Float(_) | Self::Spelt(_) => {
+            Self::Float(_) | Self::Raw(_) => {
                 let value = self.as_f64();
                 (value.fract() == 0.0 && value.abs() < 9.0e15).then_some(value as i64)
             }
@@ -53,7 +53,7 @@ impl Number {
             Self::Int(value) => *value as f64,
             Self::Unsigned(value) => *value as f64,
             Self::Float(value) => *value,
-            Self::Spelt(text) => text.parse().unwrap_or(f64::NAN),
+            Self::Raw(text) => text.parse().unwrap_or(f64::NAN),
         }
     }
 
@@ -62,7 +62,7 @@ impl Number {
         match self {
             Self::Int(_) | Self::Unsigned(_) => true,
             Self::Float(_) => false,
-            Self::Spelt(text) => !text.contains(['.', 'e', 'E']),
+            Self::Raw(text) => !text.contains(['.', 'e', 'E']),
         }
     }
 }
@@ -78,7 +78,7 @@ impl PartialEq for Number {
         match (self, other) {
             (Self::Int(a), Self::Int(b)) => a == b,
             (Self::Unsigned(a), Self::Unsigned(b)) => a == b,
-            (Self::Spelt(a), Self::Spelt(b)) if a == b => true,
+            (Self::Raw(a), Self::Raw(b)) if a == b => true,
             _ => self.as_f64() == other.as_f64(),
         }
     }

@@ -8,7 +8,7 @@ use crate::number::Number;
 use crate::string::{self, Invalid};
 use crate::text::Text;
 use crate::value::{Array, Json, MAX_DEPTH, Object};
-use crate::{scan, skim};
+use crate::{lazy_object, scan};
 use bytes::Bytes;
 use compact_str::CompactString;
 use std::borrow::Cow;
@@ -236,7 +236,7 @@ impl<'a> Parser<'a> {
         if self.peek()? != b'{' || self.depth >= MAX_DEPTH {
             return Ok(None);
         }
-        let found = skim::flat(&self.text[self.at..]).filter(|(length, _)| *length >= KEPT);
+        let found = lazy_object::flat(&self.text[self.at..]).filter(|(length, _)| *length >= KEPT);
         Ok(found.map(|(length, keys)| {
             let start = self.at;
             self.at += length;
@@ -324,7 +324,7 @@ impl<'a> Parser<'a> {
         }
         let start = self.at;
         self.at += length;
-        Ok(Some(Text::spelt(document.slice(start..self.at))))
+        Ok(Some(Text::raw(document.slice(start..self.at))))
     }
 }
 
@@ -448,14 +448,14 @@ mod tests {
         let long = format!(r#""\u00e4\/{}\ud83d\ude00""#, "x".repeat(80));
         let document = Bytes::from(format!(r#"{{"a":{long},"b":"\u00e4","c":[{long}]}}"#));
         let json = Json::parse_shared(&document).unwrap();
-        let spelt = |json: &Json| String::from_utf8(json.encode_as_spelt().unwrap()).unwrap();
-        assert_eq!(spelt(&json), format!(r#"{{"a":{long},"b":"ä","c":[{long}]}}"#));
+        let raw = |json: &Json| String::from_utf8(json.encode_raw().unwrap()).unwrap();
+        assert_eq!(raw(&json), format!(r#"{{"a":{long},"b":"ä","c":[{long}]}}"#));
         let said = format!("ä/{}😀", "x".repeat(80));
         assert_eq!(json.text("a").unwrap(), said);
         assert_eq!(json.get("a"), Some(said.as_str().into()));
-        assert_eq!(json.copy(), Json::parse(&document).unwrap());
+        assert_eq!(json.deep_clone(), Json::parse(&document).unwrap());
         json.set("a", "short").unwrap();
-        assert_eq!(spelt(&json), format!(r#"{{"a":"short","b":"ä","c":[{long}]}}"#));
+        assert_eq!(raw(&json), format!(r#"{{"a":"short","b":"ä","c":[{long}]}}"#));
         assert_eq!(json.to_string(), format!(r#"{{"a":"short","b":"ä","c":["{said}"]}}"#), "as it is said");
     }
 
@@ -467,14 +467,15 @@ mod tests {
         body.set("user", "v").unwrap();
         let messages = body.get("messages").unwrap();
         assert_eq!(messages.at(0).unwrap().text("role").unwrap(), "user");
-        let spelt = |json: &Json| String::from_utf8(json.encode_as_spelt().unwrap()).unwrap();
-        assert_eq!(spelt(&body), format!(r#"{{"messages":[{message},{message}],"user":"v"}}"#));
+        let raw = |json: &Json| String::from_utf8(json.encode_raw().unwrap()).unwrap();
+        assert_eq!(raw(&body), format!(r#"{{"messages":[{message},{message}],"user":"v"}}"#));
         messages.at(0).unwrap().set("content", "other").unwrap();
         let changed = r#"{"role":"user","content":"other"}"#;
-        assert_eq!(spelt(&body), format!(r#"{{"messages":[{changed},{message}],"user":"v"}}"#));
+        assert_eq!(raw(&body), format!(r#"{{"messages":[{changed},{message}],"user":"v"}}"#));
         assert!(messages.is_changed());
-        let frozen = Json::parse_shared(&document).unwrap().freeze().get("messages").unwrap().at(0).unwrap();
-        assert_eq!(frozen.set("role", "tool"), Err(crate::MisplacedValue::Frozen));
+        let read_only =
+            Json::parse_shared(&document).unwrap().freeze().get("messages").unwrap().at(0).unwrap();
+        assert_eq!(read_only.set("role", "tool"), Err(crate::MisplacedValue::ReadOnly));
     }
 
     fn json() -> impl Strategy<Value = serde_json::Value> {
@@ -510,9 +511,9 @@ mod tests {
             let text = format!("[{}]", objects.join(","));
             match (Json::parse(text.as_bytes()), shared(&text)) {
                 (Ok(read), Ok(kept)) => {
-                    let spelt = kept.encode_as_spelt().unwrap();
-                    prop_assert_eq!(&Json::parse(&spelt).unwrap(), &read, "written unread");
-                    let copy = kept.copy();
+                    let raw = kept.encode_raw().unwrap();
+                    prop_assert_eq!(&Json::parse(&raw).unwrap(), &read, "written unread");
+                    let copy = kept.deep_clone();
                     prop_assert!(!kept.is_changed());
                     for (one, other) in kept.items().iter().zip(read.items()) {
                         prop_assert_eq!(one.text(&key), other.text(&key));

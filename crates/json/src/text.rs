@@ -16,7 +16,7 @@ pub struct Text(Repr);
 #[derive(Clone)]
 enum Repr {
     Said(CompactString),
-    Spelt(Arc<Spelling>),
+    Raw(Arc<Spelling>),
 }
 
 struct Spelling {
@@ -27,8 +27,8 @@ struct Spelling {
 
 impl Text {
     /// Creates a text from a verified raw JSON string, including its quotes.
-    pub(super) fn spelt(spelling: Bytes) -> Self {
-        Self(Repr::Spelt(Arc::new(Spelling { spelling, said: OnceLock::new() })))
+    pub(super) fn raw(spelling: Bytes) -> Self {
+        Self(Repr::Raw(Arc::new(Spelling { spelling, said: OnceLock::new() })))
     }
 
     /// Creates an empty text, to be filled later.
@@ -40,7 +40,7 @@ impl Text {
     pub(super) fn said_mut(&mut self) -> Option<&mut CompactString> {
         match &mut self.0 {
             Repr::Said(said) => Some(said),
-            Repr::Spelt(_) => None,
+            Repr::Raw(_) => None,
         }
     }
 
@@ -49,9 +49,7 @@ impl Text {
         match &self.0 {
             Repr::Said(said) => said,
             // The memory of a body's text is charged to the body and not to the script that reads it.
-            Repr::Spelt(spelt) => {
-                spelt.said.get_or_init(|| memory::uncounted(|| string::said(&spelt.spelling)))
-            }
+            Repr::Raw(raw) => raw.said.get_or_init(|| memory::uncounted(|| string::said(&raw.spelling))),
         }
     }
 
@@ -59,15 +57,15 @@ impl Text {
     pub fn is_empty(&self) -> bool {
         match &self.0 {
             Repr::Said(said) => said.is_empty(),
-            Repr::Spelt(spelt) => spelt.spelling.len() <= 2,
+            Repr::Raw(raw) => raw.spelling.len() <= 2,
         }
     }
 
     /// Returns the approximate size in bytes; for an undecoded text, that of its raw form.
-    pub(super) fn weight(&self) -> usize {
+    pub(super) fn size_estimate(&self) -> usize {
         match &self.0 {
             Repr::Said(said) => said.len(),
-            Repr::Spelt(spelt) => spelt.spelling.len() + spelt.said.get().map_or(0, |said| said.len()),
+            Repr::Raw(raw) => raw.spelling.len() + raw.said.get().map_or(0, |said| said.len()),
         }
     }
 
@@ -75,7 +73,7 @@ impl Text {
     pub(super) fn spelling(&self) -> Option<&Bytes> {
         match &self.0 {
             Repr::Said(_) => None,
-            Repr::Spelt(spelt) => Some(&spelt.spelling),
+            Repr::Raw(raw) => Some(&raw.spelling),
         }
     }
 }
@@ -97,7 +95,7 @@ impl AsRef<str> for Text {
 impl PartialEq for Text {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Repr::Spelt(one), Repr::Spelt(other)) if Arc::ptr_eq(one, other) => true,
+            (Repr::Raw(one), Repr::Raw(other)) if Arc::ptr_eq(one, other) => true,
             _ => self.as_str() == other.as_str(),
         }
     }
@@ -151,7 +149,7 @@ impl From<Text> for CompactString {
     fn from(text: Text) -> Self {
         match text.0 {
             Repr::Said(said) => said,
-            Repr::Spelt(_) => text.as_str().into(),
+            Repr::Raw(_) => text.as_str().into(),
         }
     }
 }
@@ -160,7 +158,7 @@ impl From<Text> for String {
     fn from(text: Text) -> Self {
         match text.0 {
             Repr::Said(said) => said.into_string(),
-            Repr::Spelt(_) => text.as_str().to_owned(),
+            Repr::Raw(_) => text.as_str().to_owned(),
         }
     }
 }

@@ -52,7 +52,7 @@ pub(super) enum State {
     Read,
     Changed,
     /// The container is read-only.
-    Frozen,
+    ReadOnly,
 }
 
 /// The values that can be moved out of a container when its last handle is dropped.
@@ -83,7 +83,7 @@ pub enum MisplacedValue {
         len: usize,
     },
     /// The container is read-only.
-    Frozen,
+    ReadOnly,
     /// A string, number, boolean or null has no keys.
     NoContainer,
 }
@@ -96,7 +96,7 @@ impl fmt::Display for MisplacedValue {
             Self::Range { index, len } => {
                 write!(f, "index {index} is out of range: the array has {len} elements")
             }
-            Self::Frozen => f.write_str("this value can only be read; work on a copy: `value.copy()`"),
+            Self::ReadOnly => f.write_str("this value can only be read; work on a copy: `value.copy()`"),
             Self::NoContainer => f.write_str("only objects have keys"),
         }
     }
@@ -324,10 +324,10 @@ impl Json {
     }
 
     /// Returns `true` if both are handles of the same container.
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub fn ptr_eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Array(a), Self::Array(b)) => a.is_same(b),
-            (Self::Object(a), Self::Object(b)) => a.is_same(b),
+            (Self::Array(a), Self::Array(b)) => a.ptr_eq(b),
+            (Self::Object(a), Self::Object(b)) => a.ptr_eq(b),
             _ => false,
         }
     }

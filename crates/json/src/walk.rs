@@ -19,7 +19,7 @@ impl Json {
     /// Returns a deep copy, which shares nothing with this value. A container that occurs in several places of
     /// this value does so in the copy as well.
     #[must_use]
-    pub fn copy(&self) -> Self {
+    pub fn deep_clone(&self) -> Self {
         let mut copies = Copies::default();
         let copy = copies.of(self);
         while let Some((original, copy)) = copies.empty.pop() {
@@ -140,14 +140,14 @@ const VALUE: usize = 64;
 
 impl Json {
     /// Returns the approximate memory size in bytes, counting each container once.
-    pub fn weight(&self) -> usize {
+    pub fn size_estimate(&self) -> usize {
         let own = |value: &Self| {
-            let spelt = match value {
-                Self::Text(text) => text.weight(),
+            let raw = match value {
+                Self::Text(text) => text.size_estimate(),
                 Self::Object(object) => object.unread_length(),
                 _ => 0,
             };
-            VALUE + spelt
+            VALUE + raw
         };
         let mut weight = own(self);
         let mut walk = Walk::from(self);
@@ -371,10 +371,10 @@ mod tests {
     fn what_stands_in_many_places_is_walked_through_once() {
         let (list, body) = (laughs(), Json::object());
         body.set("list", list.clone()).unwrap();
-        let copy = body.copy();
+        let copy = body.deep_clone();
         assert!(!copy.is_changed() && body.is_changed());
         let twice = copy.get("list").unwrap();
-        assert!(twice.at(0).unwrap().is_same(&twice.at(1).unwrap()) && !twice.is_same(&list));
+        assert!(twice.at(0).unwrap().ptr_eq(&twice.at(1).unwrap()) && !twice.ptr_eq(&list));
         assert!(copy == body);
         twice.at(0).unwrap().as_array().unwrap().push(Json::Null).unwrap();
         assert!(copy != body);
@@ -415,7 +415,7 @@ mod tests {
         drop(inner);
         let small = std::thread::Builder::new().stack_size(64 * 1024);
         let walked = small.spawn(move || {
-            let copy = root.copy();
+            let copy = root.deep_clone();
             assert!(copy == root && !copy.is_changed() && root.is_changed());
             copy.freeze();
         });

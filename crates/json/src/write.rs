@@ -61,20 +61,20 @@ impl Json {
     ///
     /// # Errors
     /// Returns an error if the value is nested too deep or repeats too much.
-    pub fn encode_as_spelt(&self) -> Result<Vec<u8>, Unwritable> {
+    pub fn encode_raw(&self) -> Result<Vec<u8>, Unwritable> {
         // Reserving the length avoids repeated copies of a long body.
         let length = self.spelt_length(MAX_NESTING, &mut { MAX_VALUES });
         let mut out = Vec::with_capacity(256 + (length + length / 64).min(REPEATED));
-        self.encode_as_spelt_into(&mut out)?;
+        self.encode_raw_into(&mut out)?;
         Ok(out)
     }
 
-    /// Appends JSON to `out` as [`Json::encode_as_spelt`] does.
+    /// Appends JSON to `out` as [`Json::encode_raw`] does.
     ///
     /// # Errors
     /// Returns an error if the value is nested too deep or repeats too much.
-    pub fn encode_as_spelt_into(&self, out: &mut Vec<u8>) -> Result<(), Unwritable> {
-        Writer { as_spelt: true, ..Writer::new(out, usize::MAX) }.value(self, 0)
+    pub fn encode_raw_into(&self, out: &mut Vec<u8>) -> Result<(), Unwritable> {
+        Writer { as_raw: true, ..Writer::new(out, usize::MAX) }.value(self, 0)
     }
 
     /// Writes compact JSON of at most `most` bytes.
@@ -133,12 +133,12 @@ struct Writer<'a> {
     left: usize,
     /// The position at which the current repetition must end.
     end: Option<usize>,
-    as_spelt: bool,
+    as_raw: bool,
 }
 
 impl<'a> Writer<'a> {
     fn new(out: &'a mut Vec<u8>, most: usize) -> Self {
-        Self { out, most, written: Repeats::default(), left: REPEATED, end: None, as_spelt: false }
+        Self { out, most, written: Repeats::default(), left: REPEATED, end: None, as_raw: false }
     }
 
     fn value(&mut self, value: &Json, depth: usize) -> Result<(), Unwritable> {
@@ -147,7 +147,7 @@ impl<'a> Writer<'a> {
             Json::Bool(true) => self.out.extend_from_slice(b"true"),
             Json::Bool(false) => self.out.extend_from_slice(b"false"),
             Json::Number(number) => write_number(number, self.out),
-            Json::Text(text) => match text.spelling().filter(|_| self.as_spelt) {
+            Json::Text(text) => match text.spelling().filter(|_| self.as_raw) {
                 Some(spelling) => self.out.extend_from_slice(spelling),
                 None => string(text, self.out),
             },
@@ -193,7 +193,7 @@ impl<'a> Writer<'a> {
                 self.out.push(b']');
             }
             Json::Object(object) => {
-                if self.as_spelt
+                if self.as_raw
                     && let Some(unread) = object.as_unread()
                 {
                     self.out.extend_from_slice(unread.spelling());
@@ -227,7 +227,7 @@ fn write_number(number: &Number, out: &mut Vec<u8>) {
         Number::Int(value) => write!(out, "{value}"),
         Number::Unsigned(value) => write!(out, "{value}"),
         Number::Float(value) => write!(out, "{value:?}"),
-        Number::Spelt(text) => write!(out, "{text}"),
+        Number::Raw(text) => write!(out, "{text}"),
     };
 }
 

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use valvehouse_config::{McpServer, McpTransport};
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 
 /// The name of the file.
 pub const LOCK: &str = "mcp.lock.json";

@@ -85,9 +85,9 @@ impl<S> ResponseBytes<S> {
         false
     }
 
-    fn end(&mut self, fault: Error) -> Poll<Option<Result<Bytes, Error>>> {
+    fn end(&mut self, error: Error) -> Poll<Option<Result<Bytes, Error>>> {
         self.body = None;
-        Poll::Ready(Some(Err(fault)))
+        Poll::Ready(Some(Err(error)))
     }
 }
 
@@ -104,20 +104,20 @@ impl<S: Stream<Item = Result<Bytes, FailedCall>> + Unpin> Stream for ResponseByt
                 Poll::Ready(Some(Ok(bytes)))
             }
             Poll::Ready(Some(Err(failed))) => {
-                let fault = this.peer.broke_off(&failed);
-                this.end(fault)
+                let error = this.peer.interrupted(&failed);
+                this.end(error)
             }
             Poll::Ready(None) => {
                 this.body = None;
                 Poll::Ready(None)
             }
             Poll::Pending if this.is_late(context) => {
-                let fault = match this.has_begun {
+                let error = match this.has_begun {
                     _ if this.limits.is_over() => this.peer.too_long(),
                     true => this.peer.stopped(this.idle),
                     false => this.peer.silent(this.answer),
                 };
-                this.end(fault)
+                this.end(error)
             }
             Poll::Pending => Poll::Pending,
         }

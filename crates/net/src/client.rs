@@ -67,8 +67,8 @@ impl Client {
             return;
         }
         runtime.spawn(async move {
-            if let Err(fault) = client.trusting(&address).await {
-                tracing::warn!("{fault}");
+            if let Err(error) = client.trusting(&address).await {
+                tracing::warn!("{error}");
             }
         });
     }
@@ -291,13 +291,13 @@ mod tests {
         for begun in ["", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc"] {
             let url = answering(begun.into()).await;
             let call = HttpCall::get(url).within(Duration::from_millis(100));
-            let fault = match Client::new().unwrap().send(call).await {
+            let error = match Client::new().unwrap().send(call).await {
                 Ok(response) => response.whole().await.unwrap_err(),
-                Err(fault) => fault,
+                Err(error) => error,
             };
             assert!(
-                fault.to_string().contains("did not complete its response within 0.1 s"),
-                "{begun}: {fault}"
+                error.to_string().contains("did not complete its response within 0.1 s"),
+                "{begun}: {error}"
             );
         }
     }
@@ -325,8 +325,8 @@ mod tests {
         for (packing, body) in [("gzip", &gzip), ("deflate", &zlib), ("br", &brotli)] {
             assert_eq!(ask(packing, body).await.unwrap(), text.as_bytes(), "{packing}");
         }
-        let fault = ask("gzip", b"no gzip at all").await.unwrap_err().to_string();
-        assert!(fault.starts_with("the response of provider lab at http://127.0.0.1"), "{fault}");
+        let error = ask("gzip", b"no gzip at all").await.unwrap_err().to_string();
+        assert!(error.starts_with("the response of provider lab at http://127.0.0.1"), "{error}");
     }
 
     #[test]

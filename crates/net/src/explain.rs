@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 use valvehouse_core::error::{Error, Explanation};
-use valvehouse_core::words::optional;
+use valvehouse_core::text::optional;
 
 /// The reason for which there is no answer, or no more of one, of either client.
 #[derive(Debug, thiserror::Error)]
@@ -70,7 +70,7 @@ impl Peer {
     }
 
     /// Errors in the middle of an answer.
-    pub(super) fn broke_off(&self, failed: &FailedCall) -> Error {
+    pub(super) fn interrupted(&self, failed: &FailedCall) -> Error {
         if failed.timeout {
             return self.too_long();
         }

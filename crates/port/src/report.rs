@@ -11,7 +11,7 @@ pub enum NoteKind {
     /// Code of Open WebUI.
     HostCode,
     /// Files, programs and the environment of the machine.
-    Machine,
+    Os,
     /// Threads, tasks and locks.
     Concurrency,
     /// A pattern with look-around or a reference to a group.
@@ -36,7 +36,7 @@ impl NoteKind {
         match self {
             Self::Package => "Python packages",
             Self::HostCode => "code of Open WebUI",
-            Self::Machine => "files, programs and environment",
+            Self::Os => "files, programs and environment",
             Self::Concurrency => "threads and tasks",
             Self::Pattern => "patterns with look-around",
             Self::Http => "HTTP",
@@ -54,7 +54,7 @@ impl NoteKind {
             Self::Package | Self::HostCode | Self::Python | Self::Method => {
                 "docs/guide/from-open-webui.md#counterparts"
             }
-            Self::Machine => "docs/scripts.md#what-a-script-may-reach",
+            Self::Os => "docs/scripts.md#what-a-script-may-reach",
             Self::Concurrency => "docs/guide/waiting.md",
             Self::Pattern => "docs/reference.md#regex",
             Self::Http => "docs/guide/http.md",

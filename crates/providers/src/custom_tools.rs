@@ -16,7 +16,7 @@ use valvehouse_core::chat::window::is_hollow;
 use valvehouse_core::error::Error;
 use valvehouse_core::metrics::Service;
 use valvehouse_core::provider::{
-    Answer, ForwardRequest, PassthroughAnswer, Piece, Provider, RelayRequest, RelayResponse, Request,
+    Answer, ForwardRequest, PassthroughAnswer, Provider, RelayRequest, RelayResponse, Request, StreamChunk,
 };
 use valvehouse_json::{Json, Object};
 
@@ -39,7 +39,7 @@ impl CustomTools {
                 restore(&answer, &custom);
                 Answer::Whole(answer)
             }
-            Answer::Stream(pieces) => Answer::Stream(restored(pieces, custom)),
+            Answer::Stream(chunks) => Answer::Stream(restored(chunks, custom)),
         })
     }
 }
@@ -230,36 +230,36 @@ struct OpenCall {
 /// The events of an answer with calls of custom tools in place of those of their functions. The text of a call is known
 /// only with the last of its arguments, and is sent before the next call under its index or the end of the choice.
 fn restored(
-    pieces: BoxStream<'static, Result<Piece, Error>>,
+    chunks: BoxStream<'static, Result<StreamChunk, Error>>,
     custom: HashSet<String>,
-) -> BoxStream<'static, Result<Piece, Error>> {
-    let state = (pieces, custom, Vec::new(), false);
-    stream::unfold(state, |(mut pieces, custom, mut calls, is_over)| async move {
+) -> BoxStream<'static, Result<StreamChunk, Error>> {
+    let state = (chunks, custom, Vec::new(), false);
+    stream::unfold(state, |(mut chunks, custom, mut calls, is_over)| async move {
         if is_over {
             return None;
         }
-        let next = pieces.next().await;
+        let next = chunks.next().await;
         let is_over = next.is_none();
         let out: Vec<_> = match next {
-            Some(Ok(piece)) => look(piece, &custom, &mut calls).into_iter().map(Ok).collect(),
-            Some(Err(fault)) => vec![Err(fault)],
+            Some(Ok(chunk)) => look(chunk, &custom, &mut calls).into_iter().map(Ok).collect(),
+            Some(Err(error)) => vec![Err(error)],
             // A stream that ends without a reason.
             None => {
                 let template = Json::from([("choices", Json::array())]);
                 inputs(&mut calls, &template, |_| true).into_iter().map(Ok).collect()
             }
         };
-        Some((stream::iter(out), (pieces, custom, calls, is_over)))
+        Some((stream::iter(out), (chunks, custom, calls, is_over)))
     })
     .flatten()
     .boxed()
 }
 
 /// The events that an event becomes.
-fn look(piece: Piece, custom: &HashSet<String>, calls: &mut Vec<OpenCall>) -> Vec<Piece> {
+fn look(chunk: StreamChunk, custom: &HashSet<String>, calls: &mut Vec<OpenCall>) -> Vec<StreamChunk> {
     let mut out = Vec::new();
     let mut is_changed = false;
-    for choice in piece.event.list("choices") {
+    for choice in chunk.event.list("choices") {
         let at = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(0);
         let delta = choice.field("delta");
         let given = delta.list("tool_calls");
@@ -278,7 +278,7 @@ fn look(piece: Piece, custom: &HashSet<String>, calls: &mut Vec<OpenCall>) -> Ve
                 }
                 continue;
             }
-            out.extend(inputs(calls, &piece.event, is_own));
+            out.extend(inputs(calls, &chunk.event, is_own));
             let name = call_name(&call);
             let is_custom = custom.contains(name.as_str());
             calls.push(OpenCall {
@@ -301,30 +301,30 @@ fn look(piece: Piece, custom: &HashSet<String>, calls: &mut Vec<OpenCall>) -> Ve
             }
         }
         if is_last(&choice) {
-            out.extend(inputs(calls, &piece.event, |own| own.choice == at));
+            out.extend(inputs(calls, &chunk.event, |own| own.choice == at));
         }
     }
     match is_changed {
-        false => out.push(piece),
-        true if is_hollow(&piece.event) => {}
+        false => out.push(chunk),
+        true if is_hollow(&chunk.event) => {}
         true => {
-            let mut piece = piece;
-            piece.changed();
-            out.push(piece);
+            let mut chunk = chunk;
+            chunk.changed();
+            out.push(chunk);
         }
     }
     out
 }
 
 /// The events with the texts of those calls that are over.
-fn inputs(calls: &mut [OpenCall], template: &Json, is_over: impl Fn(&OpenCall) -> bool) -> Vec<Piece> {
+fn inputs(calls: &mut [OpenCall], template: &Json, is_over: impl Fn(&OpenCall) -> bool) -> Vec<StreamChunk> {
     let over = calls.iter_mut().filter(|call| is_over(call));
     let events = over.filter_map(|call| {
         let input = Json::from([(INPUT, input_of(&call.arguments.take()?).into())]);
         let call_piece = Json::from([("index", call.index.into()), ("custom", input)]);
         let delta = Json::from([("tool_calls", vec![call_piece].into())]);
         let own = event::with_choice(template, Json::from([("index", call.choice.into())]));
-        Some(Piece::new(event::with_delta(&own, delta)))
+        Some(StreamChunk::new(event::with_delta(&own, delta)))
     });
     events.collect()
 }
@@ -361,7 +361,7 @@ mod tests {
                 r#"{{"choices":[{{"index":0,"delta":{{"tool_calls":[{{"index":{index},"function":{{"arguments":{text}}}}}]}}}}]}}"#
             ))
         };
-        let pieces = vec![
+        let chunks = vec![
             begin(0, "b", "patch"),
             begin(1, "c", "f"),
             more(0, r#"{"input":"line\n"#),
@@ -369,16 +369,16 @@ mod tests {
             more(0, r#"\"two\""}"#),
             event(r#"{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#),
         ];
-        for reply in [Reply::whole(event(whole)), Reply::pieces(pieces)] {
+        for reply in [Reply::whole(event(whole)), Reply::chunks(chunks)] {
             let stream = !format!("{reply:?}").contains("Whole");
             let canned = CannedProvider::new([reply]);
             let provider = CustomTools::new(Arc::new(canned.clone()));
             let answer = match provider.chat(request(stream)).await.unwrap() {
                 Answer::Whole(answer) => answer,
-                Answer::Stream(pieces) => {
+                Answer::Stream(chunks) => {
                     let mut fold = Fold::default();
-                    let pieces: Vec<_> = pieces.collect().await;
-                    pieces.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
+                    let chunks: Vec<_> = chunks.collect().await;
+                    chunks.into_iter().for_each(|chunk| fold.push(&chunk.unwrap().event));
                     fold.finish()
                 }
             };
@@ -404,11 +404,11 @@ mod tests {
             Json::from([("choices", vec![Json::from([("index", 0_i64.into()), ("delta", delta)])].into())])
         };
         let over = event(r#"{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#);
-        let pieces = vec![begin("b", r#"{"input":"one"}"#), begin("c", r#"{"input":"two"}"#), over];
-        let provider = CustomTools::new(Arc::new(CannedProvider::new([Reply::pieces(pieces)])));
-        let Answer::Stream(pieces) = provider.chat(request(true)).await.unwrap() else { panic!("whole") };
+        let chunks = vec![begin("b", r#"{"input":"one"}"#), begin("c", r#"{"input":"two"}"#), over];
+        let provider = CustomTools::new(Arc::new(CannedProvider::new([Reply::chunks(chunks)])));
+        let Answer::Stream(chunks) = provider.chat(request(true)).await.unwrap() else { panic!("whole") };
         let mut fold = Fold::default();
-        pieces.collect::<Vec<_>>().await.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
+        chunks.collect::<Vec<_>>().await.into_iter().for_each(|chunk| fold.push(&chunk.unwrap().event));
         let calls = fold.finish().at_path("choices.0.message.tool_calls");
         let inputs: Vec<_> =
             calls.items().iter().map(|call| call.at_path("custom.input").to_string()).collect();

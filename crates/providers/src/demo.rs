@@ -11,9 +11,9 @@ use std::time::Duration;
 use valvehouse_core::chat::{Head, ModelCall, message, request, response, split};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
-    Answer, PassthroughBody, Piece, Provider, RelayRequest, RelayResponse, Request, builtin_embedding,
+    Answer, PassthroughBody, Provider, RelayRequest, RelayResponse, Request, StreamChunk, builtin_embedding,
 };
-use valvehouse_core::words::{hex, optional};
+use valvehouse_core::text::{hex, optional};
 use valvehouse_json::Json;
 
 /// The provider `demo` with the model `demo`: offline, and the same question has the same answer.
@@ -27,7 +27,7 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// A model that takes its time before every piece, as real ones do.
+    /// A model that takes its time before every chunk, as real ones do.
     pub fn with_delay(delay: Duration) -> Self {
         Self { delay }
     }
@@ -61,13 +61,13 @@ impl Provider for Demo {
             }
             let chunks = split(&whole, request::wants_usage(&request.body));
             let delay = self.delay;
-            let pieces = stream::iter(chunks).then(move |chunk| async move {
+            let chunks = stream::iter(chunks).then(move |chunk| async move {
                 if !delay.is_zero() {
                     tokio::time::sleep(delay).await;
                 }
-                Ok(Piece::new(chunk))
+                Ok(StreamChunk::new(chunk))
             });
-            Ok(Answer::Stream(pieces.boxed()))
+            Ok(Answer::Stream(chunks.boxed()))
         })
     }
 
@@ -353,8 +353,8 @@ mod tests {
         )
         .unwrap();
         let asked = Request::new(body.clone(), true);
-        let Ok(Answer::Stream(pieces)) = Demo::default().chat(asked).await else { panic!("no stream") };
-        let events: Vec<Json> = pieces.map(|piece| piece.unwrap().event).collect().await;
+        let Ok(Answer::Stream(chunks)) = Demo::default().chat(asked).await else { panic!("no stream") };
+        let events: Vec<Json> = chunks.map(|chunk| chunk.unwrap().event).collect().await;
         assert_eq!(events[0].at_path("choices.0.delta.role"), Json::from("assistant"));
         assert_eq!(events[1].at_path("choices.0.delta.content"), Json::from("You "));
         assert!(!events[events.len() - 1].get("usage").unwrap().is_null());

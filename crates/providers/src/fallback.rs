@@ -11,7 +11,7 @@ use valvehouse_core::breaker::OpenState;
 use valvehouse_core::context::{Exchange, Turn};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
-    Answer, ForwardRequest, PassthroughAnswer, PassthroughBody, Piece, Provider, Request, fit,
+    Answer, ForwardRequest, PassthroughAnswer, PassthroughBody, Provider, Request, StreamChunk, fit,
 };
 use valvehouse_json::{Json, Object};
 use valvehouse_net::sse;
@@ -40,8 +40,8 @@ impl Fallback {
     async fn ask(&self, request: Request) -> Result<Answer, Error> {
         let exchange = request.turn.as_ref().map(Turn::exchange);
         let first = &*self.first.provider;
-        let fault = match first.chat(fit(first, request.clone())?).await {
-            Err(fault) if is_unable(&fault) => fault,
+        let error = match first.chat(fit(first, request.clone())?).await {
+            Err(error) if is_unable(&error) => error,
             outcome => {
                 if let Some(model) = request.body.get("model").as_ref().and_then(Json::as_str) {
                     note(exchange, self.name(), model);
@@ -49,7 +49,7 @@ impl Fallback {
                 return outcome;
             }
         };
-        for other in self.instead_of(&fault) {
+        for other in self.instead_of(&error) {
             let body = with_model(&request.body, &other.model);
             let asked = async {
                 let service = &*other.provider;
@@ -60,7 +60,7 @@ impl Fallback {
                 return Ok(answer);
             }
         }
-        Err(fault)
+        Err(error)
     }
 
     async fn pass_on(
@@ -69,16 +69,16 @@ impl Fallback {
         request: ForwardRequest<'_>,
     ) -> Result<PassthroughAnswer, Error> {
         let ForwardRequest { body, stream, exchange, .. } = request;
-        let fault = match first.await {
-            Err(fault) if is_unable(&fault) => fault,
+        let error = match first.await {
+            Err(error) if is_unable(&error) => error,
             outcome => {
                 note(Some(exchange), self.name(), &self.first.model);
                 return outcome;
             }
         };
         // It was passed on unread: only now somebody has to read it.
-        let Ok(body) = Json::parse(&body) else { return Err(fault) };
-        for other in self.instead_of(&fault) {
+        let Ok(body) = Json::parse(&body) else { return Err(error) };
+        for other in self.instead_of(&error) {
             let body = with_model(&body, &other.model);
             if let Some(forwarded) =
                 other.took_over(other.forwarded(body, stream, exchange).await, Some(exchange))
@@ -87,7 +87,7 @@ impl Fallback {
                 return Ok(forwarded);
             }
         }
-        Err(fault)
+        Err(error)
     }
 
     /// Another one has answered in the first one's place.
@@ -98,8 +98,8 @@ impl Fallback {
     }
 
     /// The others, each named in the log as it is asked.
-    fn instead_of(&self, fault: &Error) -> impl Iterator<Item = &Choice> {
-        tracing::warn!(provider = self.name(), model = self.first.model, "cannot answer: {fault}");
+    fn instead_of(&self, error: &Error) -> impl Iterator<Item = &Choice> {
+        tracing::warn!(provider = self.name(), model = self.first.model, "cannot answer: {error}");
         self.others.iter().inspect(|other| {
             tracing::warn!(
                 provider = other.provider.name(),
@@ -118,9 +118,9 @@ impl Choice {
                 note(exchange, self.provider.name(), &self.model);
                 Some(answer)
             }
-            Err(fault) => {
+            Err(error) => {
                 let (provider, model) = (self.provider.name(), &self.model);
-                tracing::warn!(provider, model, "this fallback cannot answer either: {fault}");
+                tracing::warn!(provider, model, "this fallback cannot answer either: {error}");
                 None
             }
         }
@@ -144,8 +144,8 @@ impl Choice {
                 let bytes = whole.encode().map_err(|error| Error::Host(error.to_string()))?;
                 ("application/json", PassthroughBody::Whole(bytes.into()))
             }
-            Answer::Stream(pieces) => {
-                let events = pieces.map(|piece| piece.map(|piece| event(&piece)));
+            Answer::Stream(chunks) => {
+                let events = chunks.map(|chunk| chunk.map(|chunk| event(&chunk)));
                 let done = stream::once(std::future::ready(Ok(Bytes::from_static(b"data: [DONE]\n\n"))));
                 ("text/event-stream", PassthroughBody::Stream(events.chain(done).boxed()))
             }
@@ -162,13 +162,13 @@ fn note(exchange: Option<&Exchange>, provider: &str, model: &str) {
     }
 }
 
-/// A piece in its frame.
-fn event(piece: &Piece) -> Bytes {
+/// A chunk in its frame.
+fn event(chunk: &StreamChunk) -> Bytes {
     let mut out = BytesMut::new();
-    if piece.raw.is_empty() {
-        sse::write(&mut out, piece.name.as_deref(), piece.event.to_string().as_bytes());
+    if chunk.raw.is_empty() {
+        sse::write(&mut out, chunk.name.as_deref(), chunk.event.to_string().as_bytes());
     } else {
-        sse::write(&mut out, piece.name.as_deref(), &piece.raw);
+        sse::write(&mut out, chunk.name.as_deref(), &chunk.raw);
     }
     out.freeze()
 }
@@ -185,8 +185,8 @@ fn with_model(body: &Json, model: &str) -> Json {
 
 /// Returns `true` if another service might do better: this one is down, busy, broken, or does not want our key or our
 /// money any more. A caller's mistake stays one elsewhere.
-fn is_unable(fault: &Error) -> bool {
-    match fault {
+fn is_unable(error: &Error) -> bool {
+    match error {
         Error::Answered { status, .. } => {
             matches!(status, 401 | 402 | 408 | 409 | 425 | 429) || *status >= 500
         }
@@ -298,9 +298,9 @@ mod tests {
 
     #[tokio::test]
     async fn another_wire_is_passed_on_as_the_first_ones_bytes() {
-        let (_, all) = fallback(["one".into(), Reply::pieces(["o", "ne"]), "three".into()]);
+        let (_, all) = fallback(["one".into(), Reply::chunks(["o", "ne"]), "three".into()]);
         let body = Json::parse(br#"{"model":"m"}"#).unwrap();
-        let forwarded = all.others[0].forwarded(body.copy(), true, &Exchange::default()).await.unwrap();
+        let forwarded = all.others[0].forwarded(body.deep_clone(), true, &Exchange::default()).await.unwrap();
         assert_eq!(forwarded.content_type.as_deref(), Some("text/event-stream"));
         let bytes: Vec<Bytes> = forwarded.body.into_stream().map(Result::unwrap).collect().await;
         let text = String::from_utf8(bytes.concat()).unwrap();

@@ -61,7 +61,7 @@ impl Hiding {
                         return Some((Ok(shown), Some(self)));
                     }
                 }
-                Some(Err(fault)) => return Some((Err(fault), Some(self))),
+                Some(Err(error)) => return Some((Err(error), Some(self))),
                 None if self.held.is_empty() => return None,
                 None => return Some((Ok(self.held), None)),
             }
@@ -95,9 +95,9 @@ mod tests {
     const KEY: &str = "sk-sk-0123456789abcdef";
 
     async fn passed(text: &str, size: usize) -> (String, usize) {
-        let pieces: Vec<_> =
-            text.as_bytes().chunks(size).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
-        let body = hidden(stream::iter(pieces).boxed(), Some(&Secret::new(KEY)));
+        let chunks: Vec<_> =
+            text.as_bytes().chunks(size).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+        let body = hidden(stream::iter(chunks).boxed(), Some(&Secret::new(KEY)));
         let came: Vec<Bytes> = body.map(Result::unwrap).collect().await;
         (String::from_utf8(came.concat()).unwrap(), came.len())
     }
@@ -107,7 +107,7 @@ mod tests {
         let text = format!("data: {{\"a\":\"{KEY}\",\"b\":\"sk-{KEY}{KEY}\"}}\n\nsk-sk-0123 sk-");
         let masked = text.replace(KEY, "***");
         for size in 1..=text.len() {
-            assert_eq!(passed(&text, size).await.0, masked, "pieces of {size}");
+            assert_eq!(passed(&text, size).await.0, masked, "chunks of {size}");
         }
     }
 

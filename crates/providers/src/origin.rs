@@ -45,7 +45,7 @@ pub(super) struct Origin {
 
 impl Origin {
     /// The service did something no client can use.
-    pub(super) fn fault(&self, what: &str) -> Error {
+    pub(super) fn error(&self, what: &str) -> Error {
         let public = format!("provider {} {what}", self.provider);
         let message =
             Explanation::new(public, format!("provider {} at {} {what}", self.provider, self.address));
@@ -58,7 +58,7 @@ impl Origin {
             true => self.cut(&format!("it ends inside {part}")),
             false => {
                 let start = self.excerpt(bytes);
-                self.fault(&format!("sent {part} that is not valid JSON: {error}; it begins: {start}"))
+                self.error(&format!("sent {part} that is not valid JSON: {error}; it begins: {start}"))
             }
         })
     }
@@ -73,7 +73,7 @@ impl Origin {
     pub(super) async fn refused(&self, response: Response) -> Error {
         let status = response.status;
         if (300..400).contains(&status) {
-            let target = self.scrub(response.header("location").unwrap_or("nowhere").as_bytes());
+            let target = self.redact(response.header("location").unwrap_or("nowhere").as_bytes());
             let public = format!(
                 "provider {} redirects to another address, to which the key is not sent",
                 self.provider
@@ -85,7 +85,7 @@ impl Origin {
             return Error::Provider { message: Explanation::new(public, full), timeout: false };
         }
         if !(400..600).contains(&status) {
-            return self.fault(&format!("returned the unexpected status {status}"));
+            return self.error(&format!("returned the unexpected status {status}"));
         }
         let retry_after = retry_after(&response);
         // A body that breaks off takes nothing from what the status says.
@@ -117,23 +117,23 @@ impl Origin {
 
     /// The beginning of something unexpected, on one line.
     pub(super) fn excerpt(&self, bytes: &[u8]) -> String {
-        let text = self.scrub(bytes);
+        let text = self.redact(bytes);
         let words: Vec<&str> = text.split_whitespace().collect();
         words.join(" ").chars().take(200).collect()
     }
 
     fn error_body(&self, body: &[u8]) -> Json {
-        let text = self.scrub(body);
+        let text = self.redact(body);
         match Json::parse(text.as_bytes()) {
             Ok(json) => json,
             Err(_) => text.chars().take(ERROR_TEXT).collect::<String>().into(),
         }
     }
 
-    fn scrub(&self, bytes: &[u8]) -> String {
+    fn redact(&self, bytes: &[u8]) -> String {
         let text = String::from_utf8_lossy(bytes);
         match &self.key {
-            Some(key) => key.scrub(&text),
+            Some(key) => key.redact(&text),
             None => text.into_owned(),
         }
     }
@@ -158,7 +158,7 @@ pub(super) fn is_time(text: &str) -> bool {
     text.trim().parse::<f64>().is_ok() || jiff::fmt::rfc2822::parse(text.trim()).is_ok()
 }
 
-/// Returns `true` if this is an error in the place of an answer, or of a piece of one.
+/// Returns `true` if this is an error in the place of an answer, or of a chunk of one.
 pub(super) fn is_error(event: &Json) -> bool {
     let Json::Object(object) = event else { return false };
     let is = |key: &str, word: &str| event.text(key).is_some_and(|text| text == word);

@@ -48,7 +48,7 @@ pub(super) fn relayed(response: Response, service: &Service) -> Result<RelayResp
         response.headers().filter(|(name, value)| DESCRIBES.contains(name) && service.may_show(name, value));
     let headers = headers.map(|(name, value)| (name.into(), value.into())).collect();
     if let Some(packing) = response.header("content-encoding").filter(|packing| *packing != "identity") {
-        return Err(origin.fault(&format!(
+        return Err(origin.error(&format!(
             "returned content-encoding {packing}, which is not supported; disable it at the service or a proxy before it"
         )));
     }

@@ -10,7 +10,7 @@ use url::Url;
 use valvehouse_config::Secret;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::Piece;
+use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 use valvehouse_net::{Client, HttpCall, Response, shown};
 
@@ -135,14 +135,14 @@ impl Service {
         Json::parse_shared(body).map_err(|error| {
             let start = self.origin.excerpt(body);
             self.origin
-                .fault(&format!("returned a response that is not valid JSON: {error}; it begins: {start}"))
+                .error(&format!("returned a response that is not valid JSON: {error}; it begins: {start}"))
         })
     }
 
     /// An answer without what makes it one.
     pub(super) fn lacks(&self, answer: &Json, key: &str) -> Error {
         let start = self.origin.excerpt(answer.to_string().as_bytes());
-        self.origin.fault(&format!("returned a response without `{key}`; it begins: {start}"))
+        self.origin.error(&format!("returned a response without `{key}`; it begins: {start}"))
     }
 
     /// An answer of an unexpected kind.
@@ -153,7 +153,7 @@ impl Service {
         };
         let (start, _) = response.start(4096).await.unwrap_or_default();
         let start = self.origin.excerpt(&start);
-        self.origin.fault(&format!("returned {kind} instead of {instead_of} It begins: {start}"))
+        self.origin.error(&format!("returned {kind} instead of {instead_of} It begins: {start}"))
     }
 }
 
@@ -166,7 +166,7 @@ impl fmt::Display for Service {
 
 /// A request's body as it goes out.
 pub(super) fn encoded(body: &Json) -> Result<Bytes, Error> {
-    body.encode_as_spelt()
+    body.encode_raw()
         .map(Bytes::from)
         .map_err(|error| Error::invalid(format!("the request is {error}"), None))
 }
@@ -180,17 +180,17 @@ pub(super) async fn drain(body: &mut BoxStream<'static, Result<Bytes, Error>>) {
 
 /// Reads an answer as it comes.
 pub(super) trait Reads: Send + 'static {
-    /// The next piece; none after the last.
-    fn next(&mut self) -> impl Future<Output = Option<Result<Piece, Error>>> + Send;
+    /// The next chunk; none after the last.
+    fn next(&mut self) -> impl Future<Output = Option<Result<StreamChunk, Error>>> + Send;
 }
 
 /// All that is read, in order. An error is the last item.
-pub(super) fn read<R: Reads>(reader: R) -> BoxStream<'static, Result<Piece, Error>> {
+pub(super) fn read<R: Reads>(reader: R) -> BoxStream<'static, Result<StreamChunk, Error>> {
     stream::unfold(Some(reader), |reader| async {
         let mut reader = reader?;
         match reader.next().await? {
-            Ok(piece) => Some((Ok(piece), Some(reader))),
-            Err(fault) => Some((Err(fault), None)),
+            Ok(chunk) => Some((Ok(chunk), Some(reader))),
+            Err(error) => Some((Err(error), None)),
         }
     })
     .boxed()

@@ -4,7 +4,7 @@ use super::workers;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 use std::sync::Arc;
-use valvehouse_core::words::shortened;
+use valvehouse_core::text::shortened;
 use valvehouse_json::Json;
 
 /// The maximum number of reported violations; the model fixes the others too, or receives them next.

@@ -3,7 +3,7 @@
 use super::argument::UserValves;
 use super::call::Later;
 use super::hooks::{DONE, Param};
-use super::reach::{RunWork, Work};
+use super::resources::{RunWork, Work};
 use super::script::Script;
 use super::value::{Shape, live};
 use rhai::{Dynamic, FnPtr};
@@ -50,7 +50,7 @@ impl Script {
         let hand_on = move || {
             let facts = behind.facts();
             let Some(body) = conversation.body(&facts.chat_id, &facts.message_id) else { return };
-            let (bytes, origin) = (body.weight(), origin(&facts.model, &facts.user, &facts.chat_id));
+            let (bytes, origin) = (body.size_estimate(), origin(&facts.model, &facts.user, &facts.chat_id));
             let (plugin, job) = (script.caller.plugin.clone(), Job::Done(body, users));
             let run: RunWork = Box::new(move |trace| Box::pin(script.work(job, behind.turn(trace))));
             background.put(Work { plugin, what: DONE, bytes, origin, run });

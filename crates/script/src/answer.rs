@@ -2,7 +2,7 @@
 
 use super::standard::shortened_text;
 use super::value::{json_of, live};
-use super::{call, problem};
+use super::{call, diagnostic};
 use crate::thrown::{MAX_MESSAGE, ThrownError, readable};
 use rhai::{
     Dynamic, Engine, EvalAltResult, FnNamespace, FuncRegistration, Module, NativeCallContext, Position,
@@ -37,19 +37,19 @@ impl ThrownError {
             },
             other => other.to_string(),
         };
-        let mut refusal = Rejection::new(readable(&message));
+        let mut rejection = Rejection::new(readable(&message));
         if let Some(status) = json.get("status").filter(|status| !status.is_null()) {
-            refusal = refusal.with_status(status.as_i64().unwrap_or(0));
+            rejection = rejection.with_status(status.as_i64().unwrap_or(0));
         }
-        refusal.retry_after = json.get("retry_after").and_then(|seconds| seconds.as_f64());
-        refusal.fatal = json.get("fatal").and_then(|fatal| fatal.as_bool()).unwrap_or(false);
-        refusal.plugin = call::plugin();
-        Self { refusal, line, value: json, bug: false }
+        rejection.retry_after = json.get("retry_after").and_then(|seconds| seconds.as_f64());
+        rejection.fatal = json.get("fatal").and_then(|fatal| fatal.as_bool()).unwrap_or(false);
+        rejection.plugin = call::plugin();
+        Self { rejection, line, value: json, bug: false }
     }
 
     /// In seconds, whole where they are.
     fn retry_after(&self) -> Dynamic {
-        match self.refusal.retry_after {
+        match self.rejection.retry_after {
             None => Dynamic::UNIT,
             Some(seconds) if seconds.fract() == 0.0 => (seconds as i64).into(),
             Some(seconds) => seconds.into(),
@@ -58,9 +58,9 @@ impl ThrownError {
 
     fn field(&self, name: &str) -> Dynamic {
         match name {
-            "message" => self.refusal.message.clone().into(),
-            "status" => i64::from(self.refusal.status).into(),
-            "plugin" => self.refusal.plugin.clone().into(),
+            "message" => self.rejection.message.clone().into(),
+            "status" => i64::from(self.rejection.status).into(),
+            "plugin" => self.rejection.plugin.clone().into(),
             "retry_after" => self.retry_after(),
             "line" => self.line.map_or(Dynamic::UNIT, |line| (line as i64).into()),
             other => live(&self.value.field(other), super::value::Shape::Plain),
@@ -123,7 +123,7 @@ pub(crate) fn register(module: &mut Module) {
     )
     .set_into_module(module, |context: NativeCallContext<'_>, reason: Dynamic| {
         call::note_built(|built| built.error = Some(context.call_position()));
-        HookAnswer::Error(ThrownError::new(&reason, None).refusal)
+        HookAnswer::Error(ThrownError::new(&reason, None).rejection)
     });
     global(
         "ok",
@@ -153,7 +153,7 @@ pub(crate) fn register(module: &mut Module) {
     )
     .set_into_module(module, |message: Dynamic, status: i64| -> Answer<()> {
         let mut thrown = ThrownError::new(&message, None);
-        thrown.refusal = thrown.refusal.with_status(status);
+        thrown.rejection = thrown.rejection.with_status(status);
         Err(thrown.into_error(Position::NONE))
     });
 
@@ -179,7 +179,7 @@ pub(crate) fn register(module: &mut Module) {
         FuncRegistration::new(name)
             .with_namespace(FnNamespace::Global)
             .with_purity(true)
-            .set_into_module(module, |thrown: &mut ThrownError| thrown.refusal.message.clone());
+            .set_into_module(module, |thrown: &mut ThrownError| thrown.rejection.message.clone());
     }
 }
 
@@ -206,6 +206,6 @@ pub(crate) fn from_catch(value: &Dynamic) -> Option<Dynamic> {
     let line =
         map.get("line").and_then(|line| line.as_int().ok()).and_then(|line| usize::try_from(line).ok());
     // A script may have put the map together itself.
-    let message = problem::without_place(&shortened_text(map.get("message")?, MAX_MESSAGE));
+    let message = diagnostic::without_place(&shortened_text(map.get("message")?, MAX_MESSAGE));
     Some(Dynamic::from(ThrownError::bug(message, line)))
 }

@@ -63,8 +63,8 @@ impl Script {
             Param::EventEmitter => function_value("emit"),
             Param::EventCall => function_value("ask"),
             // A copy: tools read the conversation, filters change it.
-            Param::Messages => live(&turn.context().history().copy(), Shape::Messages),
-            Param::Tools => package::offered_tools(self.caller.plugin.clone(), self.reach.clone(), turn),
+            Param::Messages => live(&turn.context().history().deep_clone(), Shape::Messages),
+            Param::Tools => package::offered_tools(self.caller.plugin.clone(), self.resources.clone(), turn),
         }
     }
 }

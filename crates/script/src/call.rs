@@ -9,7 +9,7 @@
 
 use crate::clock;
 use crate::crash::{self, Mark, RunVersion};
-use crate::reach::{Clock, Reach};
+use crate::resources::{Clock, Resources};
 use rhai::{Dynamic, EvalAltResult, FnPtr};
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, Weak};
@@ -45,23 +45,23 @@ pub(crate) struct Call {
     pub(crate) caller: Arc<Caller>,
     pub(crate) turn: Turn,
     /// The resources that the plugin may reach beyond its turn.
-    pub(crate) reach: Arc<Reach>,
+    pub(crate) resources: Arc<Resources>,
     /// The receiver of a pipe's answer.
-    pub(crate) out: Option<Arc<dyn PieceSink>>,
+    pub(crate) out: Option<Arc<dyn ChunkSink>>,
     printed: u32,
     captured: CapturedVariables,
     /// The positions of its last `error(…)` and `skip(…)`.
     built: AnswerPositions,
 }
 
-/// Receives the pieces of a pipe's answer.
-pub(crate) trait PieceSink: Send + Sync {
-    /// Sends a text or a map as the next piece; waits where who reads is slow.
+/// Receives the chunks of a pipe's answer.
+pub(crate) trait ChunkSink: Send + Sync {
+    /// Sends a text or a map as the next chunk; waits where who reads is slow.
     ///
     /// # Errors
     ///
-    /// Returns an error if the piece is neither, if the answer is too large, or if the stream is closed.
-    fn piece(&self, given: &Json) -> Result<(), Box<EvalAltResult>>;
+    /// Returns an error if the chunk is neither, if the answer is too large, or if the stream is closed.
+    fn chunk(&self, given: &Json) -> Result<(), Box<EvalAltResult>>;
 }
 
 /// The positions at which answers were built that a hook has to return.
@@ -83,11 +83,11 @@ pub(crate) struct RunningCall {
 
 impl RunningCall {
     /// Enters a call that reaches this.
-    pub(super) fn enter(caller: &Arc<Caller>, turn: &Turn, reach: Arc<Reach>) -> Self {
+    pub(super) fn enter(caller: &Arc<Caller>, turn: &Turn, resources: Arc<Resources>) -> Self {
         let call = Call {
             caller: caller.clone(),
             turn: turn.clone(),
-            reach,
+            resources,
             out: None,
             printed: 0,
             captured: CapturedVariables::default(),
@@ -133,8 +133,8 @@ pub(super) fn forget() {
     }
 }
 
-/// The running call is one of a pipe, whose pieces go there.
-pub(super) fn write_to(out: Arc<dyn PieceSink>) {
+/// The running call is one of a pipe, whose chunks go there.
+pub(super) fn write_to(out: Arc<dyn ChunkSink>) {
     CALL.with_borrow_mut(|call| {
         if let Some(call) = call {
             call.out = Some(out);
@@ -199,7 +199,7 @@ pub(super) fn claim(share: Share, amount: usize, most: usize) -> Result<Option<C
 /// The time that the running call sees, in milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
     CALL.with_borrow(|call| match call {
-        Some(call) => call.reach.clock.now_ms(),
+        Some(call) => call.resources.clock.now_ms(),
         None => Clock::Real.now_ms(),
     })
 }

@@ -1,7 +1,7 @@
 //! Scripts of a program that embeds the library and has no host.
 
+use super::diagnostic::{Code, Diagnostic};
 use super::loader::Loader;
-use super::problem::{Code, Problem};
 use super::script::Script;
 use super::settings::Settings;
 use super::source::{Kind, SourceFile};
@@ -12,12 +12,12 @@ use valvehouse_config::Grants;
 use valvehouse_core::executor::STACK;
 use valvehouse_core::filter::FilterEntry;
 use valvehouse_core::kernel::TakesPlugins;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 
 /// A script that does not load, with everything that is wrong with it.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<String>())]
-pub struct NotLoaded(pub Vec<Problem>);
+pub struct NotLoaded(pub Vec<Diagnostic>);
 
 /// Compiles the text of a filter with its default valves, no grants and the default budgets.
 ///
@@ -66,16 +66,16 @@ impl ScriptFolder {
     /// Compiles all scripts of the folder, in the order of their ids.
     fn load(&self, kind: Kind) -> Result<Vec<Arc<Script>>, NotLoaded> {
         warn_without_allocator();
-        let problem = |message: String| Problem::new(Code::Unreadable, "", &self.path, message);
+        let problem = |message: String| Diagnostic::new(Code::Unreadable, "", &self.path, message);
         if !self.path.is_dir() {
             return Err(NotLoaded(vec![problem(
                 "cannot find the folder of scripts; create it, or pass the path of another one".into(),
             )]));
         }
         let found = on_a_deep_stack(|| Loader::default().look(kind, &self.path));
-        let mut problems: Vec<Problem> = found.problems.into_iter().chain(found.dangling).collect();
+        let mut problems: Vec<Diagnostic> = found.problems.into_iter().chain(found.dangling).collect();
         problems.extend(found.unlisted.iter().map(|folder| {
-            Problem::new(Code::Unreadable, "", folder, "cannot list the folder; check its permissions")
+            Diagnostic::new(Code::Unreadable, "", folder, "cannot list the folder; check its permissions")
         }));
         let unknown = self.grants.iter().filter(|(id, _)| !found.files.contains_key(id.as_str()));
         problems.extend(unknown.map(|(id, _)| {
@@ -141,7 +141,7 @@ pub trait BuilderScripts: TakesPlugins {
                             "cannot load the tool `{}`: unknown filter `{id}`; add the filter to the builder first",
                             tool.name()
                         );
-                        NotLoaded(vec![Problem::of(Code::Unreadable, &script.file, message)])
+                        NotLoaded(vec![Diagnostic::of(Code::Unreadable, &script.file, message)])
                     })?;
                     tool.filters.push(filter);
                 }

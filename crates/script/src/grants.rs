@@ -1,8 +1,8 @@
 //! The grants of a script: those of an operator, and its own declaration where that is enough.
 
+use super::diagnostic::{Code, Diagnostic};
 use super::manifest::Manifest;
-use super::problem::{Code, Problem};
-use super::reach::{Clock, Reach, Tools};
+use super::resources::{Clock, Resources, Tools};
 use super::settings::Settings;
 use super::source::SourceFile;
 use valvehouse_config::{Capability, Grants};
@@ -16,7 +16,7 @@ const MAX_HOSTS: usize = 256;
 const HOSTS: &str = "write `allow_hosts: api.example.com, *.example.org` in the opening comment, or `valve:NAME` for a valve \
                      whose value is a host";
 
-impl Reach {
+impl Resources {
     /// Returns the resources that a script may reach; `Err` names the missing grant, and the command that
     /// adds it.
     pub(crate) fn of(
@@ -25,10 +25,10 @@ impl Reach {
         settings: &Settings,
         file: &SourceFile,
         source: &str,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<Diagnostic>> {
         let grants = &settings.grants;
         let problem = |code, what: String, key: &str, word: &str| {
-            Problem::of(code, file, what).at_said(source, key, word)
+            Diagnostic::of(code, file, what).at_said(source, key, word)
         };
         let mut problems = Vec::new();
         for capability in &manifest.requirements {

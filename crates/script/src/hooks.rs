@@ -3,13 +3,13 @@
 //! Read once, when a script is loaded. A name that is not in these tables is a load problem with
 //! the nearest name that is.
 
-use super::problem::{Code, Problem};
+use super::diagnostic::{Code, Diagnostic};
 use super::source::SourceFile;
 use rhai::AST;
 use std::path::Path;
 use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
-use valvehouse_core::words::nearest;
+use valvehouse_core::text::nearest;
 
 /// The value that a parameter asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,14 +79,14 @@ pub(crate) struct HookFunction {
 }
 
 /// The hooks among a script's functions, and what is wrong with them.
-pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookFunction>, Vec<Problem>) {
+pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookFunction>, Vec<Diagnostic>) {
     let mut found: Vec<HookFunction> = Vec::new();
     let mut problems = Vec::new();
     for function in ast.iter_functions() {
         let Some(hook) = Hook::from_name(function.name) else {
             if let Some(near) = almost(function.name) {
                 problems.push(
-                    Problem::new(
+                    Diagnostic::new(
                         Code::AlmostHook,
                         id,
                         path,
@@ -112,7 +112,7 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
                 }
             }
             Err((name, help)) => problems.push(
-                Problem::new(
+                Diagnostic::new(
                     Code::UnknownParameter,
                     id,
                     path,
@@ -134,14 +134,18 @@ pub(crate) const DONE: &str = "done";
 ///
 /// # Errors
 /// Returns a problem if it asks for what there is not.
-pub(crate) fn read_done(ast: &AST, file: &SourceFile, source: &str) -> Result<Option<Vec<Param>>, Problem> {
+pub(crate) fn read_done(
+    ast: &AST,
+    file: &SourceFile,
+    source: &str,
+) -> Result<Option<Vec<Param>>, Diagnostic> {
     let functions = ast.iter_functions().filter(|function| function.name == DONE);
     // Overloads by arity: the longest wins.
     let Some(function) = functions.max_by_key(|function| function.params.len()) else { return Ok(None) };
     let params = read_params(DONE, Some("body"), &function.params).map_err(|(name, help)| {
         let what = format!("unknown parameter `{name}` of `{DONE}`");
         let help = format!("{help}; rename the function if it should not be the hook `{DONE}`");
-        Problem::of(Code::UnknownParameter, file, what).at_parameter(source, DONE, &name).help(help)
+        Diagnostic::of(Code::UnknownParameter, file, what).at_parameter(source, DONE, &name).help(help)
     })?;
     Ok(Some(params))
 }

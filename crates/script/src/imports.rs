@@ -4,12 +4,12 @@
 //! importing file first, then from the folder's top. Only `_name.rhai` and what lies in a folder
 //! `lib` can be imported; nothing outside of the plugin folder is ever read.
 
-use super::problem::{Code, Problem};
+use super::diagnostic::{Code, Diagnostic};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 use valvehouse_json::Json;
 
 /// Longest text of a file that is read, in bytes.
@@ -37,7 +37,7 @@ struct Import {
     from: String,
     name: String,
     /// A problem without a path is reported at the import.
-    found: Result<ModuleFile, Problem>,
+    found: Result<ModuleFile, Diagnostic>,
 }
 
 /// The targets of the imports of a script and of its modules.
@@ -50,7 +50,7 @@ impl Imports {
         finding: &mut ModuleFinder<'_>,
         path: &Path,
         text: &str,
-        read: &mut dyn FnMut(&Path) -> Result<Arc<str>, Problem>,
+        read: &mut dyn FnMut(&Path) -> Result<Arc<str>, Diagnostic>,
     ) -> Self {
         let mut imports: Vec<Import> = Vec::new();
         if !text.contains("import") {
@@ -93,7 +93,7 @@ impl Imports {
     }
 
     /// Returns the target of an `import` in a module (or in the script: ""); None where it was not seen.
-    pub(super) fn get(&self, from: &str, name: &str) -> Option<&Result<ModuleFile, Problem>> {
+    pub(super) fn get(&self, from: &str, name: &str) -> Option<&Result<ModuleFile, Diagnostic>> {
         let import = self.0.iter().find(|import| import.from == from && import.name == name)?;
         Some(&import.found)
     }
@@ -172,7 +172,7 @@ pub(super) struct ModuleFinder<'a> {
     /// The files that there are in place of those on disk.
     instead: Option<&'a dyn Contents>,
     /// By the folder of who imports and the name that is written there.
-    found: HashMap<(String, String), Result<ModuleFile, Problem>>,
+    found: HashMap<(String, String), Result<ModuleFile, Diagnostic>>,
 }
 
 impl<'a> ModuleFinder<'a> {
@@ -194,8 +194,8 @@ impl<'a> ModuleFinder<'a> {
         &mut self,
         folder: &str,
         name: &str,
-        read: &mut dyn FnMut(&Path) -> Result<Arc<str>, Problem>,
-    ) -> Result<ModuleFile, Problem> {
+        read: &mut dyn FnMut(&Path) -> Result<Arc<str>, Diagnostic>,
+    ) -> Result<ModuleFile, Diagnostic> {
         let wanted = (folder.to_owned(), name.to_owned());
         let read = || {
             let key = find(self.root, self.instead, folder, name)?;
@@ -207,8 +207,8 @@ impl<'a> ModuleFinder<'a> {
 }
 
 /// Resolves a module's name to its path within the plugin folder.
-fn find(root: &Path, instead: Option<&dyn Contents>, folder: &str, name: &str) -> Result<String, Problem> {
-    let problem = |message: String| Problem::new(Code::NoModule, "", Path::new(""), message);
+fn find(root: &Path, instead: Option<&dyn Contents>, folder: &str, name: &str) -> Result<String, Diagnostic> {
+    let problem = |message: String| Diagnostic::new(Code::NoModule, "", Path::new(""), message);
     if !is_name(name) {
         return Err(problem(format!("invalid module path `{}`", name.chars().take(80).collect::<String>()))
             .help(
@@ -257,12 +257,12 @@ fn folder_of(key: &str) -> &str {
     key.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-fn too_much() -> Problem {
+fn too_much() -> Diagnostic {
     let message = format!(
         "the imports exceeded their limit of {MAX_MODULES} modules with {} KB in total",
         MAX_TEXT / 1024
     );
-    Problem::new(Code::TooManyModules, "", Path::new(""), message)
+    Diagnostic::new(Code::TooManyModules, "", Path::new(""), message)
         .help("split the script, or remove unused imports")
 }
 

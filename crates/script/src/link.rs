@@ -4,16 +4,16 @@
 //! and fro; a module's own names are made ones that no other file has ([`super::rename`]). What the
 //! importing file calls `words::shout(…)` is found in a module of Rhai's.
 
+use super::diagnostic::{self, Code, Diagnostic, MAX_PROBLEMS};
 use super::folding::known_to;
 use super::imports::{Imports, ModuleFile};
 use super::manifest::Manifest;
-use super::problem::{self, Code, MAX_PROBLEMS, Problem};
 use super::rename::{self, Own};
 use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
 use super::tokens::{self, Plan};
 use super::value::dynamic_of;
-use super::{doubts, engine, folding, instrument, literal, manifest, names, package, shadow};
+use super::{engine, folding, instrument, literal, manifest, names, package, shadow, warnings};
 use rhai::{
     AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, OptimizationLevel, Position, ScriptFuncDef,
     Shared, Stmt,
@@ -52,7 +52,7 @@ pub(super) fn link(
     source: &str,
     as_written: &AST,
     manifest: &Manifest,
-) -> (LinkedModules, Vec<Problem>) {
+) -> (LinkedModules, Vec<Diagnostic>) {
     let mut linker = Linker::new(file, source, Some(manifest));
     for (alias, index) in linker.imports_of("", file, source, as_written) {
         let module = linker.compiled[index].clone();
@@ -62,7 +62,7 @@ pub(super) fn link(
 }
 
 /// Finds problems of a module that is looked at by itself.
-pub(super) fn check(file: &SourceFile, key: &str) -> Vec<Problem> {
+pub(super) fn check(file: &SourceFile, key: &str) -> Vec<Diagnostic> {
     let mut linker = Linker::new(file, &file.text, None);
     let module = ModuleFile { key: key.to_owned(), path: file.path.clone(), text: file.text.clone() };
     linker.chain.push(module.key.clone());
@@ -82,7 +82,7 @@ struct Linker<'a> {
     indexes: HashMap<String, Option<usize>>,
     /// The modules that are being compiled, each imported by the one before.
     chain: Vec<String>,
-    problems: Vec<Problem>,
+    problems: Vec<Diagnostic>,
 }
 
 impl<'a> Linker<'a> {
@@ -121,7 +121,7 @@ impl<'a> Linker<'a> {
             if self.problems.len() > MAX_PROBLEMS {
                 break;
             }
-            let problem = |code, what: String| Problem::of(code, file, what).at(source, position);
+            let problem = |code, what: String| Diagnostic::of(code, file, what).at(source, position);
             if package::modules().iter().any(|(module, _)| *module == alias) {
                 let taken = problem(
                     Code::BadImport,
@@ -152,7 +152,7 @@ impl<'a> Linker<'a> {
                     });
                 }
                 Some(Err(wrong)) => {
-                    self.problems.push(Problem { id: self.script.id.to_string(), ..wrong.clone() });
+                    self.problems.push(Diagnostic { id: self.script.id.to_string(), ..wrong.clone() });
                 }
                 // The path is not plain text: its target was not looked for.
                 None => self.problems.push(
@@ -165,7 +165,11 @@ impl<'a> Linker<'a> {
     }
 
     /// The place of a module among the compiled ones; None, and noted why, where it has none.
-    fn index_of(&mut self, module: &ModuleFile, problem: &dyn Fn(Code, String) -> Problem) -> Option<usize> {
+    fn index_of(
+        &mut self,
+        module: &ModuleFile,
+        problem: &dyn Fn(Code, String) -> Diagnostic,
+    ) -> Option<usize> {
         if let Some(at) = self.chain.iter().position(|key| *key == module.key) {
             let round = [&self.chain[at..], std::slice::from_ref(&module.key)].concat();
             let round: Vec<String> = round.iter().map(|key| format!("`{key}`")).collect();
@@ -206,7 +210,7 @@ impl<'a> Linker<'a> {
         // A name is told by its place, and Rhai counts no further in a line either.
         if source.lines().any(|line| line.len() > MAX_LINES) {
             let long = format!("a line exceeded its limit of {MAX_LINES} characters");
-            self.problems.push(Problem::of(Code::TooLong, &file, long).help("split it"));
+            self.problems.push(Diagnostic::of(Code::TooLong, &file, long).help("split it"));
             return None;
         }
         match self.compile(module, &file, source) {
@@ -224,12 +228,12 @@ impl<'a> Linker<'a> {
         module: &ModuleFile,
         file: &SourceFile,
         source: &str,
-    ) -> Result<Option<usize>, Problem> {
-        let parse_problem = |error| problem::of_parse(&file.id, &file.path, source, &error);
+    ) -> Result<Option<usize>, Diagnostic> {
+        let parse_problem = |error| diagnostic::of_parse(&file.id, &file.path, source, &error);
         let parsed = ParsedModule::of(source).map_err(parse_problem)?;
         self.problems.extend(parsed.misplaced(file, source));
         self.problems.extend(names::assigned(&parsed.plain, &parsed.constants, file, source));
-        self.problems.extend(doubts::about(&parsed.as_written, file, source));
+        self.problems.extend(warnings::about(&parsed.as_written, file, source));
         self.problems.extend(shadow::of_host(&parsed.as_written, file, source));
         if let Some(manifest) = self.manifest {
             let misused = names::misused(&parsed.plain, manifest, &parsed.constants, file, source);
@@ -240,7 +244,7 @@ impl<'a> Linker<'a> {
             }));
         }
         let imported = self.imports_of(&module.key, file, source, &parsed.as_written);
-        if problem::has_errors(&self.problems) {
+        if diagnostic::has_errors(&self.problems) {
             return Ok(None);
         }
 
@@ -336,8 +340,8 @@ impl ParsedModule {
     }
 
     /// Finds declarations in a module that only mean something elsewhere.
-    fn misplaced(&self, file: &SourceFile, source: &str) -> Vec<Problem> {
-        let problem = |what: String| Problem::of(Code::NotInModule, file, what);
+    fn misplaced(&self, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
+        let problem = |what: String| Diagnostic::of(Code::NotInModule, file, what);
         let mut problems = Vec::new();
         for statement in self.as_written.statements() {
             match statement {
@@ -406,8 +410,8 @@ struct ImportStatement {
 }
 
 /// The imports at the top of a file; what is wrong with others.
-fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<ImportStatement>, Vec<Problem>) {
-    let problem = |what: &str, position| Problem::of(Code::BadImport, file, what).at(source, position);
+fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<ImportStatement>, Vec<Diagnostic>) {
+    let problem = |what: &str, position| Diagnostic::of(Code::BadImport, file, what).at(source, position);
     let (mut written, mut problems) = (Vec::new(), Vec::new());
     let mut at_top = HashSet::new();
     for statement in as_written.statements() {

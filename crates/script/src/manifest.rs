@@ -2,17 +2,17 @@
 //!
 //! Durations as scripts write them: `"90s"`, `"10m"`, `"1h30m"`.
 
-use super::claim::Claim;
-use super::claim::frontmatter;
+use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
+use super::guard_claim::Claim;
+use super::guard_claim::frontmatter;
 use super::hooks::HookFunction;
-use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::source::SourceFile;
 use std::path::Path;
 use std::time::Duration;
 use valvehouse_config::Capability;
 use valvehouse_core::filter::{FailurePolicy, Hook};
+use valvehouse_core::text::{nearest, optional, suggested};
 use valvehouse_core::valve::ValveSchema;
-use valvehouse_core::words::{nearest, optional, suggested};
 use valvehouse_json::Json;
 
 /// The constants that say something of a plugin; they are read without running it.
@@ -121,17 +121,17 @@ pub(crate) fn read(
     path: &Path,
     source: &str,
     constants: &[(String, Json)],
-) -> Result<Manifest, Vec<Problem>> {
+) -> Result<Manifest, Vec<Diagnostic>> {
     let mut problems = Vec::new();
     let mut wrong = |code, (key, word): (&str, &str), message: String, help: String| {
-        problems.push(Problem::new(code, id, path, message).at_said(source, key, word).help(help));
+        problems.push(Diagnostic::new(code, id, path, message).at_said(source, key, word).help(help));
     };
     let bad_valve = |whose: &str, message: String| {
         let names: Vec<&str> = message.split('`').skip(1).step_by(2).take(2).collect();
         let depth = if message.contains("unknown key") { 2 } else { 1 };
         let names = names.into_iter().filter(|_| message.starts_with("valve ")).take(depth);
         let place = std::iter::once(whose).chain(names).collect::<Vec<_>>().join(".");
-        let problem = Problem::new(Code::BadValve, id, path, message).at_path(source, &place);
+        let problem = Diagnostic::new(Code::BadValve, id, path, message).at_path(source, &place);
         problem.help(VALVES)
     };
     let mut of_valves = Vec::new();
@@ -287,7 +287,7 @@ pub(super) fn misplaced_match(
     hooks: &[HookFunction],
     file: &SourceFile,
     source: &str,
-) -> Option<Problem> {
+) -> Option<Diagnostic> {
     manifest.get("match")?;
     let has = |hook| hooks.iter().any(|function| function.hook == hook);
     let (message, help) = if manifest.matches.len() > MAX_MATCHES {
@@ -310,7 +310,7 @@ pub(super) fn misplaced_match(
     } else {
         return None;
     };
-    Some(Problem::of(Code::BadMatch, file, message).at_said(source, "match", "match").help(help))
+    Some(Diagnostic::of(Code::BadMatch, file, message).at_said(source, "match", "match").help(help))
 }
 
 /// The chat endpoints of all protocols.
@@ -346,7 +346,7 @@ pub(super) fn misplaced_endpoints(
     hooks: &[HookFunction],
     file: &SourceFile,
     source: &str,
-) -> Option<Problem> {
+) -> Option<Diagnostic> {
     let others: Vec<&str> =
         manifest.endpoints.iter().map(String::as_str).filter(|endpoint| *endpoint != CHAT).collect();
     if others.is_empty() || hooks.iter().any(|function| function.hook == Hook::Inlet) {
@@ -355,7 +355,7 @@ pub(super) fn misplaced_endpoints(
     let message =
         format!("missing hook `inlet`, the only one that runs for the endpoints {}", others.join(", "));
     let help = "write `fn inlet(body)`, or remove those endpoints";
-    Some(Problem::of(Code::BadSwitch, file, message).at_said(source, "endpoints", "endpoints").help(help))
+    Some(Diagnostic::of(Code::BadSwitch, file, message).at_said(source, "endpoints", "endpoints").help(help))
 }
 
 /// Words between commas.

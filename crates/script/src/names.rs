@@ -1,8 +1,8 @@
 //! The names a script uses, read from its syntax tree without running it.
 
+use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use super::manifest::Manifest;
 use super::package;
-use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::source::SourceFile;
 use super::syntax::call_of;
 use regex::RegexBuilder;
@@ -129,15 +129,15 @@ pub(super) fn misused(
     constants: &[(String, Json)],
     file: &SourceFile,
     source: &str,
-) -> Vec<Problem> {
-    let mut problems: Vec<Problem> = Vec::new();
+) -> Vec<Diagnostic> {
+    let mut problems: Vec<Diagnostic> = Vec::new();
     let began = Instant::now();
     let mut patterns = Patterns::default();
     ast.walk(&mut |path: &[ASTNode<'_>]| {
         let Some((call, position)) = path.last().and_then(call_of) else { return true };
         let Some(module) = module_of(call) else { return true };
         let place = call.namespace.path.first().map_or(position, |first| first.pos);
-        let problem = |message: String| Problem::of(Code::NotDeclared, file, message).at(source, place);
+        let problem = |message: String| Diagnostic::of(Code::NotDeclared, file, message).at(source, place);
         let capability = Capability::ALL.into_iter().find(|capability| capability.name() == module);
         if capability.is_some_and(|capability| !manifest.requirements.contains(&capability)) {
             let help = format!("add a line to the opening comment of the file: requirements: {module}");
@@ -149,7 +149,7 @@ pub(super) fn misused(
             && let Some((pattern, place)) = call.args.get(1).and_then(|pattern| text_of(pattern, constants))
             && let Some(why) = patterns.wrong(pattern)
         {
-            problems.push(Problem::of(Code::BadPattern, file, why).at(source, place).help(PATTERNS));
+            problems.push(Diagnostic::of(Code::BadPattern, file, why).at(source, place).help(PATTERNS));
         }
         problems.len() < MAX_PROBLEMS
     });
@@ -198,7 +198,7 @@ pub(super) fn assigned(
     constants: &[(String, Json)],
     file: &SourceFile,
     source: &str,
-) -> Vec<Problem> {
+) -> Vec<Diagnostic> {
     let mut own: BTreeSet<String> =
         ast.iter_functions().flat_map(|function| function.params).map(str::to_owned).collect();
     let mut written: Vec<(String, Position)> = Vec::new();
@@ -224,7 +224,7 @@ pub(super) fn assigned(
     let written = written.into_iter().filter(|(name, _)| of_file(name)).take(MAX_PROBLEMS);
     written
         .map(|(name, position)| {
-            Problem::of(Code::ConstantWritten, file, format!("cannot assign to the constant `{name}`"))
+            Diagnostic::of(Code::ConstantWritten, file, format!("cannot assign to the constant `{name}`"))
                 .at(source, position)
                 .help("copy it to a variable with `let`, or store changing values in `state` or kv")
         })

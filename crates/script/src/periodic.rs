@@ -1,10 +1,10 @@
 //! Functions that a host calls periodically: `tick()`, and lists that may wait.
 
 use super::budget::Budget;
+use super::diagnostic::{Code, Diagnostic};
 use super::hooks::{self, Param};
 use super::manifest::Manifest;
 use super::package::bounded_json;
-use super::problem::{Code, Problem};
 use super::schedule::{self, ScheduledCall};
 use super::script::Script;
 use super::source::SourceFile;
@@ -111,9 +111,9 @@ pub(super) fn read(
     manifest: &Manifest,
     file: &SourceFile,
     source: &str,
-) -> (Option<Vec<Param>>, Vec<Problem>) {
+) -> (Option<Vec<Param>>, Vec<Diagnostic>) {
     let name = ScheduledCall::Tick.as_str();
-    let of = |message: &str| Problem::of(Code::BadSchedule, file, message);
+    let of = |message: &str| Diagnostic::of(Code::BadSchedule, file, message);
     let mut problems = Vec::new();
     let has = |name: &str| ast.iter_functions().any(|function| function.name == name);
     if manifest.ttl.is_some() && !has("pipes") && !has("tools") {
@@ -148,7 +148,7 @@ pub(super) fn read(
             Ok(params) => (Some(params), problems),
             Err((unknown, help)) => {
                 let what = format!("unknown parameter `{unknown}` of `{name}`");
-                let problem = Problem::of(Code::UnknownParameter, file, what);
+                let problem = Diagnostic::of(Code::UnknownParameter, file, what);
                 problems.push(problem.at_parameter(source, name, &unknown).help(help));
                 (None, problems)
             }
@@ -156,7 +156,7 @@ pub(super) fn read(
     }
 }
 
-impl Problem {
+impl Diagnostic {
     /// A problem of a function that a host calls from time to time: its last call failed.
     pub fn of_scheduled(file: &SourceFile, what: ScheduledCall, why: &str) -> Self {
         let name = what.as_str();

@@ -25,7 +25,7 @@ pub(crate) fn redact_for_user(turn: &Turn, plugin: &Arc<str>, schema: &ValveSche
     let known = turn.local::<UserSecrets>();
     let mut known = known.0.lock();
     let is_same = |known: &Json| match (known.as_object(), values.as_object()) {
-        (Some(known), Some(values)) => known.is_same(values),
+        (Some(known), Some(values)) => known.ptr_eq(values),
         _ => false,
     };
     if !known.iter().any(|(id, known, _)| id == plugin && is_same(known)) {

@@ -3,12 +3,12 @@
 //! Calls of a script for which no request waits: behind an answer, and from time to time.
 
 use super::budget::{self, Budget, Guard};
-use super::call::{self, Caller, PieceSink, RunningCall};
+use super::call::{self, Caller, ChunkSink, RunningCall};
 use super::interpreter::Args;
 use super::redaction::redacted;
 use super::script::Script;
 use super::thrown::ThrownError;
-use super::{answer, problem};
+use super::{answer, diagnostic};
 use rhai::{Dynamic, EvalAltResult};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) type CallResult = (Result<Dynamic, CallEnd>, CallCost);
 
 /// The end of a call without a value.
 pub(super) enum CallEnd {
-    Refused(Rejection),
+    Rejected(Rejection),
     /// The plugin error is for the log; the summary names no place and may be shown to anybody.
     Broken {
         failure: PluginError,
@@ -59,7 +59,7 @@ impl Script {
     /// be left behind on.
     pub(super) fn call_cheap_hook(&self, hook: Hook, args: Args, turn: &Turn, budget: Budget) -> CallResult {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
-        let _running = RunningCall::enter(&self.caller, turn, self.reach.clone());
+        let _running = RunningCall::enter(&self.caller, turn, self.resources.clone());
         let result = self.answer(hook.name(), args);
         self.settled(result, hook.name(), turn, budget, guard)
     }
@@ -81,7 +81,7 @@ impl Script {
         args: Args,
         turn: &Turn,
         timeout: Duration,
-        out: Arc<dyn PieceSink>,
+        out: Arc<dyn ChunkSink>,
         send: impl FnOnce(Dynamic) -> Result<(), Box<EvalAltResult>>,
     ) -> (Result<(), CallEnd>, CallCost) {
         let budget = Budget { wall: timeout, ..self.settings.tool };
@@ -116,7 +116,7 @@ impl Script {
     ) -> Result<Dynamic, Error> {
         let (result, _) = self.run(name, args.into(), turn, self.settings.tool);
         result.map_err(|ended| match ended {
-            CallEnd::Refused(refusal) => Error::Refused(refusal),
+            CallEnd::Rejected(rejection) => Error::Rejected(rejection),
             CallEnd::Broken { failure, .. } => Error::Broken(failure),
         })
     }
@@ -172,7 +172,7 @@ impl Script {
         work: impl FnOnce() -> Result<T, Box<EvalAltResult>>,
     ) -> (Result<T, CallEnd>, CallCost) {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
-        let _running = RunningCall::enter(caller, turn, self.reach.clone());
+        let _running = RunningCall::enter(caller, turn, self.resources.clone());
         let result = executor::run_apart(work).unwrap_or_else(|_| Err(budget::abandoned(budget)));
         let result = result.and_then(|value| budget::check_end().map(|()| value).map_err(budget::ended));
         self.settled(result, function, turn, budget, guard)
@@ -211,17 +211,17 @@ impl Script {
         if let EvalAltResult::ErrorRuntime(value, _) = error.unwrap_inner()
             && let Some(thrown) = value.read_lock::<ThrownError>()
         {
-            let told = |refusal: &Rejection| Rejection {
-                message: redact(refusal.message.clone()),
-                ..refusal.clone()
+            let told = |rejection: &Rejection| Rejection {
+                message: redact(rejection.message.clone()),
+                ..rejection.clone()
             };
             if !thrown.bug {
-                return CallEnd::Refused(told(&thrown.refusal));
+                return CallEnd::Rejected(told(&thrown.rejection));
             }
             client = thrown.fault_of_client().map(told);
         }
-        let cause = redact(problem::of_run(&self.sources, function, error));
-        let summary = redact(problem::summary_of_run(error));
+        let cause = redact(diagnostic::of_run(&self.sources, function, error));
+        let summary = redact(diagnostic::summary_of_run(error));
         let is_too_long = matches!(
             error.unwrap_inner(),
             EvalAltResult::ErrorDataTooLarge(what, _) if what.to_lowercase().contains("string")
@@ -267,7 +267,7 @@ impl Script {
             Err(cause) => breaker.record_failure(cause),
         }
         // What it stored with `durable` is on disk before it counts as done.
-        let flushed = turn.flush().await.map_err(|fault| fault.to_string());
+        let flushed = turn.flush().await.map_err(|error| error.to_string());
         worked.and_then(|value| flushed.map(|()| value))
     }
 
@@ -286,7 +286,7 @@ impl Script {
             trace.spend(name, self.id(), spent);
         }
         let result = result.map_err(|ended| match ended {
-            CallEnd::Refused(refusal) => refusal.message,
+            CallEnd::Rejected(rejection) => rejection.message,
             CallEnd::Broken { failure, .. } => failure.cause,
         });
         call_metrics.end(
@@ -360,7 +360,7 @@ mod tests {
         });
         let listed = script.list("bad");
         assert!(script.list("tools").is_ok(), "the next one is listed");
-        listed.err().map(|error| problem::summary_of_run(&error))
+        listed.err().map(|error| diagnostic::summary_of_run(&error))
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -404,8 +404,8 @@ mod tests {
             chain.run(Hook::Inlet, body, &Turn::default()).await
         };
         let stuck = filter("stuck", "fn inlet(body) { spins(); body }");
-        let fault = run(&stuck).await.err().unwrap();
-        assert!(format!("{fault:?}").contains("within one operation"), "{fault:?}");
+        let error = run(&stuck).await.err().unwrap();
+        assert!(format!("{error:?}").contains("within one operation"), "{error:?}");
         assert!(matches!(stuck.breaker.admit(), BreakerState::Open(_)), "the plugin is used again");
         let other = filter("other", "fn inlet(body) { for i in 0..1 { body.seen = i; } body }");
         assert!(run(&other).await.is_ok());

@@ -49,7 +49,7 @@ impl Lists {
     pub fn entries(list: &Json) -> Json {
         let Json::Array(entries) = list else { return list.clone() };
         let entries = entries.items().into_iter().map(|written| {
-            let entry = written.field(ENTRY).copy();
+            let entry = written.field(ENTRY).deep_clone();
             if let Some(name) = written.field(HANDLER).text("name") {
                 // A name in an object of its own: it fits.
                 entry.edit(HANDLER, name.as_str());
@@ -129,9 +129,9 @@ pub(super) fn written(list: &Dynamic) -> Result<Json, Box<EvalAltResult>> {
 fn owned(value: &Dynamic, rest: &mut usize) -> Result<Json, Box<EvalAltResult>> {
     let json = json_within(value, rest)?;
     *rest = rest
-        .checked_sub(json.weight())
+        .checked_sub(json.size_estimate())
         .ok_or_else(|| error(format!("the list exceeded its limit of {} MiB", MAX_WRITTEN >> 20)))?;
-    Ok(json.copy())
+    Ok(json.deep_clone())
 }
 
 /// The list that was written so.

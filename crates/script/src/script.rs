@@ -3,12 +3,12 @@
 use super::action::ActionFunction;
 use super::call::Caller;
 use super::callbacks::CallbackFunction;
+use super::diagnostic::Diagnostic;
 use super::hooks::{HookFunction, Param};
 use super::interpreter::Interpreter;
 use super::manifest::Manifest;
 use super::pipe::PipeFunction;
-use super::problem::Problem;
-use super::reach::Reach;
+use super::resources::Resources;
 use super::settings::Settings;
 use super::source::SourceFile;
 use super::sources::Sources;
@@ -37,7 +37,7 @@ pub struct Script {
     /// The same for calls in the background, whose breaker refuses no request.
     pub(super) behind: Arc<Caller>,
     /// Warnings about code that loads and is not meant: valves that no longer fit, hooks spelt almost right.
-    pub warnings: Vec<Problem>,
+    pub warnings: Vec<Diagnostic>,
     /// The circuit breaker of its calls.
     pub breaker: Arc<Breaker>,
     /// The requests in which its hooks kept the prompt cache of the service.
@@ -64,7 +64,7 @@ pub struct Script {
     pub(super) cheap: Vec<Hook>,
     pub(super) interpreter: Interpreter,
     pub(super) settings: Settings,
-    pub(super) reach: Arc<Reach>,
+    pub(super) resources: Arc<Resources>,
     /// Its own file and those of its modules.
     pub(super) sources: Sources,
 }
@@ -111,7 +111,7 @@ impl Script {
     }
 
     /// Returns `true` if a hook's syntax shows that no call of it takes long.
-    pub(super) fn is_cheap(&self, hook: Hook) -> bool {
+    pub(super) fn is_bounded(&self, hook: Hook) -> bool {
         self.cheap.contains(&hook)
     }
 

@@ -1,7 +1,7 @@
 //! The host's settings of a script.
 
 use super::budget::Budget;
-use super::reach::{Background, Chats, HostTools, Models};
+use super::resources::{Background, Chats, HostTools, Models};
 use super::schedule::Lists;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Functions of a script that take the place of the host's own, or of variables.
 
+use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use super::engine;
-use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::source::SourceFile;
 use super::syntax::statements_of;
 use rhai::{AST, ASTNode, Expr, Position, ScriptFuncDef, Stmt};
@@ -11,14 +11,14 @@ use std::collections::HashSet;
 const GUARDING: [&str; 6] = ["deny", "skip", "error", "ok", "emit", "ask"];
 
 /// Finds problems of a file's functions that are called like the host's.
-pub(super) fn of_host(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
+pub(super) fn of_host(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     let methods = methods(ast);
     for function in ast.iter_functions().filter(|function| !function.name.starts_with("anon$")) {
         let (name, count) = (function.name, function.params.len());
         let Some(arities) = engine::arities(name) else { continue };
         let problem = |what: String| {
-            let problem = Problem::of(Code::Shadowed, file, what).at_function(source, name);
+            let problem = Diagnostic::of(Code::Shadowed, file, what).at_function(source, name);
             problem.help(format!("rename it, for example to `my_{name}`"))
         };
         if arities.contains(&count) {
@@ -34,16 +34,17 @@ pub(super) fn of_host(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem
 
 /// Variables that a closure does not see, since a function of the file is called like them: Rhai takes what a
 /// closure names for a function wherever there is one.
-pub(super) fn of_variables(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
+pub(super) fn of_variables(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     let is_closure = |name: &str| name.starts_with("anon$");
     if !ast.iter_functions().any(|function| is_closure(function.name)) {
         return Vec::new();
     }
     let named: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
-    let (mut around, mut problems): (Vec<(usize, HashSet<String>)>, Vec<Problem>) = (Vec::new(), Vec::new());
+    let (mut around, mut problems): (Vec<(usize, HashSet<String>)>, Vec<Diagnostic>) =
+        (Vec::new(), Vec::new());
     let functions: Vec<Function> = ast.iter_fn_def().map(|function| Function::of(function)).collect();
     for function in functions.iter().filter(|function| !is_closure(&function.name)) {
-        let place = Problem::of(Code::Twice, file, "").at_function(source, &function.name);
+        let place = Diagnostic::of(Code::Twice, file, "").at_function(source, &function.name);
         around.push((place.line.unwrap_or(0), function.own.clone()));
     }
     around.sort_by_key(|(line, _)| *line);
@@ -58,7 +59,7 @@ pub(super) fn of_variables(ast: &AST, file: &SourceFile, source: &str) -> Vec<Pr
                 let told = format!(
                     "this closure uses the function `{name}` instead of the variable of the same name"
                 );
-                let problem = Problem::of(Code::Twice, file, told).at(source, *position);
+                let problem = Diagnostic::of(Code::Twice, file, told).at(source, *position);
                 problems.push(problem.help("rename one of the two").warning());
             }
         }

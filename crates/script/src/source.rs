@@ -1,13 +1,13 @@
 //! A script's file, as far as it is known before anybody reads what it says.
 
+use super::diagnostic::{Code, Diagnostic};
 use super::imports::{Imports, MAX_SOURCE};
-use super::pieces::{self, Piece};
-use super::problem::{Code, Problem};
+use super::spans::{self, SpanKind};
 use crate::crash::QuarantineEntry;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::sync::Arc;
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 
 /// Most lines of a file.
 pub(super) const MAX_LINES: usize = 60_000;
@@ -104,7 +104,7 @@ impl SourceFile {
     }
 }
 
-impl Problem {
+impl Diagnostic {
     /// A problem of a script's file as a whole.
     pub fn of(code: Code, file: &SourceFile, message: impl Into<String>) -> Self {
         Self::new(code, &file.id, &file.path, message)
@@ -121,8 +121,8 @@ impl Problem {
 }
 
 /// Refuses what would take the parser too long.
-pub(super) fn check_text(file: &SourceFile) -> Result<(), Problem> {
-    let problem = |message: String| Problem::of(Code::TooLong, file, message);
+pub(super) fn check_text(file: &SourceFile) -> Result<(), Diagnostic> {
+    let problem = |message: String| Diagnostic::of(Code::TooLong, file, message);
     if file.text.len() > MAX_SOURCE {
         return Err(problem(format!(
             "the script has {} KB; it exceeded its limit of {} KB",
@@ -136,7 +136,7 @@ pub(super) fn check_text(file: &SourceFile) -> Result<(), Problem> {
         return Err(problem(format!("the script exceeded its limit of {MAX_LINES} lines")).help("split it"));
     }
     match too_deep(&file.text) {
-        Some(at) => Err(Problem::of(
+        Some(at) => Err(Diagnostic::of(
             Code::TooComplex,
             file,
             format!("cannot read the script: its brackets exceeded their limit of {MAX_NESTING} levels"),
@@ -150,7 +150,7 @@ pub(super) fn check_text(file: &SourceFile) -> Result<(), Problem> {
 /// The first bracket that stands in too many others.
 fn too_deep(text: &str) -> Option<usize> {
     let mut depth = 0_u32;
-    for (_, range) in pieces::of(text).into_iter().filter(|(piece, _)| *piece == Piece::Code) {
+    for (_, range) in spans::of(text).into_iter().filter(|(piece, _)| *piece == SpanKind::Code) {
         for (at, byte) in range.clone().zip(text[range].bytes()) {
             match byte {
                 b'(' | b'[' | b'{' if depth == MAX_NESTING => return Some(at),

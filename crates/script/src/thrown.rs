@@ -3,7 +3,7 @@
 use crate::{call, redaction};
 use rhai::{Dynamic, EvalAltResult, Position};
 use valvehouse_core::error::Rejection;
-use valvehouse_core::words::shortened;
+use valvehouse_core::text::shortened;
 use valvehouse_json::Json;
 
 /// Bytes of a message that are kept.
@@ -12,7 +12,7 @@ pub(crate) const MAX_MESSAGE: usize = 16 * 1024;
 /// A thrown value, in the one form in which `catch` sees every error. Its text is the message.
 #[derive(Debug, Clone)]
 pub(crate) struct ThrownError {
-    pub(crate) refusal: Rejection,
+    pub(crate) rejection: Rejection,
     pub(crate) line: Option<usize>,
     /// The keys of a thrown map that are not words of ours.
     pub(crate) value: Json,
@@ -23,22 +23,22 @@ pub(crate) struct ThrownError {
 impl ThrownError {
     /// An unintended failure.
     pub(crate) fn bug(message: String, line: Option<usize>) -> Self {
-        let refusal =
+        let rejection =
             Rejection { plugin: call::plugin(), ..Rejection::new(readable(&message)) }.with_status(500);
-        Self { refusal, line, value: Json::Null, bug: true }
+        Self { rejection, line, value: Json::Null, bug: true }
     }
 
     /// The failure of a call that the script may make and that this client or person leaves without an answer: a failure
     /// of the run as [`ThrownError::bug`] is, but no fault of the script.
     pub(crate) fn unanswered(message: String, status: u16) -> Self {
         let mut thrown = Self::bug(message, None);
-        thrown.refusal.status = status;
+        thrown.rejection.status = status;
         thrown
     }
 
     /// Returns the reason if the client caused the failure.
     pub(crate) fn fault_of_client(&self) -> Option<&Rejection> {
-        (self.bug && self.refusal.status < 500).then_some(&self.refusal)
+        (self.bug && self.rejection.status < 500).then_some(&self.rejection)
     }
 
     pub(crate) fn into_error(self, position: Position) -> Box<EvalAltResult> {
@@ -46,8 +46,8 @@ impl ThrownError {
     }
 
     /// Turns an error that was returned into a thrown one.
-    pub(crate) fn refused(refusal: Rejection) -> Box<EvalAltResult> {
-        Self { refusal, line: None, value: Json::Null, bug: false }.into_error(Position::NONE)
+    pub(crate) fn refused(rejection: Rejection) -> Box<EvalAltResult> {
+        Self { rejection, line: None, value: Json::Null, bug: false }.into_error(Position::NONE)
     }
 }
 

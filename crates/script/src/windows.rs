@@ -30,14 +30,14 @@ fn keepers(state: &Json) -> Vec<Json> {
 
 /// Returns the waiting text of each keeper.
 pub(super) fn held(state: &Json) -> Vec<(Json, Json)> {
-    keepers(state).into_iter().map(|kept| (kept.clone(), window::held(&kept).copy())).collect()
+    keepers(state).into_iter().map(|kept| (kept.clone(), window::held(&kept).deep_clone())).collect()
 }
 
 /// Restores the text that waited before a call.
 pub(super) fn put_back(state: &Json, before: Vec<(Json, Json)>) {
     for kept in keepers(state) {
-        let was = before.iter().find(|(keeper, _)| keeper.is_same(&kept));
-        window::set_held(&kept, was.map(|(_, held)| held.copy()).into());
+        let was = before.iter().find(|(keeper, _)| keeper.ptr_eq(&kept));
+        window::set_held(&kept, was.map(|(_, held)| held.deep_clone()).into());
     }
 }
 

@@ -41,7 +41,7 @@ async fn run(kernel: &Kernel, code: &str) -> Result<Json, Error> {
 
 async fn refused(kernel: &Kernel, code: &str) -> String {
     match run(kernel, code).await {
-        Err(Error::Refused(Rejection { message, .. })) => message,
+        Err(Error::Rejected(Rejection { message, .. })) => message,
         other => panic!("{code}: {other:?}"),
     }
 }
@@ -70,7 +70,7 @@ async fn tools_are_functions_and_the_last_value_is_the_result() {
         ("let a = 1;", "null"),
     ] {
         assert_eq!(
-            run(&kernel, code).await.unwrap_or_else(|fault| panic!("{code}: {fault}")).to_string(),
+            run(&kernel, code).await.unwrap_or_else(|error| panic!("{code}: {error}")).to_string(),
             expected,
             "{code}"
         );
@@ -209,14 +209,14 @@ async fn code_cannot_catch_what_ends_the_turn() {
     let kernel = tools().build();
     let code = "try { shop_ends() } catch { } try { shop_plus(#{}) } catch { } \"went on\"";
     match run(&kernel, code).await {
-        Err(Error::Refused(refusal)) => {
-            assert!(refusal.fatal && refusal.message.contains("has to end"), "{refusal:?}");
+        Err(Error::Rejected(rejection)) => {
+            assert!(rejection.fatal && rejection.message.contains("has to end"), "{rejection:?}");
         }
         other => panic!("{other:?}"),
     }
     // Nor can it end the turn by itself.
     match run(&kernel, "throw #{ message: \"stop\", fatal: true }").await {
-        Err(Error::Refused(refusal)) => assert!(!refusal.fatal, "{refusal:?}"),
+        Err(Error::Rejected(rejection)) => assert!(!rejection.fatal, "{rejection:?}"),
         other => panic!("{other:?}"),
     }
 }

@@ -53,7 +53,7 @@ pub(crate) async fn operators_only(State(app): State<Arc<App>>, request: Request
             parts.extensions.insert(operator);
             next.run(Request::from_parts(parts, body)).await
         }
-        Err(fault) => OpenAiError(fault).into_response(),
+        Err(error) => OpenAiError(error).into_response(),
     }
 }
 

@@ -20,24 +20,24 @@ pub(crate) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Error> {
     const BOM: &[u8] = b"\xef\xbb\xbf";
     let limit = usize::try_from(max_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
     let announced = usize::try_from(HttpBody::size_hint(&body).lower()).unwrap_or(limit).min(limit);
-    let mut pieces = body.into_data_stream();
+    let mut chunks = body.into_data_stream();
     let mut whole = BytesMut::new();
     let mut first = Bytes::new();
-    while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|error| unreadable(&error, max_mb))?;
-        if first.len() + whole.len() + piece.len() > limit {
-            drain(pieces).await;
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| unreadable(&error, max_mb))?;
+        if first.len() + whole.len() + chunk.len() > limit {
+            drain(chunks).await;
             return Err(too_large(max_mb));
         }
-        // Most bodies come in one piece, which is not copied.
+        // Most bodies come in one chunk, which is not copied.
         match (first.is_empty(), whole.is_empty()) {
-            (true, true) => first = piece,
+            (true, true) => first = chunk,
             (_, is_first) => {
                 if is_first {
                     whole.reserve(announced);
                     whole.extend_from_slice(&std::mem::take(&mut first));
                 }
-                whole.extend_from_slice(&piece);
+                whole.extend_from_slice(&chunk);
             }
         }
     }
@@ -112,11 +112,11 @@ pub(crate) fn parsed(bytes: &Bytes) -> Result<Json, Error> {
 
 /// Reads what a client still writes of a body that is too large: one that is cut off while it writes never reads
 /// its answer. What is larger still, or slower, has its connection closed.
-pub(crate) async fn drain(mut pieces: BodyDataStream) {
+pub(crate) async fn drain(mut chunks: BodyDataStream) {
     let rest = async {
         let mut read = 0;
-        while let Some(Ok(piece)) = pieces.next().await {
-            read += piece.len();
+        while let Some(Ok(chunk)) = chunks.next().await {
+            read += chunk.len();
             if read > MAX_DRAIN {
                 break;
             }

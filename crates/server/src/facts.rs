@@ -135,7 +135,7 @@ fn configured_variables(model: &Json, key_user: &Json) -> Json {
         .into_iter()
         .filter_map(|owner| owner.get("variables"))
         .flat_map(|variables| variables.entries())
-        .map(|(name, value)| (name, value.copy()))
+        .map(|(name, value)| (name, value.deep_clone()))
         .collect();
     if all.is_empty() { Json::Null } else { all.into() }
 }
@@ -143,7 +143,7 @@ fn configured_variables(model: &Json, key_user: &Json) -> Json {
 /// Returns the object `variables` of the client's metadata, or null.
 fn client_variables(metadata: &Json) -> Json {
     match metadata.get("variables") {
-        Some(variables @ Json::Object(_)) => variables.copy(),
+        Some(variables @ Json::Object(_)) => variables.deep_clone(),
         _ => Json::Null,
     }
 }
@@ -160,7 +160,7 @@ pub(crate) fn context_of_operator(app: &App, facts: &TurnFacts, body: &Json) -> 
     let configured = facts.variables.as_object();
     for (name, value) in facts.client.entries() {
         if !configured.is_some_and(|configured| configured.contains(&name)) {
-            context.set(&name, value.copy());
+            context.set(&name, value.deep_clone());
         }
     }
     context
@@ -175,13 +175,13 @@ pub(crate) fn context_with(app: &App, facts: &TurnFacts, body: &Json, metadata: 
     let own = entries(&facts.client).into_iter().filter(|(name, _)| is_let_through(name));
     for (name, value) in own.chain(entries(&facts.variables)) {
         // Copies in an object of their own: they fit.
-        variables.edit(&name, value.copy());
+        variables.edit(&name, value.deep_clone());
     }
     let context = Context::with_metadata(variables, metadata);
     if let (Json::Object(given), Json::Object(own)) = (given, context.metadata()) {
         for (key, value) in given.entries().into_iter().filter(|(key, _)| !own.contains(key)) {
             // A copy: the body's metadata goes its own way.
-            own.edit(&key, value.copy());
+            own.edit(&key, value.deep_clone());
         }
     }
     context
@@ -190,7 +190,7 @@ pub(crate) fn context_with(app: &App, facts: &TurnFacts, body: &Json, metadata: 
 /// The key's user; else, where they are trusted, Open WebUI's headers; else, where that is trusted, the body's `user`.
 fn user(app: &App, parts: &Parts, body: &Json, key_user: &Json) -> Json {
     if let Json::Object(_) = key_user {
-        let user = key_user.copy();
+        let user = key_user.deep_clone();
         // Those are the turn's, and no part of who asks.
         user.remove("variables");
         return user;
@@ -203,7 +203,7 @@ fn user(app: &App, parts: &Parts, body: &Json, key_user: &Json) -> Json {
     }
     match body.get("user") {
         Some(Json::Text(id)) => Json::from([("id", id.into())]),
-        Some(user @ Json::Object(_)) if user.get("id").is_some() => user.copy(),
+        Some(user @ Json::Object(_)) if user.get("id").is_some() => user.deep_clone(),
         _ => Json::object(),
     }
 }

@@ -12,7 +12,7 @@ mod extract;
 mod facts;
 mod first_choice;
 mod functions;
-mod gate;
+mod middleware;
 mod headers;
 mod listen;
 #[cfg(feature = "mcp")]

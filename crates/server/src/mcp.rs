@@ -29,9 +29,9 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     let endpoint = Arc::new(Endpoint::new(app.clone()));
     let tokens = match app.config.oauth.as_ref().map(TokenChecker::new).transpose() {
         Ok(tokens) => tokens.map(Arc::new),
-        Err(fault) => {
+        Err(error) => {
             // Without the check of tokens a host without keys would serve everybody.
-            tracing::error!("cannot serve /mcp, since access tokens cannot be verified: {fault}");
+            tracing::error!("cannot serve /mcp, since access tokens cannot be verified: {error}");
             return Router::new();
         }
     };
@@ -81,7 +81,7 @@ async fn answer(
     let caller = match &tokens {
         Some(tokens) if !has_key(&app, &parts) => match bearer(&app, tokens, &parts).await {
             Ok((caller, token)) => Ok((caller, Some(token))),
-            Err(refusal) => return refused(&app, tokens.settings(), &parts, refusal),
+            Err(rejection) => return refused(&app, tokens.settings(), &parts, rejection),
         },
         _ => caller(&app, &parts).map(|caller| (caller, None)),
     };
@@ -89,7 +89,7 @@ async fn answer(
         Ok((caller, token)) => {
             endpoint.answer(Request::from_parts(parts, body), caller, token).await.map(Body::new)
         }
-        Err(fault) => OpenAiError(fault).into_response(),
+        Err(error) => OpenAiError(error).into_response(),
     }
 }
 
@@ -117,29 +117,29 @@ async fn bearer(
 }
 
 /// A rejection that names the source of tokens (RFC 6750, RFC 9728).
-fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, refusal: Option<TokenRejection>) -> Response {
-    let fault = |message: String, code, kind| Error::Request { message, param: None, code: Some(code), kind };
+fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, rejection: Option<TokenRejection>) -> Response {
+    let error = |message: String, code, kind| Error::Request { message, param: None, code: Some(code), kind };
     let does_not_count = |why: &str| format!("invalid access token: {why}; log in again");
-    let (fault, error) = match refusal {
+    let (error, reason) = match rejection {
         None => {
             let message = "missing access token: log in at an authorization server from the header www-authenticate, or send a key of [server] keys";
-            (fault(message.into(), "invalid_api_key", RequestErrorKind::Unauthenticated), None)
+            (error(message.into(), "invalid_api_key", RequestErrorKind::Unauthenticated), None)
         }
         Some(TokenRejection::Foreign(why)) => {
             // It may be a guess at a key.
             let given = credentials::given_key(&parts.headers).unwrap_or("");
-            let fault = auth::wrong_key(app, address::client(parts), given, &does_not_count(&why));
-            (fault, Some("invalid_token"))
+            let error = auth::wrong_key(app, address::client(parts), given, &does_not_count(&why));
+            (error, Some("invalid_token"))
         }
         Some(TokenRejection::Invalid(why)) => {
-            let fault = fault(does_not_count(&why), "invalid_token", RequestErrorKind::Unauthenticated);
-            (fault, Some("invalid_token"))
+            let error = error(does_not_count(&why), "invalid_token", RequestErrorKind::Unauthenticated);
+            (error, Some("invalid_token"))
         }
         Some(TokenRejection::Scopes(missing)) => {
             let message =
                 format!("this access token lacks the scopes `{}`; log in with them", missing.join(" "));
             let code = "insufficient_scope";
-            (fault(message, code, RequestErrorKind::Forbidden), Some(code))
+            (error(message, code, RequestErrorKind::Forbidden), Some(code))
         }
         Some(TokenRejection::Unavailable(why)) => {
             tracing::warn!("cannot verify an access token: {why}");
@@ -157,10 +157,10 @@ fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, refusal: Option<Tok
     if !oauth.scopes.is_empty() {
         challenge.push_str(&format!(", scope=\"{}\"", oauth.scopes.join(" ")));
     }
-    if let Some(error) = error {
-        challenge.push_str(&format!(", error=\"{error}\""));
+    if let Some(reason) = reason {
+        challenge.push_str(&format!(", error=\"{reason}\""));
     }
-    let mut response = OpenAiError(fault).into_response();
+    let mut response = OpenAiError(error).into_response();
     if let Ok(value) = HeaderValue::from_str(&challenge) {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, value);
     }

@@ -58,7 +58,7 @@ struct MountedServer {
     #[schemars(extend("enum" = ["connected", "connecting", "unavailable"]))]
     state: &'static str,
     /// The reason why it is not available, or null.
-    trouble: Option<String>,
+    error: Option<String>,
     tools: Vec<McpTool>,
 }
 
@@ -178,12 +178,12 @@ fn of_server(server: &McpServer, status: &Status) -> MountedServer {
             McpTransport::Command { command, .. } => command.join(" "),
         },
         trust: server.trust.as_str(),
-        state: match (&status.trouble, status.is_settled) {
+        state: match (&status.error, status.is_settled) {
             (Some(_), _) => "unavailable",
             (None, true) => "connected",
             (None, false) => "connecting",
         },
-        trouble: status.trouble.clone(),
+        error: status.error.clone(),
         tools: status.tools.iter().map(|tool| of_tool(server, tool)).collect(),
     }
 }

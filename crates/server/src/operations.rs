@@ -130,10 +130,10 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<AnswerReceipt
     let asker = match auth::user_of_key(app, &parts) {
         Ok(_) if auth::may_operate_by_key(app, &parts) => None,
         Ok(_) => Some(auth::asker(app, &parts.headers)),
-        Err(fault) => auth::operator(app, &parts).map(|_| None).map_err(|_| fault)?,
+        Err(error) => auth::operator(app, &parts).map(|_| None).map_err(|_| error)?,
     };
     let operator = || match auth::operator_without_key(app, &parts) {
-        Some(Err(fault)) if auth::is_of_page(&parts.headers) => Err(fault),
+        Some(Err(error)) if auth::is_of_page(&parts.headers) => Err(error),
         operator => Ok(operator.is_some_and(|operator| operator.is_ok())),
     };
     let bytes = read(body, app.config.server.max_body_mb).await?;

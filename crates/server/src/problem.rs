@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::path::Path;
 use valvehouse_host::app::App;
 use valvehouse_host::{Plugin, Snapshot, State};
-use valvehouse_script::{Code, Problem, Severity};
+use valvehouse_script::{Code, Diagnostic, Severity};
 
 /// A problem of a plugin, a file or a provider.
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -99,19 +99,24 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<ProblemReport> {
 }
 
 /// A plugin under the id of a removed one.
-fn set_aside(app: &App, problem: &Problem) -> ProblemReport {
+fn set_aside(app: &App, problem: &Diagnostic) -> ProblemReport {
     let command = Some(format!("valvehouse adopt {}", problem.id));
     ProblemReport { command, ..told(app, problem, Some(&problem.id), "set_aside") }
 }
 
 /// One problem of a file.
-pub(super) fn told(app: &App, problem: &Problem, plugin: Option<&str>, state: &'static str) -> ProblemReport {
+pub(super) fn told(
+    app: &App,
+    problem: &Diagnostic,
+    plugin: Option<&str>,
+    state: &'static str,
+) -> ProblemReport {
     let severity = match problem.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
     };
     let state = if problem.grant.is_some() { "held" } else { state };
-    let place = Problem { path: near(app, &problem.path), ..problem.clone() }.place();
+    let place = Diagnostic { path: near(app, &problem.path), ..problem.clone() }.place();
     ProblemReport {
         severity,
         code: Some(problem.code.id()),

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
-use valvehouse_store::{Outage, StoreError, Trouble, now};
+use valvehouse_store::{Outage, StoreError, StoreErrorKind, now};
 
 /// The time in which the store has to answer: a busy machine is no reason to turn requests away.
 const STORE_PATIENCE: Duration = Duration::from_secs(10);
@@ -163,7 +163,7 @@ async fn unwritable(app: &App) -> Option<String> {
     // A store that does not answer in time is told by the look at the hosts.
     let locked = probed.ok().and_then(Result::err);
     // Whoever has just taken the lock knows that it is free, whatever failed for want of it before.
-    let lasts = |error: &StoreError| error.trouble != Trouble::Busy;
+    let lasts = |error: &StoreError| error.kind != StoreErrorKind::Busy;
     let why = locked.or_else(|| app.host.kv().failure().or_else(|| store.failing()).filter(lasts));
     why.map(|error| format!("cannot {error}"))
 }

@@ -65,7 +65,7 @@ pub(super) fn ended(
     answered: Result<Response, Error>,
     refused: impl FnOnce(Error) -> Response,
 ) -> Response {
-    let response = answered.unwrap_or_else(|fault| refused(recording.failed(fault)));
+    let response = answered.unwrap_or_else(|error| refused(recording.failed(error)));
     until_end(recording, response)
 }
 

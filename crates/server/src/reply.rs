@@ -20,8 +20,8 @@ impl IntoResponse for OpenAiError {
 pub(crate) struct Detail(pub(crate) Error);
 
 impl From<Error> for Detail {
-    fn from(fault: Error) -> Self {
-        Self(fault)
+    fn from(error: Error) -> Self {
+        Self(error)
     }
 }
 
@@ -48,20 +48,20 @@ impl ErrorForm {
     }
 
     /// Logs an error and returns it in this form.
-    pub(crate) fn refuse(self, fault: Error) -> Response {
-        log(&fault);
+    pub(crate) fn refuse(self, error: Error) -> Response {
+        log(&error);
         match self {
-            Self::OpenAi => OpenAiError(fault).into_response(),
-            Self::Detail => Detail(fault).into_response(),
+            Self::OpenAi => OpenAiError(error).into_response(),
+            Self::Detail => Detail(error).into_response(),
         }
     }
 }
 
 /// An answer with the status of an error, in the words of an endpoint, and with the time after which to try again.
-pub(crate) fn refusal(fault: &Error, body: &Json) -> Response {
-    let status = StatusCode::from_u16(status(fault)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+pub(crate) fn refusal(error: &Error, body: &Json) -> Response {
+    let status = StatusCode::from_u16(status(error)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json_response(status, body);
-    if let Some(after) = retry_after(fault) {
+    if let Some(after) = retry_after(error) {
         response.headers_mut().insert(header::RETRY_AFTER, after);
     }
     response
@@ -69,7 +69,7 @@ pub(crate) fn refusal(fault: &Error, body: &Json) -> Response {
 
 /// A JSON answer.
 pub(crate) fn json_response(status: StatusCode, value: &Json) -> Response {
-    let bytes = value.encode_as_spelt().unwrap_or_else(|error| {
+    let bytes = value.encode_raw().unwrap_or_else(|error| {
         tracing::error!("cannot write a response: {error}");
         Vec::new()
     });
@@ -80,8 +80,8 @@ pub(crate) fn json_response(status: StatusCode, value: &Json) -> Response {
 }
 
 /// The HTTP status that stands for an error.
-pub fn status(fault: &Error) -> u16 {
-    match fault {
+pub fn status(error: &Error) -> u16 {
+    match error {
         Error::Request { kind, .. } => match kind {
             RequestErrorKind::Invalid => 400,
             RequestErrorKind::Unauthenticated => 401,
@@ -93,7 +93,7 @@ pub fn status(fault: &Error) -> u16 {
             RequestErrorKind::Unusable => 422,
         },
         Error::TooOften { .. } => 429,
-        Error::Refused(refusal) => refusal.status,
+        Error::Rejected(rejection) => rejection.status,
         Error::Unguarded { .. } => 503,
         Error::Answered { status, .. } => *status,
         Error::BreakerOpen { .. } | Error::Unstored { .. } => 503,
@@ -105,18 +105,18 @@ pub fn status(fault: &Error) -> u16 {
 }
 
 /// Logs an error: clients do not receive the address of a provider or the store, so operators read it here.
-pub(crate) fn log(fault: &Error) {
-    match fault {
+pub(crate) fn log(error: &Error) {
+    match error {
         Error::Provider { .. } | Error::Unanswered { .. } | Error::Unstored { .. } => {
-            tracing::warn!("a request failed: {fault}");
+            tracing::warn!("a request failed: {error}");
         }
-        _ => tracing::debug!("refused: {fault}"),
+        _ => tracing::debug!("refused: {error}"),
     }
 }
 
 /// The body of the answer to an error. Details that concern only operators stay in the log.
-pub(crate) fn body(fault: &Error) -> Json {
-    let error = |message: String, kind: &str, param: Json, code: Json| {
+pub(crate) fn body(error: &Error) -> Json {
+    let envelope = |message: String, kind: &str, param: Json, code: Json| {
         let error = Json::from([
             ("message", message.into()),
             ("type", kind.into()),
@@ -125,7 +125,7 @@ pub(crate) fn body(fault: &Error) -> Json {
         ]);
         Json::from([("error", error)])
     };
-    match fault {
+    match error {
         Error::Request { message, param, code, kind } => {
             let (word, usual) = match kind {
                 RequestErrorKind::Unauthenticated => ("authentication_error", Some("invalid_api_key")),
@@ -133,16 +133,16 @@ pub(crate) fn body(fault: &Error) -> Json {
                 _ => ("invalid_request_error", None),
             };
             let param = param.map_or(Json::Null, Json::from);
-            error(message.clone(), word, param, code.or(usual).map_or(Json::Null, Json::from))
+            envelope(message.clone(), word, param, code.or(usual).map_or(Json::Null, Json::from))
         }
         Error::TooOften { message, code, .. } => {
-            error(message.clone(), "rate_limit_error", Json::Null, Json::from(*code))
+            envelope(message.clone(), "rate_limit_error", Json::Null, Json::from(*code))
         }
-        Error::Refused(refusal) => {
-            let kind = if refusal.status == 429 { "rate_limit_error" } else { "policy_violation" };
-            error(refusal.message.clone(), kind, Json::Null, refusal.plugin.as_str().into())
+        Error::Rejected(rejection) => {
+            let kind = if rejection.status == 429 { "rate_limit_error" } else { "policy_violation" };
+            envelope(rejection.message.clone(), kind, Json::Null, rejection.plugin.as_str().into())
         }
-        Error::Broken(failure) => error(
+        Error::Broken(failure) => envelope(
             format!(
                 "the plugin `{}` failed in its {}; its operator finds the reason in the log",
                 failure.plugin, failure.hook
@@ -152,28 +152,28 @@ pub(crate) fn body(fault: &Error) -> Json {
             "plugin_failed".into(),
         ),
         Error::Unguarded { plugin, message } => {
-            error(message.clone(), "policy_violation", Json::Null, plugin.as_str().into())
+            envelope(message.clone(), "policy_violation", Json::Null, plugin.as_str().into())
         }
         Error::Answered { provider, status, body, .. } => passed_on(provider, *status, body),
         Error::BreakerOpen { message, .. } => {
-            error(message.public().into(), "upstream_error", Json::Null, "upstream_breaker_open".into())
+            envelope(message.public().into(), "upstream_error", Json::Null, "upstream_breaker_open".into())
         }
         Error::Provider { message, timeout } | Error::Unanswered { message, timeout, .. } => {
             let code = if *timeout { "upstream_timeout" } else { "upstream_unreachable" };
-            error(message.public().into(), "upstream_error", Json::Null, code.into())
+            envelope(message.public().into(), "upstream_error", Json::Null, code.into())
         }
         Error::Misshapen { message } => {
-            error(message.clone(), "upstream_error", Json::Null, "response_format".into())
+            envelope(message.clone(), "upstream_error", Json::Null, "response_format".into())
         }
         Error::ToolLoop { .. } => {
-            error(fault.to_string(), "server_error", Json::Null, "max_tool_iterations".into())
+            envelope(error.to_string(), "server_error", Json::Null, "max_tool_iterations".into())
         }
-        Error::Paused => error(fault.to_string(), "server_error", Json::Null, Json::from("paused")),
+        Error::Paused => envelope(error.to_string(), "server_error", Json::Null, Json::from("paused")),
         Error::Unstored { message, code } => {
-            error(message.public().into(), "server_error", Json::Null, Json::from(*code))
+            envelope(message.public().into(), "server_error", Json::Null, Json::from(*code))
         }
-        Error::Host(message) => error(message.clone(), "server_error", Json::Null, Json::Null),
-        _ => error("the host cannot answer".into(), "server_error", Json::Null, Json::Null),
+        Error::Host(message) => envelope(message.clone(), "server_error", Json::Null, Json::Null),
+        _ => envelope("the host cannot answer".into(), "server_error", Json::Null, Json::Null),
     }
 }
 
@@ -200,9 +200,9 @@ fn passed_on(provider: &str, status: u16, body: &Json) -> Json {
     Json::from([("error", error)])
 }
 
-pub(crate) fn retry_after(fault: &Error) -> Option<HeaderValue> {
-    match fault {
-        Error::Refused(refusal) => whole_seconds(refusal.retry_after?),
+pub(crate) fn retry_after(error: &Error) -> Option<HeaderValue> {
+    match error {
+        Error::Rejected(rejection) => whole_seconds(rejection.retry_after?),
         Error::TooOften { wait, .. } => whole_seconds(wait.as_secs_f64().max(1.0)),
         Error::BreakerOpen { cool_down, .. } => whole_seconds(cool_down.as_secs_f64().max(1.0)),
         Error::Answered { retry_after, .. } => {
@@ -240,14 +240,14 @@ pub(crate) fn stopping() -> Response {
 pub(crate) fn answer(result: Result<Json, Error>) -> Response {
     match result {
         Ok(value) => json_response(StatusCode::OK, &value),
-        Err(fault) => refused(fault),
+        Err(error) => refused(error),
     }
 }
 
 /// Logs an error and returns it as OpenAI's clients read it.
-pub(crate) fn refused(fault: Error) -> Response {
-    log(&fault);
-    OpenAiError(fault).into_response()
+pub(crate) fn refused(error: Error) -> Response {
+    log(&error);
+    OpenAiError(error).into_response()
 }
 
 /// A list, as OpenAI's own routes give one.

@@ -11,8 +11,8 @@ use crate::metrics::endpoints::{OPERATIONS, endpoint_of};
 use crate::recording::followed;
 use crate::reply::{self, OpenAiError};
 use crate::{
-    actions, agents, functions, gate, listen, messages, metrics, ollama, openai, openapi, operations, page,
-    passthrough, pipelines, responses, session, traces, users,
+    actions, agents, functions, listen, messages, metrics, middleware, ollama, openai, openapi, operations,
+    page, passthrough, pipelines, responses, session, traces, users,
 };
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
@@ -172,7 +172,7 @@ async fn pass<F: Future<Output = Response>>(
     let mut answering = app.endpoints.of(endpoint).begin();
     let mut response = match app.is_stopping() && endpoint != OPERATIONS {
         true => reply::stopping(),
-        false => gate::checks::gate(app, request, work).await,
+        false => middleware::checks::run(app, request, work).await,
     };
     let headers = response.headers_mut();
     headers.reserve(HEADERS);
@@ -188,31 +188,31 @@ async fn pass<F: Future<Output = Response>>(
 pub(crate) async fn not_found(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path();
     let hint = if path.starts_with("/v1/") { "; /openapi.json lists the routes" } else { "" };
-    let fault = Error::Request {
+    let error = Error::Request {
         message: format!("unknown route {method} {path}{hint}"),
         param: None,
         code: Some("not_found"),
         kind: RequestErrorKind::NotFound,
     };
-    in_protocol(&uri, &headers, fault)
+    in_protocol(&uri, &headers, error)
 }
 
 /// A route that takes another method.
 pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -> Response {
-    let fault = Error::Request {
+    let error = Error::Request {
         message: format!("{} does not support {method}", uri.path()),
         param: None,
         code: Some("method_not_allowed"),
         kind: RequestErrorKind::Method,
     };
-    in_protocol(&uri, &headers, fault)
+    in_protocol(&uri, &headers, error)
 }
 
 /// An error in the words of the protocol that its caller speaks: Anthropic's clients name its version, and ask
 /// below its route.
-fn in_protocol(uri: &Uri, headers: &HeaderMap, fault: Error) -> Response {
+fn in_protocol(uri: &Uri, headers: &HeaderMap, error: Error) -> Response {
     match uri.path().starts_with("/v1/messages") || speaks_anthropic(headers) {
-        true => AnthropicError(fault).into_response(),
-        false => OpenAiError(fault).into_response(),
+        true => AnthropicError(error).into_response(),
+        false => OpenAiError(error).into_response(),
     }
 }

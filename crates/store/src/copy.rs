@@ -1,7 +1,7 @@
 //! One store copied into another, of the same kind of database or not.
 
 use crate::clock::now;
-use crate::error::{Place, StoreError, Trouble};
+use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::open::open_sql;
 use crate::record::HOST_SILENCE;
 use crate::rows::sealed::{valves_of, version_of};
@@ -264,8 +264,8 @@ pub async fn copy(from: &StoreSettings, to: &StoreSettings) -> Result<StoreCopy,
         let held = query_text(format!("SELECT 1 FROM {} LIMIT 1", table.name));
         if held.fetch_optional(&mut target).await.map_err(failed)?.is_some() {
             let cause = format!("it already contains {}", table.name);
-            let mend = "name an empty store: a new file, or a new database";
-            return Err(refused(&to.place, &cause, mend));
+            let help = "name an empty store: a new file, or a new database";
+            return Err(refused(&to.place, &cause, help));
         }
     }
     for table in &TABLES {
@@ -306,8 +306,11 @@ pub async fn copy(from: &StoreSettings, to: &StoreSettings) -> Result<StoreCopy,
     Ok(outcome)
 }
 
-fn refused(place: &Place, cause: &str, mend: &str) -> StoreError {
-    StoreError { mend: Some(mend.to_owned()), ..StoreError::new(DOING, place, Trouble::Refused, cause) }
+fn refused(place: &Place, cause: &str, help: &str) -> StoreError {
+    StoreError {
+        help: Some(help.to_owned()),
+        ..StoreError::new(DOING, place, StoreErrorKind::Refused, cause)
+    }
 }
 
 async fn is_in_use(store: &SqlStore) -> Result<bool, StoreError> {

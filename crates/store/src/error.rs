@@ -11,7 +11,7 @@ use valvehouse_core::error::{Error, Explanation};
 
 /// The kind of a store's error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum StoreErrorKind {
     /// It may not be written.
     ReadOnly,
     /// There is something else in its place.
@@ -38,22 +38,22 @@ pub enum Trouble {
     Other,
 }
 
-const TROUBLES: [Trouble; 12] = [
-    Trouble::ReadOnly,
-    Trouble::NotADatabase,
-    Trouble::NewerSchema,
-    Trouble::OlderSchema,
-    Trouble::Busy,
-    Trouble::Full,
-    Trouble::Failing,
-    Trouble::Damaged,
-    Trouble::Refused,
-    Trouble::Sealed,
-    Trouble::Unreachable,
-    Trouble::Other,
+const STORE_ERROR_KINDS: [StoreErrorKind; 12] = [
+    StoreErrorKind::ReadOnly,
+    StoreErrorKind::NotADatabase,
+    StoreErrorKind::NewerSchema,
+    StoreErrorKind::OlderSchema,
+    StoreErrorKind::Busy,
+    StoreErrorKind::Full,
+    StoreErrorKind::Failing,
+    StoreErrorKind::Damaged,
+    StoreErrorKind::Refused,
+    StoreErrorKind::Sealed,
+    StoreErrorKind::Unreachable,
+    StoreErrorKind::Other,
 ];
 
-impl Trouble {
+impl StoreErrorKind {
     /// One word for metrics.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -78,16 +78,16 @@ const RECENT: Duration = Duration::from_secs(5);
 
 /// The numbers of store errors by kind, and the latest failure of each kind of work until it succeeds again.
 #[derive(Debug, Default)]
-pub(super) struct Troubles {
-    counts: [AtomicU64; TROUBLES.len()],
+pub(super) struct StoreErrorCounts {
+    counts: [AtomicU64; STORE_ERROR_KINDS.len()],
     /// By kind of work, the latest failure since its latest success.
     failures: Mutex<HashMap<&'static str, (Instant, StoreError)>>,
 }
 
-impl Troubles {
+impl StoreErrorCounts {
     pub(super) fn add(&self, doing: &'static str, error: &StoreError) {
-        self.counts[error.trouble as usize].fetch_add(1, Relaxed);
-        if !matches!(error.trouble, Trouble::Refused | Trouble::Sealed | Trouble::Other) {
+        self.counts[error.kind as usize].fetch_add(1, Relaxed);
+        if !matches!(error.kind, StoreErrorKind::Refused | StoreErrorKind::Sealed | StoreErrorKind::Other) {
             self.failures.lock().insert(doing, (Instant::now(), error.clone()));
         }
     }
@@ -104,11 +104,13 @@ impl Troubles {
         let failures = self.failures.lock();
         let recent = failures.values().filter(|(at, _)| at.elapsed() < RECENT);
         // A lock may be free again at any moment; a full disk is worse.
-        recent.max_by_key(|(at, error)| (error.trouble != Trouble::Busy, *at)).map(|(_, error)| error.clone())
+        recent
+            .max_by_key(|(at, error)| (error.kind != StoreErrorKind::Busy, *at))
+            .map(|(_, error)| error.clone())
     }
 
-    pub(super) fn counts(&self) -> Vec<(Trouble, u64)> {
-        TROUBLES.iter().map(|trouble| (*trouble, self.counts[*trouble as usize].load(Relaxed))).collect()
+    pub(super) fn counts(&self) -> Vec<(StoreErrorKind, u64)> {
+        STORE_ERROR_KINDS.iter().map(|kind| (*kind, self.counts[*kind as usize].load(Relaxed))).collect()
     }
 }
 
@@ -133,35 +135,35 @@ impl fmt::Display for Place {
 
 /// An error of the store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{doing} ({place}): {cause}{}", .mend.as_ref().map_or_else(String::new, |mend| format!("; {mend}")))]
+#[error("{doing} ({place}): {cause}{}", .help.as_ref().map_or_else(String::new, |help| format!("; {help}")))]
 pub struct StoreError {
     /// The operation; fits after "failed to".
     pub doing: String,
     /// The file or address.
     pub place: String,
     /// The kind of error.
-    pub trouble: Trouble,
+    pub kind: StoreErrorKind,
     /// The reason.
     pub cause: String,
     /// The hint that says how to fix it.
-    pub mend: Option<String>,
+    pub help: Option<String>,
 }
 
 /// Clients read what is wrong with the store, not where it lies.
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         let full = format!("cannot {error}");
-        let (public, code) = match error.trouble {
-            Trouble::Refused => return Self::Host(full),
-            Trouble::Busy => ("another process holds its lock; try again in a moment", "store_busy"),
-            Trouble::Full => ("its disk is full; the operator has to free some space", "store_full"),
-            Trouble::Failing => {
+        let (public, code) = match error.kind {
+            StoreErrorKind::Refused => return Self::Host(full),
+            StoreErrorKind::Busy => ("another process holds its lock; try again in a moment", "store_busy"),
+            StoreErrorKind::Full => ("its disk is full; the operator has to free some space", "store_full"),
+            StoreErrorKind::Failing => {
                 ("its disk has errors; the operator finds the reason in the log", "store_failing")
             }
-            Trouble::Unreachable => {
+            StoreErrorKind::Unreachable => {
                 ("its database does not answer; try again in a moment", "store_unreachable")
             }
-            Trouble::ReadOnly => {
+            StoreErrorKind::ReadOnly => {
                 ("it is read-only; the operator finds the reason in the log", "store_read_only")
             }
             _ => ("the operator finds the reason in the log", "store_unavailable"),
@@ -175,49 +177,49 @@ impl From<StoreError> for Error {
 pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 impl StoreError {
-    pub(super) fn new(doing: &str, place: &Place, trouble: Trouble, cause: impl Into<String>) -> Self {
+    pub(super) fn new(doing: &str, place: &Place, kind: StoreErrorKind, cause: impl Into<String>) -> Self {
         Self {
             doing: doing.to_owned(),
             place: place.to_string(),
-            trouble,
+            kind,
             cause: cause.into(),
-            mend: mend(trouble, place),
+            help: help(kind, place),
         }
     }
 
     /// From the file system.
     pub(super) fn from_io(doing: &str, place: &Place, error: &std::io::Error) -> Self {
         use std::io::ErrorKind::{NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull};
-        let trouble = match error.kind() {
-            PermissionDenied | ReadOnlyFilesystem | NotADirectory => Trouble::ReadOnly,
-            StorageFull => Trouble::Full,
-            _ => Trouble::Other,
+        let kind = match error.kind() {
+            PermissionDenied | ReadOnlyFilesystem | NotADirectory => StoreErrorKind::ReadOnly,
+            StorageFull => StoreErrorKind::Full,
+            _ => StoreErrorKind::Other,
         };
-        Self::new(doing, place, trouble, error.to_string())
+        Self::new(doing, place, kind, error.to_string())
     }
 
     /// From a database, by its result codes.
     pub(super) fn from_sqlx(doing: &str, place: &Place, error: &sqlx::Error) -> Self {
-        let trouble = match error {
+        let kind = match error {
             #[cfg(feature = "postgres")]
             _ if matches!(place, Place::Server(_)) => of_server(error),
             sqlx::Error::Database(error) => {
                 let code = error.code().and_then(|code| code.parse::<i32>().ok()).unwrap_or(0);
                 // The low byte is the code, the rest says more of it.
                 match code & 0xff {
-                    3 | 8 | 14 => Trouble::ReadOnly,
-                    5 | 6 => Trouble::Busy,
-                    10 => Trouble::Failing,
-                    11 => Trouble::Damaged,
-                    13 => Trouble::Full,
-                    26 => Trouble::NotADatabase,
-                    _ => Trouble::Other,
+                    3 | 8 | 14 => StoreErrorKind::ReadOnly,
+                    5 | 6 => StoreErrorKind::Busy,
+                    10 => StoreErrorKind::Failing,
+                    11 => StoreErrorKind::Damaged,
+                    13 => StoreErrorKind::Full,
+                    26 => StoreErrorKind::NotADatabase,
+                    _ => StoreErrorKind::Other,
                 }
             }
-            sqlx::Error::PoolTimedOut => Trouble::Busy,
-            sqlx::Error::Encode(_) => Trouble::Refused,
+            sqlx::Error::PoolTimedOut => StoreErrorKind::Busy,
+            sqlx::Error::Encode(_) => StoreErrorKind::Refused,
             sqlx::Error::Io(error) => return Self::from_io(doing, place, error),
-            _ => Trouble::Other,
+            _ => StoreErrorKind::Other,
         };
         let cause = match error {
             sqlx::Error::Database(error) if error.code().as_deref() == Some("22021") => {
@@ -227,7 +229,7 @@ impl StoreError {
             sqlx::Error::Decode(error) | sqlx::Error::Encode(error) => error.to_string(),
             error => error.to_string(),
         };
-        Self::new(doing, place, trouble, cause)
+        Self::new(doing, place, kind, cause)
     }
 
     /// From the migrations.
@@ -237,46 +239,50 @@ impl StoreError {
             Error::VersionMissing(version) | Error::VersionMismatch(version) => Self::new(
                 doing,
                 place,
-                Trouble::NewerSchema,
+                StoreErrorKind::NewerSchema,
                 format!(
                     "it was written by another version of valvehouse (this version does not know step {version})"
                 ),
             ),
             Error::Execute(error) | Error::ExecuteMigration(error, _) => Self::from_sqlx(doing, place, error),
-            error => Self::new(doing, place, Trouble::Other, error.to_string()),
+            error => Self::new(doing, place, StoreErrorKind::Other, error.to_string()),
         }
     }
 }
 
-fn mend(trouble: Trouble, place: &Place) -> Option<String> {
+fn help(kind: StoreErrorKind, place: &Place) -> Option<String> {
     #[cfg(feature = "postgres")]
     if let Place::Server(_) = place {
-        return mend_server(trouble);
+        return help_for_server(kind);
     }
     #[allow(irrefutable_let_patterns, reason = "the only one without the feature `postgres`")]
     let Place::File(file) = place else { return None };
     let folder = file.parent().unwrap_or(file).display();
-    Some(match trouble {
-        Trouble::ReadOnly => {
+    Some(match kind {
+        StoreErrorKind::ReadOnly => {
             format!("make {folder} a folder this user may write to, or set store.url to another file")
         }
-        Trouble::NotADatabase => "move that file away, or set store.url to another file".to_owned(),
-        Trouble::NewerSchema => {
+        StoreErrorKind::NotADatabase => "move that file away, or set store.url to another file".to_owned(),
+        StoreErrorKind::NewerSchema => {
             "run the newest version of valvehouse that has used it, or set store.url to another file"
                 .to_owned()
         }
-        Trouble::Busy => {
+        StoreErrorKind::Busy => {
             "try again; if it fails again, look for a process that has locked the file".to_owned()
         }
-        Trouble::Full => format!("free some space for {folder}"),
-        Trouble::Failing => format!("check the free space, the quota and the disk of {folder}"),
-        Trouble::Damaged => {
+        StoreErrorKind::Full => format!("free some space for {folder}"),
+        StoreErrorKind::Failing => format!("check the free space, the quota and the disk of {folder}"),
+        StoreErrorKind::Damaged => {
             format!(
                 "restore it from a backup, or recover its readable rows: sqlite3 {} .recover",
                 file.display()
             )
         }
-        Trouble::OlderSchema | Trouble::Refused | Trouble::Sealed | Trouble::Unreachable | Trouble::Other => {
+        StoreErrorKind::OlderSchema
+        | StoreErrorKind::Refused
+        | StoreErrorKind::Sealed
+        | StoreErrorKind::Unreachable
+        | StoreErrorKind::Other => {
             return None;
         }
     })
@@ -284,52 +290,52 @@ fn mend(trouble: Trouble, place: &Place) -> Option<String> {
 
 /// Sorts the errors of a server by their SQLSTATE.
 #[cfg(feature = "postgres")]
-fn of_server(error: &sqlx::Error) -> Trouble {
+fn of_server(error: &sqlx::Error) -> StoreErrorKind {
     match error {
         sqlx::Error::Database(error) => {
             let code = error.code().unwrap_or_default();
             match &*code {
                 // Serialization failures, deadlocks, locks; connections that are used up.
-                "40001" | "40P01" | "55P03" | "53300" => Trouble::Busy,
-                "53100" => Trouble::Full,
-                "25006" | "42501" => Trouble::ReadOnly,
+                "40001" | "40P01" | "55P03" | "53300" => StoreErrorKind::Busy,
+                "53100" => StoreErrorKind::Full,
+                "25006" | "42501" => StoreErrorKind::ReadOnly,
                 // Text with a NUL character, numbers out of range, ids that are too long for an index.
-                "22021" | "22P05" | "22003" | "54000" => Trouble::Refused,
+                "22021" | "22P05" | "22003" | "54000" => StoreErrorKind::Refused,
                 // Connections that the server ended, one of a host that stood still within a transaction among them.
-                "57P01" | "57P02" | "57P03" | "25P03" => Trouble::Unreachable,
-                _ if code.starts_with("08") => Trouble::Unreachable,
-                _ if code.starts_with("58") => Trouble::Failing,
-                _ if code.starts_with("XX") => Trouble::Damaged,
-                _ => Trouble::Other,
+                "57P01" | "57P02" | "57P03" | "25P03" => StoreErrorKind::Unreachable,
+                _ if code.starts_with("08") => StoreErrorKind::Unreachable,
+                _ if code.starts_with("58") => StoreErrorKind::Failing,
+                _ if code.starts_with("XX") => StoreErrorKind::Damaged,
+                _ => StoreErrorKind::Other,
             }
         }
-        sqlx::Error::Encode(_) => Trouble::Refused,
+        sqlx::Error::Encode(_) => StoreErrorKind::Refused,
         sqlx::Error::Io(_)
         | sqlx::Error::PoolTimedOut
         | sqlx::Error::PoolClosed
-        | sqlx::Error::Protocol(_) => Trouble::Unreachable,
-        _ => Trouble::Other,
+        | sqlx::Error::Protocol(_) => StoreErrorKind::Unreachable,
+        _ => StoreErrorKind::Other,
     }
 }
 
 #[cfg(feature = "postgres")]
-fn mend_server(trouble: Trouble) -> Option<String> {
-    let mend = match trouble {
-        Trouble::ReadOnly => {
+fn help_for_server(kind: StoreErrorKind) -> Option<String> {
+    let help = match kind {
+        StoreErrorKind::ReadOnly => {
             "name the primary in store.url, with a role that may create tables and write to them"
         }
-        Trouble::NotADatabase | Trouble::NewerSchema => {
+        StoreErrorKind::NotADatabase | StoreErrorKind::NewerSchema => {
             "run the newest version of valvehouse that has used it, or set store.url to another database"
         }
-        Trouble::OlderSchema => "run `valvehouse migrate`, or set store.migrate to \"auto\"",
-        Trouble::Busy => {
+        StoreErrorKind::OlderSchema => "run `valvehouse migrate`, or set store.migrate to \"auto\"",
+        StoreErrorKind::Busy => {
             "try again; if it fails again, look in pg_stat_activity for a session that holds a lock"
         }
-        Trouble::Full => "free some space on the disk of the database",
-        Trouble::Failing => "read the log of the database",
-        Trouble::Damaged => "restore the database from a backup",
-        Trouble::Unreachable => "check that the database is running and can be reached from this host",
-        Trouble::Refused | Trouble::Sealed | Trouble::Other => return None,
+        StoreErrorKind::Full => "free some space on the disk of the database",
+        StoreErrorKind::Failing => "read the log of the database",
+        StoreErrorKind::Damaged => "restore the database from a backup",
+        StoreErrorKind::Unreachable => "check that the database is running and can be reached from this host",
+        StoreErrorKind::Refused | StoreErrorKind::Sealed | StoreErrorKind::Other => return None,
     };
-    Some(mend.to_owned())
+    Some(help.to_owned())
 }

@@ -6,7 +6,7 @@
 use crate::error::StoreFuture;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 use valvehouse_json::Json;
 
 /// The number of stored versions of a plugin.

@@ -38,7 +38,7 @@ pub use conversation::{
     RunStatus, RunStep,
 };
 pub use copy::{StoreCopy, copy};
-pub use error::{StoreError, StoreFuture, Trouble};
+pub use error::{StoreError, StoreErrorKind, StoreFuture};
 pub use history::{
     Action, BY_FILE, Edit, FileEdit, History, MAX_VERSIONS, SeenFile, SettingsEdit, Source, Span, Version,
     hash,

@@ -2,7 +2,7 @@
 
 use crate::error::StoreError;
 #[cfg(not(feature = "postgres"))]
-use crate::error::Trouble;
+use crate::error::StoreErrorKind;
 use crate::sql_store::SqlStore;
 use crate::sqlite::forget;
 use crate::store::Store;
@@ -38,9 +38,9 @@ pub(crate) async fn open_sql(settings: &StoreSettings) -> Result<SqlStore, Store
         StoreAddress::Postgres(_) => Err(StoreError {
             doing: "open the store".into(),
             place: "postgres".into(),
-            trouble: Trouble::Other,
+            kind: StoreErrorKind::Other,
             cause: "valvehouse was built without the feature `postgres`".into(),
-            mend: Some(
+            help: Some(
                 "build it with that feature, or set store.url to \"sqlite://.valvehouse/state.db\"".into(),
             ),
         }),

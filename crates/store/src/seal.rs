@@ -9,7 +9,7 @@ use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use std::fmt;
 use std::sync::Arc;
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 
 /// The beginning of a sealed text.
 const MARK: &str = "sealed:";

@@ -1,6 +1,6 @@
 //! The key that seals what people set: found or made when the store is opened, and proven to be the one.
 
-use crate::error::{Place, StoreError, Trouble};
+use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::rows::sealed::{valves_of, version_of};
 use crate::seal::{SHORTEST_KEY, SealKey, random_word};
 use crate::sql::{Lock, Pool, Session, query, query_scalar};
@@ -215,6 +215,6 @@ async fn forget_plain_words(pool: &Pool) {
     }
 }
 
-fn told(place: &Place, cause: impl Into<String>, mend: &str) -> StoreError {
-    StoreError { mend: Some(mend.to_owned()), ..StoreError::new(DOING, place, Trouble::Sealed, cause) }
+fn told(place: &Place, cause: impl Into<String>, help: &str) -> StoreError {
+    StoreError { help: Some(help.to_owned()), ..StoreError::new(DOING, place, StoreErrorKind::Sealed, cause) }
 }

@@ -1,7 +1,7 @@
 //! The contract of every store.
 
 use crate::conversation::Conversations;
-use crate::error::{StoreError, StoreFuture, Trouble};
+use crate::error::{StoreError, StoreErrorKind, StoreFuture};
 use crate::history::History;
 use crate::outage::{Outage, SnapshotInfo};
 use crate::questions::QuestionExchange;
@@ -212,7 +212,7 @@ pub trait Store:
     fn lease_secret<'a>(&'a self, name: &'a str, holder: &'a str, ms: u32) -> StoreFuture<'a, bool>;
 
     /// Returns the number of errors of each kind since it was opened.
-    fn troubles(&self) -> Vec<(Trouble, u64)> {
+    fn error_counts(&self) -> Vec<(StoreErrorKind, u64)> {
         Vec::new()
     }
 

@@ -89,22 +89,22 @@ impl From<StoreError> for CommandError {
 }
 
 impl From<Error> for CommandError {
-    fn from(fault: Error) -> Self {
-        let exit = match (&fault, fault.blame()) {
-            (Error::Refused(_) | Error::Unguarded { .. }, _) => Exit::Findings,
+    fn from(error: Error) -> Self {
+        let exit = match (&error, error.blame()) {
+            (Error::Rejected(_) | Error::Unguarded { .. }, _) => Exit::Findings,
             (Error::Request { kind: RequestErrorKind::Unusable, .. }, _) => Exit::Data,
             (_, Blame::Caller) => Exit::Usage,
             (_, Blame::Plugin) => Exit::Data,
             (_, Blame::Provider) => Exit::Unavailable,
             (_, Blame::Host) => Exit::Internal,
         };
-        let message = match &fault {
-            Error::Refused(refusal) => {
-                format!("refused ({}) by {}: {}", refusal.status, refusal.plugin, refusal.message)
+        let message = match &error {
+            Error::Rejected(rejection) => {
+                format!("refused ({}) by {}: {}", rejection.status, rejection.plugin, rejection.message)
             }
             Error::Unguarded { plugin, message } => format!("refused (503) by {plugin}: {message}"),
-            Error::Answered { body, .. } => format!("{fault}: {}", said(body)),
-            _ => fault.to_string(),
+            Error::Answered { body, .. } => format!("{error}: {}", said(body)),
+            _ => error.to_string(),
         };
         Self::new(exit, message)
     }

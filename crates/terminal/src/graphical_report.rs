@@ -3,10 +3,10 @@
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use std::ops::Range;
-use valvehouse_script::{Problem, Severity};
+use valvehouse_script::{Diagnostic, Severity};
 
 /// The message, the place, the line with what is meant underlined, and the help, with colors.
-pub(crate) fn drawn(problem: &Problem) -> String {
+pub(crate) fn drawn(problem: &Diagnostic) -> String {
     let level = match problem.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
@@ -28,7 +28,7 @@ pub(crate) fn drawn(problem: &Problem) -> String {
 }
 
 /// The range that is meant, in bytes of the excerpt. Columns count letters from 1.
-fn underlined(problem: &Problem, column: usize) -> Range<usize> {
+fn underlined(problem: &Diagnostic, column: usize) -> Range<usize> {
     let bytes =
         |letters: usize, from: &str| -> usize { from.chars().take(letters).map(char::len_utf8).sum() };
     let start = bytes(column - 1, &problem.excerpt);

@@ -306,7 +306,7 @@ fn wide(cell: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use valvehouse_core::words::count;
+    use valvehouse_core::text::count;
 
     #[test]
     fn columns_stand_under_each_other_with_colours_too() {

@@ -2,11 +2,11 @@
 
 use crate::exit::CommandError;
 use crate::report;
+use valvehouse_core::text::{count, did_you_mean};
 use valvehouse_core::valve::ValveSchema;
-use valvehouse_core::words::{count, did_you_mean};
 use valvehouse_host::app::{self, App};
 use valvehouse_host::{Snapshot, State};
-use valvehouse_script::{Code, Kind, Problem};
+use valvehouse_script::{Code, Diagnostic, Kind};
 
 /// The models and folders, a line each.
 pub fn contents(app: &App, snapshot: &Snapshot) -> String {
@@ -45,12 +45,12 @@ pub fn first_request(app: &App, url: &str, model: Option<&String>) -> String {
 }
 
 /// Everything that is wrong, a plugin's own problems first.
-pub fn plugin_problems(snapshot: &Snapshot) -> Vec<Problem> {
+pub fn plugin_problems(snapshot: &Snapshot) -> Vec<Diagnostic> {
     let own = snapshot.plugins.values().flat_map(|plugin| plugin.problems());
     let missing = snapshot.plugins.values().filter(|plugin| plugin.state == State::Missing);
     let missing = missing.filter_map(|plugin| {
         let message = plugin.refusal()?;
-        Some(Problem::new(
+        Some(Diagnostic::new(
             Code::GuardGone,
             &plugin.id,
             &plugin.path,

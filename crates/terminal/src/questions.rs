@@ -7,7 +7,7 @@ use crate::output::{Console, Paint, clean};
 use std::io::{self, BufRead};
 use tokio::sync::mpsc;
 use valvehouse_core::context::{EmittedEvent, Events, Questions};
-use valvehouse_core::words::yes_or_no;
+use valvehouse_core::text::yes_or_no;
 use valvehouse_json::Json;
 
 /// Questions as they are asked: events with an `id`.
@@ -152,7 +152,7 @@ impl Question {
         if choices.iter().any(|choice| choice.as_str() == Some(line)) {
             return None;
         }
-        choices.get(line.parse::<usize>().ok()?.checked_sub(1)?).map(Json::copy)
+        choices.get(line.parse::<usize>().ok()?.checked_sub(1)?).map(Json::deep_clone)
     }
 }
 

@@ -8,14 +8,14 @@ use valvehouse_config::Config;
 use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_script::{
-    Code, Kind, Problem, Severity, SourceFile, is_module, read_file, read_tests, script_of_tests,
+    Code, Diagnostic, Kind, Severity, SourceFile, is_module, read_file, read_tests, script_of_tests,
 };
 
 /// Longer lines are shown in part, which only the plain form does.
 const LONG: usize = 160;
 
 /// Place, message, the line with a caret, the help: drawn at terminals, plain ASCII elsewhere.
-pub fn shown(problem: &Problem, paint: Paint) -> String {
+pub fn shown(problem: &Diagnostic, paint: Paint) -> String {
     let problem = presentable(problem);
     if !paint.colours || problem.excerpt.chars().count() > LONG {
         return problem.to_string();
@@ -27,7 +27,7 @@ pub fn shown(problem: &Problem, paint: Paint) -> String {
 }
 
 /// A problem as a JSON object.
-pub fn as_json(problem: &Problem) -> Json {
+pub fn as_json(problem: &Diagnostic) -> Json {
     let severity = match problem.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
@@ -46,7 +46,7 @@ pub fn as_json(problem: &Problem) -> Json {
 }
 
 /// Problems as a JSON array.
-pub fn all_as_json<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> Json {
+pub fn all_as_json<'a>(problems: impl IntoIterator<Item = &'a Diagnostic>) -> Json {
     problems.into_iter().map(as_json).collect::<Vec<_>>().into()
 }
 
@@ -85,8 +85,8 @@ impl<'a> Broke<'a> {
     }
 }
 
-fn presentable(problem: &Problem) -> Problem {
-    Problem {
+fn presentable(problem: &Diagnostic) -> Diagnostic {
+    Diagnostic {
         path: near(&problem.path),
         excerpt: clean(&problem.excerpt).replace('\t', " "),
         message: clean(&problem.message),
@@ -152,12 +152,12 @@ pub struct Case {
 /// # Errors
 ///
 /// Returns the problem of a file that cannot be read, or that has no script beside it.
-pub fn case(kind: Kind, root: &Path, path: &Path) -> Result<Case, Problem> {
+pub fn case(kind: Kind, root: &Path, path: &Path) -> Result<Case, Diagnostic> {
     let tests = read_tests(kind, root, path)?;
     let script = script_of_tests(path).unwrap_or_default();
     if !script.is_file() {
         let problem =
-            Problem::new(Code::NoTest, &tests.id, path, "these tests have no script in the same folder");
+            Diagnostic::new(Code::NoTest, &tests.id, path, "these tests have no script in the same folder");
         let help =
             format!("they belong to {}: rename one of the two, or delete the tests", near(&script).display());
         return Err(problem.help(help));
@@ -173,8 +173,8 @@ mod tests {
     use super::*;
     use valvehouse_script::Code;
 
-    fn problem() -> Problem {
-        let mut problem = Problem::new(Code::Syntax, "x", Path::new("filters/x.rhai"), "unknown word")
+    fn problem() -> Diagnostic {
+        let mut problem = Diagnostic::new(Code::Syntax, "x", Path::new("filters/x.rhai"), "unknown word")
             .help("write another");
         (problem.line, problem.column) = (Some(3), Some(9));
         problem.excerpt = "  let ä\t= wrong;\u{1b}".into();
@@ -196,9 +196,9 @@ mod tests {
         let text = shown(&problem(), Paint { colours: true });
         assert!(text.contains("unknown word") && text.contains("filters/x.rhai:3:9"), "{text}");
         assert!(text.contains("let ä = wrong;") && text.contains("write another"), "{text}");
-        let far = Problem { column: Some(900), ..problem() };
+        let far = Diagnostic { column: Some(900), ..problem() };
         assert!(shown(&far, Paint { colours: true }).contains("unknown word"));
-        let whole = Problem::new(Code::Syntax, "x", Path::new("filters/x.rhai"), "the file is empty");
+        let whole = Diagnostic::new(Code::Syntax, "x", Path::new("filters/x.rhai"), "the file is empty");
         assert!(shown(&whole, Paint { colours: true }).contains("filters/x.rhai: the file is empty"));
     }
 

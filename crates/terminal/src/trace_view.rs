@@ -1,7 +1,7 @@
 //! A request as people read it: its steps, what each cost, what it changed.
 
 use crate::output::{Paint, clean, table};
-use valvehouse_core::words::optional;
+use valvehouse_core::text::optional;
 use valvehouse_json::Json;
 
 /// The number of changed values of one step that are shown.

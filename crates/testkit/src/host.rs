@@ -24,7 +24,7 @@ use valvehouse_core::kernel::{RunOptions, TurnAnswer};
 use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-use valvehouse_script::Problem;
+use valvehouse_script::Diagnostic;
 use valvehouse_store::Store;
 
 pub use crate::wait::{PATIENCE, until};
@@ -332,10 +332,10 @@ impl TestHost {
     }
 
     /// All that is wrong with a plugin: why it does not load, or what it warns of.
-    pub fn problems(&self, id: &str) -> Vec<Problem> {
+    pub fn problems(&self, id: &str) -> Vec<Diagnostic> {
         let snapshot = self.snapshot();
         let of_files = snapshot.problems.iter().filter(|problem| problem.id == id);
-        let mut problems: Vec<Problem> = of_files.cloned().collect();
+        let mut problems: Vec<Diagnostic> = of_files.cloned().collect();
         if let Some(plugin) = snapshot.plugins.get(id) {
             problems.extend_from_slice(plugin.state.problems());
             problems.extend(plugin.script.iter().flat_map(|script| script.warnings.clone()));

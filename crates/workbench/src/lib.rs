@@ -6,4 +6,4 @@ pub mod lsp;
 pub mod new;
 pub mod repl;
 pub mod test;
-pub mod trial;
+pub mod dry_run;

@@ -3,6 +3,8 @@
 #[cfg(feature = "workbench")]
 use super::dev::Dev;
 #[cfg(feature = "workbench")]
+use super::dry_run::Run;
+#[cfg(feature = "workbench")]
 use super::new::New;
 use super::pair::pair;
 #[cfg(feature = "workbench")]
@@ -12,8 +14,6 @@ use super::tooling::Definitions;
 #[cfg(feature = "workbench")]
 use super::tooling::{Completions, Fmt, Lsp, Repl, Test};
 use super::trace::Trace;
-#[cfg(feature = "workbench")]
-use super::trial::Run;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 

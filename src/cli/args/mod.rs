@@ -12,7 +12,7 @@ mod runs;
 mod tooling;
 mod trace;
 #[cfg(feature = "workbench")]
-mod trial;
+mod dry_run;
 
 pub(super) use command::{
     Adopt, Apply, Chat, Check, Command, Config, Confirm, Diff, Explain, Grant, Health, History, Invoke, Key,

@@ -25,7 +25,7 @@ fn looks() -> Vec<Reply> {
 }
 
 fn down() -> Reply {
-    Reply::fault(Error::Unanswered { message: "it is down".into(), sent: false, timeout: false })
+    Reply::error(Error::Unanswered { message: "it is down".into(), sent: false, timeout: false })
 }
 
 /// Returns the events of one run with these answers.
@@ -44,7 +44,10 @@ async fn told(callback: &str) -> Vec<Json> {
 
 fn of(log: &Log, callback: &str) -> Vec<Json> {
     let log = log.lock();
-    log.iter().filter(|event| event.callback.name() == callback).map(|event| event.data.copy()).collect()
+    log.iter()
+        .filter(|event| event.callback.name() == callback)
+        .map(|event| event.data.deep_clone())
+        .collect()
 }
 
 fn names(log: &Log) -> Vec<&'static str> {
@@ -135,7 +138,7 @@ async fn on_llm_error_tells_why_there_is_no_answer() {
 #[tokio::test]
 async fn on_llm_new_token_tells_each_piece_of_text_of_a_stream() {
     let (callbacks, log) = all();
-    let mut agent = agent([Reply::pieces(["wa", "rm"])]).0.callbacks(callbacks).build().unwrap();
+    let mut agent = agent([Reply::chunks(["wa", "rm"])]).0.callbacks(callbacks).build().unwrap();
     let mut stream = agent.stream("how is it?");
     let mut heard = Vec::new();
     while let Some(chunk) = stream.next().await {

@@ -128,7 +128,7 @@ async fn who_says_the_same_twice_has_said_it_twice() {
     let (_folder, store) = store().await;
     let failing = || valvehouse::error::Error::Provider { message: "gone".into(), timeout: false };
     for storage in [None, Some(store)] {
-        let (mut builder, model) = agent([Reply::fault(failing()), "yes".into()]);
+        let (mut builder, model) = agent([Reply::error(failing()), "yes".into()]);
         if let Some(store) = storage {
             builder = builder.storage(store).auto_checkpoint(true);
         }

@@ -121,8 +121,8 @@ async fn state_graph_names_the_steps_and_what_may_follow_each() {
 async fn state_max_iterations_is_how_often_one_run_may_ask_the_model() {
     let (builder, model) = agent([calls("", &[("weather", r#"{"city":"Oslo"}"#)])]);
     let mut agent = builder.tool(weather()).max_iterations(3).build().unwrap();
-    let fault = agent.run("for ever").await.unwrap_err();
-    assert!(matches!(fault, Error::ToolLoop { limit: 3, .. }), "{fault:?}");
+    let error = agent.run("for ever").await.unwrap_err();
+    assert!(matches!(error, Error::ToolLoop { limit: 3, .. }), "{error:?}");
     assert_eq!((model.requests().len(), agent.state().max_iterations), (3, 3));
 }
 
@@ -303,7 +303,7 @@ async fn an_agent_refuses_an_export_that_it_cannot_become_and_stays_as_it_is() {
     let stored = agent(["hi"]).0.storage(store).auto_checkpoint(true).build().unwrap().export_state();
     let listening = agent(["hi"]).0.callbacks(Callbacks::new().on_chain_start(|_| {})).build().unwrap();
     let change = |path: &str, value: Json| {
-        let changed = tooled.copy();
+        let changed = tooled.deep_clone();
         changed.field("state").set("tool_handlers", json("[]")).unwrap();
         changed.field("state").set(path, value).unwrap();
         changed
@@ -314,7 +314,7 @@ async fn an_agent_refuses_an_export_that_it_cannot_become_and_stays_as_it_is() {
         .set("middlewares", json(r#"[{"name":"nobody","options":{}}]"#))
         .unwrap();
     let cases = [
-        (tooled.copy(), "it has the tool `weather`, which this agent lacks"),
+        (tooled.deep_clone(), "it has the tool `weather`, which this agent lacks"),
         (stored, "it has a storage for `auto_checkpoint`"),
         (listening.export_state(), "it has the callback `on_chain_start`"),
         (change("tool_handlers", Json::Null), "its `tool_handlers` is missing or damaged"),
@@ -324,8 +324,8 @@ async fn an_agent_refuses_an_export_that_it_cannot_become_and_stays_as_it_is() {
     for (exported, why) in cases {
         let mut bare = agent(["hi"]).0.build().unwrap();
         let before = bare.export_state().to_string();
-        let fault = bare.import_state(&exported).unwrap_err().to_string();
-        assert!(fault.contains(why), "{fault}");
+        let error = bare.import_state(&exported).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
         assert_eq!(bare.export_state().to_string(), before);
         assert_eq!(bare.run("hello").await.unwrap().text(), "hi");
     }
@@ -340,7 +340,7 @@ async fn settings_that_cannot_take_effect_are_refused() {
         (agent(["hi"]).0.buffer_config(beyond), "only `window_size` takes effect"),
     ];
     for (builder, why) in cases {
-        let fault = builder.build().err().unwrap().to_string();
-        assert!(fault.contains(why), "{fault}");
+        let error = builder.build().err().unwrap().to_string();
+        assert!(error.contains(why), "{error}");
     }
 }

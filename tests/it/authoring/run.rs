@@ -141,7 +141,7 @@ fn a_tool_call_is_looked_at_before_and_after() {
 }
 
 #[test]
-fn what_is_rehearsed_leaves_nothing_behind_and_what_is_live_does() {
+fn what_is_run_dry_leaves_nothing_behind_and_what_is_live_does() {
     let project = Project::new().filter("counts", COUNTS);
     let count = |more: &str| {
         let words = format!("run inlet counts --text hi --print value {more}");

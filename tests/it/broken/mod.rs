@@ -2,7 +2,7 @@
 //! `NAME.expected`. `UPDATE_EXPECTED=1` writes what is told now; read it as its author would before it stays.
 
 use std::path::{Path, PathBuf};
-use valvehouse::script::{Kind, Problem, Script, Settings, read_file};
+use valvehouse::script::{Diagnostic, Kind, Script, Settings, read_file};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/broken")
@@ -17,7 +17,7 @@ fn scripts() -> Vec<PathBuf> {
 }
 
 /// Everything that `valvehouse check` tells of a script.
-fn problems(path: &Path) -> Vec<Problem> {
+fn problems(path: &Path) -> Vec<Diagnostic> {
     let kind = Kind::guess(&std::fs::read_to_string(path).unwrap());
     let kind =
         if path.file_stem().unwrap().to_string_lossy().starts_with("tool") { Kind::Tool } else { kind };
@@ -32,7 +32,7 @@ fn problems(path: &Path) -> Vec<Problem> {
     problems
 }
 
-fn told(problems: &[Problem]) -> String {
+fn told(problems: &[Diagnostic]) -> String {
     let told: String = problems.iter().map(|problem| format!("{problem}\n")).collect();
     told.replace(&format!("{}/", folder().display()), "")
 }

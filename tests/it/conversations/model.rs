@@ -158,12 +158,12 @@ impl Model {
         conversation.messages.extend_from_slice(step.messages);
         let length = conversation.length();
         if let Some(kept) = step.kept {
-            conversation.kept = kept.copy();
+            conversation.kept = kept.deep_clone();
         }
         let run = &mut conversation.runs[run];
-        (run.step, run.status, run.pending) = (run.step + 1, step.status, step.pending.copy());
+        (run.step, run.status, run.pending) = (run.step + 1, step.status, step.pending.deep_clone());
         if let Some((_, state)) = step.checkpoint {
-            run.checkpoints.push(Checkpoint { step: run.step, length, state: state.copy() });
+            run.checkpoints.push(Checkpoint { step: run.step, length, state: state.deep_clone() });
         }
     }
 

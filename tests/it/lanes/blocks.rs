@@ -29,11 +29,11 @@ pub(crate) fn events(blocks: &[Json], length: usize) -> Vec<Json> {
                 "thinking",
             ),
             "tool_use" | "server_tool_use" => {
-                let start = block.copy();
+                let start = block.deep_clone();
                 start.set("input", Json::object()).unwrap();
                 (start, block.get("input").unwrap().to_string().into(), "input_json_delta", "partial_json")
             }
-            _ => (block.copy(), "".into(), "", ""),
+            _ => (block.deep_clone(), "".into(), "", ""),
         };
         all.push(event("content_block_start", "content_block", start));
         let letters: Vec<char> = text.chars().collect();
@@ -46,7 +46,7 @@ pub(crate) fn events(blocks: &[Json], length: usize) -> Vec<Json> {
             ));
         }
         for citation in block.get("citations").unwrap_or_default().items() {
-            let delta = Json::from([("type", "citations_delta".into()), ("citation", citation.copy())]);
+            let delta = Json::from([("type", "citations_delta".into()), ("citation", citation.deep_clone())]);
             all.push(event("content_block_delta", "delta", delta));
         }
         if let Some(signature) = block.get("signature") {
@@ -66,7 +66,9 @@ fn blocks(events: &[Json]) -> Vec<String> {
     let mut all: Vec<(Json, String)> = Vec::new();
     for event in events {
         match &*event.text("type").unwrap() {
-            "content_block_start" => all.push((event.get("content_block").unwrap().copy(), String::new())),
+            "content_block_start" => {
+                all.push((event.get("content_block").unwrap().deep_clone(), String::new()))
+            }
             "content_block_delta" => {
                 let (block, input) = all.last_mut().unwrap();
                 let delta = event.get("delta").unwrap();
@@ -109,7 +111,7 @@ async fn through(shape: Shape, events: &[Json]) -> Vec<String> {
     let mut reader = Reader::default().with_usage(true);
     let chunks: Vec<Json> = events.iter().flat_map(|event| reader.read(event)).collect();
     let settings = ModelDefaults { hold: shape == Shape::Hold, ..ModelDefaults::default() };
-    let kernel = asking([Reply::pieces(chunks)]).0.filters(shape.filters()).settings(settings).build();
+    let kernel = asking([Reply::chunks(chunks)]).0.filters(shape.filters()).settings(settings).build();
     let streamed = stream(&kernel).await;
     streamed.answer.as_ref().unwrap();
     let mut writer = Writer::default();

@@ -64,7 +64,7 @@ impl Shape {
 
     /// Returns the result of its effect on an uncut answer.
     pub(crate) fn expected(self, answer: &Json) -> Json {
-        let answer = answer.copy();
+        let answer = answer.deep_clone();
         for choice in answer.at_path("choices").items() {
             let said = choice.at_path("message");
             if self.redacts() {
@@ -90,7 +90,7 @@ fn folded<'a>(events: impl IntoIterator<Item = &'a Json>) -> Json {
 fn said(answer: &Json) -> Vec<String> {
     let choices = answer.at_path("choices").items();
     let said = choices.iter().map(|choice| {
-        let message = choice.at_path("message").copy();
+        let message = choice.at_path("message").deep_clone();
         // "" and nothing at all are the same to every client.
         for key in ["content", "refusal", "reasoning_content"] {
             if message.get(key).is_some_and(|text| text.is_empty()) {
@@ -109,8 +109,8 @@ fn said(answer: &Json) -> Vec<String> {
 /// Runs events through filters of a shape; what the client got.
 async fn through(shape: Shape, events: &[Json]) -> Vec<Json> {
     let settings = ModelDefaults { hold: shape == Shape::Hold, ..ModelDefaults::default() };
-    let events: Vec<Json> = events.iter().map(Json::copy).collect();
-    let kernel = asking([Reply::pieces(events)]).0.filters(shape.filters()).settings(settings).build();
+    let events: Vec<Json> = events.iter().map(Json::deep_clone).collect();
+    let kernel = asking([Reply::chunks(events)]).0.filters(shape.filters()).settings(settings).build();
     let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[{"type":"function","function":{"name":"f0"}},{"type":"function","function":{"name":"f1"}},{"type":"custom","custom":{"name":"f2"}}]}"#;
     let streamed = stream_body(&kernel, body).await;
     streamed.answer.as_ref().unwrap();
@@ -220,10 +220,10 @@ async fn recorded_streams_keep_all_they_say() {
 
 #[tokio::test]
 async fn what_a_broken_stream_withheld_comes_before_its_error() {
-    let fault = || Error::Provider { message: "it broke off".into(), timeout: false };
+    let error = || Error::Provider { message: "it broke off".into(), timeout: false };
     let events = events_of(&[Speech::Text("one secret-42 two".into())], 3, false);
     let kernel =
-        asking([Reply::pieces_then_fault(events, fault())]).0.filters(Shape::Redact.filters()).build();
+        asking([Reply::chunks_then_error(events, error())]).0.filters(Shape::Redact.filters()).build();
     let streamed = stream(&kernel).await;
     assert!(streamed.answer.is_err());
     assert_eq!(streamed.texts().concat(), "one [x] two");
@@ -253,7 +253,7 @@ async fn a_text_that_a_call_interrupts_is_not_let_out_whole() {
 async fn a_held_answer_is_collected_from_a_stream_and_sent_whole() {
     let events = events_of(&[Speech::Text("one secret-42 two".into())], 3, true);
     let settings = ModelDefaults { hold: true, ..ModelDefaults::default() };
-    let (builder, model) = asking([Reply::pieces(events)]);
+    let (builder, model) = asking([Reply::chunks(events)]);
     let kernel = builder.filters(Shape::Hold.filters()).settings(settings).build();
     let streamed = stream(&kernel).await;
     assert_eq!(streamed.text(), "one [x] two|stop");
@@ -263,7 +263,7 @@ async fn a_held_answer_is_collected_from_a_stream_and_sent_whole() {
 #[tokio::test]
 async fn calls_of_custom_tools_survive_a_filter_that_does_nothing() {
     let events = events_of(&[Speech::Calls(vec![Call::custom("f2", "any text\nat all")])], 2, true);
-    let kernel = asking([Reply::pieces(events)]).0.filter(script("idle", "fn outlet(body) { }")).build();
+    let kernel = asking([Reply::chunks(events)]).0.filter(script("idle", "fn outlet(body) { }")).build();
     let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[{"type":"custom","custom":{"name":"f2"}}]}"#;
     let streamed = stream_body(&kernel, body).await;
     let call =

@@ -524,7 +524,7 @@ async fn filters_that_try_to_tear_a_stream_leave_it_whole() {
     for (number, stream) in hosts.streams.iter().enumerate() {
         let whole = chat_of(&hosts.chat("Identity", number, WHOLE).await, true);
         let replaced = |by: &str| {
-            let answer = whole.copy();
+            let answer = whole.deep_clone();
             for choice in answer.at_path("choices").items() {
                 for place in valvehouse::chat::event::texts(&choice.at_path("message")) {
                     place.set_text(&place.text().replace(SECRET, by));

@@ -133,7 +133,7 @@ async fn servers_and_approvals_are_for_operators_and_a_server_that_is_away_says_
     }
     let far = server(&host, "it is tried", |server| server["state"] == "unavailable").await;
     assert_eq!(far["address"], format!("http://127.0.0.1:{closed}/mcp"));
-    assert!(far["trouble"].as_str().is_some_and(|why| !why.is_empty() && !why.contains("canary")), "{far}");
+    assert!(far["error"].as_str().is_some_and(|why| !why.is_empty() && !why.contains("canary")), "{far}");
     ask(&host, "POST", "/far/approve", &shown("pay", &json!("0")))
         .await
         .refused(409, "cannot approve tools of `far`");

@@ -63,7 +63,7 @@ async fn call(host: &TestHost, tool: &str, args: Value) -> Result<String, String
     let called = host.snapshot().invoking().invoke_in(tool, Json::from(args), &turn).await;
     called
         .map(|invoked| invoked.value.as_str().map_or_else(|| invoked.value.to_string(), str::to_owned))
-        .map_err(|fault| fault.to_string())
+        .map_err(|error| error.to_string())
 }
 
 /// Calls again until the server is connected.

@@ -22,7 +22,7 @@ fn inlet(body) {
     }
 }
 "#;
-/// The same, forgiven.
+/// The same, ignored.
 const FORGIVEN: &str = r#"/*
 on_error: continue
 */

@@ -1,7 +1,7 @@
 //! The rights of callers: keys, sessions of the page, pages of other sites, limits.
 
 mod adopted;
-mod gate;
+mod middleware;
 mod canary;
 mod guards;
 mod mutations;

@@ -123,8 +123,8 @@ pub(super) fn draw(rng: &mut Rng, may: May) -> Vec<(FilterEntry, String)> {
 }
 
 fn scripted(rng: &mut Rng, name: &str, may: May) -> (FilterEntry, String) {
-    let forgiven = rng.u8(0..4) == 0;
-    let mut text = String::from(if forgiven { "/*\non_error: continue\n*/\n" } else { "" });
+    let ignored = rng.u8(0..4) == 0;
+    let mut text = String::from(if ignored { "/*\non_error: continue\n*/\n" } else { "" });
     let mut hook = |head: &str, before: &str, own: &[&[&str]], after: &str| {
         let all: Vec<&str> = own.iter().flat_map(|some| some.iter().copied()).collect();
         if rng.u8(0..10) < 4 {
@@ -142,7 +142,7 @@ fn scripted(rng: &mut Rng, name: &str, may: May) -> (FilterEntry, String) {
     let only = |wanted: bool, more: &'static [&'static str]| if wanted { more } else { &[] };
     hook("inlet(body, state, __metadata__)", "", &[INLET], "");
     hook("pre_chat(ctx)", "", &[PRE_CHAT], "");
-    hook("stream(event, state, __metadata__)", "", &[STREAM, only(forgiven, BREAKS)], "");
+    hook("stream(event, state, __metadata__)", "", &[STREAM, only(ignored, BREAKS)], "");
     hook("post_chat(ctx, state)", "", &[POST_CHAT, only(may.rewrite, POST_CHAT_REWRITES)], "");
     hook("pre_invocation(ctx)", "", &[PRE_INVOCATION], "");
     hook("post_invocation(ctx)", "", &[POST_INVOCATION], "");

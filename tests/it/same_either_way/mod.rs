@@ -17,7 +17,7 @@ use valvehouse::context::Turn;
 use valvehouse::error::Error;
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelDefaults};
-use valvehouse::provider::{Answer, Piece, Provider, Request};
+use valvehouse::provider::{Answer, Provider, Request, StreamChunk};
 use valvehouse::tool::{Tool, ToolResult};
 
 /// Cases that are tried unless `VALVEHOUSE_CASES` says another number.
@@ -97,7 +97,7 @@ impl Case {
         });
         let StreamedTurn { pieces, answer, turn } =
             run(&self.kernel, request(json(&body.to_string())), Turn::default(), stream).await;
-        let answer = answer.unwrap_or_else(|fault| panic!("{fault}\n{}", self.shown()));
+        let answer = answer.unwrap_or_else(|error| panic!("{error}\n{}", self.shown()));
         let pieces: Vec<Value> = pieces.iter().map(|piece| value(&piece.event)).collect();
         Outcome {
             answer: choices(&value(&answer)),
@@ -169,7 +169,7 @@ impl Provider for DrawnModel {
         let round = &self.rounds[asked.count().min(self.rounds.len() - 1)];
         let answer = if request.stream {
             let events =
-                round.iter().map(|event| Ok(Piece::new(json(&wire(self.number, event).to_string()))));
+                round.iter().map(|event| Ok(StreamChunk::new(json(&wire(self.number, event).to_string()))));
             Answer::Stream(futures::stream::iter(events.collect::<Vec<_>>()).boxed())
         } else {
             Answer::Whole(json(&completion(self.number, &whole(round)).to_string()))

@@ -38,7 +38,7 @@ pub(super) const ACTS: &[&str] = &[
 /// Acts that lose what else is in an event.
 const LOSING: &[&str] = &["drop", "replace", "twenty", "skip with text", "skip with nothing"];
 
-/// Acts after which a turn goes on whatever is forgiven.
+/// Acts after which a turn goes on whatever is ignored.
 const GENTLE: usize = 14;
 
 /// The actions of the filter when a stream has ended.

@@ -48,7 +48,7 @@ impl CallbackEvent {
     /// the fields of `data`.
     pub fn to_json(&self) -> Json {
         let data = self.data.entries();
-        let data = data.into_iter().map(|(key, value)| (key, value.copy()));
+        let data = data.into_iter().map(|(key, value)| (key, value.deep_clone()));
         let whose = [
             ("agent_id".into(), self.agent_id.as_str().into()),
             ("agent_name".into(), self.agent_name.as_str().into()),

@@ -11,7 +11,7 @@
 //! | `on_chain_start`, `on_turn_start` | a run starts | `input` |
 //! | `on_llm_start` | a model call starts | `messages` |
 //! | `on_llm_call` | the request has passed all other filters (priority 9999) | `messages`, `model` |
-//! | `on_llm_new_token`, `on_token` | the model streams a piece of text | `token` |
+//! | `on_llm_new_token`, `on_token` | the model streams a chunk of text | `token` |
 //! | `on_llm_end` | the model call returns | `response` |
 //! | `on_llm_error` | the model call fails | `error` |
 //! | `on_text` | the answer has text | `text` |
@@ -36,11 +36,11 @@
 
 mod event;
 mod handlers;
-mod teller;
+mod notifier;
 #[cfg(test)]
 mod tests;
 
 pub use event::{CallbackEvent, Who};
 pub use handlers::{CallbackResult, Callbacks};
-pub use teller::Teller;
+pub use notifier::Notifier;
 pub use valvehouse_core::callback::{Callback, Listener};

@@ -1,6 +1,6 @@
 //! A run reported by hand, and its listeners.
 
-use super::teller::Queue;
+use super::notifier::Queue;
 use super::*;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -70,10 +70,10 @@ async fn through_filters(hook: Hook, ctx: &str, turn: &Turn) {
 #[tokio::test]
 async fn a_run_is_told_in_its_order_and_each_thing_once() {
     let (callbacks, log) = all();
-    let teller = Arc::new(Teller::new(who(), callbacks));
-    let turn = teller.watch(Turn::default());
+    let notifier = Arc::new(Notifier::new(who(), callbacks));
+    let turn = notifier.watch(Turn::default());
     let tell = |kind: NoticeKind, notice: Notice| turn.tell(kind, || notice);
-    teller.started(&"hi".into());
+    notifier.started(&"hi".into());
     through_filters(Hook::PreChat, r#"{"messages":[1],"model":"m"}"#, &turn).await;
     tell(NoticeKind::LlmStart, asks());
     tell(NoticeKind::LlmToken, Notice::LlmToken { text: "let me see".into() });
@@ -85,7 +85,7 @@ async fn a_run_is_told_in_its_order_and_each_thing_once() {
     // In this case, the filters run after the reported start.
     through_filters(Hook::PreChat, r#"{"messages":[2],"model":"m"}"#, &turn).await;
     tell(NoticeKind::LlmEnd, says("done"));
-    teller.ended("done", &json(r#"{"content":"done"}"#));
+    notifier.ended("done", &json(r#"{"content":"done"}"#));
     let expected = [
         "on_chain_start",
         "on_turn_start",
@@ -124,21 +124,21 @@ async fn a_run_is_told_in_its_order_and_each_thing_once() {
 #[tokio::test]
 async fn what_goes_wrong_is_told_and_a_call_that_was_not_made_is_not() {
     let (callbacks, log) = all();
-    let teller = Arc::new(Teller::new(who(), callbacks));
-    let turn = teller.watch(Turn::default());
+    let notifier = Arc::new(Notifier::new(who(), callbacks));
+    let turn = notifier.watch(Turn::default());
     through_filters(Hook::PreChat, r#"{"messages":[1]}"#, &turn).await;
-    teller.notice(Notice::LlmError { message: "refused".into() });
-    teller.notice(asks());
-    teller.notice(Notice::Retry {
+    notifier.notice(Notice::LlmError { message: "refused".into() });
+    notifier.notice(asks());
+    notifier.notice(Notice::Retry {
         what: "provider p".into(),
         attempt: 1,
         most: 2,
         error: "busy".into(),
         delay: Duration::from_millis(250),
     });
-    teller.notice(Notice::LlmError { message: "down".into() });
-    teller.notice(Notice::ToolError { call: called(&["retriever"]), message: "no".into() });
-    teller.failed("down");
+    notifier.notice(Notice::LlmError { message: "down".into() });
+    notifier.notice(Notice::ToolError { call: called(&["retriever"]), message: "no".into() });
+    notifier.failed("down");
     let expected = [
         "on_llm_error",
         "on_llm_start",
@@ -157,11 +157,11 @@ async fn what_goes_wrong_is_told_and_a_call_that_was_not_made_is_not() {
 #[test]
 fn pauses_and_custom_events_are_told() {
     let (callbacks, log) = all();
-    let teller = Teller::new(who(), callbacks);
-    teller.interrupted(&json(r#"{"tool":"pay"}"#));
-    teller.resumed(&"confirm".into(), &Json::Null, &Chain::default());
-    teller.custom("progress", &50_i64.into());
-    teller.notice(Notice::Emitted { event: json(r#"{"type":"status","data":{"done":true}}"#) });
+    let notifier = Notifier::new(who(), callbacks);
+    notifier.interrupted(&json(r#"{"tool":"pay"}"#));
+    notifier.resumed(&"confirm".into(), &Json::Null, &Chain::default());
+    notifier.custom("progress", &50_i64.into());
+    notifier.notice(Notice::Emitted { event: json(r#"{"type":"status","data":{"done":true}}"#) });
     assert_eq!(names(&log), ["on_interrupt", "on_resume", "on_custom_event", "on_custom_event"]);
     assert_eq!(data(&log, Callback::CustomEvent), r#"{"name":"progress","data":50}"#);
     assert_eq!(log.lock()[3].data.to_string(), r#"{"name":"status","data":{"done":true}}"#);
@@ -170,7 +170,7 @@ fn pauses_and_custom_events_are_told() {
 #[test]
 fn a_final_answer_that_no_model_gave_is_told_once_at_the_end() {
     let (callbacks, log) = all();
-    Teller::new(who(), callbacks).ended("from a filter", &Json::Null);
+    Notifier::new(who(), callbacks).ended("from a filter", &Json::Null);
     assert_eq!(names(&log), ["on_agent_finish", "on_turn_end", "on_chain_end"]);
     assert_eq!(data(&log, Callback::AgentFinish), r#"{"text":"from a filter"}"#);
 }
@@ -178,7 +178,7 @@ fn a_final_answer_that_no_model_gave_is_told_once_at_the_end() {
 #[test]
 fn an_event_says_whose_run_it_is_and_when() {
     let (callbacks, log) = all();
-    Teller::new(who(), callbacks).started(&"hi".into());
+    Notifier::new(who(), callbacks).started(&"hi".into());
     let event = log.lock()[0].clone();
     let told = event.to_json();
     assert!(event.timestamp > 1_600_000_000_000);
@@ -196,7 +196,7 @@ fn a_callback_that_fails_or_panics_changes_nothing() {
         .on_custom_event(|_| Err::<(), _>("as told"))
         .on_custom_event(|event| assert!(event.data.is_null(), "as told"))
         .on_custom_event(move |event| heard.lock().push(event.clone()));
-    Teller::new(who(), callbacks).custom("x", &Json::Null);
+    Notifier::new(who(), callbacks).custom("x", &Json::Null);
     assert_eq!(names(&log), ["on_custom_event"]);
 }
 
@@ -213,7 +213,7 @@ fn there_is_a_method_for_each_callback_by_its_name() {
 fn what_is_told_does_not_change_with_what_it_was_told_of() {
     let (callbacks, log) = all();
     let messages = json("[1]");
-    Teller::new(who(), callbacks).notice(Notice::LlmStart { messages: messages.clone() });
+    Notifier::new(who(), callbacks).notice(Notice::LlmStart { messages: messages.clone() });
     messages.as_array().unwrap().push(2_i64.into()).unwrap();
     assert_eq!(data(&log, Callback::LlmStart), r#"{"messages":[1]}"#);
 }
@@ -253,13 +253,13 @@ fn slow(pause: Duration) -> (Arc<Mutex<Vec<String>>>, Arc<dyn Listener>) {
 async fn who_listens_beside_the_run_is_told_in_order_and_holds_nothing_up() {
     let (heard, listener) = slow(Duration::from_millis(5));
     let turn = Turn::default();
-    let teller = Teller::new(who(), Callbacks::new()).with_listeners(&[listener], &turn);
-    ["one", "bad", "three"].into_iter().for_each(|name| teller.custom(name, &Json::Null));
-    teller.started(&Json::Null);
+    let notifier = Notifier::new(who(), Callbacks::new()).with_listeners(&[listener], &turn);
+    ["one", "bad", "three"].into_iter().for_each(|name| notifier.custom(name, &Json::Null));
+    notifier.started(&Json::Null);
     assert!(heard.lock().is_empty(), "the run went on meanwhile");
     // The run is over, but its listeners are still called.
     drop(turn.until_dropped());
-    teller.drain().await;
+    notifier.drain().await;
     assert_eq!(*heard.lock(), ["one", "bad", "three"]);
     assert_eq!(turn.state("slow").get("count").unwrap().as_i64(), Some(3));
 }
@@ -293,11 +293,12 @@ async fn more_than_there_is_room_for_is_lost() {
 async fn nothing_is_left_of_a_run_that_is_dropped() {
     let (_, listener) = slow(Duration::ZERO);
     let turn = Turn::default();
-    let teller =
-        Arc::new(Teller::new(who(), Callbacks::new()).with_listeners(std::slice::from_ref(&listener), &turn));
-    let gone = Arc::downgrade(&teller);
-    drop(teller.watch(turn));
-    drop(teller);
+    let notifier = Arc::new(
+        Notifier::new(who(), Callbacks::new()).with_listeners(std::slice::from_ref(&listener), &turn),
+    );
+    let gone = Arc::downgrade(&notifier);
+    drop(notifier.watch(turn));
+    drop(notifier);
     assert!(gone.upgrade().is_none());
     // The delivering task releases the listener.
     while Arc::strong_count(&listener) > 1 {

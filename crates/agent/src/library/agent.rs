@@ -1,6 +1,6 @@
 //! The agent type of the library, which holds one conversation.
 
-use crate::callbacks::{Callbacks, Teller, Who};
+use crate::callbacks::{Callbacks, Notifier, Who};
 use crate::middleware::{Middleware, NeedsApproval, Parts};
 use crate::pending::conflict;
 use crate::run::Setup;
@@ -82,7 +82,7 @@ impl Agent {
     /// step.
     pub fn graph_state(&self) -> Json {
         let saved = self.latest.clone().unwrap_or_else(|| self.standing());
-        let full = self.state.messages.iter().map(Json::copy).collect();
+        let full = self.state.messages.iter().map(Json::deep_clone).collect();
         let run = self.state.run_id.as_deref().unwrap_or("");
         status::graph_state(full, &saved, &self.setup(), run, &self.kept)
     }
@@ -100,7 +100,7 @@ impl Agent {
     /// Sets a variable.
     pub fn set_variable(&mut self, key: &str, value: impl Into<Json>) {
         // A copy never contains the object it is stored in.
-        self.variables.edit(key, value.into().copy());
+        self.variables.edit(key, value.into().deep_clone());
     }
 
     /// Adds a tool, replacing any with the same name.
@@ -132,7 +132,7 @@ impl Agent {
 
     /// Sends an event to the `on_custom_event` callbacks.
     pub fn emit_custom_event(&self, name: &str, data: &Json) {
-        Teller::new(self.who(), self.state.callbacks.clone()).custom(name, data);
+        Notifier::new(self.who(), self.state.callbacks.clone()).custom(name, data);
     }
 
     fn who(&self) -> Who {
@@ -204,14 +204,14 @@ impl Agent {
     pub(super) fn body(&self, messages: Vec<Json>) -> Json {
         let config = self.state.llm_config.entries();
         let body = Json::from([("model", self.state.id.as_str().into())]);
-        let messages: Vec<Json> = messages.iter().map(Json::copy).collect();
+        let messages: Vec<Json> = messages.iter().map(Json::deep_clone).collect();
         // The object has no other handles, so the writes cannot fail.
         for (key, value) in config {
-            body.put(&key, value.copy());
+            body.put(&key, value.deep_clone());
         }
         body.put("messages", messages);
         if let Some(format) = &self.state.response_format {
-            body.put("response_format", format.copy());
+            body.put("response_format", format.deep_clone());
         }
         body
     }
@@ -224,17 +224,17 @@ impl Agent {
     pub(super) fn standing(&self) -> RunSnapshot {
         let length = self.state.messages.len() as u64;
         let states = match self.kept.get(SUMMARIZATION) {
-            Some(summary) => Json::from([(SUMMARIZATION, summary.copy())]),
+            Some(summary) => Json::from([(SUMMARIZATION, summary.deep_clone())]),
             None => Json::object(),
         };
         let progress = Progress::ended(self.body(Vec::new()));
         let facts = TurnFacts { chat_id: self.conversation.clone(), ..TurnFacts::default() };
-        RunSnapshot::new(progress, &facts, self.variables.copy(), states, length)
+        RunSnapshot::new(progress, &facts, self.variables.deep_clone(), states, length)
     }
 
     /// Adopts the state at the end of a run.
     pub(super) fn note(&mut self, saved: &RunSnapshot) {
-        self.variables = saved.variables.copy();
+        self.variables = saved.variables.deep_clone();
         self.kept = memory::leaving(&self.kept, saved);
         self.state.scratchpad = saved.scratchpad.items();
         self.latest = Some(saved.clone());

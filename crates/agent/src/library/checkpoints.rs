@@ -117,7 +117,7 @@ impl Agent {
         let goes_on = stands_here && run.as_ref().is_some_and(is_open);
         self.state.run_id = run.filter(|_| goes_on).map(|run| run.id);
         self.state.pending_action =
-            Some(saved.pending.copy()).filter(|pending| goes_on && !pending.is_null());
+            Some(saved.pending.deep_clone()).filter(|pending| goes_on && !pending.is_null());
         self.state.messages = messages;
         self.note(&saved);
         self.kept = kept;
@@ -131,8 +131,8 @@ impl Agent {
             ("version", 1i64.into()),
             ("state", self.state.to_json()),
             ("conversation", self.conversation.as_str().into()),
-            ("variables", self.variables.copy()),
-            ("kept", self.kept.copy()),
+            ("variables", self.variables.deep_clone()),
+            ("kept", self.kept.deep_clone()),
             ("saved", saved.into()),
         ])
     }
@@ -158,12 +158,12 @@ impl Agent {
         let object = |name: &str| {
             exported.get(name).filter(|part| part.as_object().is_some()).ok_or_else(|| damaged(name))
         };
-        let (variables, kept) = (object("variables")?.copy(), object("kept")?.copy());
+        let (variables, kept) = (object("variables")?.deep_clone(), object("kept")?.deep_clone());
         let before = std::mem::replace(&mut self.state, state);
-        if let Err(fault) = self.assemble() {
+        if let Err(error) = self.assemble() {
             self.state = before;
             self.assemble()?;
-            return Err(fault);
+            return Err(error);
         }
         self.conversation = conversation.into();
         (self.variables, self.kept, self.latest) = (variables, kept, saved);
@@ -174,10 +174,11 @@ impl Agent {
     fn imported(&self, state: &Json) -> Result<AgentState, Error> {
         let text = |name: &str| state.text(name).map(String::from).ok_or_else(|| damaged(name));
         let list = |name: &str| match state.get(name) {
-            Some(Json::Array(items)) => Ok(items.items().iter().map(Json::copy).collect::<Vec<_>>()),
+            Some(Json::Array(items)) => Ok(items.items().iter().map(Json::deep_clone).collect::<Vec<_>>()),
             _ => Err(damaged(name)),
         };
-        let given = |name: &str| state.get(name).filter(|value| !value.is_null()).map(|value| value.copy());
+        let given =
+            |name: &str| state.get(name).filter(|value| !value.is_null()).map(|value| value.deep_clone());
         let truth =
             |name: &str| state.get(name).and_then(|value| value.as_bool()).ok_or_else(|| damaged(name));
         let names = |name: &str| {
@@ -207,7 +208,7 @@ impl Agent {
         let most = most.and_then(|most| usize::try_from(most).ok()).filter(|most| *most > 0);
         let middlewares = list("middlewares")?.into_iter().map(|one| {
             let options = one.get("options").unwrap_or_else(Json::object);
-            Some((one.text("name")?.into(), options.copy()))
+            Some((one.text("name")?.into(), options.deep_clone()))
         });
         let window = given("buffer_config").map(|window| {
             let size = window.get("window_size").and_then(|size| size.as_i64());

@@ -17,7 +17,7 @@ use valvehouse_core::chat::{ChatRequest, IntoMessages};
 use valvehouse_core::context::{Context, Events, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::Progress;
-use valvehouse_core::provider::Piece;
+use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 use valvehouse_store::RunStatus;
 
@@ -52,7 +52,7 @@ impl Agent {
         AgentStream { work: Some(Box::pin(work)), chunks, ended: None, response: None }
     }
 
-    /// Sends messages of any role as [`Agent::run`] does, and streams the chunks of the answer if `pieces` is
+    /// Sends messages of any role as [`Agent::run`] does, and streams the chunks of the answer if `chunks` is
     /// set. An open pending action is canceled.
     ///
     /// # Errors
@@ -60,33 +60,33 @@ impl Agent {
     pub async fn run_messages(
         &mut self,
         messages: Vec<Json>,
-        pieces: Option<Sender<Piece>>,
+        chunks: Option<Sender<StreamChunk>>,
     ) -> Result<AgentResponse, Error> {
         let setup = self.setup();
         let facts = TurnFacts {
-            model: setup.model.copy(),
+            model: setup.model.deep_clone(),
             models: Json::array(),
             chat_id: self.conversation.clone(),
             message_id: uuid::Uuid::new_v4().to_string(),
             ..TurnFacts::default()
         };
         if self.runs.is_some() {
-            return self.run_stored(&setup, messages, facts, pieces).await;
+            return self.run_stored(&setup, messages, facts, chunks).await;
         }
         let mut new = cancelled(&self.state.messages);
-        new.extend(messages.iter().map(Json::copy));
+        new.extend(messages.iter().map(Json::deep_clone));
         self.state.messages.extend(new.iter().cloned());
         self.latest = None;
         self.kept = memory::remembering(&self.kept, &new);
-        let summary = self.kept.get(SUMMARIZATION).unwrap_or_else(Json::object).copy();
+        let summary = self.kept.get(SUMMARIZATION).unwrap_or_else(Json::object).deep_clone();
         summary.edit("offset", 0i64);
         let working = memory::through(self.window(), self.state.messages.clone(), &summary);
         let states = Json::from([(SUMMARIZATION, summary)]);
         let progress = Progress::new(ChatRequest::new(self.body(working))?);
         let length = self.state.messages.len() as u64;
-        let saved = RunSnapshot::new(progress, &facts, self.variables.copy(), states, length);
+        let saved = RunSnapshot::new(progress, &facts, self.variables.deep_clone(), states, length);
         let run = uuid::Uuid::now_v7().to_string();
-        self.drive(&setup, run, saved, 0, RunInput::Begins(new.into()), pieces).await
+        self.drive(&setup, run, saved, 0, RunInput::Begins(new.into()), chunks).await
     }
 
     /// Returns the maximum number of messages with which a run starts, if there is a window.
@@ -107,7 +107,7 @@ impl Agent {
         self.kept = self
             .latest
             .as_ref()
-            .map_or_else(|| remembered.copy(), |saved| memory::leaving(&remembered, saved));
+            .map_or_else(|| remembered.deep_clone(), |saved| memory::leaving(&remembered, saved));
         let run = self.save_to(&*store).await?;
         if self.unfinished().is_some() {
             self.state.run_id = Some(run);
@@ -120,7 +120,7 @@ impl Agent {
         setup: &Setup,
         messages: Vec<Json>,
         facts: TurnFacts,
-        stream: Option<Sender<Piece>>,
+        stream: Option<Sender<StreamChunk>>,
     ) -> Result<AgentResponse, Error> {
         self.bring_along().await?;
         let Some(runs) = &self.runs else { return Err(no_storage()) };
@@ -128,7 +128,7 @@ impl Agent {
             conversation: self.conversation.clone(),
             request: ChatRequest::new(self.body(messages))?,
             facts,
-            context: Context::new(self.variables.copy()),
+            context: Context::new(self.variables.deep_clone()),
             events: Events::default(),
             stream,
             given: HistoryMatch::New,
@@ -149,7 +149,7 @@ impl Agent {
         self.resume_stream(decision, None).await
     }
 
-    /// Resumes the latest run as [`Agent::resume`] does, and streams the chunks of the answer if `pieces` is
+    /// Resumes the latest run as [`Agent::resume`] does, and streams the chunks of the answer if `chunks` is
     /// set.
     ///
     /// # Errors
@@ -157,7 +157,7 @@ impl Agent {
     pub async fn resume_stream(
         &mut self,
         decision: Decision,
-        pieces: Option<Sender<Piece>>,
+        chunks: Option<Sender<StreamChunk>>,
     ) -> Result<AgentResponse, Error> {
         let setup = self.setup();
         self.bring_along().await?;
@@ -165,7 +165,7 @@ impl Agent {
             self.state.run_id.clone().ok_or_else(|| conflict("cannot resume: this agent has no run"))?;
         if let Some(runs) = &self.runs {
             let made = |_: &RunSnapshot| Ok(setup);
-            let ended = runs.resume(&run, &decision, None, made, Events::default(), pieces).await;
+            let ended = runs.resume(&run, &decision, None, made, Events::default(), chunks).await;
             return self.take_up(ended).await;
         }
         let saved = self.unfinished().cloned();
@@ -176,7 +176,7 @@ impl Agent {
         let pending = saved.pending.clone();
         decide(&mut saved, &decision)?;
         let opening = RunInput::GoesOn { decision: decision.to_json(), pending };
-        self.drive(&setup, run, saved, said, opening, pieces).await
+        self.drive(&setup, run, saved, said, opening, chunks).await
     }
 
     async fn drive(
@@ -186,18 +186,18 @@ impl Agent {
         saved: RunSnapshot,
         said: usize,
         opening: RunInput,
-        stream: Option<Sender<Piece>>,
+        stream: Option<Sender<StreamChunk>>,
     ) -> Result<AgentResponse, Error> {
         let turn = saved.turn(setup.known(), &saved.host_calls, Events::default());
-        let teller = run::teller(setup, &run, &turn);
+        let notifier = run::notifier(setup, &run, &turn);
         // A run can be resumed even before its first step.
         let kept = Mutex::new((Vec::new(), Some(saved.clone())));
         let keeper = InMemory { run: run.clone(), kept };
         (self.state.run_id, self.state.pending_action) = (Some(run), None);
-        let drive = Drive { setup, saved, said, turn, stream, opening, teller: teller.clone() };
+        let drive = Drive { setup, saved, said, turn, stream, opening, notifier: notifier.clone() };
         let stopped = run::drive(drive, &keeper).await;
-        if let Some(teller) = teller {
-            teller.drain().await;
+        if let Some(notifier) = notifier {
+            notifier.drain().await;
         }
         let (messages, saved) = keeper.kept.into_inner();
         self.kept = memory::remembering(&self.kept, &messages);
@@ -250,7 +250,7 @@ struct InMemory {
 impl Keeper for InMemory {
     fn keep<'a>(&'a self, kept: JournalEntry<'a>) -> BoxFuture<'a, Result<(), Error>> {
         let mut own = self.kept.lock();
-        own.0.extend(kept.messages.iter().map(Json::copy));
+        own.0.extend(kept.messages.iter().map(Json::deep_clone));
         if let Some(saved) = kept.saved {
             own.1 = Some(saved.clone());
         }

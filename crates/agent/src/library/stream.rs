@@ -9,13 +9,13 @@ use std::task::{Context, Poll};
 use tokio::sync::mpsc::Receiver;
 use valvehouse_core::chat::ChatChunk;
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::Piece;
+use valvehouse_core::provider::StreamChunk;
 
 /// The chunks of an agent's answer, a `Stream` of `Result<ChatChunk, Error>`. The run proceeds while the stream is
 /// polled and is interrupted when the stream is dropped.
 pub struct AgentStream<'a> {
     pub(super) work: Option<BoxFuture<'a, Result<AgentResponse, Error>>>,
-    pub(super) chunks: Receiver<Piece>,
+    pub(super) chunks: Receiver<StreamChunk>,
     pub(super) ended: Option<Result<AgentResponse, Error>>,
     pub(super) response: Option<AgentResponse>,
 }
@@ -36,12 +36,12 @@ impl AgentStream<'_> {
 
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<ChatChunk, Error>>> {
         loop {
-            if let Ok(piece) = self.chunks.try_recv() {
-                return Poll::Ready(Some(Ok(ChatChunk::new(piece.event))));
+            if let Ok(chunk) = self.chunks.try_recv() {
+                return Poll::Ready(Some(Ok(ChatChunk::new(chunk.event))));
             }
             let Some(work) = &mut self.work else {
                 return Poll::Ready(match self.ended.take() {
-                    Some(Err(fault)) => Some(Err(fault)),
+                    Some(Err(error)) => Some(Err(error)),
                     Some(Ok(response)) => {
                         self.response = Some(response);
                         None
@@ -52,7 +52,7 @@ impl AgentStream<'_> {
             let Poll::Ready(ended) = work.as_mut().poll(context) else {
                 // The run sends its chunks while it is polled here.
                 return match self.chunks.poll_recv(context) {
-                    Poll::Ready(Some(piece)) => Poll::Ready(Some(Ok(ChatChunk::new(piece.event)))),
+                    Poll::Ready(Some(chunk)) => Poll::Ready(Some(Ok(ChatChunk::new(chunk.event)))),
                     Poll::Ready(None) | Poll::Pending => Poll::Pending,
                 };
             };

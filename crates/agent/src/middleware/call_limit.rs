@@ -81,7 +81,7 @@ impl CallLimit {
 fn verdict(kept: Result<(), Rejection>) -> Verdict {
     match kept {
         Ok(()) => Verdict::Continue,
-        Err(refusal) => Verdict::Reject(refusal),
+        Err(rejection) => Verdict::Reject(rejection),
     }
 }
 

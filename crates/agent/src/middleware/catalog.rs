@@ -5,7 +5,7 @@ use super::typed::MiddlewareSettings;
 use super::{approval, call_limit, context_editing, models, pii, tool_retry};
 use crate::summary::{NAME as SUMMARIZATION, Summarization};
 use valvehouse_core::error::Error;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
 
 type Maker = fn(&Json, &Parts) -> Result<Middleware, String>;

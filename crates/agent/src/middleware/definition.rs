@@ -91,7 +91,7 @@ impl Middleware {
     }
 
     pub(super) fn with_options(self, options: &Json) -> Self {
-        Self { options: options.copy(), ..self }
+        Self { options: options.deep_clone(), ..self }
     }
 
     pub(super) fn of_provider(

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::RetrySettings;
 use valvehouse_core::provider::Provider;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_providers::{Choice, Fallback, RetryingProvider};
 

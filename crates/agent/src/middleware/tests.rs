@@ -36,7 +36,7 @@ fn calling(answers: usize, calls: usize) -> CannedProvider {
     };
     let calls = Json::from((0..calls).map(call).collect::<Vec<_>>());
     let answer = Json::from([("role", "assistant".into()), ("content", Json::Null), ("tool_calls", calls)]);
-    let replies = (0..answers).map(|_| Reply::message(answer.copy()));
+    let replies = (0..answers).map(|_| Reply::message(answer.deep_clone()));
     CannedProvider::new(replies.chain([Reply::text("done")]).collect::<Vec<_>>())
 }
 
@@ -64,9 +64,9 @@ async fn chat(kernel: &Kernel) -> Result<TurnAnswer, Error> {
     kernel.chat_with_tools(vec![message::user("go")], options).await
 }
 
-fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> Rejection {
+fn rejection<T: std::fmt::Debug>(result: Result<T, Error>) -> Rejection {
     match result {
-        Err(Error::Refused(refusal)) => refusal,
+        Err(Error::Rejected(rejection)) => rejection,
         other => panic!("{other:?}"),
     }
 }
@@ -122,10 +122,10 @@ async fn a_turn_ends_at_its_limits_and_nothing_more_is_asked_or_run() {
         (r#"{"max_tool_calls_per_turn":2}"#, 9, 3, 1, 2),
     ] {
         let (model, (count, tool)) = (calling(answers, calls), pay());
-        let refusal = refusal(chat(&kernel(&model, tool, &[of("call_limit", options)])).await);
-        assert_eq!((refusal.status, refusal.plugin.as_str()), (429, "call_limit"), "{options}");
+        let rejection = rejection(chat(&kernel(&model, tool, &[of("call_limit", options)])).await);
+        assert_eq!((rejection.status, rejection.plugin.as_str()), (429, "call_limit"), "{options}");
         assert_eq!((model.requests().len(), count.load(Relaxed)), (models, runs), "{options}");
-        assert!(refusal.message.contains("raise it with max_"), "{}", refusal.message);
+        assert!(rejection.message.contains("raise it with max_"), "{}", rejection.message);
     }
 }
 
@@ -162,7 +162,7 @@ async fn a_call_that_runs_again_after_a_pause_is_counted_once() {
     kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await.unwrap();
     assert_eq!(count.load(Relaxed), 1);
     pauses.begin(json(r#"{"id":"call_2"}"#));
-    let refused = refusal(kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await);
+    let refused = rejection(kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await);
     assert_eq!(refused.status, 429, "another call counts");
 }
 
@@ -185,8 +185,8 @@ async fn answering(kernel: &Kernel, answer: Json) -> (Vec<Json>, Result<String, 
     let (questions, asked) = (Questions::default(), Arc::new(Mutex::new(Vec::new())));
     let (board, seen) = (questions.clone(), asked.clone());
     let listen = move |event: &EmittedEvent| {
-        seen.lock().push(event.0.copy());
-        board.answer(&event.0.text("id").unwrap(), answer.copy());
+        seen.lock().push(event.0.deep_clone());
+        board.answer(&event.0.text("id").unwrap(), answer.deep_clone());
     };
     let events = Events::listening(listen, Some(questions));
     let turn = Turn::new(TurnFacts::default(), Context::default(), events);
@@ -238,7 +238,7 @@ async fn a_person_who_does_not_answer_has_not_agreed() {
         let turn = Turn::new(TurnFacts::default(), Context::default(), events);
         let outcome = match kernel.invoke_in("pay", Json::object(), &turn).await {
             Ok(invoked) => invoked.value.text("reason").unwrap().to_string(),
-            Err(fault) => refusal::<()>(Err(fault)).status.to_string(),
+            Err(error) => rejection::<()>(Err(error)).status.to_string(),
         };
         assert_eq!((outcome.as_str(), count.load(Relaxed)), (told_or_status, 0));
     }
@@ -334,7 +334,7 @@ async fn arguments_that_change_after_a_resume_do_not_run() {
         let ran = kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await;
         assert_eq!((ran.is_ok(), count.load(Relaxed)), (runs == 1, runs));
         if runs == 0 {
-            assert!(refusal(ran).message.contains(CHANGED));
+            assert!(rejection(ran).message.contains(CHANGED));
         }
     }
 }
@@ -503,7 +503,7 @@ async fn each_try_has_the_tools_own_time() {
 #[tokio::test]
 async fn a_model_that_does_not_answer_is_asked_again_and_then_another_is() {
     let down = || Error::Answered { provider: "a".into(), status: 503, body: Json::Null, retry_after: None };
-    let model = CannedProvider::new([Reply::fault(down()), Reply::fault(down()), Reply::text("late")]);
+    let model = CannedProvider::new([Reply::error(down()), Reply::error(down()), Reply::text("late")]);
     let again = of("model_retry", r#"{"max_retries":2,"initial_delay_ms":1}"#);
     let heard = Arc::new(Recorder::default());
     let turn = Turn::default().observed_by(heard.clone());
@@ -515,7 +515,7 @@ async fn a_model_that_does_not_answer_is_asked_again_and_then_another_is() {
     assert_eq!(*heard.0.lock(), ["provider canned 1/2", "provider canned 2/2"]);
 
     let (model, other) =
-        (CannedProvider::new([Reply::fault(down())]), CannedProvider::named("b", ["instead"]));
+        (CannedProvider::new([Reply::error(down())]), CannedProvider::named("b", ["instead"]));
     let choice = valvehouse_providers::Choice { provider: Arc::new(other.clone()), model: "b-1".into() };
     let parts = Parts { others: vec![("b".into(), choice)], ..Parts::default() };
     let instead = Middleware::of("model_fallback", &json(r#"{"models":["b"]}"#), &parts).unwrap();
@@ -546,7 +546,7 @@ async fn the_model_does_not_see_what_tells_of_persons() {
     assert!(hashed.starts_with("I am [email:") && !hashed.contains("ann"), "{hashed}");
     assert_eq!(said_to(r#"{"strategy":"hash","key":"k"}"#, text).await.unwrap(), hashed);
     assert_ne!(said_to(r#"{"strategy":"hash"}"#, text).await.unwrap(), hashed);
-    let refused = refusal(said_to(r#"{"strategy":"block"}"#, text).await);
+    let refused = rejection(said_to(r#"{"strategy":"block"}"#, text).await);
     assert_eq!(
         (refused.status, refused.message.as_str()),
         (400, "cannot pass on personal data: the messages contain it: email, card")

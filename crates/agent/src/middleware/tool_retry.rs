@@ -65,7 +65,7 @@ impl Handler for Again {
             let tries = self.settings.max_retries + 1;
             let end = Instant::now() + self.tool.spec.timeout.saturating_mul(tries);
             loop {
-                let error = match self.tool.run(args.copy(), &turn).await {
+                let error = match self.tool.run(args.deep_clone(), &turn).await {
                     Err(error) if is_transient(&error) && !turn.is_paused() => error,
                     result => return result,
                 };

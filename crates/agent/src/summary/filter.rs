@@ -41,7 +41,7 @@ impl HookRunner for Summarizer {
     }
 
     fn workload(&self, _: Hook, ctx: &FilterContext) -> Option<Workload> {
-        if ctx.messages().weight() > LONG_TO_COUNT {
+        if ctx.messages().size_estimate() > LONG_TO_COUNT {
             return Some(Workload::CpuBound);
         }
         self.0.writer()?;

@@ -138,7 +138,7 @@ fn squeeze(
 /// Truncates the results of calls, each to its share, and the arguments of the calls if that does not suffice.
 fn cut_results(unit: &mut Unit, most: usize, counts: &Counts) {
     let weigh = |messages: &[Json]| messages.iter().map(|message| counts.of(message)).sum::<usize>();
-    unit.messages = unit.messages.iter().map(Json::copy).collect();
+    unit.messages = unit.messages.iter().map(Json::deep_clone).collect();
     let (calls, results) = unit.messages.split_at(1);
     let texts: Vec<usize> = results.iter().map(|result| counts.of_text(&message::text_of(result))).collect();
     let fixed = weigh(&unit.messages).saturating_sub(texts.iter().sum());

@@ -35,7 +35,7 @@ fn talk(count: usize) -> Vec<Json> {
 /// Returns the messages that the model sees.
 fn seen_in(settings: &Summarization, messages: &[Json], turn: &Turn) -> Vec<Json> {
     let chain = Chain::new(vec![settings.clone().filter()]);
-    let messages: Vec<Json> = messages.iter().map(Json::copy).collect();
+    let messages: Vec<Json> = messages.iter().map(Json::deep_clone).collect();
     let ctx: Object =
         [("messages".into(), messages.into()), ("model".into(), MODEL.into())].into_iter().collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -127,7 +127,7 @@ fn a_summary_of_more_than_was_said_is_of_another_conversation() {
 #[test]
 fn a_model_that_fails_leaves_the_window_and_is_asked_again_later() {
     let down = Error::Unanswered { message: "it is down".into(), sent: false, timeout: false };
-    let (canned, settings) = written_by([Reply::fault(down), Reply::text("late")]);
+    let (canned, settings) = written_by([Reply::error(down), Reply::text("late")]);
     let turn = turn();
     let seen = texts(&seen_in(&settings, &talk(30), &turn));
     assert_eq!(seen[1], "[10 earlier messages of this conversation are left out here]");
@@ -143,7 +143,7 @@ fn a_model_that_fails_leaves_the_window_and_is_asked_again_later() {
 fn what_was_summed_up_before_a_failure_stays_summed_up() {
     let down = Error::Unanswered { message: "it is down".into(), sent: false, timeout: false };
     let (canned, settings) =
-        written_by([Reply::text("the first part"), Reply::fault(down), Reply::text("all")]);
+        written_by([Reply::text("the first part"), Reply::error(down), Reply::text("all")]);
     let long = |number: usize| message::user(format!("{number} {}", "word ".repeat(700)));
     let said: Vec<Json> = (0..12).map(long).collect();
     let turn = turn();
@@ -225,7 +225,7 @@ fn messages_of_any_shape_are_nobodys_end() {
         r#"{"role":"tool","tool_call_id":"a"}"#,
     ];
     let odd: Vec<Json> = odd.iter().map(|text| Json::parse(text.as_bytes()).unwrap()).collect();
-    let many: Vec<Json> = odd.iter().cycle().take(60).map(Json::copy).collect();
+    let many: Vec<Json> = odd.iter().cycle().take(60).map(Json::deep_clone).collect();
     let (_, settings) = written_by([Reply::text("so far")]);
     for preserve_system in [true, false] {
         let settings = Summarization { preserve_system, ..settings.clone() };

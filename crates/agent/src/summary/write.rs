@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use valvehouse_core::chat::{ModelCall, message, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::provider::{self, Answer, Request};
-use valvehouse_core::words::shortened;
+use valvehouse_core::text::shortened;
 use valvehouse_json::Json;
 use valvehouse_providers::Choice;
 
@@ -97,14 +97,14 @@ async fn ask(writer: &Choice, messages: Vec<Json>, turn: &Turn) -> Result<String
     let answered = async {
         match writer.provider.chat(request).await? {
             Answer::Whole(whole) => Ok(whole),
-            Answer::Stream(pieces) => provider::whole(pieces).await,
+            Answer::Stream(chunks) => provider::whole(chunks).await,
         }
     };
     let answer = tokio::time::timeout(PATIENCE, answered).await;
     let answer = answer
         .map_err(|_| format!("model {} exceeded its timeout of {} s", writer.model, PATIENCE.as_secs()))?;
     let text = message::text_of(&response::message_of(
-        &answer.map_err(|fault: valvehouse_core::error::Error| fault.to_string())?,
+        &answer.map_err(|error: valvehouse_core::error::Error| error.to_string())?,
     ));
     match text.trim() {
         "" => Err(format!("model {} returned an empty summary", writer.model)),

@@ -10,7 +10,7 @@ use crate::secret::SecretSource;
 use crate::settings::ModelSettings;
 use crate::tree::{Node, Setting};
 use std::path::Path;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
 
 pub(super) fn providers(root: &mut Reader<'_>, project: &Path) -> Vec<ProviderSettings> {
@@ -118,17 +118,17 @@ fn kind(it: &mut Reader<'_>, name: Option<&str>) -> Option<ProviderKind> {
     let kind = ProviderKind::from_name(word);
     if kind.is_none() {
         let known = KINDS.map(|kind| kind.name);
-        let fault = match &given {
+        let error = match &given {
             Some(given) => format!("names the unknown kind {given:?}{}", did_you_mean(given, known)),
             None => "is missing".to_owned(),
         };
-        it.wrong("kind", &format!("{fault}; known kinds: {}", known.join(", ")));
+        it.wrong("kind", &format!("{error}; known kinds: {}", known.join(", ")));
     }
     kind
 }
 
 fn base_url_of(it: &mut Reader<'_>, text: &str) -> Option<String> {
-    let fault = match url::Url::parse(text) {
+    let error = match url::Url::parse(text) {
         Ok(url) if !matches!(url.scheme(), "http" | "https") || !url.has_host() => {
             "must begin with http:// or https://"
         }
@@ -141,7 +141,7 @@ fn base_url_of(it: &mut Reader<'_>, text: &str) -> Option<String> {
         Ok(_) => return Some(text.trim().trim_end_matches('/').to_owned()),
         Err(_) => "must be a URL, such as \"https://api.example.com/v1\"",
     };
-    it.wrong("base_url", fault);
+    it.wrong("base_url", error);
     None
 }
 

@@ -7,7 +7,7 @@ use crate::settings::{BudgetSettings, PluginSettings};
 use indexmap::IndexMap;
 use std::path::{Path, PathBuf};
 use valvehouse_core::breaker::BreakerSettings;
-use valvehouse_core::words::is_id;
+use valvehouse_core::text::is_id;
 
 /// Reads a table of plugins by their ids.
 pub(super) fn named<T>(

@@ -1,7 +1,7 @@
 //! The settings as a document.
 
 use super::table::{SECTIONS, Section, SettingRow};
-use valvehouse_core::words::optional;
+use valvehouse_core::text::optional;
 
 const HEAD: &str = "\
 # Configuration

@@ -2,9 +2,9 @@
 
 use super::blocks;
 use super::cite::Citations;
-use super::ending;
 use super::part::{CONTENT_BLOCKS, others, with_others};
 use super::reader::Reader;
+use super::stop_reason;
 use crate::chat::{Fold, response};
 use valvehouse_json::Json;
 
@@ -32,7 +32,7 @@ fn events(message: &Json) -> Vec<Json> {
         events.push(Json::from([("type", "content_block_stop".into()), ("index", index)]));
     }
     let stop = ["stop_reason", "stop_sequence", "stop_details"];
-    let said = stop.into_iter().filter_map(|key| Some((key.into(), message.given(key)?.copy())));
+    let said = stop.into_iter().filter_map(|key| Some((key.into(), message.given(key)?.deep_clone())));
     let said: valvehouse_json::Object = said.collect();
     events.push(Json::from([("type", "message_delta".into()), ("delta", said.into())]));
     events
@@ -70,14 +70,14 @@ pub fn message(completion: &Json) -> Json {
             ("model", completion.field("model")),
             ("content", blocks.into()),
         ],
-        others(&ending::stop(&choice, has_calls, refuses), &[]),
+        others(&stop_reason::stop(&choice, has_calls, refuses), &[]),
     );
     for key in ["stop_reason", "stop_sequence"] {
         if message.get(key).is_none() {
             message.put(key, Json::Null);
         }
     }
-    message.put("usage", ending::counts(&completion.field("usage")));
+    message.put("usage", stop_reason::counts(&completion.field("usage")));
     for (key, value) in others(completion, &known) {
         message.put(&key, value);
     }

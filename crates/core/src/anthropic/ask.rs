@@ -195,7 +195,7 @@ fn service_tier(request: &Json) -> Result<Option<Json>, Error> {
 /// Anthropic-only settings.
 fn output_config(request: &Json, only: &Json) -> Result<Option<Json>, Error> {
     let own = request.given("output_config").or_else(|| only.given("output_config"));
-    let config = own.as_ref().map_or_else(Json::object, Json::copy);
+    let config = own.as_ref().map_or_else(Json::object, Json::deep_clone);
     match request.text("reasoning_effort").as_deref() {
         None | Some("none") => {}
         Some("minimal") => config.edit("effort", "low"),
@@ -210,7 +210,7 @@ fn output_config(request: &Json, only: &Json) -> Result<Option<Json>, Error> {
                 let message = "missing response_format.json_schema.schema; send a JSON schema";
                 return Err(Error::invalid(message, Some("response_format")));
             }
-            let format = [("type", "json_schema".into()), ("schema", schema.copy())];
+            let format = [("type", "json_schema".into()), ("schema", schema.deep_clone())];
             config.edit("format", Json::from(format));
         }
         Some(kind) => {

@@ -6,7 +6,7 @@ use super::part::{self, CONTENT_BLOCKS, others, with_others};
 use crate::chat::delta::is_custom;
 use crate::chat::event::REASONING;
 use crate::chat::{ModelCall, items, message};
-use crate::words::hex;
+use crate::text::hex;
 use compact_str::CompactString;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, VecDeque};
@@ -55,7 +55,7 @@ fn is(item: &Json, kind: &str) -> bool {
 /// The text or the thinking of a message, split into the texts of its remembered blocks.
 struct Track {
     /// The text of each remaining remembered block, and `true` if it is unchanged since it was sealed.
-    pieces: VecDeque<(String, bool)>,
+    chunks: VecDeque<(String, bool)>,
     /// Text inserted between two blocks, and the number of blocks after it.
     added: Option<(usize, String)>,
     /// The text after the last block.
@@ -67,50 +67,50 @@ impl Track {
     /// them becomes the text of the last block there.
     fn new(kind: &str, text: &str, items: &[Json]) -> Self {
         let own: Vec<&Json> = items.iter().filter(|item| is(item, kind)).collect();
-        let mut pieces = VecDeque::with_capacity(own.len());
+        let mut chunks = VecDeque::with_capacity(own.len());
         let mut rest = text;
         for item in &own {
-            let (piece, after) = split_at(rest, length_on(item));
-            if !is_for(item, piece) {
+            let (chunk, after) = split_at(rest, length_on(item));
+            if !is_for(item, chunk) {
                 break;
             }
-            pieces.push_back((piece.to_owned(), true));
+            chunks.push_back((chunk.to_owned(), true));
             rest = after;
         }
-        let changed = &own[pieces.len()..];
+        let changed = &own[chunks.len()..];
         let mut last = Vec::new();
         for item in changed.iter().rev() {
             let length = rest.chars().count();
-            let (before, piece) = match length.checked_sub(length_on(item)) {
+            let (before, chunk) = match length.checked_sub(length_on(item)) {
                 Some(before) => split_at(rest, before),
                 None => break,
             };
-            if length_on(item) == 0 || !is_for(item, piece) {
+            if length_on(item) == 0 || !is_for(item, chunk) {
                 break;
             }
-            last.push((piece.to_owned(), true));
+            last.push((chunk.to_owned(), true));
             rest = before;
         }
         let between = changed.len() - last.len();
         if between > 0 {
-            pieces.extend((1..between).map(|_| (String::new(), false)));
-            pieces.push_back((std::mem::take(&mut rest).to_owned(), false));
+            chunks.extend((1..between).map(|_| (String::new(), false)));
+            chunks.push_back((std::mem::take(&mut rest).to_owned(), false));
         }
         let is_added = !last.is_empty() && !rest.is_empty();
         let added = is_added.then(|| (last.len(), std::mem::take(&mut rest).to_owned()));
-        pieces.extend(last.into_iter().rev());
-        Self { pieces, added, rest: rest.to_owned() }
+        chunks.extend(last.into_iter().rev());
+        Self { chunks, added, rest: rest.to_owned() }
     }
 
     /// Returns the text inserted before the next remembered block.
     fn added(&mut self) -> Option<String> {
-        let left = self.pieces.len();
+        let left = self.chunks.len();
         self.added.take_if(|(after, _)| *after == left).map(|(_, text)| text)
     }
 
     /// Returns the text of the next remembered block, and `true` if it is unchanged since it was sealed.
     fn next(&mut self) -> (String, bool) {
-        self.pieces.pop_front().unwrap_or_default()
+        self.chunks.pop_front().unwrap_or_default()
     }
 }
 
@@ -168,7 +168,7 @@ fn unseal(item: &Json, text: &str) {
 
 /// Returns a block without a text of its own, as the provider sent it.
 pub(super) fn without_index(item: &Json) -> Json {
-    let block = item.copy();
+    let block = item.deep_clone();
     block.remove("index");
     block
 }

@@ -15,8 +15,8 @@ pub(super) fn annotations(block: &Json, letters: Range<usize>) -> Vec<Json> {
         let source = Json::from([
             ("start_index", letters.start.into()),
             ("end_index", letters.end.into()),
-            ("url", citation.given("url")?.copy()),
-            ("title", citation.field("title").copy()),
+            ("url", citation.given("url")?.deep_clone()),
+            ("title", citation.field("title").deep_clone()),
         ]);
         Some(Json::from([("type", URL_CITATION.into()), (URL_CITATION, source)]))
     };
@@ -45,7 +45,7 @@ impl Citations {
             self.waiting.push(Json::from([
                 ("type", "web_search_result_location".into()),
                 ("url", url.into()),
-                ("title", source.field("title").copy()),
+                ("title", source.field("title").deep_clone()),
                 // Annotations have neither field.
                 ("cited_text", "".into()),
                 ("encrypted_index", "".into()),
@@ -64,7 +64,7 @@ impl Citations {
 /// would reject them.
 pub(super) fn without_foreign(content: &Json) -> Json {
     let is_foreign = |citation: &Json| citation.text("encrypted_index").is_some_and(|index| index.is_empty());
-    let content = content.copy();
+    let content = content.deep_clone();
     for block in content.items() {
         let citations = block.list("citations");
         if citations.iter().any(is_foreign) {

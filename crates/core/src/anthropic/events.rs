@@ -72,9 +72,9 @@ impl Events {
     }
 
     /// Emits a delta of a tool call's input.
-    pub(super) fn input(&mut self, piece: &str) {
-        if !piece.is_empty() {
-            self.delta("input_json_delta", "partial_json", piece.into());
+    pub(super) fn input(&mut self, chunk: &str) {
+        if !chunk.is_empty() {
+            self.delta("input_json_delta", "partial_json", chunk.into());
         }
     }
 
@@ -93,7 +93,7 @@ impl Events {
 
     /// Emits a complete block; the input of a tool call is sent in one delta.
     pub(super) fn whole(&mut self, block: &Json) {
-        let block = block.copy();
+        let block = block.deep_clone();
         let input = block.get("input").filter(|input| !input.is_empty());
         if input.is_some() {
             // The key exists in the object, so the write cannot fail.
@@ -135,22 +135,22 @@ impl Calls {
     }
 
     /// Adds a delta. Returns the position of its call and the new part of the arguments.
-    pub(super) fn take(&mut self, place: usize, piece: &Json) -> (usize, CompactString) {
-        let is_custom = is_custom(piece);
-        let function = piece.field("function");
+    pub(super) fn take(&mut self, place: usize, chunk: &Json) -> (usize, CompactString) {
+        let is_custom = is_custom(chunk);
+        let function = chunk.field("function");
         let more = match function.get("arguments") {
-            _ if is_custom => piece.at_path("custom.input").str_or_empty().into(),
+            _ if is_custom => chunk.at_path("custom.input").str_or_empty().into(),
             Some(Json::Text(text)) => text.into(),
             None | Some(Json::Null) => CompactString::default(),
             Some(value) => value.to_string().into(),
         };
-        let at = self.find(piece).unwrap_or_else(|| {
-            let id = piece.text("id").filter(|id| !id.is_empty());
+        let at = self.find(chunk).unwrap_or_else(|| {
+            let id = chunk.text("id").filter(|id| !id.is_empty());
             self.0.push(Calling {
-                index: piece.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64),
+                index: chunk.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64),
                 id: id.unwrap_or_else(|| format!("toolu_{}", uuid::Uuid::new_v4().simple()).into()),
-                name: call_name(piece),
-                beside: others(piece, &["index", "id", "type", "function", "custom"]),
+                name: call_name(chunk),
+                beside: others(chunk, &["index", "id", "type", "function", "custom"]),
                 arguments: String::new(),
                 is_custom,
                 begun: false,
@@ -163,10 +163,10 @@ impl Calls {
 
     /// Returns the call that a delta continues: the last one with its index, unless the delta begins another
     /// call. Without an index, a name begins the next call.
-    fn find(&self, piece: &Json) -> Option<usize> {
-        let index = piece.get("index").and_then(|index| index.as_i64());
-        let id = piece.text_or_empty("id");
-        let name = call_name(piece);
+    fn find(&self, chunk: &Json) -> Option<usize> {
+        let index = chunk.get("index").and_then(|index| index.as_i64());
+        let id = chunk.text_or_empty("id");
+        let name = call_name(chunk);
         let at = self.0.iter().rposition(|call| index.is_none_or(|index| index == call.index))?;
         let is_same = id == self.0[at].id;
         let goes_on = match index {

@@ -41,7 +41,7 @@ fn block(part: &Json, place: &str) -> Result<Option<Json>, Error> {
         "input_audio" => return Err(cannot("it is audio; send its transcript")),
         "video_url" => return Err(cannot("it is a video; send images of it")),
         // The part already has Anthropic's format.
-        _ => Some(part.copy()),
+        _ => Some(part.deep_clone()),
     })
 }
 
@@ -119,7 +119,7 @@ pub(super) fn part(block: &Json) -> Json {
                 others(block, &["type", "source", "title"]),
             )
         }
-        _ => block.copy(),
+        _ => block.deep_clone(),
     }
 }
 
@@ -175,7 +175,7 @@ pub const ONLY_ANTHROPIC: &str = "anthropic";
 pub(super) fn others(of: &Json, except: &[&str]) -> Vec<(CompactString, Json)> {
     let fields = of.entries();
     let is_other = |(key, value): &(CompactString, Json)| !except.contains(&&**key) && !value.is_null();
-    fields.into_iter().filter(is_other).map(|(key, value)| (key, value.copy())).collect()
+    fields.into_iter().filter(is_other).map(|(key, value)| (key, value.deep_clone())).collect()
 }
 
 /// Creates an object of these fields and the others.

@@ -1,7 +1,7 @@
 //! Removal of Anthropic-only fields from a request, because other providers reject unknown fields.
 
 use super::part::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
-use crate::words::optional;
+use crate::text::optional;
 use valvehouse_json::{Json, Object};
 
 /// Returns the request for providers other than Anthropic, without signed thinking and Anthropic's blocks.
@@ -188,7 +188,7 @@ fn part(part: &Json) -> Json {
     }
     match part.get("file") {
         Some(file @ Json::Object(_)) if file.get("file_data").is_some() && file.get("filename").is_none() => {
-            let named = file.copy();
+            let named = file.deep_clone();
             // The part is a copy, so the write cannot fail.
             named.edit("filename", "document.pdf");
             Json::from([("type", "file".into()), ("file", named)])
@@ -203,7 +203,7 @@ fn with_plain_parts(message: Json, is_error: bool) -> Json {
         Some(Json::Array(parts)) => {
             let parts = parts.items();
             let plain: Vec<Json> = parts.iter().map(part).collect();
-            if !is_error && plain.iter().zip(&parts).all(|(new, old)| new.is_same(old)) {
+            if !is_error && plain.iter().zip(&parts).all(|(new, old)| new.ptr_eq(old)) {
                 return message;
             }
             let note = is_error.then(|| Json::from([("type", "text".into()), ("text", ERROR.into())]));

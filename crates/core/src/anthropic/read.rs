@@ -49,14 +49,14 @@ pub fn read(request: &Json, beta: Option<&str>) -> Result<Json, Error> {
     };
     for key in SAME {
         if let Some(value) = request.given(key) {
-            set(key, value.copy());
+            set(key, value.deep_clone());
         }
     }
     set("messages", messages(request)?.into());
     // Both limits include thinking tokens.
     set("max_completion_tokens", request.field("max_tokens"));
     if let Some(stop) = request.given("stop_sequences").filter(|stop| !stop.is_empty()) {
-        set("stop", stop.copy());
+        set("stop", stop.deep_clone());
     }
     let list = request.list("tools");
     if !list.is_empty() {
@@ -107,8 +107,11 @@ fn wishes(request: &Json, body: &Json, beta: Option<&str>) -> Json {
     let config = request.field("output_config");
     let format = config.given("format").or_else(|| request.given("output_format"));
     if let Some(format) = format {
-        let schema =
-            [("name", "answer".into()), ("schema", format.field("schema").copy()), ("strict", true.into())];
+        let schema = [
+            ("name", "answer".into()),
+            ("schema", format.field("schema").deep_clone()),
+            ("strict", true.into()),
+        ];
         let wanted = [("type", "json_schema".into()), ("json_schema", Json::from(schema))];
         // The object is new, so this write and those below cannot fail.
         body.put("response_format", Json::from(wanted));

@@ -5,7 +5,7 @@
 
 use super::blocks::Seal;
 use super::part::{CONTENT_BLOCKS, ONLY_ANTHROPIC, others, with_others};
-use super::{cite, ending};
+use super::{cite, stop_reason};
 use crate::chat::Head;
 use valvehouse_json::Json;
 
@@ -102,7 +102,7 @@ impl Reader {
             chunk.put(&key, value);
         }
         if let Some(usage) = message.get("usage").filter(|usage| self.with_first_usage && !usage.is_empty()) {
-            chunk.put(ONLY_ANTHROPIC, Json::from([("usage", usage.copy())]));
+            chunk.put(ONLY_ANTHROPIC, Json::from([("usage", usage.deep_clone())]));
         }
         vec![chunk]
     }
@@ -118,20 +118,20 @@ impl Reader {
         let mut chunks = self.chunks(deltas);
         let head = self.head();
         let last = head.chunk(Json::object(), None);
-        ending::put_on_choice(&last.at_path("choices.0"), &said);
+        stop_reason::put_on_choice(&last.at_path("choices.0"), &said);
         let beside = others(&said, &["stop_reason", "stop_sequence", "stop_details"]);
         for (key, value) in others(event, &["type", "delta", "usage"]).into_iter().chain(beside) {
             last.put(&key, value);
         }
         chunks.push(last);
         if let (true, Some(counts)) = (self.with_usage, &self.counts) {
-            chunks.push(head.usage_chunk(ending::usage(counts)));
+            chunks.push(head.usage_chunk(stop_reason::usage(counts)));
         }
         chunks
     }
 
     fn count(&mut self, counts: &Json) {
-        ending::update(self.counts.get_or_insert_with(Json::object), counts);
+        stop_reason::update(self.counts.get_or_insert_with(Json::object), counts);
     }
 
     fn chunks(&mut self, deltas: Vec<Json>) -> Vec<Json> {
@@ -322,17 +322,17 @@ impl DeltaConverter {
         Some(Json::from([(key, text.into())]))
     }
 
-    fn input(&mut self, index: i64, piece: &str) -> Option<Json> {
-        if piece.is_empty() {
+    fn input(&mut self, index: i64, chunk: &str) -> Option<Json> {
+        if chunk.is_empty() {
             return None;
         }
         match &mut self.at(index)?.kind {
             Kind::Call { number, begun } => {
                 *begun = true;
-                Some(arguments(*number, piece))
+                Some(arguments(*number, chunk))
             }
             Kind::Other { input } => {
-                input.push_str(piece);
+                input.push_str(chunk);
                 None
             }
             _ => None,
@@ -343,8 +343,8 @@ impl DeltaConverter {
         let Some(open) = self.at(index) else { return };
         // The lists and objects were created here and the values are copies, so the write cannot fail.
         let _ = match open.block.get(key) {
-            Some(Json::Array(list)) => list.push(value.copy()),
-            _ => open.block.set(key, vec![value.copy()]),
+            Some(Json::Array(list)) => list.push(value.deep_clone()),
+            _ => open.block.set(key, vec![value.deep_clone()]),
         };
     }
 
@@ -377,8 +377,8 @@ fn call(number: usize, block: &Json) -> Json {
     Json::from([("tool_calls", vec![call].into())])
 }
 
-fn arguments(number: usize, piece: &str) -> Json {
-    let function = Json::from([("arguments", piece.into())]);
+fn arguments(number: usize, chunk: &str) -> Json {
+    let function = Json::from([("arguments", chunk.into())]);
     let call = Json::from([("index", number.into()), ("function", function)]);
     Json::from([("tool_calls", vec![call].into())])
 }

@@ -15,7 +15,7 @@ pub(super) fn tool(tool: &Json, at: usize) -> Result<Json, Error> {
             );
             return Err(Error::invalid(message, Some("tools")));
         }
-        _ => return Ok(tool.copy()),
+        _ => return Ok(tool.deep_clone()),
     };
     let Some(function) = function else {
         return Err(Error::invalid(format!("missing tools[{at}].function; send an object"), Some("tools")));
@@ -24,7 +24,7 @@ pub(super) fn tool(tool: &Json, at: usize) -> Result<Json, Error> {
     let schema = function.given("parameters").filter(|schema| !schema.is_empty());
     let fields = [
         ("name", function.field("name")),
-        ("input_schema", schema.map_or_else(no_parameters, |schema| schema.copy())),
+        ("input_schema", schema.map_or_else(no_parameters, |schema| schema.deep_clone())),
     ];
     let beside = others(&function, &["name", "parameters"]);
     Ok(with_others(fields, [beside, others(tool, &["type", "function"])].concat()))
@@ -33,16 +33,16 @@ pub(super) fn tool(tool: &Json, at: usize) -> Result<Json, Error> {
 /// Converts a client tool to OpenAI's format. Other tools are copied.
 pub(super) fn function(tool: &Json) -> Json {
     if tool.get("input_schema").is_none() || tool.text("type").is_some_and(|kind| kind != "custom") {
-        return tool.copy();
+        return tool.deep_clone();
     }
     let function = Json::from([("name", tool.field("name"))]);
     for key in ["description", "strict"] {
         if let Some(value) = tool.given(key) {
             // The object is new and the value is a copy, so this write and those below cannot fail.
-            function.put(key, value.copy());
+            function.put(key, value.deep_clone());
         }
     }
-    function.put("parameters", tool.field("input_schema").copy());
+    function.put("parameters", tool.field("input_schema").deep_clone());
     let known = ["type", "name", "description", "strict", "input_schema"];
     with_others([("type", "function".into()), ("function", function)], others(tool, &known))
 }
@@ -67,7 +67,7 @@ pub(super) fn choice(body: &Json) -> Result<Option<Json>, Error> {
                 let name = choice.at_path("function.name");
                 Some(Json::from([("type", "tool".into()), ("name", name)]))
             }
-            Some("auto" | "any" | "none" | "tool") => Some(choice.copy()),
+            Some("auto" | "any" | "none" | "tool") => Some(choice.deep_clone()),
             _ => return Err(no_choice(&choice.to_string())),
         },
     };

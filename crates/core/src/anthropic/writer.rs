@@ -3,10 +3,10 @@
 use super::blocks::{Seal, is_for, length_on, split_at};
 use super::blocks::{thinking_in, without_index};
 use super::cite::Citations;
-use super::ending;
 use super::events::Calls;
 use super::events::Events;
 use super::part::{CONTENT_BLOCKS, others};
+use super::stop_reason;
 use crate::chat::event::REASONING;
 use crate::chat::{items, message, response};
 use compact_str::CompactString;
@@ -90,14 +90,14 @@ impl Writer {
     /// Returns the events for a chunk.
     pub fn write(&mut self, chunk: &Json) -> Vec<Json> {
         if let Some(usage) = chunk.get("usage").filter(|usage| !usage.is_null()) {
-            self.usage = usage.copy();
+            self.usage = usage.deep_clone();
         }
         // Anthropic's messages have one choice.
         if let Some(choice) = response::first_choice(chunk) {
             self.begin(chunk);
             self.delta(&choice.field("delta"));
             if choice.text("finish_reason").is_some_and(|reason| !reason.is_empty()) {
-                self.choice = choice.copy();
+                self.choice = choice.deep_clone();
                 self.beside = others(chunk, &OF_CHUNKS);
                 self.beside.retain(|(key, _)| !self.head.contains(key));
             }
@@ -121,14 +121,14 @@ impl Writer {
             self.open_call(at);
             self.close();
         }
-        let stop = ending::stop(&self.choice, !self.calls.is_empty(), self.refuses);
+        let stop = stop_reason::stop(&self.choice, !self.calls.is_empty(), self.refuses);
         let (container, beside): (Vec<_>, Vec<_>) =
             self.beside.into_iter().partition(|(key, _)| key == "container");
         for (key, value) in container {
             // The object is new and the value is a copy, so the write cannot fail.
             stop.edit(&key, value);
         }
-        self.events.end(stop, ending::counts(&self.usage), beside);
+        self.events.end(stop, stop_reason::counts(&self.usage), beside);
         self.events.take()
     }
 
@@ -152,8 +152,8 @@ impl Writer {
         self.refuses = self.refuses || !refusal.is_empty();
         self.say(&refusal);
         self.citations.add(delta);
-        for (place, piece) in delta.list("tool_calls").iter().enumerate() {
-            self.call(place, piece);
+        for (place, chunk) in delta.list("tool_calls").iter().enumerate() {
+            self.call(place, chunk);
         }
     }
 
@@ -308,8 +308,8 @@ impl Writer {
         left
     }
 
-    fn call(&mut self, place: usize, piece: &Json) {
-        let (at, more) = self.calls.take(place, piece);
+    fn call(&mut self, place: usize, chunk: &Json) {
+        let (at, more) = self.calls.take(place, chunk);
         if self.open == Some(Open::Call(at)) {
             self.events.input(&more);
         } else if self.calls.may_begin(at) {

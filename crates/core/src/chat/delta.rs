@@ -100,7 +100,7 @@ impl Fold {
         answer.put("choices", choices);
         let usage = answer.at_path("x_groq.usage");
         if answer.at_path("usage").is_null() && !usage.is_null() {
-            answer.put("usage", usage.copy());
+            answer.put("usage", usage.deep_clone());
         }
         answer
     }
@@ -124,12 +124,12 @@ pub fn is_last(choice: &Json) -> bool {
 /// A delta with an index continues the call unless it has another id and a name: some servers use one index for
 /// all parallel calls. A delta without an index starts the next call if it has another id, or a name but no id
 /// while the call already has a name.
-pub fn continues_call(piece: &Json, id: &str, name: &str) -> bool {
-    let own_id = piece.text_or_empty("id");
-    let own_name = call_name(piece);
+pub fn continues_call(chunk: &Json, id: &str, name: &str) -> bool {
+    let own_id = chunk.text_or_empty("id");
+    let own_name = call_name(chunk);
     let other_id = !own_id.is_empty() && !id.is_empty() && own_id != id;
     let same_id = !own_id.is_empty() && !other_id;
-    if piece.get("index").is_some_and(|index| !index.is_null()) {
+    if chunk.get("index").is_some_and(|index| !index.is_null()) {
         !other_id || own_name.is_empty()
     } else {
         !other_id && (same_id || own_name.is_empty() || name.is_empty())
@@ -137,8 +137,8 @@ pub fn continues_call(piece: &Json, id: &str, name: &str) -> bool {
 }
 
 /// Returns the name of the function or custom tool in a tool call or its delta; "" if it has none.
-pub fn call_name(piece: &Json) -> CompactString {
-    piece.field("function").text("name").unwrap_or_else(|| piece.field("custom").text_or_empty("name"))
+pub fn call_name(chunk: &Json) -> CompactString {
+    chunk.field("function").text("name").unwrap_or_else(|| chunk.field("custom").text_or_empty("name"))
 }
 
 /// Returns `true` if a call is of a custom tool, which takes free-form text.
@@ -161,7 +161,7 @@ impl Choice {
         choice.for_each(|key, value| match key {
             "index" => {}
             "delta" => self.push_delta(value),
-            "message" => self.whole = value.copy(),
+            "message" => self.whole = value.deep_clone(),
             _ => self.fields.absorb(key, value),
         });
     }
@@ -179,11 +179,11 @@ impl Choice {
         });
     }
 
-    fn push_call(&mut self, piece: &Json) {
-        let Json::Object(fields) = piece else { return };
-        let index = piece.get("index").and_then(|index| index.as_i64());
+    fn push_call(&mut self, chunk: &Json) {
+        let Json::Object(fields) = chunk else { return };
+        let index = chunk.get("index").and_then(|index| index.as_i64());
         let at = match self.calls.iter().rposition(|call| index.is_none() || call.index == index) {
-            Some(at) if self.calls[at].goes_on_with(piece) => at,
+            Some(at) if self.calls[at].goes_on_with(chunk) => at,
             _ => {
                 self.calls.push(Call { index, ..Call::default() });
                 self.calls.len() - 1
@@ -212,10 +212,10 @@ impl Choice {
 }
 
 impl Call {
-    fn goes_on_with(&self, piece: &Json) -> bool {
+    fn goes_on_with(&self, chunk: &Json) -> bool {
         let name = |of: &str| self.fields.map(of).and_then(|of| of.text("name"));
         let name = name("function").or_else(|| name("custom"));
-        continues_call(piece, self.fields.text("id").unwrap_or(""), name.unwrap_or(""))
+        continues_call(chunk, self.fields.text("id").unwrap_or(""), name.unwrap_or(""))
     }
 
     fn finish(self) -> Json {
@@ -330,16 +330,16 @@ impl Fields {
             None => self.0.push((key.into(), PartialValue::of(key, value))),
             Some(slot) if grows(key) => slot.grow(value),
             Some(_) if value.is_null() || value.as_str() == Some("") => {}
-            Some(slot) => *slot = PartialValue::Plain(value.copy()),
+            Some(slot) => *slot = PartialValue::Plain(value.deep_clone()),
         }
     }
 
     /// Sets the value of a key unless it has one.
     pub(super) fn absorb_first(&mut self, key: &str, value: &Json) {
         match self.slot(key) {
-            Some(PartialValue::Plain(known)) if known.is_empty() => *known = value.copy(),
+            Some(PartialValue::Plain(known)) if known.is_empty() => *known = value.deep_clone(),
             Some(_) => {}
-            None => self.0.push((key.into(), PartialValue::Plain(value.copy()))),
+            None => self.0.push((key.into(), PartialValue::Plain(value.deep_clone()))),
         }
     }
 
@@ -384,7 +384,7 @@ impl Fields {
 impl PartialValue {
     fn of(key: &str, value: &Json) -> Self {
         match value {
-            value if !grows(key) => Self::Plain(value.copy()),
+            value if !grows(key) => Self::Plain(value.deep_clone()),
             Json::Text(text) => Self::Text(text.to_string()),
             Json::Array(items) => Self::List(items.items().iter().map(Self::item).collect()),
             Json::Object(_) => Self::map_of(value),
@@ -395,7 +395,7 @@ impl PartialValue {
     fn item(value: &Json) -> Self {
         match value {
             Json::Object(_) => Self::map_of(value),
-            other => Self::Plain(other.copy()),
+            other => Self::Plain(other.deep_clone()),
         }
     }
 

@@ -183,7 +183,7 @@ pub fn ending(index: i64, why: &str, head: Option<&Json>) -> Json {
 
 /// Splits an event into its content and its end.
 pub fn without_finish(event: &Json) -> (Json, Json) {
-    let (ahead, end) = (event.copy(), event.copy());
+    let (ahead, end) = (event.deep_clone(), event.deep_clone());
     for choice in ahead.list("choices") {
         choice.edit("finish_reason", Json::Null);
     }

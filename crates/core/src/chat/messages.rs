@@ -77,7 +77,7 @@ impl IntoMessages for Json {
     fn into_messages(self) -> Result<Vec<Json>, Error> {
         match &self {
             Self::Text(text) => Ok(vec![message::user(text.as_str())]),
-            Self::Object(_) => Ok(vec![self.copy()]),
+            Self::Object(_) => Ok(vec![self.deep_clone()]),
             Self::Array(list) => list.items().into_messages(),
             other => Err(Error::invalid(
                 format!("invalid messages: expected text, an object or a list, got {}", other.kind()),
@@ -164,8 +164,8 @@ mod tests {
         assert_eq!(texts(vec![Message::system("a"), Message::user("b")].into_messages()), ["a", "b"]);
         let list = Json::parse(br#"["a", {"role": "user", "content": "b"}]"#).unwrap();
         assert_eq!(texts(list.into_messages()), ["a", "b"]);
-        let fault = Json::from(5_i64).into_messages().unwrap_err().to_string();
-        assert!(fault.starts_with("invalid messages: expected text, an object or a list, got"), "{fault}");
+        let error = Json::from(5_i64).into_messages().unwrap_err().to_string();
+        assert!(error.starts_with("invalid messages: expected text, an object or a list, got"), "{error}");
     }
 
     #[test]

@@ -89,8 +89,7 @@ fn check_list(messages: &Json) -> Result<(), Error> {
 
 /// Checks a changed body. The messages are skipped if they are unchanged since the last check.
 pub(crate) fn check_again(body: &Json, messages: &Json) -> Result<(), Error> {
-    let is_as_before =
-        body.get("messages").is_some_and(|own| own.is_same(messages)) && !messages.is_changed();
+    let is_as_before = body.get("messages").is_some_and(|own| own.ptr_eq(messages)) && !messages.is_changed();
     if is_as_before { check_all_but_messages(body) } else { check(body) }
 }
 
@@ -179,7 +178,7 @@ mod tests {
 
     fn problem(body: &str) -> String {
         match check(&Json::parse(body.as_bytes()).unwrap()) {
-            Err(fault) => fault.to_string(),
+            Err(error) => error.to_string(),
             Ok(()) => "fine".to_owned(),
         }
     }

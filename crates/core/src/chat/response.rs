@@ -98,17 +98,17 @@ pub fn add_usage(sum: &Json, more: &Json) -> Json {
         (Json::Object(sum), Json::Object(more)) => {
             let total = sum.entries().into_iter().map(|(key, value)| match more.get(&key) {
                 Some(more) => (key, add_usage(&value, &more)),
-                None => (key, value.copy()),
+                None => (key, value.deep_clone()),
             });
             let total: valvehouse_json::Object = total.collect();
             for (key, value) in more.entries().into_iter().filter(|(key, _)| !sum.contains(key)) {
                 // The object is new and the value is a copy, so the write cannot fail.
-                total.put(&key, value.copy());
+                total.put(&key, value.deep_clone());
             }
             total.into()
         }
-        (sum, Json::Null) => sum.copy(),
-        (_, more) => more.copy(),
+        (sum, Json::Null) => sum.deep_clone(),
+        (_, more) => more.deep_clone(),
     }
 }
 

@@ -15,16 +15,16 @@ pub fn split(completion: &Json, with_usage: bool) -> Vec<Json> {
     for (place, choice) in completion.list("choices").iter().enumerate() {
         let index = choice.get("index").unwrap_or_else(|| place.into());
         for delta in sources_behind_texts(deltas(&choice.field("message"))) {
-            let piece = [("index", index.clone()), ("delta", delta), ("finish_reason", Json::Null)];
-            chunks.push(head.object("chat.completion.chunk", vec![piece.into()]));
+            let chunk = [("index", index.clone()), ("delta", delta), ("finish_reason", Json::Null)];
+            chunks.push(head.object("chat.completion.chunk", vec![chunk.into()]));
         }
-        chunks.push(head.object("chat.completion.chunk", vec![last_piece(choice, index)]));
+        chunks.push(head.object("chat.completion.chunk", vec![last_chunk(choice, index)]));
     }
     if let Some(first) = chunks.first() {
         add_others(completion, first, &["id", "object", "created", "model", "choices", "usage"]);
     }
     if let (true, Some(usage)) = (with_usage, completion.get("usage")) {
-        chunks.push(head.usage_chunk(usage.copy()));
+        chunks.push(head.usage_chunk(usage.deep_clone()));
     }
     chunks
 }
@@ -43,10 +43,10 @@ fn sources_behind_texts(mut deltas: Vec<Json>) -> Vec<Json> {
 }
 
 /// Returns the last chunk of a choice: its finish reason and its other fields.
-fn last_piece(choice: &Json, index: Json) -> Json {
-    let piece = Json::from([("index", index), ("delta", Json::object())]);
-    add_others(choice, &piece, &["index", "message"]);
-    piece
+fn last_chunk(choice: &Json, index: Json) -> Json {
+    let chunk = Json::from([("index", index), ("delta", Json::object())]);
+    add_others(choice, &chunk, &["index", "message"]);
+    chunk
 }
 
 /// The message field that holds the ordered blocks.
@@ -63,14 +63,14 @@ fn laid_out(message: &Json, blocks: &[Json]) -> Vec<Json> {
             (BLOCKS | "tool_calls", _) => {}
             // A new object accepts any value, here and below.
             ("content" | "reasoning_content", Json::Text(_)) => first.put(&key, ""),
-            _ => first.put(&key, value.copy()),
+            _ => first.put(&key, value.deep_clone()),
         }
     }
     let texts = [("thinking", "reasoning_content"), ("text", "content")];
     let mut rest = texts.map(|(_, key)| message.text_or_empty(key));
     let mut calls: Vec<(usize, Json)> = message.list("tool_calls").into_iter().enumerate().collect();
     let call = |(index, call): (usize, Json)| {
-        let call = call.copy();
+        let call = call.deep_clone();
         call.edit("index", index);
         Json::from([("tool_calls", vec![call].into())])
     };
@@ -87,7 +87,7 @@ fn laid_out(message: &Json, blocks: &[Json]) -> Vec<Json> {
             let own = calls.iter().position(|(_, call)| call.get("id") == block.get("id"));
             deltas.extend(own.map(|at| call(calls.remove(at))));
         }
-        deltas.push(Json::from([(BLOCKS, vec![block.copy()].into())]));
+        deltas.push(Json::from([(BLOCKS, vec![block.deep_clone()].into())]));
     }
     for ((_, key), text) in texts.iter().zip(&rest) {
         deltas.extend(words(text).map(|word| Json::from([(*key, word.into())])));
@@ -120,13 +120,13 @@ fn deltas(message: &Json) -> Vec<Json> {
             }
             ("tool_calls", Json::Array(calls)) => {
                 for (index, call) in calls.items().iter().enumerate() {
-                    let call = call.copy();
+                    let call = call.deep_clone();
                     call.edit("index", index);
                     deltas.push(Json::from([("tool_calls", vec![call].into())]));
                 }
             }
             _ => {
-                first.put(&key, value.copy());
+                first.put(&key, value.deep_clone());
             }
         }
     }
@@ -149,7 +149,7 @@ fn add_others(from: &Json, to: &Json, except: &[&str]) {
     let Json::Object(from) = from else { return };
     for (key, value) in from.entries() {
         if !except.contains(&&*key) {
-            to.edit(&key, value.copy());
+            to.edit(&key, value.deep_clone());
         }
     }
 }

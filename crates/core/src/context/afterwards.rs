@@ -166,9 +166,9 @@ impl FinishedChat {
         if told.is_unfinished {
             return None;
         }
-        let part = |name: &str| told.body.field(name).copy();
+        let part = |name: &str| told.body.field(name).deep_clone();
         let messages = match &told.messages {
-            Some(messages) => messages.iter().map(Json::copy).collect::<Vec<_>>().into(),
+            Some(messages) => messages.iter().map(Json::deep_clone).collect::<Vec<_>>().into(),
             None => part("messages"),
         };
         let parts = [
@@ -178,8 +178,10 @@ impl FinishedChat {
             ("session_id", part("session_id")),
             ("id", message_id.into()),
         ];
-        let own =
-            [("usage", told.usage.copy()), ("error", told.error.as_deref().map_or(Json::Null, Json::from))];
+        let own = [
+            ("usage", told.usage.deep_clone()),
+            ("error", told.error.as_deref().map_or(Json::Null, Json::from)),
+        ];
         let own = own.into_iter().filter(|(_, value)| !value.is_null());
         let all = parts.into_iter().chain(own).map(|(name, value)| (name.into(), value));
         Some(Json::Object(all.collect::<Object>()))

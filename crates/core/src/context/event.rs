@@ -214,7 +214,7 @@ impl Events {
         if self.0.sent.fetch_add(length, Relaxed) > ALL_EVENTS {
             return Err(UnsentEvent::TooMany);
         }
-        let event = EmittedEvent(event.copy());
+        let event = EmittedEvent(event.deep_clone());
         match &self.0.listener {
             Some(listener) => listener(&event, self.0.chunks.load(Acquire)),
             None => {
@@ -234,7 +234,7 @@ impl Events {
     /// Returns the reason for which there is no answer; [`NobodyAnswers::NoListener`] where there is no board.
     pub async fn hold(&self, question: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let board = self.0.held.as_ref().ok_or(NobodyAnswers::NoListener)?.of(OPERATORS);
-        let hold = Hold { question: question.copy(), since: Instant::now(), timeout };
+        let hold = Hold { question: question.deep_clone(), since: Instant::now(), timeout };
         let (open, answer, _) = board.open(Some(hold), timeout);
         tracing::warn!(
             question = open.id,
@@ -256,7 +256,7 @@ impl Events {
     pub async fn ask(&self, event: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let questions = self.0.questions.as_ref().ok_or(NobodyAnswers::NoListener)?;
         let (open, answer, listed) = questions.open(None, timeout);
-        let event = event.copy();
+        let event = event.deep_clone();
         event.edit("id", open.id.clone());
         if let Some(listed) = listed {
             // The answer may come to another host at once. Where nothing can be listed, it is taken here alone.
@@ -409,7 +409,7 @@ impl Questions {
     ) -> (Open, oneshot::Receiver<Json>, Option<oneshot::Receiver<()>>) {
         let id = uuid::Uuid::new_v4().to_string();
         let (sender, receiver) = oneshot::channel();
-        let text = held.as_ref().map(|held| held.question.copy());
+        let text = held.as_ref().map(|held| held.question.deep_clone());
         let question = OpenQuestion { whose: self.whose.clone(), answer: sender, held };
         self.board.open.lock().insert(id.clone(), question);
         let open = Open { id, questions: self.clone() };
@@ -437,7 +437,7 @@ impl Questions {
             let Hold { question, since, timeout } = open.held.as_ref()?;
             let waited = since.elapsed();
             let left = timeout.saturating_sub(waited);
-            Some(HeldQuestion { id: id.clone(), question: question.copy(), waited, left })
+            Some(HeldQuestion { id: id.clone(), question: question.deep_clone(), waited, left })
         });
         let mut held: Vec<_> = held.collect();
         held.sort_by_key(|question| std::cmp::Reverse(question.waited));

@@ -4,7 +4,7 @@
 //! repeated: each is recorded in the order in which its plugin made it, and returns the recorded result when
 //! the step runs again.
 
-use crate::words::hex;
+use crate::text::hex;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use valvehouse_json::{Json, Object};
@@ -80,7 +80,7 @@ impl HostCalls {
             Some((_, Some(result))) => {
                 sequence.next += 1;
                 return HostCall::Known(match result {
-                    HostResult::Value(value) => HostResult::Value(value.copy()),
+                    HostResult::Value(value) => HostResult::Value(value.deep_clone()),
                     other => other.clone(),
                 });
             }
@@ -117,7 +117,7 @@ impl HostCalls {
         let Some(sequence) = self.plugins.get_mut(by) else { return };
         sequence.depth = sequence.depth.saturating_sub(1);
         self.bytes += match &result {
-            Some(HostResult::Value(value)) => value.weight(),
+            Some(HostResult::Value(value)) => value.size_estimate(),
             Some(HostResult::Failure(message)) => message.len(),
             _ => 0,
         };
@@ -140,7 +140,7 @@ impl HostCalls {
         let plugins = self.plugins.iter().map(|(plugin, sequence)| {
             let ended = sequence.calls.iter().map_while(|(call, result)| {
                 let result = match result.as_ref()? {
-                    HostResult::Value(value) => ("value", value.copy()),
+                    HostResult::Value(value) => ("value", value.deep_clone()),
                     HostResult::Failure(message) => ("failure", message.as_str().into()),
                     HostResult::Unknown => ("unknown", true.into()),
                 };
@@ -162,7 +162,7 @@ impl HostCalls {
             let calls = sequence.list("calls");
             let calls = calls.iter().map_while(|call| {
                 let result = match (call.get("value"), call.text("failure")) {
-                    (Some(value), _) => HostResult::Value(value.copy()),
+                    (Some(value), _) => HostResult::Value(value.deep_clone()),
                     (None, Some(message)) => HostResult::Failure(message.into()),
                     (None, None) => HostResult::Unknown,
                 };

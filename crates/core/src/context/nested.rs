@@ -4,7 +4,7 @@
 //! of a request are therefore limited as well.
 
 use super::pause::Pauses;
-use crate::words::hex;
+use crate::text::hex;
 use sha2::{Digest, Sha256};
 use std::any::Any;
 use std::fmt;

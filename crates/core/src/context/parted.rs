@@ -95,7 +95,7 @@ impl SplitTurn {
     /// Stores the answer that the inlet of a filter returned instead of the model's. For the rest of the turn,
     /// only guards run.
     pub fn answered(&self, filter: &str, answer: &Json) {
-        *self.0.answer.lock() = Some((filter.to_owned(), answer.copy()));
+        *self.0.answer.lock() = Some((filter.to_owned(), answer.deep_clone()));
     }
 
     /// Returns the answer of an inlet, with the name of its filter.
@@ -136,10 +136,12 @@ impl SplitTurn {
         }
     }
 
-    fn weight(&self) -> usize {
+    fn size_estimate(&self) -> usize {
         let states = self.0.states.all();
-        let answer = self.0.answer.lock().as_ref().map_or(0, |(_, answer)| answer.weight());
-        answer + self.0.metadata.weight() + states.iter().map(|(_, state)| state.weight()).sum::<usize>()
+        let answer = self.0.answer.lock().as_ref().map_or(0, |(_, answer)| answer.size_estimate());
+        answer
+            + self.0.metadata.size_estimate()
+            + states.iter().map(|(_, state)| state.size_estimate()).sum::<usize>()
     }
 }
 
@@ -151,7 +153,7 @@ pub struct PartedTurns(Mutex<Cache>);
 struct Cache {
     /// The turns, ordered by the time of their last part, the oldest first.
     turns: IndexMap<TurnPart, (SplitTurn, Instant, usize)>,
-    weight: usize,
+    bytes: usize,
 }
 
 impl PartedTurns {
@@ -169,7 +171,7 @@ impl PartedTurns {
 
     /// Stores a turn for its next part. If its scripts store too many bytes, the turn is removed instead.
     pub fn keep(&self, part: TurnPart, turn: &SplitTurn) {
-        let weight = turn.weight();
+        let weight = turn.size_estimate();
         let mut kept = self.0.lock();
         kept.forget(&part);
         if weight > LARGEST_TURN {
@@ -180,10 +182,10 @@ impl PartedTurns {
             );
             return;
         }
-        kept.weight += weight;
+        kept.bytes += weight;
         kept.turns.insert(part, (turn.clone(), Instant::now(), weight));
         kept.forget_old();
-        while kept.turns.len() > MAX_TURNS || kept.weight > ALL_TURNS {
+        while kept.turns.len() > MAX_TURNS || kept.bytes > ALL_TURNS {
             kept.forget_first();
         }
     }
@@ -192,13 +194,13 @@ impl PartedTurns {
 impl Cache {
     fn forget(&mut self, part: &TurnPart) {
         if let Some((.., weight)) = self.turns.shift_remove(part) {
-            self.weight -= weight;
+            self.bytes -= weight;
         }
     }
 
     fn forget_first(&mut self) {
         if let Some((_, (.., weight))) = self.turns.shift_remove_index(0) {
-            self.weight -= weight;
+            self.bytes -= weight;
         }
     }
 

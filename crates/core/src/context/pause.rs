@@ -5,7 +5,7 @@
 //! other arguments, the question is asked again.
 
 use super::host_calls::{HostCall, HostCalls, HostResult};
-use crate::words::hex;
+use crate::text::hex;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
@@ -143,11 +143,11 @@ impl Pauses {
         let pending = PendingQuestion {
             by: by.to_owned(),
             place,
-            question: question.copy(),
+            question: question.deep_clone(),
             call,
             within: within.to_owned(),
         };
-        let answer = step.answers.get(&pending.hash()).map(Json::copy);
+        let answer = step.answers.get(&pending.hash()).map(Json::deep_clone);
         (pending, answer)
     }
 

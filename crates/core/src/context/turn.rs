@@ -111,23 +111,23 @@ impl TurnFacts {
     pub fn to_json(&self) -> Json {
         let ids: Vec<Json> = self.filter_ids.iter().map(|id| id.as_str().into()).collect();
         let values = [
-            self.user.copy(),
+            self.user.deep_clone(),
             self.verified_user.clone().into(),
-            self.request.copy(),
+            self.request.deep_clone(),
             self.chat_id.as_str().into(),
             self.message_id.as_str().into(),
-            self.features.copy(),
-            self.files.copy(),
+            self.features.deep_clone(),
+            self.files.deep_clone(),
             ids.into(),
-            self.variables.copy(),
-            self.client.copy(),
+            self.variables.deep_clone(),
+            self.client.deep_clone(),
         ];
         WRITTEN.into_iter().map(|name| name.into()).zip(values).collect::<Object>().into()
     }
 
     /// Reads an object created by [`TurnFacts::to_json`].
     pub fn from_json(json: &Json) -> Self {
-        let part = |name: &str| json.field(name).copy();
+        let part = |name: &str| json.field(name).deep_clone();
         let text = |name: &str| json.string(name);
         Self {
             user: part("user"),
@@ -154,7 +154,7 @@ impl TurnFacts {
 /// variables and metadata.
 pub fn begun_again(trace: &Trace) -> (TurnFacts, Context) {
     let begun = Json::from(trace.facts().cloned());
-    let part = |name: &str| begun.field(name).copy();
+    let part = |name: &str| begun.field(name).deep_clone();
     let context = Context::new(part("variables"));
     if let (Json::Object(own), Json::Object(kept)) = (context.metadata(), part("metadata")) {
         // The container is new and the values belong to no other, so the write cannot fail.
@@ -219,7 +219,7 @@ impl Turn {
     pub fn new(facts: TurnFacts, context: Context, events: Events) -> Self {
         let states = facts.states.clone().unwrap_or_default();
         let context = match &facts.client {
-            client @ Json::Object(_) => context.with_client(client.copy()),
+            client @ Json::Object(_) => context.with_client(client.deep_clone()),
             _ => context,
         };
         let within = facts.nesting.as_ref().map(|nesting| nesting.0.clone());
@@ -369,13 +369,13 @@ impl Turn {
     /// Returns a copy of the scratch maps of all plugins.
     pub fn states(&self) -> Json {
         let states = self.0.shared.states.all().into_iter();
-        Json::Object(states.map(|(plugin, state)| (plugin.as_str().into(), state.copy())).collect())
+        Json::Object(states.map(|(plugin, state)| (plugin.as_str().into(), state.deep_clone())).collect())
     }
 
     /// Restores the scratch maps returned by [`Turn::states`].
     pub fn restore_states(&self, states: &Json) {
         let given = states.entries();
-        let given = given.into_iter().map(|(plugin, state)| (plugin.to_string(), state.copy()));
+        let given = given.into_iter().map(|(plugin, state)| (plugin.to_string(), state.deep_clone()));
         *self.0.shared.states.0.lock() = given.collect();
     }
 
@@ -391,7 +391,7 @@ impl Turn {
             return false;
         }
         self.0.shared.kept.store(0, Relaxed);
-        self.state(plugin).weight() + self.metadata().weight() > most
+        self.state(plugin).size_estimate() + self.metadata().size_estimate() > most
     }
 
     /// Returns the value of this type that lasts as long as the turn, creating it on first use. Higher layers
@@ -473,7 +473,7 @@ impl Turn {
             }
             Ok(answer) => {
                 // If this step runs again, the stored answer is used.
-                pauses.answer(pending.hash(), answer.copy());
+                pauses.answer(pending.hash(), answer.deep_clone());
                 Ok(answer)
             }
             nobody => nobody,
@@ -547,9 +547,9 @@ impl Turn {
     /// Returns the error of the turn or, without one, that of the writes.
     pub async fn flushed<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         match (self.flush().await, result) {
-            (Err(fault), Ok(_)) => Err(fault),
-            (Err(fault), Err(first)) => {
-                tracing::warn!("cannot flush the writes of a turn: {fault}");
+            (Err(error), Ok(_)) => Err(error),
+            (Err(error), Err(first)) => {
+                tracing::warn!("cannot flush the writes of a turn: {error}");
                 Err(first)
             }
             (Ok(()), result) => result,

@@ -95,7 +95,7 @@ impl Context {
         let value: Json = value.into();
         // A value that contains the variables themselves is stored as a copy.
         if self.0.variables.set(key, value.clone()).is_err() {
-            self.0.variables.edit(key, value.copy());
+            self.0.variables.edit(key, value.deep_clone());
         }
         self.clone()
     }
@@ -145,7 +145,7 @@ impl Context {
     pub fn take(&self, other: &Self) {
         for (own, new) in [(&self.0.variables, &other.0.variables), (&self.0.metadata, &other.0.metadata)] {
             if let (Json::Object(own), Json::Object(new)) = (own, new)
-                && !own.is_same(new)
+                && !own.ptr_eq(new)
             {
                 // The values of another context never contain this one's, so the write cannot fail.
                 let _ = own.replace(new.entries());
@@ -158,10 +158,10 @@ impl Context {
     pub fn fork(&self) -> Self {
         let Parts { variables, history, trace, metadata, client, run } = &*self.0;
         Self(Arc::new(Parts {
-            variables: variables.copy(),
-            history: history.copy(),
-            trace: trace.copy(),
-            metadata: metadata.copy(),
+            variables: variables.deep_clone(),
+            history: history.deep_clone(),
+            trace: trace.deep_clone(),
+            metadata: metadata.deep_clone(),
             client: client.clone(),
             run: run.clone(),
         }))

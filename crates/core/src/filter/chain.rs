@@ -164,7 +164,7 @@ fn note_size(hook: Hook, value: &Json, turn: &Turn) {
         _ => false,
     };
     if !is_noted {
-        turn.note_size(value.weight());
+        turn.note_size(value.size_estimate());
     }
 }
 
@@ -208,7 +208,7 @@ pub async fn told(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) ->
         (Some((word, cause)), _) => (word, Some(cause)),
         (None, Ok(ChainOutcome::Done(_))) => ("continue", None),
         (None, Ok(ChainOutcome::Skipped(_))) => ("skip", None),
-        (None, Err(Error::Refused(refusal))) => ("refused", Some(refusal.message.clone())),
+        (None, Err(Error::Rejected(rejection))) => ("refused", Some(rejection.message.clone())),
         (None, Err(Error::Broken(failure))) => ("failed", Some(failure.cause.clone())),
         (None, Err(Error::Paused)) => ("paused", None),
         (None, Err(_)) => ("failed", None),
@@ -231,7 +231,7 @@ impl From<Result<ChainOutcome, Error>> for Decision {
 
 impl Decision {
     /// Creates the outcome of a failure that the policy ignores.
-    fn forgiven(outcome: ChainOutcome, cause: String) -> Self {
+    fn ignored(outcome: ChainOutcome, cause: String) -> Self {
         Self { outcome: Ok(outcome), passed_over: Some(("ignored", cause)) }
     }
 }
@@ -309,20 +309,18 @@ fn settled(
     match (verdict, before) {
         (Ok((Verdict::Continue, value)), _) => Ok(ChainOutcome::Done(value)).into(),
         (Ok((Verdict::Respond(value), _)), _) => Ok(ChainOutcome::Skipped(value)).into(),
-        (Ok((Verdict::Reject(refusal), _)), Some(before)) if !hook.is_before() => {
-            tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error ignored");
-            Decision::forgiven(without(filter, hook, before.again(), turn), refusal.message)
+        (Ok((Verdict::Reject(rejection), _)), Some(before)) if !hook.is_before() => {
+            tracing::warn!(plugin = filter.name(), %hook, message = rejection.message, "error ignored");
+            Decision::ignored(without(filter, hook, before.again(), turn), rejection.message)
         }
-        (Ok((Verdict::Reject(refusal), _)), _) => {
-            Err(Error::Refused(Rejection { plugin: filter.name().into(), ..refusal })).into()
+        (Ok((Verdict::Reject(rejection), _)), _) => {
+            Err(Error::Rejected(Rejection { plugin: filter.name().into(), ..rejection })).into()
         }
         (Err(failure), before) => {
             let failure = PluginError { plugin: filter.name().into(), hook: hook.name().into(), ..failure };
             tracing::error!(plugin = failure.plugin, %hook, "{}", failure.cause);
             match before {
-                Some(before) => {
-                    Decision::forgiven(without(filter, hook, before.again(), turn), failure.cause)
-                }
+                Some(before) => Decision::ignored(without(filter, hook, before.again(), turn), failure.cause),
                 None => Err(Error::Broken(failure)).into(),
             }
         }
@@ -351,7 +349,7 @@ pub fn wrong_events(hook: Hook, verdict: &Verdict, value: &Json) -> Option<Strin
             // Each event is copied, even if the list holds one event repeatedly.
             let mut rest = MAX_BYTES;
             let is_too_much = events.len() > 1
-                && events.iter().any(|one| match rest.checked_sub(one.weight()) {
+                && events.iter().any(|one| match rest.checked_sub(one.size_estimate()) {
                     Some(left) => {
                         rest = left;
                         false
@@ -385,7 +383,7 @@ fn skipped(filter: &FilterEntry, hook: Hook, value: Json, instead: Rejection, tu
     let outcome = match filter.failure_policy {
         FailurePolicy::FailOpen => Ok(without(filter, hook, value, turn)),
         FailurePolicy::FailClosed => {
-            Err(Error::Refused(Rejection { fatal: true, plugin: filter.name().into(), ..instead }))
+            Err(Error::Rejected(Rejection { fatal: true, plugin: filter.name().into(), ..instead }))
         }
     };
     Decision { outcome, passed_over }
@@ -412,11 +410,11 @@ impl Before {
             Json::Object(parts) if hook.has_ctx() => {
                 let parts = parts.entries().into_iter().map(|(name, part)| match name.as_str() {
                     "context" | "metadata" => (name, part),
-                    _ => (name, part.copy()),
+                    _ => (name, part.deep_clone()),
                 });
                 Json::Object(parts.collect())
             }
-            value => value.copy(),
+            value => value.deep_clone(),
         };
         Self { live: value.clone(), copy }
     }

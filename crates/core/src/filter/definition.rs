@@ -29,8 +29,8 @@ impl Verdict {
     }
 
     /// Ends the chain with an error: a text, or a [`Rejection`] with a status.
-    pub fn reject(refusal: impl Into<Rejection>) -> Self {
-        Self::Reject(refusal.into())
+    pub fn reject(rejection: impl Into<Rejection>) -> Self {
+        Self::Reject(rejection.into())
     }
 }
 

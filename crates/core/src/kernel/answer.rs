@@ -18,7 +18,7 @@ pub(super) fn from_value(value: &Json, turn: &Turn) -> Json {
 /// `chat.completion`.
 pub fn answer_of(value: &Json, model: &str) -> Json {
     if value.get("choices").is_some() {
-        return value.copy();
+        return value.deep_clone();
     }
     let head = Head::new(model);
     let said = message_from(value);
@@ -34,7 +34,7 @@ fn message_from(value: &Json) -> Json {
             let said =
                 fields.entries().into_iter().filter(|(key, _)| !BESIDE_THE_MESSAGE.contains(&key.as_str()));
             let said: Json = said.collect::<Object>().into();
-            let said = said.copy();
+            let said = said.deep_clone();
             if said.get("role").is_none() {
                 said.edit("role", "assistant");
             }

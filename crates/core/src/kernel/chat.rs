@@ -66,7 +66,7 @@ impl Kernel {
             self.runs(turn);
             let work = async {
                 let invoked = match invocation::find(self, name) {
-                    Ok(tool) => invocation::invoke(self, tool, args.copy(), turn, None).await,
+                    Ok(tool) => invocation::invoke(self, tool, args.deep_clone(), turn, None).await,
                     Err(unknown) => Err(unknown),
                 };
                 turn.flushed(invoked).await
@@ -145,7 +145,7 @@ impl Kernel {
         let model = options.model.as_deref().or(self.settings().model.as_deref()).unwrap_or("default");
         let messages = messages.into_messages()?;
         let own = options.request.iter().flat_map(Json::entries);
-        let own = own.map(|(key, value)| (key, value.copy()));
+        let own = own.map(|(key, value)| (key, value.deep_clone()));
         let body = own.chain([("model".into(), model.into()), ("messages".into(), messages.into())]);
         let request = ChatRequest::new(Json::Object(body.collect()))?;
         let facts = TurnFacts { model: Json::from([("id", model.into())]), ..TurnFacts::default() };

@@ -2,7 +2,7 @@
 //! numbered from 0. Events that deviate are corrected; other events are sent with their original bytes.
 
 use crate::chat::{delta, message};
-use crate::provider::Piece;
+use crate::provider::StreamChunk;
 use compact_str::CompactString;
 use std::collections::BTreeMap;
 use valvehouse_json::Json;
@@ -62,8 +62,8 @@ struct OpenCall {
 
 impl Form {
     /// Converts an event whose choices have no delta, because filters look for text in deltas.
-    pub(super) fn as_deltas(&mut self, piece: &mut Piece) {
-        for (place, choice) in piece.event.list("choices").iter().enumerate() {
+    pub(super) fn as_deltas(&mut self, chunk: &mut StreamChunk) {
+        for (place, choice) in chunk.event.list("choices").iter().enumerate() {
             let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64);
             let message = choice.get("message").filter(|message| message.as_object().is_some());
             let has_delta = choice.get("delta").is_some_and(|delta| delta.as_object().is_some());
@@ -73,7 +73,7 @@ impl Form {
             };
             let text = message::text_of(&message);
             let delta = match self.whole.get(&index) {
-                None => message.copy(),
+                None => message.deep_clone(),
                 Some(Some(before)) => {
                     let rest = text.strip_prefix(before.as_str()).unwrap_or_default();
                     Json::from([("content", rest.into())])
@@ -86,7 +86,7 @@ impl Form {
             }
             choice.remove("message");
             set(choice, "delta", delta);
-            piece.changed();
+            chunk.changed();
         }
     }
 
@@ -96,19 +96,19 @@ impl Form {
     }
 
     /// Corrects an event in place.
-    pub(super) fn mend(&mut self, piece: &mut Piece) {
-        let event = &piece.event;
+    pub(super) fn normalize(&mut self, chunk: &mut StreamChunk) {
+        let event = &chunk.event;
         let Some(Json::Array(choices)) = event.get("choices") else { return };
         let is_other = event.get("object").is_some_and(|object| object.as_str() != Some(CHUNK));
-        let mut mended = is_other && set(event, "object", CHUNK);
+        let mut changed = is_other && set(event, "object", CHUNK);
         if self.has_id() || !choices.is_empty() || event.text("id").is_some_and(|id| !id.is_empty()) {
-            mended |= self.one_id(event);
+            changed |= self.one_id(event);
         }
         for (place, choice) in choices.items().iter().enumerate() {
-            mended |= self.mend_choice(place, choice);
+            changed |= self.normalize_choice(place, choice);
         }
-        if mended {
-            piece.changed();
+        if changed {
+            chunk.changed();
         }
     }
 
@@ -118,12 +118,12 @@ impl Form {
     }
 
     /// Adds the id and the model of the stream to an event that arrived before the id.
-    pub(super) fn name(&self, piece: &mut Piece) {
-        set(&piece.event, "id", self.id.clone());
-        if piece.event.text("model").is_none_or(|model| model.is_empty()) {
-            set(&piece.event, "model", self.model.clone());
+    pub(super) fn name(&self, chunk: &mut StreamChunk) {
+        set(&chunk.event, "id", self.id.clone());
+        if chunk.event.text("model").is_none_or(|model| model.is_empty()) {
+            set(&chunk.event, "model", self.model.clone());
         }
-        piece.changed();
+        chunk.changed();
     }
 
     /// Returns the choices that have begun.
@@ -151,23 +151,23 @@ impl Form {
         own != self.id && set(event, "id", self.id.clone())
     }
 
-    fn mend_choice(&mut self, place: usize, choice: &Json) -> bool {
+    fn normalize_choice(&mut self, place: usize, choice: &Json) -> bool {
         let Json::Object(fields) = choice else { return false };
         let given = choice.get("index").and_then(|index| index.as_i64());
         let index = given.unwrap_or(place as i64);
-        let mut mended = given.is_none() && set(choice, "index", index);
+        let mut changed = given.is_none() && set(choice, "index", index);
         // A provider that repeats the complete message beside the delta would reveal text that filters removed.
-        mended |= self.edited && fields.remove("message").is_some();
+        changed |= self.edited && fields.remove("message").is_some();
         let delta = match choice.get("delta") {
             Some(delta @ Json::Object(_)) => delta,
             _ => {
                 let delta = Json::object();
-                mended |= set(choice, "delta", delta.clone());
+                changed |= set(choice, "delta", delta.clone());
                 delta
             }
         };
         let is_first = !self.choices.contains_key(&index);
-        mended |= one_role(&delta, is_first);
+        changed |= one_role(&delta, is_first);
         let known = self.choices.entry(index).or_default();
         match delta.get("tool_calls") {
             Some(Json::Array(calls)) => {
@@ -176,18 +176,18 @@ impl Form {
                 for call in given {
                     // The delta may continue a call that begins in this event.
                     if begins(&call) || known.call_of(&call).is_some() {
-                        mended |= known.mend_call(&call);
+                        changed |= known.normalize_call(&call);
                         kept.push(call);
                     }
                 }
                 if kept.is_empty() {
-                    mended |= delta.remove("tool_calls").is_some();
+                    changed |= delta.remove("tool_calls").is_some();
                 } else if kept.len() < count {
-                    mended |= calls.replace(kept).is_ok();
+                    changed |= calls.replace(kept).is_ok();
                 }
-                mended
+                changed
             }
-            _ => mended,
+            _ => changed,
         }
     }
 }
@@ -204,41 +204,41 @@ fn one_role(delta: &Json, is_first: bool) -> bool {
 
 /// Returns `true` if a delta names a function or custom tool. The continuation of a call whose start a filter
 /// dropped does not.
-fn begins(piece: &Json) -> bool {
-    !delta::call_name(piece).is_empty()
+fn begins(chunk: &Json) -> bool {
+    !delta::call_name(chunk).is_empty()
 }
 
 impl Choice {
     /// Returns the call that a delta continues.
-    fn call_of(&self, piece: &Json) -> Option<usize> {
-        let index = piece.get("index").and_then(|index| index.as_i64());
+    fn call_of(&self, chunk: &Json) -> Option<usize> {
+        let index = chunk.get("index").and_then(|index| index.as_i64());
         let last = self.calls.iter().rposition(|call| index.is_none() || call.index == index);
-        last.filter(|at| delta::continues_call(piece, &self.calls[*at].id, &self.calls[*at].name))
+        last.filter(|at| delta::continues_call(chunk, &self.calls[*at].id, &self.calls[*at].name))
     }
 
-    fn mend_call(&mut self, piece: &Json) -> bool {
-        if piece.as_object().is_none() {
+    fn normalize_call(&mut self, chunk: &Json) -> bool {
+        if chunk.as_object().is_none() {
             return false;
         }
-        let index = piece.get("index").and_then(|index| index.as_i64());
-        let known = self.call_of(piece);
+        let index = chunk.get("index").and_then(|index| index.as_i64());
+        let known = self.call_of(chunk);
         let at = known.unwrap_or(self.calls.len());
-        let kind = if delta::is_custom(piece) { Kind::Custom } else { Kind::Function };
-        let called = piece.get(kind.key()).filter(|called| called.as_object().is_some());
-        let mended = index != Some(at as i64) && set(piece, "index", at);
+        let kind = if delta::is_custom(chunk) { Kind::Custom } else { Kind::Function };
+        let called = chunk.get(kind.key()).filter(|called| called.as_object().is_some());
+        let changed = index != Some(at as i64) && set(chunk, "index", at);
         match (known, called) {
-            (Some(at), called) => mended | self.calls[at].go_on(piece, called.as_ref()),
-            (None, Some(called)) => mended | self.begin(index, piece, kind, &called),
+            (Some(at), called) => changed | self.calls[at].go_on(chunk, called.as_ref()),
+            (None, Some(called)) => changed | self.begin(index, chunk, kind, &called),
             // A call without a function or custom tool has nothing to correct.
-            (None, None) => mended,
+            (None, None) => changed,
         }
     }
 
     /// Starts a call with its id and its name.
-    fn begin(&mut self, index: Option<i64>, piece: &Json, kind: Kind, called: &Json) -> bool {
-        let mut mended = crate::chat::call::ensure_id(piece);
-        mended |= piece.get("type").is_none_or(|kind| kind.is_empty()) && set(piece, "type", kind.key());
-        mended |= match called.get(kind.input()) {
+    fn begin(&mut self, index: Option<i64>, chunk: &Json, kind: Kind, called: &Json) -> bool {
+        let mut changed = crate::chat::call::ensure_id(chunk);
+        changed |= chunk.get("type").is_none_or(|kind| kind.is_empty()) && set(chunk, "type", kind.key());
+        changed |= match called.get(kind.input()) {
             Some(Json::Text(_)) => false,
             None | Some(Json::Null) => set(called, kind.input(), ""),
             // Some servers send the arguments as an object instead of a string.
@@ -246,26 +246,26 @@ impl Choice {
         };
         self.calls.push(OpenCall {
             index,
-            id: piece.text_or_empty("id"),
+            id: chunk.text_or_empty("id"),
             name: called.text_or_empty("name"),
         });
-        mended
+        changed
     }
 }
 
 impl OpenCall {
     /// Removes a repeated or empty id and name.
-    fn go_on(&mut self, piece: &Json, called: Option<&Json>) -> bool {
-        let mut mended = piece.text("id").is_some() && piece.remove("id").is_some();
-        let Some(called) = called else { return mended };
+    fn go_on(&mut self, chunk: &Json, called: Option<&Json>) -> bool {
+        let mut changed = chunk.text("id").is_some() && chunk.remove("id").is_some();
+        let Some(called) = called else { return changed };
         match called.text("name") {
             Some(name) if name.is_empty() || name == self.name => {
-                mended |= called.remove("name").is_some();
+                changed |= called.remove("name").is_some();
             }
             Some(name) if self.name.is_empty() => self.name = name,
             _ => {}
         }
-        mended
+        changed
     }
 }
 

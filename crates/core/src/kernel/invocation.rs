@@ -7,9 +7,9 @@ use crate::chat::ModelCall;
 use crate::context::{HostCall, HostResult, Notice, NoticeKind, ToolCalled, Turn};
 use crate::error::{Error, Rejection, RequestErrorKind};
 use crate::filter::{Chain, ChainOutcome, Hook};
+use crate::text::shortened;
 use crate::tool::{Tool, ToolError, ToolResult};
 use crate::trace::{What, spans};
-use crate::words::shortened;
 use tracing::Instrument;
 use valvehouse_json::Json;
 
@@ -19,7 +19,7 @@ pub(super) fn find<'a>(kernel: &'a Kernel, name: &str) -> Result<&'a Tool, Error
         let known: Vec<&str> = kernel.toolbox().iter().map(Tool::name).collect();
         let of_module = kernel.toolbox().iter().filter(|tool| tool.spec.module.as_deref() == Some(name));
         let of_module: Vec<&str> = of_module.map(Tool::name).collect();
-        let near = crate::words::nearest(name, known.iter().copied());
+        let near = crate::text::nearest(name, known.iter().copied());
         let hint = match near {
             _ if !of_module.is_empty() => {
                 format!("; that is a module, with the tools {}", of_module.join(", "))
@@ -59,16 +59,16 @@ pub(super) async fn invoke(
             record(tool, given, CallEnd::Skipped(&value), turn);
             return Ok(value);
         }
-        Err(fault) => {
-            let reason = match &fault {
+        Err(error) => {
+            let reason = match &error {
                 Error::Paused => None,
                 Error::Broken(failure) => Some(format!("the plugin `{}` failed", failure.plugin)),
-                fault => Some(fault.to_string()),
+                error => Some(error.to_string()),
             };
             if let Some(reason) = reason {
                 record(tool, given, CallEnd::Failed(&reason), turn);
             }
-            return Err(fault);
+            return Err(error);
         }
     };
     // Filters after the tool see the arguments that it received or that were refused.
@@ -125,7 +125,7 @@ fn record(tool: &Tool, args: Json, end: CallEnd<'_>, turn: &Turn) {
     let entry = Json::from([
         ("type", "tool_call".into()),
         ("name", tool.name().into()),
-        ("args", args.copy()),
+        ("args", args.deep_clone()),
         ("ok", (!matches!(end, CallEnd::Failed(_))).into()),
     ]);
     if let CallEnd::Skipped(_) = end {
@@ -145,7 +145,7 @@ fn recorded(value: &Json) -> Json {
         Json::Text(text) => shortened(text.to_string(), MAX_RECORDED).into(),
         value => {
             let text = value.to_string();
-            if text.len() <= MAX_RECORDED { value.copy() } else { shortened(text, MAX_RECORDED).into() }
+            if text.len() <= MAX_RECORDED { value.deep_clone() } else { shortened(text, MAX_RECORDED).into() }
         }
     }
 }
@@ -215,18 +215,18 @@ async fn failed(
     chain: &Chain,
     about: Json,
     args: Json,
-    refusal: Rejection,
+    rejection: Rejection,
     turn: &Turn,
 ) -> Result<Json, Error> {
     if !chain.sees_failures() {
-        return Err(Error::Refused(refusal));
+        return Err(Error::Rejected(rejection));
     }
-    let error = refusal.message.as_str().into();
+    let error = rejection.message.as_str().into();
     let parts = [("tool", about), ("args", args), ("result", Json::Null), ("error", error)];
     match chain.run_after_failure(ctx_of(turn, parts), turn).await? {
         ChainOutcome::Skipped(value) => Ok(value),
         ChainOutcome::Done(ctx) => {
-            ctx.get("result").filter(|result| !result.is_null()).ok_or(Error::Refused(refusal))
+            ctx.get("result").filter(|result| !result.is_null()).ok_or(Error::Rejected(rejection))
         }
     }
 }
@@ -275,19 +275,19 @@ pub(super) async fn answer_call(
                 Err(unknown) => Err(unknown),
             }
         }
-        Err(error) => Err(Error::Refused(Rejection::new(error.to_string()))),
+        Err(error) => Err(Error::Rejected(Rejection::new(error.to_string()))),
     };
     let told = match result {
         Ok(value) => Ok(with_note(value, changed.as_ref())),
-        Err(Error::Refused(refusal)) if !refusal.fatal => Err(refusal.message),
+        Err(Error::Rejected(rejection)) if !rejection.fatal => Err(rejection.message),
         Err(Error::Request { message, .. }) => Err(message),
         Err(Error::Paused) => return Err(Error::Paused),
-        Err(fault) => {
+        Err(error) => {
             turn.tell(NoticeKind::ToolError, || Notice::ToolError {
                 call: called(),
-                message: fault.to_string(),
+                message: error.to_string(),
             });
-            return Err(fault);
+            return Err(error);
         }
     };
     Ok(match told {
@@ -311,7 +311,7 @@ fn with_note(result: Json, arguments: Option<&Json>) -> String {
     match (arguments, result) {
         (Some(arguments), result) => Json::from([
             ("note", "a person changed the arguments of this call before it ran".into()),
-            ("arguments", arguments.copy()),
+            ("arguments", arguments.deep_clone()),
             ("result", result),
         ])
         .to_string(),
@@ -375,7 +375,7 @@ impl Kernel {
     pub async fn call_for(&self, plugin: &str, tool: &Tool, args: Json, turn: &Turn) -> Result<Json, Error> {
         let turn = turn
             .calling(plugin, tool.name(), &args)
-            .map_err(|many| Error::Refused(Rejection::new(many.to_string()).with_status(500)))?;
+            .map_err(|many| Error::Rejected(Rejection::new(many.to_string()).with_status(500)))?;
         turn.within_limits(invoke(self, tool, args, &turn, None)).await
     }
 }

@@ -4,7 +4,7 @@ use super::progress::Journal;
 use super::turn_stream::{TurnEnd, TurnStream};
 use crate::context::{EmittedEvents, Turn};
 use crate::error::Error;
-use crate::provider::Piece;
+use crate::provider::StreamChunk;
 use tokio::sync::mpsc::{self, Sender};
 
 /// The number of model events that are buffered for a slow reader before the model call waits.
@@ -15,7 +15,7 @@ pub struct RunOptions<'a> {
     pub(super) turn: Turn,
     is_streamed: bool,
     /// The channel for the model's events if another stream delivers them.
-    pub(super) sender: Option<Sender<Piece>>,
+    pub(super) sender: Option<Sender<StreamChunk>>,
     emitted: Option<EmittedEvents>,
     pub(super) takes_bytes: bool,
     pub(super) leaves_calls: bool,
@@ -83,7 +83,7 @@ impl<'a> RunOptions<'a> {
 
     /// Sends the model's events to the stream that this turn belongs to; see [`RunOptions::stream`].
     #[must_use]
-    pub fn sending(self, sender: impl Into<Option<Sender<Piece>>>) -> Self {
+    pub fn sending(self, sender: impl Into<Option<Sender<StreamChunk>>>) -> Self {
         Self { sender: sender.into(), ..self }
     }
 
@@ -99,7 +99,7 @@ impl<'a> RunOptions<'a> {
     }
 
     /// Takes the channel for the model's events, for the work of [`RunOptions::stream`].
-    pub fn take_sender(&mut self) -> Option<Sender<Piece>> {
+    pub fn take_sender(&mut self) -> Option<Sender<StreamChunk>> {
         self.sender.take()
     }
 
@@ -109,12 +109,12 @@ impl<'a> RunOptions<'a> {
     where
         F: Future<Output = Result<TurnEnd, Error>> + Send + 'a,
     {
-        let mut pieces = None;
+        let mut chunks = None;
         if self.is_streamed && self.sender.is_none() {
             let (sender, receiver) = mpsc::channel(AHEAD);
-            (self.sender, pieces) = (Some(sender), Some(receiver));
+            (self.sender, chunks) = (Some(sender), Some(receiver));
         }
         let (turn, emitted) = (self.turn.clone(), self.emitted.take());
-        TurnStream::new(turn, Box::pin(work(self)), pieces, emitted)
+        TurnStream::new(turn, Box::pin(work(self)), chunks, emitted)
     }
 }

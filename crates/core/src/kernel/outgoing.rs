@@ -9,7 +9,7 @@ use crate::chat::response::{LAST_CALL, TEXT_BREAK, natural_finish};
 use crate::chat::{ModelCall, delta, event, message, split};
 use crate::context::Events;
 use crate::error::Error;
-use crate::provider::Piece;
+use crate::provider::StreamChunk;
 use crate::tool::Toolbox;
 use compact_str::CompactString;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,9 +24,9 @@ pub(super) struct AnswerStream {
     /// The first event, the template for events that filters add.
     first: Option<Json>,
     /// The events received before the id of the stream was known, as Azure sends them.
-    early: Vec<Piece>,
+    early: Vec<StreamChunk>,
     /// The events with finish reasons and usage, until the turn ends.
-    last: Vec<Piece>,
+    last: Vec<StreamChunk>,
     /// The progress of each choice at the client.
     sent: BTreeMap<i64, Progress>,
     /// Set if the answer of this model call was streamed.
@@ -67,7 +67,7 @@ impl AnswerStream {
     }
 
     /// Returns `true` if the model is requested to stream its answer.
-    pub(super) fn wants_pieces(&self) -> bool {
+    pub(super) fn wants_chunks(&self) -> bool {
         self.client.is_some()
     }
 
@@ -81,7 +81,7 @@ impl AnswerStream {
         if self.is_live() {
             self.catch_up(answer, tools).await?;
         }
-        for (index, why) in self.last.iter().flat_map(|piece| reasons(&piece.event)).collect::<Vec<_>>() {
+        for (index, why) in self.last.iter().flat_map(|chunk| reasons(&chunk.event)).collect::<Vec<_>>() {
             self.sent(index).ended = Some(why);
         }
         self.last.clear();
@@ -95,8 +95,8 @@ impl AnswerStream {
     }
 
     /// Processes an event before the filters.
-    pub(super) fn receive(&mut self, piece: &mut Piece) {
-        self.form.as_deltas(piece);
+    pub(super) fn receive(&mut self, chunk: &mut StreamChunk) {
+        self.form.as_deltas(chunk);
     }
 
     /// Records that filters changed, dropped or added events.
@@ -105,53 +105,53 @@ impl AnswerStream {
     }
 
     /// Normalizes an event for clients; called before [`AnswerStream::send`].
-    pub(super) fn mend(&mut self, piece: &mut Piece) {
+    pub(super) fn normalize(&mut self, chunk: &mut StreamChunk) {
         if self.hold {
             // The event is converted later, once the complete answer is known.
             return;
         }
-        self.form.mend(piece);
+        self.form.normalize(chunk);
         if self.first.is_none() && self.form.has_id() {
-            self.first = Some(event::head_of(&piece.event));
+            self.first = Some(event::head_of(&chunk.event));
         }
     }
 
     /// Sends an event, or holds it back until the end.
-    pub(super) async fn send(&mut self, mut piece: Piece, tools: &Toolbox) -> Result<(), Error> {
+    pub(super) async fn send(&mut self, mut chunk: StreamChunk, tools: &Toolbox) -> Result<(), Error> {
         if !self.is_live() {
             return Ok(());
         }
         self.streamed = true;
-        let withheld = !tools.is_empty() && self.withhold_calls(&mut piece);
-        let parts = piece.parts();
+        let withheld = !tools.is_empty() && self.withhold_calls(&mut chunk);
+        let parts = chunk.parts();
         let ends = parts.finish || parts.is_usage_alone();
         let speaks = parts.speaks();
         if withheld && !speaks && !ends && !parts.usage {
             return Ok(());
         }
         if ends || (!self.last.is_empty() && !speaks) {
-            self.hold_back(piece, speaks).await
+            self.hold_back(chunk, speaks).await
         } else if !self.form.has_id() && parts.choices {
-            self.early.push(piece);
+            self.early.push(chunk);
             Ok(())
         } else {
-            self.deliver(piece).await
+            self.deliver(chunk).await
         }
     }
 
     /// Holds back the end of the answer and sends the rest of the event.
-    async fn hold_back(&mut self, piece: Piece, speaks: bool) -> Result<(), Error> {
+    async fn hold_back(&mut self, chunk: StreamChunk, speaks: bool) -> Result<(), Error> {
         if !speaks {
-            self.last.push(piece);
+            self.last.push(chunk);
             return Ok(());
         }
-        let (ahead, end) = event::without_finish(&piece.event);
-        self.last.push(Piece::new(end));
-        self.deliver(Piece::received(bytes::Bytes::new(), ahead, piece.name)).await
+        let (ahead, end) = event::without_finish(&chunk.event);
+        self.last.push(StreamChunk::new(end));
+        self.deliver(StreamChunk::received(bytes::Bytes::new(), ahead, chunk.name)).await
     }
 
-    async fn deliver(&mut self, piece: Piece) -> Result<(), Error> {
-        for (index, delta) in deltas(&piece.event) {
+    async fn deliver(&mut self, chunk: StreamChunk) -> Result<(), Error> {
+        for (index, delta) in deltas(&chunk.event) {
             let text = message::text_of(&delta);
             if !text.is_empty() && std::mem::take(&mut self.sent(index).has_text) {
                 self.break_text(index).await?;
@@ -163,7 +163,7 @@ impl AnswerStream {
             self.form.name(&mut early);
             client.send(early).await?;
         }
-        client.send(piece).await
+        client.send(chunk).await
     }
 
     /// Sends the separator between the texts of two model calls.
@@ -171,7 +171,7 @@ impl AnswerStream {
         let Some(client) = &self.client else { return Ok(()) };
         let delta = Json::from([("index", index.into()), ("content", TEXT_BREAK.into())]);
         let template = self.first.clone().unwrap_or_else(Json::object);
-        client.send(Piece::new(event::complete(&delta, &template))).await
+        client.send(StreamChunk::new(event::complete(&delta, &template))).await
     }
 
     fn sent(&mut self, index: i64) -> &mut Progress {
@@ -179,16 +179,16 @@ impl AnswerStream {
     }
 
     /// Removes tool-call deltas from an event. Returns `true` if there were any.
-    fn withhold_calls(&mut self, piece: &mut Piece) -> bool {
+    fn withhold_calls(&mut self, chunk: &mut StreamChunk) -> bool {
         let mut found = false;
-        for (index, delta) in deltas(&piece.event) {
+        for (index, delta) in deltas(&chunk.event) {
             if delta.remove("tool_calls").is_some() {
                 self.sent(index).calls_held = true;
                 found = true;
             }
         }
         if found {
-            piece.changed();
+            chunk.changed();
         }
         found
     }
@@ -200,9 +200,9 @@ impl AnswerStream {
                 anthropic::reseal(&said);
             }
             for event in split(answer, self.with_usage) {
-                let mut piece = Piece::new(event);
-                self.mend(&mut piece);
-                self.send(piece, tools).await?;
+                let mut chunk = StreamChunk::new(event);
+                self.normalize(&mut chunk);
+                self.send(chunk, tools).await?;
             }
             return Ok(());
         }
@@ -223,9 +223,9 @@ impl AnswerStream {
     async fn add(&mut self, index: i64, key: &str, value: Json) -> Result<(), Error> {
         let delta = Json::from([("index", index.into()), (key, value)]);
         let template = self.first.clone().unwrap_or_else(Json::object);
-        let mut piece = Piece::new(event::complete(&delta, &template));
-        self.mend(&mut piece);
-        self.deliver(piece).await
+        let mut chunk = StreamChunk::new(event::complete(&delta, &template));
+        self.normalize(&mut chunk);
+        self.deliver(chunk).await
     }
 
     /// Sends the rest: text appended by filters, withheld client tool calls, finish reasons and usage.
@@ -238,7 +238,7 @@ impl AnswerStream {
         self.form.forget_calls();
         for (index, said) in messages(answer) {
             if self.sent(index).calls_held && !ModelCall::all(&said).is_empty() {
-                let calls = said.field("tool_calls").copy();
+                let calls = said.field("tool_calls").deep_clone();
                 for (place, call) in calls.items().iter().enumerate() {
                     call.edit("index", place);
                 }
@@ -257,18 +257,18 @@ impl AnswerStream {
         // The sum over all model calls.
         let total = answer.get("usage").filter(|usage| usage.get(LAST_CALL).is_some());
         let mut says_total = total.is_none() || !self.with_usage;
-        for mut piece in ending.of(std::mem::take(&mut self.last), self.form.begun()) {
+        for mut chunk in ending.of(std::mem::take(&mut self.last), self.form.begun()) {
             if let Some(total) = &total
-                && piece.parts().usage
+                && chunk.parts().usage
             {
                 // The value is a copy and the event belongs to this answer, so the write cannot fail.
-                piece.event.edit("usage", total.copy());
-                piece.changed();
+                chunk.event.edit("usage", total.deep_clone());
+                chunk.changed();
                 says_total = true;
             }
             // The event may have arrived before the id was known.
-            self.mend_id(&mut piece);
-            self.deliver(piece).await?;
+            self.normalize_id(&mut chunk);
+            self.deliver(chunk).await?;
         }
         if let Some(total) = total.filter(|_| !says_total && self.streamed) {
             // The last model call reported no usage.
@@ -276,30 +276,30 @@ impl AnswerStream {
             // The object is new, so the writes cannot fail.
             event.put("object", "chat.completion.chunk");
             event.put("choices", Json::array());
-            event.put("usage", total.copy());
-            self.deliver(Piece::new(event)).await?;
+            event.put("usage", total.deep_clone());
+            self.deliver(StreamChunk::new(event)).await?;
         }
         Ok(())
     }
 
-    fn mend_id(&self, piece: &mut Piece) {
-        let has_none = piece.event.text("id").is_none_or(|id| id.is_empty());
-        if has_none && piece.event.get("choices").is_some() && self.form.has_id() {
-            self.form.name(piece);
+    fn normalize_id(&self, chunk: &mut StreamChunk) {
+        let has_none = chunk.event.text("id").is_none_or(|id| id.is_empty());
+        if has_none && chunk.event.get("choices").is_some() && self.form.has_id() {
+            self.form.name(chunk);
         }
     }
 }
 
 /// The receiver of a streamed answer.
 pub(super) struct Client {
-    pub(super) pieces: Sender<Piece>,
-    /// The events of the turn, which keep their place among the pieces.
+    pub(super) chunks: Sender<StreamChunk>,
+    /// The events of the turn, which keep their place among the chunks.
     pub(super) events: Events,
 }
 
 impl Client {
-    async fn send(&self, piece: Piece) -> Result<(), Error> {
-        self.pieces.send(piece).await.map_err(|_| Error::Host("the client disconnected".into()))?;
+    async fn send(&self, chunk: StreamChunk) -> Result<(), Error> {
+        self.chunks.send(chunk).await.map_err(|_| Error::Host("the client disconnected".into()))?;
         self.events.count_chunk();
         Ok(())
     }
@@ -317,30 +317,30 @@ pub(super) struct AnswerEnd<'a> {
 
 impl AnswerEnd<'_> {
     /// Returns the final events, from the held events and the choices that have begun.
-    pub(super) fn of(&self, held: Vec<Piece>, begun: Vec<i64>) -> Vec<Piece> {
+    pub(super) fn of(&self, held: Vec<StreamChunk>, begun: Vec<i64>) -> Vec<StreamChunk> {
         let reasons: BTreeMap<i64, CompactString> = reasons(self.answer).collect();
         let mut ended = BTreeSet::new();
         let (mut ends, mut after) = (Vec::new(), Vec::new());
-        for mut piece in held {
-            let counts = piece.parts().usage;
-            if deltas(&piece.event).next().is_none() {
-                after.push(piece);
-            } else if end_once(&mut piece, &reasons, &mut ended) {
-                ends.push(piece);
+        for mut chunk in held {
+            let counts = chunk.parts().usage;
+            if deltas(&chunk.event).next().is_none() {
+                after.push(chunk);
+            } else if end_once(&mut chunk, &reasons, &mut ended) {
+                ends.push(chunk);
             } else if counts {
-                after.push(piece);
+                after.push(chunk);
             }
         }
         for index in begun.into_iter().filter(|index| !ended.contains(index)) {
             // The provider sent no finish reason, or a filter removed it.
             let why = reasons.get(&index).or_else(|| self.before.get(&index)).cloned();
             let why = why.unwrap_or_else(|| self.natural(index).into());
-            ends.push(Piece::new(event::ending(index, &why, self.first)));
+            ends.push(StreamChunk::new(event::ending(index, &why, self.first)));
         }
-        let last_usage = after.iter_mut().rposition(|piece| piece.parts().is_usage_alone());
-        for (place, mut piece) in after.into_iter().enumerate() {
-            if Some(place) == last_usage || !piece.parts().is_usage_alone() {
-                ends.push(piece);
+        let last_usage = after.iter_mut().rposition(|chunk| chunk.parts().is_usage_alone());
+        for (place, mut chunk) in after.into_iter().enumerate() {
+            if Some(place) == last_usage || !chunk.parts().is_usage_alone() {
+                ends.push(chunk);
             }
         }
         ends
@@ -354,14 +354,18 @@ impl AnswerEnd<'_> {
 
 /// Leaves in an event the choices that it ends for the first time, each with the finish reason after the
 /// filters. Returns `false` if no choice is left.
-fn end_once(piece: &mut Piece, reasons: &BTreeMap<i64, CompactString>, ended: &mut BTreeSet<i64>) -> bool {
-    let all: Vec<(i64, Json)> = choices(&piece.event).collect();
+fn end_once(
+    chunk: &mut StreamChunk,
+    reasons: &BTreeMap<i64, CompactString>,
+    ended: &mut BTreeSet<i64>,
+) -> bool {
+    let all: Vec<(i64, Json)> = choices(&chunk.event).collect();
     let ends: Vec<Json> = all
         .iter()
         .filter(|(index, choice)| delta::is_last(choice) && ended.insert(*index))
         .map(|(_, choice)| choice.clone())
         .collect();
-    let mut changed = ends.len() < all.len() && piece.event.set("choices", ends.clone()).is_ok();
+    let mut changed = ends.len() < all.len() && chunk.event.set("choices", ends.clone()).is_ok();
     for choice in &ends {
         let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(0);
         let reason =
@@ -369,7 +373,7 @@ fn end_once(piece: &mut Piece, reasons: &BTreeMap<i64, CompactString>, ended: &m
         changed |= reason.is_some_and(|reason| choice.set("finish_reason", reason.clone()).is_ok());
     }
     if changed {
-        piece.changed();
+        chunk.changed();
     }
     !ends.is_empty()
 }

@@ -108,18 +108,18 @@ impl Progress {
 
     /// Returns a deep copy that does not change with the turn.
     #[must_use]
-    pub fn copy(&self) -> Self {
+    pub fn deep_clone(&self) -> Self {
         Self {
             next: self.next,
-            body: self.body.copy(),
-            model: self.model.copy(),
-            said: self.said.copy(),
+            body: self.body.deep_clone(),
+            model: self.model.deep_clone(),
+            said: self.said.deep_clone(),
             iterations: self.iterations,
-            response: self.response.copy(),
-            asked: self.asked.copy(),
-            usage: self.usage.copy(),
-            arguments: self.arguments.copy(),
-            found: self.found.copy(),
+            response: self.response.deep_clone(),
+            asked: self.asked.deep_clone(),
+            usage: self.usage.deep_clone(),
+            arguments: self.arguments.deep_clone(),
+            found: self.found.deep_clone(),
         }
     }
 
@@ -127,21 +127,21 @@ impl Progress {
     pub fn to_json(&self) -> Json {
         Json::from([
             ("next", self.next.name().into()),
-            ("body", self.body.copy()),
-            ("model", self.model.copy()),
-            ("said", self.said.copy()),
+            ("body", self.body.deep_clone()),
+            ("model", self.model.deep_clone()),
+            ("said", self.said.deep_clone()),
             ("iterations", self.iterations.into()),
-            ("response", self.response.copy()),
-            ("asked", self.asked.copy()),
-            ("usage", self.usage.copy()),
-            ("arguments", self.arguments.copy()),
-            ("found", self.found.copy()),
+            ("response", self.response.deep_clone()),
+            ("asked", self.asked.deep_clone()),
+            ("usage", self.usage.deep_clone()),
+            ("arguments", self.arguments.deep_clone()),
+            ("found", self.found.deep_clone()),
         ])
     }
 
     /// Reads an object created by [`Progress::to_json`]; `None` if it is invalid.
     pub fn from_json(json: &Json) -> Option<Self> {
-        let part = |name: &str| json.get(name).map(|part| part.copy());
+        let part = |name: &str| json.get(name).map(|part| part.deep_clone());
         let iterations = json.get("iterations")?.as_i64()?;
         Some(Self {
             next: Next::from_name(&json.text("next")?)?,
@@ -210,7 +210,7 @@ impl Progress {
         }
         let total = response::add_usage(&self.usage, &last);
         // The object is new and the value is a copy, so the write cannot fail.
-        total.edit(response::LAST_CALL, last.copy());
+        total.edit(response::LAST_CALL, last.deep_clone());
         self.response.edit("usage", total);
     }
 
@@ -231,7 +231,7 @@ impl Progress {
         if texts.is_empty() || self.response.at_path("choices.0").is_null() {
             return self.response.clone();
         }
-        let answer = self.response.copy();
+        let answer = self.response.deep_clone();
         let said = response::message_of(&answer);
         let own = message::text_of(&said);
         if !own.is_empty() {

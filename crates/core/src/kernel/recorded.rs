@@ -5,7 +5,7 @@ use super::assembly::Kernel;
 use crate::context::{HostCall, HostResult, Pauses, Turn};
 use crate::error::Error;
 use crate::filter::Hook;
-use crate::provider::{Answer, Piece};
+use crate::provider::{Answer, StreamChunk};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use valvehouse_json::Json;
 
@@ -34,7 +34,7 @@ pub(super) fn begin<'a>(
     // A model that a script calls in the meantime has a separate record.
     let by = format!("model:{}", turn.facts().callers.len());
     // The turn may be resumed with another `stream` setting.
-    let asked = asked.copy();
+    let asked = asked.deep_clone();
     ["stream", "stream_options"].iter().for_each(|key| drop(asked.remove(key)));
     match pauses.host_call(&by, "chat", &asked) {
         HostCall::Known(HostResult::Value(recorded)) => (answer_of(&recorded), None),
@@ -50,24 +50,24 @@ pub(super) fn begin<'a>(
 impl Record<'_> {
     pub(super) fn event(&mut self, event: &Json) {
         if event.as_object().is_some() {
-            self.events.push(event.copy());
+            self.events.push(event.deep_clone());
         }
     }
 
     pub(super) fn whole(&mut self, answer: &Json) {
-        self.whole = answer.copy();
+        self.whole = answer.deep_clone();
         self.is_complete = true;
     }
 
     /// Records the rest of the answer after the pause.
-    pub(super) async fn rest(&mut self, pieces: &mut BoxStream<'static, Result<Piece, Error>>) {
-        while let Some(piece) = pieces.next().await {
-            match piece {
-                Ok(piece) => self.event(&piece.event),
-                Err(fault) => {
+    pub(super) async fn rest(&mut self, chunks: &mut BoxStream<'static, Result<StreamChunk, Error>>) {
+        while let Some(chunk) = chunks.next().await {
+            match chunk {
+                Ok(chunk) => self.event(&chunk.event),
+                Err(error) => {
                     tracing::warn!(
                         "an answer was interrupted after a filter asked a person; the model is called again when \
-                         the step runs again: {fault}"
+                         the step runs again: {error}"
                     );
                     return;
                 }
@@ -93,5 +93,5 @@ fn answer_of(recorded: &Json) -> Option<Answer> {
         return Some(Answer::Whole(whole));
     }
     let events = recorded.get("events")?.items();
-    Some(Answer::Stream(stream::iter(events.into_iter().map(|event| Ok(Piece::new(event)))).boxed()))
+    Some(Answer::Stream(stream::iter(events.into_iter().map(|event| Ok(StreamChunk::new(event)))).boxed()))
 }

@@ -11,7 +11,9 @@ use crate::chat::{Fold, event, message};
 use crate::context::{Notice, NoticeKind, Turn};
 use crate::error::Error;
 use crate::filter::{ChainOutcome, Hook};
-use crate::provider::{Answer, ForwardRequest, PassthroughAnswer, Piece, Provider, Request, TracedCall, fit};
+use crate::provider::{
+    Answer, ForwardRequest, PassthroughAnswer, Provider, Request, StreamChunk, TracedCall, fit,
+};
 use crate::tool::SchemaDialect;
 use compact_str::CompactString;
 use futures_util::future::join;
@@ -46,7 +48,7 @@ pub(super) async fn model(
             return Ok(None);
         }
     };
-    let wants_stream = outgoing.wants_pieces();
+    let wants_stream = outgoing.wants_chunks();
     // `stream: false` is sent only if the client sent the field.
     if wants_stream || asked.get("stream").is_some() {
         asked.put("stream", wants_stream);
@@ -71,7 +73,7 @@ async fn forward(
     let provider = provider(kernel)?;
     // The receiver of the bytes speaks the OpenAI API.
     let bytes =
-        anthropic::plain(asked).encode_as_spelt().map_err(|error| Error::invalid(error.to_string(), None))?;
+        anthropic::plain(asked).encode_raw().map_err(|error| Error::invalid(error.to_string(), None))?;
     let (model, exchange) = (asked.text_or_empty("model"), turn.exchange());
     let request = ForwardRequest { body: bytes.into(), stream, model: &model, exchange };
     let Some(forwarded) = provider.forward(request) else { return Ok(None) };
@@ -85,9 +87,9 @@ async fn forward(
 
 /// Notifies the observer of a failed model call.
 fn telling<T>(result: Result<T, Error>, turn: &Turn) -> Result<T, Error> {
-    result.inspect_err(|fault| {
-        if !matches!(fault, Error::Paused) {
-            turn.tell(NoticeKind::LlmError, || Notice::LlmError { message: fault.to_string() });
+    result.inspect_err(|error| {
+        if !matches!(error, Error::Paused) {
+            turn.tell(NoticeKind::LlmError, || Notice::LlmError { message: error.to_string() });
         }
     })
 }
@@ -99,7 +101,7 @@ async fn prepare(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<Pr
     let settings = kernel.settings();
     let has_pre_chat = kernel.chain().has(Hook::PreChat);
     if has_pre_chat {
-        messages = messages.copy();
+        messages = messages.deep_clone();
     }
     if let Some(prompt) = &settings.system_prompt {
         messages = [vec![message::system(prompt.as_str())], messages.items()].concat().into();
@@ -144,7 +146,7 @@ fn provider(kernel: &Kernel) -> Result<&Arc<dyn Provider>, Error> {
 
 /// Calls the model and sends its answer on through the stream chain as it arrives.
 async fn ask(kernel: &Kernel, asked: &Json, turn: &Turn, outgoing: &mut AnswerStream) -> Result<Json, Error> {
-    let wants_stream = outgoing.wants_pieces();
+    let wants_stream = outgoing.wants_chunks();
     if !wants_stream {
         asked.remove("stream_options");
     }
@@ -190,12 +192,12 @@ async fn answered(
             }
             stream::whole(kernel, whole, turn).await
         }
-        Answer::Stream(mut pieces) => {
-            let streamed = streamed(kernel, &mut pieces, turn, outgoing, (call, record)).await;
+        Answer::Stream(mut chunks) => {
+            let streamed = streamed(kernel, &mut chunks, turn, outgoing, (call, record)).await;
             if let Some(record) = record
                 && turn.is_paused()
             {
-                record.rest(&mut pieces).await;
+                record.rest(&mut chunks).await;
             }
             streamed
         }
@@ -205,7 +207,7 @@ async fn answered(
 /// Runs a streamed answer through the stream chain and returns the complete answer.
 async fn streamed(
     kernel: &Kernel,
-    pieces: &mut BoxStream<'static, Result<Piece, Error>>,
+    chunks: &mut BoxStream<'static, Result<StreamChunk, Error>>,
     turn: &Turn,
     outgoing: &mut AnswerStream,
     (call, record): Notes<'_, '_>,
@@ -213,69 +215,69 @@ async fn streamed(
     let mut fold = Fold::default();
     let hooked = kernel.chain().has(Hook::Stream);
     let (mut head, mut ends) = (Json::Null, Vec::new());
-    while let Some(piece) = pieces.next().await {
-        let mut piece = match piece {
-            Ok(piece) => piece,
-            Err(fault) => {
-                for piece in stream::rest(kernel, head, turn).await {
-                    pass(piece, &mut fold, kernel, turn, outgoing).await?;
+    while let Some(chunk) = chunks.next().await {
+        let mut chunk = match chunk {
+            Ok(chunk) => chunk,
+            Err(error) => {
+                for chunk in stream::rest(kernel, head, turn).await {
+                    pass(chunk, &mut fold, kernel, turn, outgoing).await?;
                 }
-                return Err(fault);
+                return Err(error);
             }
         };
-        call.piece(&piece.event);
+        call.chunk(&chunk.event);
         if let Some(record) = record {
-            record.event(&piece.event);
+            record.event(&chunk.event);
         }
-        outgoing.receive(&mut piece);
+        outgoing.receive(&mut chunk);
         // Azure's first event has an empty id.
         if head.text("id").is_none_or(|id| id.is_empty()) {
-            head = event::head_of(&piece.event);
+            head = event::head_of(&chunk.event);
         }
         if hooked {
-            if piece.parts().finish {
-                ends.extend(stream::ends_of(&piece.event));
+            if chunk.parts().finish {
+                ends.extend(stream::ends_of(&chunk.event));
             }
-            let was_raw = !piece.raw.is_empty();
-            let filtered = stream::filtered(kernel, piece, turn).await?;
+            let was_raw = !chunk.raw.is_empty();
+            let filtered = stream::filtered(kernel, chunk, turn).await?;
             if !matches!(filtered.as_slice(), [same] if was_raw != same.raw.is_empty()) {
                 outgoing.edited();
             }
-            for piece in filtered {
-                pass(piece, &mut fold, kernel, turn, outgoing).await?;
+            for chunk in filtered {
+                pass(chunk, &mut fold, kernel, turn, outgoing).await?;
             }
         } else {
-            pass(piece, &mut fold, kernel, turn, outgoing).await?;
+            pass(chunk, &mut fold, kernel, turn, outgoing).await?;
         }
     }
-    for piece in stream::end(kernel, head, turn).await? {
-        pass(piece, &mut fold, kernel, turn, outgoing).await?;
+    for chunk in stream::end(kernel, head, turn).await? {
+        pass(chunk, &mut fold, kernel, turn, outgoing).await?;
     }
     // The end of an answer is preserved even if its last event was dropped.
     ends.retain(|end| !fold.has_ended(event::choice_index(end)));
     for end in ends {
-        pass(Piece::new(end), &mut fold, kernel, turn, outgoing).await?;
+        pass(StreamChunk::new(end), &mut fold, kernel, turn, outgoing).await?;
     }
     Ok(fold.finish())
 }
 
 /// Adds an event to the complete answer and sends it to the client.
 async fn pass(
-    mut piece: Piece,
+    mut chunk: StreamChunk,
     fold: &mut Fold,
     kernel: &Kernel,
     turn: &Turn,
     outgoing: &mut AnswerStream,
 ) -> Result<(), Error> {
-    outgoing.mend(&mut piece);
-    fold.push(&piece.event);
+    outgoing.normalize(&mut chunk);
+    fold.push(&chunk.event);
     if turn.is_observed(NoticeKind::LlmToken) {
-        let text = event::text(&piece.event);
+        let text = event::text(&chunk.event);
         if !text.is_empty() {
             turn.tell(NoticeKind::LlmToken, || Notice::LlmToken { text: text.into() });
         }
     }
-    outgoing.send(piece, kernel.toolbox()).await
+    outgoing.send(chunk, kernel.toolbox()).await
 }
 
 /// Runs the post_chat chain on a model's answer.

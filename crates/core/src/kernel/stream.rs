@@ -5,7 +5,7 @@ use crate::chat::{Fold, delta, event, message, window};
 use crate::context::Turn;
 use crate::error::{Error, PluginError, Rejection};
 use crate::filter::{ChainOutcome, FilterEntry, Hook, broken_stream, step};
-use crate::provider::Piece;
+use crate::provider::StreamChunk;
 use valvehouse_json::Json;
 
 impl Kernel {
@@ -15,8 +15,8 @@ impl Kernel {
     /// # Errors
     /// Returns the error of a filter that refused or failed.
     pub async fn stream_event(&self, event: Json, turn: &Turn) -> Result<Vec<Json>, Error> {
-        let pieces = filtered(self, Piece::new(event), turn).await?;
-        Ok(pieces.into_iter().map(|piece| piece.event).collect())
+        let chunks = filtered(self, StreamChunk::new(event), turn).await?;
+        Ok(chunks.into_iter().map(|chunk| chunk.event).collect())
     }
 
     /// Runs the stream_end hooks. Returns the events that they add, created from `template`.
@@ -24,32 +24,36 @@ impl Kernel {
     /// # Errors
     /// Returns the error of a filter that refused or failed.
     pub async fn stream_end(&self, template: Json, turn: &Turn) -> Result<Vec<Json>, Error> {
-        let pieces = end(self, template, turn).await?;
-        Ok(pieces.into_iter().map(|piece| piece.event).collect())
+        let chunks = end(self, template, turn).await?;
+        Ok(chunks.into_iter().map(|chunk| chunk.event).collect())
     }
 }
 
 /// Runs an event through the stream chain. An unchanged event retains its bytes.
-pub(super) async fn filtered(kernel: &Kernel, piece: Piece, turn: &Turn) -> Result<Vec<Piece>, Error> {
-    if piece.event.as_object().is_none() {
+pub(super) async fn filtered(
+    kernel: &Kernel,
+    chunk: StreamChunk,
+    turn: &Turn,
+) -> Result<Vec<StreamChunk>, Error> {
+    if chunk.event.as_object().is_none() {
         // The event is not JSON, so hooks cannot read it.
-        return Ok(vec![piece]);
+        return Ok(vec![chunk]);
     }
-    let parts = by_choice(&piece.event);
+    let parts = by_choice(&chunk.event);
     let whole = parts.len() == 1;
     let mut out = Vec::with_capacity(parts.len());
     for part in parts {
-        let is_long = piece.raw.len() > event::LONG || piece.raw.is_empty() && event::is_long(&part);
+        let is_long = chunk.raw.len() > event::LONG || chunk.raw.is_empty() && event::is_long(&part);
         turn.set_long_event(is_long);
         if is_long {
-            turn.note_size(part.weight());
+            turn.note_size(part.size_estimate());
         }
         for event in chain(kernel, 0, part.clone(), turn).await? {
-            let untouched = whole && event.is_same(&part) && !event.is_changed();
-            out.push(match untouched && !piece.raw.is_empty() {
+            let untouched = whole && event.ptr_eq(&part) && !event.is_changed();
+            out.push(match untouched && !chunk.raw.is_empty() {
                 // The unchanged event retains its bytes and its class.
-                true => piece.clone(),
-                false => Piece::received(bytes::Bytes::new(), event, piece.name.clone()),
+                true => chunk.clone(),
+                false => StreamChunk::received(bytes::Bytes::new(), event, chunk.name.clone()),
             });
         }
     }
@@ -93,8 +97,8 @@ async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result
             return Ok(out);
         }
         match step(filter, Hook::Stream, event.clone(), turn, &mut end).await? {
-            ChainOutcome::Done(value) if value.is_same(&event) && event::is_whole_and_no_error(&event) => {}
-            ChainOutcome::Done(value) if value.is_same(&event) && event::is_whole(&event) => {
+            ChainOutcome::Done(value) if value.ptr_eq(&event) && event::is_whole_and_no_error(&event) => {}
+            ChainOutcome::Done(value) if value.ptr_eq(&event) && event::is_whole(&event) => {
                 no_error(filter, std::slice::from_ref(&event))?;
             }
             other => return Box::pin(spread_on(kernel, place, other, &event, turn)).await,
@@ -139,7 +143,7 @@ const MAX_SPREAD: usize = 32 << 20;
 /// Subtracts the size of events from the remaining memory; `None` is unlimited.
 fn take(rest: &mut Option<usize>, events: &[Json], filter: &FilterEntry) -> Result<(), Error> {
     let Some(left) = rest else { return Ok(()) };
-    match events.iter().try_fold(*left, |left, event| left.checked_sub(event.weight())) {
+    match events.iter().try_fold(*left, |left, event| left.checked_sub(event.size_estimate())) {
         Some(now) => {
             *left = now;
             Ok(())
@@ -156,7 +160,7 @@ fn take(rest: &mut Option<usize>, events: &[Json], filter: &FilterEntry) -> Resu
 /// Returns the events of a hook's value, completed from the original event. Only the first occurrence of the
 /// original is moved; all others are copied, because they may be shared.
 fn spread(value: Json, template: &Json) -> Vec<Json> {
-    if value.is_same(template) && event::is_whole(&value) {
+    if value.ptr_eq(template) && event::is_whole(&value) {
         return vec![value];
     }
     let given = match value {
@@ -166,9 +170,9 @@ fn spread(value: Json, template: &Json) -> Vec<Json> {
     };
     let mut template_went = false;
     let own = |one: &Json| {
-        let is_template = !template_went && one.is_same(template);
+        let is_template = !template_went && one.ptr_eq(template);
         template_went |= is_template;
-        event::complete(&if is_template { one.clone() } else { one.copy() }, template)
+        event::complete(&if is_template { one.clone() } else { one.deep_clone() }, template)
     };
     given.iter().map(own).collect()
 }
@@ -184,11 +188,11 @@ fn no_error(filter: &FilterEntry, events: &[Json]) -> Result<(), Error> {
         Json::Text(text) => text.as_str().into(),
         other => other.to_string().into(),
     });
-    Err(Error::Refused(Rejection { plugin: filter.name().into(), ..Rejection::new(message) }))
+    Err(Error::Rejected(Rejection { plugin: filter.name().into(), ..Rejection::new(message) }))
 }
 
 /// Returns the events that the filters add at the end of a stream; each event passes the later filters.
-pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<Vec<Piece>, Error> {
+pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<Vec<StreamChunk>, Error> {
     let mut out = Vec::new();
     for (place, filter) in kernel.chain().at_from(Hook::StreamEnd, 0) {
         let (value, skipped) = match step(filter, Hook::StreamEnd, Json::Null, turn, &mut None).await? {
@@ -198,14 +202,14 @@ pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<
         let added = spread(value, &template);
         no_error(filter, &added)?;
         if skipped {
-            out.extend(added.into_iter().map(Piece::new));
+            out.extend(added.into_iter().map(StreamChunk::new));
             break;
         }
         let mut rest = (added.len() > 1).then_some(MAX_SPREAD);
         for event in added {
             let made = chain(kernel, place + 1, event, turn).await?;
             take(&mut rest, &made, filter)?;
-            out.extend(made.into_iter().map(Piece::new));
+            out.extend(made.into_iter().map(StreamChunk::new));
         }
     }
     Ok(out)
@@ -213,7 +217,7 @@ pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<
 
 /// Returns the events that filters withheld in a broken stream, each passed through the later filters. Failures
 /// here are only logged, because the stream ends with the original error.
-pub(super) async fn rest(kernel: &Kernel, template: Json, turn: &Turn) -> Vec<Piece> {
+pub(super) async fn rest(kernel: &Kernel, template: Json, turn: &Turn) -> Vec<StreamChunk> {
     let mut out = Vec::new();
     for (place, filter) in kernel.chain().at_from(Hook::StreamEnd, 0).filter(|(_, own)| own.withholds()) {
         let let_out = async {
@@ -226,8 +230,8 @@ pub(super) async fn rest(kernel: &Kernel, template: Json, turn: &Turn) -> Vec<Pi
             Ok::<_, Error>(events)
         };
         match let_out.await {
-            Ok(events) => out.extend(events.into_iter().map(Piece::new)),
-            Err(fault) => tracing::debug!("cannot send the text withheld from a broken stream: {fault}"),
+            Ok(events) => out.extend(events.into_iter().map(StreamChunk::new)),
+            Err(error) => tracing::debug!("cannot send the text withheld from a broken stream: {error}"),
         }
     }
     out
@@ -249,7 +253,7 @@ pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<
         let is_long = event::is_long_message(&said);
         turn.set_long_event(is_long);
         if is_long {
-            turn.note_size(said.weight());
+            turn.note_size(said.size_estimate());
         }
         let events = chain(kernel, 0, one.clone(), turn).await?;
         parts.push(Part { choice, one, events });
@@ -279,7 +283,7 @@ impl Part {
     /// Writes the resulting event back to the choice.
     fn settle(&self) {
         let (said, why) = match self.events.as_slice() {
-            [only] if only.is_same(&self.one) => {
+            [only] if only.ptr_eq(&self.one) => {
                 (only.at_path("choices.0.delta"), only.at_path("choices.0.finish_reason"))
             }
             events => {

@@ -78,7 +78,7 @@ fn found(kernel: &Kernel, query: &str, limit: usize, shows_parameters: bool) -> 
         let description = tool.spec.description.as_str();
         let entry = Json::from([("name", tool.name().into()), ("description", description.into())]);
         if shows_parameters {
-            entry.edit("parameters", tool.spec.parameters.schema().copy());
+            entry.edit("parameters", tool.spec.parameters.schema().deep_clone());
         }
         entry
     };

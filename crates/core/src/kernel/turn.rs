@@ -38,8 +38,8 @@ impl Kernel {
             let span = spans::turn(&progress.body, &options.turn.facts().chat_id);
             // In its place: moving the whole turn into the span would copy it.
             let ended = pin!(run(kernel, progress, options)).instrument(span.clone()).await;
-            if let Some(fault) = ended.as_ref().err().filter(|fault| !matches!(fault, Error::Paused)) {
-                spans::failed(&span, fault);
+            if let Some(error) = ended.as_ref().err().filter(|error| !matches!(error, Error::Paused)) {
+                spans::failed(&span, error);
             }
             ended
         })
@@ -60,7 +60,7 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
     kernel.runs(&turn);
     // An observer and answer filters need the parsed answer.
     options.takes_bytes &= !kernel.looks_at_answers() && !turn.is_observed(NoticeKinds::OF_CALLS);
-    let client = options.sender.take().map(|pieces| Client { pieces, events: turn.events().clone() });
+    let client = options.sender.take().map(|chunks| Client { chunks, events: turn.events().clone() });
     let with_usage = client.is_some() && request::wants_usage(&progress.body);
     let mut outgoing = AnswerStream::new(client, with_usage);
     // A formatted answer consists of the last model call only.
@@ -94,13 +94,13 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
             }
             answer
         }
-        (Err(fault), _) => return turn.flushed(Err(fault)).await,
+        (Err(error), _) => return turn.flushed(Err(error)).await,
     };
     turn.flush().await?;
     if let Some(trace) = turn.trace() {
         trace.ends_with(&response);
     }
-    let is_own = response.is_same(&progress.response);
+    let is_own = response.ptr_eq(&progress.response);
     let reply = if is_own { progress.answer() } else { response.clone() };
     // The client of an answer that is not streamed has not received the earlier texts.
     let is_live = outgoing.is_live();
@@ -128,9 +128,9 @@ fn tell_end(
 ) {
     match ended {
         Err(Error::Paused) => conversation.pauses(),
-        Err(fault) => {
+        Err(error) => {
             conversation.asked(&progress.body);
-            conversation.failed(fault.to_string());
+            conversation.failed(error.to_string());
         }
         Ok(_) => {
             conversation.asked(&progress.body);
@@ -286,7 +286,7 @@ impl Machine<'_> {
         progress.add_usage();
         let limit = options.max_model_calls.unwrap_or(kernel.settings().max_tool_iterations);
         if progress.iterations >= limit {
-            return Err(Error::ToolLoop { limit, transcript: progress.messages().copy() });
+            return Err(Error::ToolLoop { limit, transcript: progress.messages().deep_clone() });
         }
         progress.next = Next::Tools;
         Ok(())
@@ -356,7 +356,7 @@ async fn outlet(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(),
         match kernel.chain().run(Hook::Outlet, conversation, turn).await? {
             ChainOutcome::Done(conversation) => {
                 let last = Json::from(conversation.get("messages").and_then(|messages| messages.at(-1)));
-                if is_role(&last, "assistant") || last.is_same(&shown) {
+                if is_role(&last, "assistant") || last.ptr_eq(&shown) {
                     answer::take_edits(&choice, &said, &last);
                 } else {
                     tracing::warn!(

@@ -3,7 +3,7 @@
 use crate::chat::{ChatChunk, event, message, response};
 use crate::context::{Context, EmittedEvents, EndOfTurn, Turn};
 use crate::error::Error;
-use crate::provider::{PassthroughAnswer, Piece};
+use crate::provider::{PassthroughAnswer, StreamChunk};
 use futures_util::future::BoxFuture;
 use futures_util::stream::Stream;
 use std::fmt;
@@ -15,7 +15,7 @@ use valvehouse_json::Json;
 /// An item of a turn's stream. The last one is `Answer` or `Passthrough`.
 pub enum TurnEvent {
     /// An event of the answer after all filters, in streamed turns only.
-    Piece(Piece),
+    Chunk(StreamChunk),
     /// An event that a plugin emitted: `{type, data}`, with `id` if it awaits an answer.
     Emitted(Json),
     /// The complete answer, at the end of the turn.
@@ -28,7 +28,7 @@ impl TurnEvent {
     /// Returns the text that the event adds to the answer, "" for events without text.
     pub fn text(&self) -> String {
         match self {
-            Self::Piece(piece) => event::text(&piece.event).into(),
+            Self::Chunk(chunk) => event::text(&chunk.event).into(),
             _ => String::new(),
         }
     }
@@ -78,9 +78,9 @@ pub struct TurnStream<'a> {
     // This field is dropped first, so that canceled work can detect the end of the turn.
     over: Option<EndOfTurn>,
     work: Option<BoxFuture<'a, Result<TurnEnd, Error>>>,
-    pieces: Option<Receiver<Piece>>,
+    chunks: Option<Receiver<StreamChunk>>,
     emitted: Option<EmittedEvents>,
-    /// The number of pieces that were taken.
+    /// The number of chunks that were taken.
     taken: usize,
     ended: Option<Result<TurnEnd, Error>>,
     turn: Turn,
@@ -90,13 +90,13 @@ impl<'a> TurnStream<'a> {
     pub(super) fn new(
         turn: Turn,
         work: BoxFuture<'a, Result<TurnEnd, Error>>,
-        pieces: Option<Receiver<Piece>>,
+        chunks: Option<Receiver<StreamChunk>>,
         emitted: Option<EmittedEvents>,
     ) -> Self {
         Self {
             over: Some(turn.until_dropped()),
             work: Some(work),
-            pieces,
+            chunks,
             emitted,
             taken: 0,
             ended: None,
@@ -131,7 +131,7 @@ impl<'a> TurnStream<'a> {
             match event? {
                 TurnEvent::Answer(answer) => return Ok(TurnEnd::Answer(answer)),
                 TurnEvent::Passthrough(forwarded) => return Ok(TurnEnd::Passthrough(forwarded)),
-                TurnEvent::Piece(_) | TurnEvent::Emitted(_) => {}
+                TurnEvent::Chunk(_) | TurnEvent::Emitted(_) => {}
             }
         }
         Err(Error::Host("the turn has ended already".into()))
@@ -180,9 +180,9 @@ impl<'a> TurnStream<'a> {
         if let Some(event) = self.emitted.as_mut().and_then(|emitted| emitted.take_after(self.taken)) {
             return Some(TurnEvent::Emitted(event));
         }
-        if let Some(piece) = self.pieces.as_mut().and_then(|pieces| pieces.try_recv().ok()) {
+        if let Some(chunk) = self.chunks.as_mut().and_then(|chunks| chunks.try_recv().ok()) {
             self.taken += 1;
-            return Some(TurnEvent::Piece(piece));
+            return Some(TurnEvent::Chunk(chunk));
         }
         self.emitted.as_mut()?.take_ready().map(TurnEvent::Emitted)
     }
@@ -232,12 +232,12 @@ impl ChatChunks<'_> {
     fn poll_chunk(&mut self, context: &mut task::Context<'_>) -> Poll<Option<Result<ChatChunk, Error>>> {
         loop {
             match task::ready!(self.stream.poll_event(context)) {
-                Some(Ok(TurnEvent::Piece(piece))) => {
-                    return Poll::Ready(Some(Ok(ChatChunk::new(piece.event))));
+                Some(Ok(TurnEvent::Chunk(chunk))) => {
+                    return Poll::Ready(Some(Ok(ChatChunk::new(chunk.event))));
                 }
                 Some(Ok(TurnEvent::Answer(answer))) => self.answer = Some(answer),
                 Some(Ok(TurnEvent::Emitted(_) | TurnEvent::Passthrough(_))) => {}
-                Some(Err(fault)) => return Poll::Ready(Some(Err(fault))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => return Poll::Ready(None),
             }
         }

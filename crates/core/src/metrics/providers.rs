@@ -61,8 +61,8 @@ impl ProviderOutcome {
 
 /// Converts an error from before the start of a response. Later failures are `Interrupted`.
 impl From<&Error> for ProviderOutcome {
-    fn from(fault: &Error) -> Self {
-        match fault {
+    fn from(error: &Error) -> Self {
+        match error {
             Error::Answered { status: 429, .. } => Self::RateLimited,
             Error::Answered { status: 400..=499, .. } => Self::Refused,
             Error::Unanswered { timeout: true, .. } | Error::Provider { timeout: true, .. } => Self::TooSlow,
@@ -188,8 +188,8 @@ impl ProviderCallGuard {
     }
 
     /// Records a failure.
-    pub fn fails(&mut self, fault: &Error) {
-        let ending = match fault.into() {
+    pub fn fails(&mut self, error: &Error) {
+        let ending = match error.into() {
             ProviderOutcome::Failed if self.has_begun => ProviderOutcome::Interrupted,
             other => other,
         };

@@ -1,6 +1,6 @@
 //! A provider with predefined replies, for tests, examples and demonstrations.
 
-use super::contract::{Answer, Piece, Provider, Request};
+use super::contract::{Answer, Provider, Request, StreamChunk};
 use crate::chat::{Fold, Head, message, request, response, split};
 use crate::error::Error;
 use futures_util::StreamExt;
@@ -15,7 +15,7 @@ use valvehouse_json::Json;
 ///
 /// ```
 /// use valvehouse_core::provider::{CannedProvider, Reply};
-/// let provider = CannedProvider::new([Reply::text("hello"), Reply::pieces(["one ", "two"])]);
+/// let provider = CannedProvider::new([Reply::text("hello"), Reply::chunks(["one ", "two"])]);
 /// assert!(provider.requests().is_empty());
 /// ```
 #[derive(Clone)]
@@ -35,7 +35,7 @@ pub struct Reply(Kind);
 enum Kind {
     Message(Json),
     Whole(Json),
-    Pieces { pieces: Vec<Json>, then: Option<Error> },
+    Chunks { chunks: Vec<Json>, then: Option<Error> },
     Error(Error),
 }
 
@@ -57,18 +57,18 @@ impl Reply {
 
     /// Creates a streamed reply: each string is a delta of content, each object a complete event. If there are
     /// only strings, a chunk with `finish_reason: "stop"` follows.
-    pub fn pieces(pieces: impl IntoIterator<Item = impl Into<Json>>) -> Self {
-        Self(Kind::Pieces { pieces: pieces.into_iter().map(Into::into).collect(), then: None })
+    pub fn chunks(chunks: impl IntoIterator<Item = impl Into<Json>>) -> Self {
+        Self(Kind::Chunks { chunks: chunks.into_iter().map(Into::into).collect(), then: None })
     }
 
     /// Creates a streamed reply that fails after these chunks.
-    pub fn pieces_then_fault(pieces: impl IntoIterator<Item = impl Into<Json>>, fault: Error) -> Self {
-        Self(Kind::Pieces { pieces: pieces.into_iter().map(Into::into).collect(), then: Some(fault) })
+    pub fn chunks_then_error(chunks: impl IntoIterator<Item = impl Into<Json>>, error: Error) -> Self {
+        Self(Kind::Chunks { chunks: chunks.into_iter().map(Into::into).collect(), then: Some(error) })
     }
 
     /// Creates a reply that fails.
-    pub fn fault(fault: Error) -> Self {
-        Self(Kind::Error(fault))
+    pub fn error(error: Error) -> Self {
+        Self(Kind::Error(error))
     }
 }
 
@@ -78,8 +78,8 @@ impl From<&str> for Reply {
     }
 }
 impl From<Error> for Reply {
-    fn from(fault: Error) -> Self {
-        Self::fault(fault)
+    fn from(error: Error) -> Self {
+        Self::error(error)
     }
 }
 
@@ -97,13 +97,13 @@ impl CannedProvider {
 
     /// Returns copies of the request bodies so far.
     pub fn requests(&self) -> Vec<Json> {
-        self.0.requests.lock().iter().map(Json::copy).collect()
+        self.0.requests.lock().iter().map(Json::deep_clone).collect()
     }
 
     fn answer(&self, request: &Request) -> Result<Answer, Error> {
         let asked = {
             let mut requests = self.0.requests.lock();
-            requests.push(request.body.copy());
+            requests.push(request.body.deep_clone());
             requests.len()
         };
         let replies = &self.0.replies;
@@ -112,23 +112,23 @@ impl CannedProvider {
         };
         let model = request.body.text("model").unwrap_or_else(|| "canned".into());
         let head = Head::with_id(format!("chatcmpl-{}-{asked}", self.0.name), model);
-        let (pieces, then) = match &reply.0 {
-            Kind::Error(fault) => return Err(fault.clone()),
-            Kind::Whole(completion) => return Ok(given(&completion.copy(), request)),
+        let (chunks, then) = match &reply.0 {
+            Kind::Error(error) => return Err(error.clone()),
+            Kind::Whole(completion) => return Ok(given(&completion.deep_clone(), request)),
             Kind::Message(message) => {
-                let completion = head.completion(message.copy(), response::natural_finish(message));
+                let completion = head.completion(message.deep_clone(), response::natural_finish(message));
                 let messages = request.body.list("messages");
                 // A new object accepts any value.
                 completion.put("usage", response::word_usage(&messages, message));
                 return Ok(given(&completion, request));
             }
-            Kind::Pieces { pieces, then } => (events(pieces, then.is_none(), &head), then.clone()),
+            Kind::Chunks { chunks, then } => (events(chunks, then.is_none(), &head), then.clone()),
         };
         if request.stream {
-            return Ok(streamed(pieces, then));
+            return Ok(streamed(chunks, then));
         }
         let mut fold = Fold::default();
-        pieces.iter().for_each(|piece| fold.push(piece));
+        chunks.iter().for_each(|chunk| fold.push(chunk));
         then.map_or_else(|| Ok(Answer::Whole(fold.finish())), Err)
     }
 }
@@ -158,19 +158,19 @@ fn given(completion: &Json, request: &Request) -> Answer {
 }
 
 fn streamed(events: Vec<Json>, then: Option<Error>) -> Answer {
-    let pieces = events.into_iter().map(|event| Ok(Piece::new(event))).chain(then.map(Err));
-    Answer::Stream(stream::iter(pieces.collect::<Vec<_>>()).boxed())
+    let chunks = events.into_iter().map(|event| Ok(StreamChunk::new(event))).chain(then.map(Err));
+    Answer::Stream(stream::iter(chunks.collect::<Vec<_>>()).boxed())
 }
 
-fn events(pieces: &[Json], complete: bool, head: &Head) -> Vec<Json> {
-    let mut events: Vec<Json> = pieces
+fn events(chunks: &[Json], complete: bool, head: &Head) -> Vec<Json> {
+    let mut events: Vec<Json> = chunks
         .iter()
-        .map(|piece| match piece {
+        .map(|chunk| match chunk {
             Json::Text(text) => head.chunk(Json::from([("content", text.clone().into())]), None),
-            event => event.copy(),
+            event => event.deep_clone(),
         })
         .collect();
-    if complete && pieces.iter().all(|piece| piece.as_str().is_some()) {
+    if complete && chunks.iter().all(|chunk| chunk.as_str().is_some()) {
         events.push(head.chunk(Json::object(), Some("stop")));
     }
     events
@@ -188,10 +188,10 @@ mod tests {
     fn text(answer: Answer) -> String {
         match answer {
             Answer::Whole(whole) => message::text_of(&response::message_of(&whole)).into(),
-            Answer::Stream(pieces) => {
-                let pieces: Vec<_> = futures::executor::block_on(pieces.collect());
+            Answer::Stream(chunks) => {
+                let chunks: Vec<_> = futures::executor::block_on(chunks.collect());
                 let mut fold = Fold::default();
-                pieces.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
+                chunks.into_iter().for_each(|chunk| fold.push(&chunk.unwrap().event));
                 assert!(fold.is_finished());
                 fold.text().to_owned()
             }
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn replies_come_in_order_and_the_last_one_stays() {
-        let provider = CannedProvider::new([Reply::text("one"), Reply::pieces(["t", "wo"])]);
+        let provider = CannedProvider::new([Reply::text("one"), Reply::chunks(["t", "wo"])]);
         for (stream, expected) in [(true, "one"), (false, "two"), (true, "two")] {
             assert_eq!(text(ask(&provider, r#"{"model":"m"}"#, stream).unwrap()), expected);
         }
@@ -221,11 +221,11 @@ mod tests {
     fn faults_come_before_and_within_an_answer() {
         let broken = Error::Provider { message: "gone".into(), timeout: false };
         let provider =
-            CannedProvider::new([Reply::fault(broken.clone()), Reply::pieces_then_fault(["a"], broken)]);
+            CannedProvider::new([Reply::error(broken.clone()), Reply::chunks_then_error(["a"], broken)]);
         assert!(ask(&provider, "{}", false).is_err());
-        let Ok(Answer::Stream(pieces)) = ask(&provider, "{}", true) else { panic!("no stream") };
-        let pieces: Vec<_> = futures::executor::block_on(pieces.collect());
-        assert!(pieces[0].is_ok() && pieces[1].is_err() && pieces.len() == 2);
+        let Ok(Answer::Stream(chunks)) = ask(&provider, "{}", true) else { panic!("no stream") };
+        let chunks: Vec<_> = futures::executor::block_on(chunks.collect());
+        assert!(chunks[0].is_ok() && chunks[1].is_err() && chunks.len() == 2);
         assert!(ask(&CannedProvider::new([""; 0]), "{}", false).is_err());
     }
 }

@@ -84,12 +84,12 @@ pub enum Answer {
     /// A complete `chat.completion`.
     Whole(Json),
     /// The chunks as they arrive. An answer that breaks off ends with an error.
-    Stream(BoxStream<'static, Result<Piece, Error>>),
+    Stream(BoxStream<'static, Result<StreamChunk, Error>>),
 }
 
 /// An event of a streamed answer.
 #[derive(Debug, Clone)]
-pub struct Piece {
+pub struct StreamChunk {
     /// The event's bytes as received, without SSE framing.
     pub raw: Bytes,
     /// The event as JSON, null if it is not JSON. `[DONE]` is never included.
@@ -100,7 +100,7 @@ pub struct Piece {
     parts: Option<ChunkParts>,
 }
 
-impl Piece {
+impl StreamChunk {
     /// Creates an event that was not received from a service.
     pub fn new(event: Json) -> Self {
         Self::received(Bytes::new(), event, None)
@@ -198,8 +198,8 @@ pub trait Provider: Send + Sync {
     /// # Errors
     /// Returns an error if the provider lacks the route, cannot be reached or responds with an error.
     fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Error>> {
-        let fault = Error::Host(format!("provider {} has no {}", self.name(), request.path));
-        Box::pin(std::future::ready(Err(fault)))
+        let error = Error::Host(format!("provider {} has no {}", self.name(), request.path));
+        Box::pin(std::future::ready(Err(error)))
     }
 
     /// Returns `true` if the provider supports this `response_format`; if not, the format is described to the
@@ -248,10 +248,10 @@ impl IntoProvider for Arc<dyn Provider> {
 ///
 /// # Errors
 /// Returns the error with which the stream ends.
-pub async fn whole(mut pieces: BoxStream<'static, Result<Piece, Error>>) -> Result<Json, Error> {
+pub async fn whole(mut chunks: BoxStream<'static, Result<StreamChunk, Error>>) -> Result<Json, Error> {
     let mut fold = Fold::default();
-    while let Some(piece) = pieces.next().await {
-        fold.push(&piece?.event);
+    while let Some(chunk) = chunks.next().await {
+        fold.push(&chunk?.event);
     }
     Ok(fold.finish())
 }

@@ -102,6 +102,6 @@ fn as_chat(body: &Json) -> Result<Json, Error> {
 fn is_items_alone(message: &Json) -> bool {
     !items::of(message).is_empty()
         && message.get("tool_calls").is_none()
-        && message.get("refusal").is_none_or(|refusal| refusal.is_null())
+        && message.get("refusal").is_none_or(|rejection| rejection.is_null())
         && message::text_of(message).is_empty()
 }

@@ -11,8 +11,8 @@ mod traced;
 
 pub use canned::{CannedProvider, Reply};
 pub use contract::{
-    Answer, ForwardRequest, IntoProvider, PIPES, PassthroughAnswer, PassthroughBody, Piece, Provider,
-    RESPONSES, RelayRequest, RelayResponse, Request, whole,
+    Answer, ForwardRequest, IntoProvider, PIPES, PassthroughAnswer, PassthroughBody, Provider, RESPONSES,
+    RelayRequest, RelayResponse, Request, StreamChunk, whole,
 };
 pub use embedding::{BUILTIN_EMBEDDING, builtin_embedding, dot_product};
 pub use fit::{COUNT_TOKENS, ONLY_RESPONSES, fit};

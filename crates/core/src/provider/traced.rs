@@ -35,7 +35,7 @@ impl TracedCall {
     }
 
     /// Records a part of the answer, before any filter.
-    pub(crate) fn piece(&mut self, event: &Json) {
+    pub(crate) fn chunk(&mut self, event: &Json) {
         if let Some(step) = &mut self.step {
             step.first();
             step.hears(event);
@@ -52,7 +52,7 @@ impl TracedCall {
     /// Records the answer or the error, and returns it.
     pub(crate) fn end(self, answered: Result<Json, Error>) -> Result<Json, Error> {
         match &answered {
-            Err(fault) => self.failed(fault),
+            Err(error) => self.failed(error),
             Ok(_) if self.is_unseen() => {}
             Ok(answer) => {
                 let tokens = tokens(answer);
@@ -80,9 +80,9 @@ impl TracedCall {
         }
         let forwarded = match forwarded {
             Ok(forwarded) => forwarded,
-            Err(fault) => {
-                self.failed(&fault);
-                return Err(fault);
+            Err(error) => {
+                self.failed(&error);
+                return Err(error);
             }
         };
         let body = match forwarded.body {
@@ -100,7 +100,7 @@ impl TracedCall {
                     begun.first();
                     call = Some(begun);
                 }
-                (Some(Err(fault)), Some(begun)) => begun.failed(fault),
+                (Some(Err(error)), Some(begun)) => begun.failed(error),
                 (None, Some(begun)) => begun.ended(),
                 (_, None) => {}
             }
@@ -125,19 +125,19 @@ impl TracedCall {
         }
     }
 
-    fn failed(self, fault: &Error) {
-        if !matches!(fault, Error::Paused) {
-            spans::failed(&self.span, fault);
+    fn failed(self, error: &Error) {
+        if !matches!(error, Error::Paused) {
+            spans::failed(&self.span, error);
         }
         if let Some(step) = self.step {
-            failed(step, fault);
+            failed(step, error);
         }
     }
 }
 
-fn failed(step: Step<Arc<Trace>>, fault: &Error) {
-    let plugin = match fault {
-        Error::Refused(refusal) => Some(&refusal.plugin),
+fn failed(step: Step<Arc<Trace>>, error: &Error) {
+    let plugin = match error {
+        Error::Rejected(rejection) => Some(&rejection.plugin),
         Error::Broken(failure) => Some(&failure.plugin),
         _ => None,
     };
@@ -146,7 +146,7 @@ fn failed(step: Step<Arc<Trace>>, fault: &Error) {
         Some(_) if !step.name().starts_with(PIPES) => "stopped",
         _ => "failed",
     };
-    step.end(word, Some(&fault.to_string()), None);
+    step.end(word, Some(&error.to_string()), None);
 }
 
 fn tokens(answer: &Json) -> Option<Tokens> {

@@ -237,7 +237,7 @@ impl Tool {
     ) -> (Result<ToolResult, ToolError>, ToolOutcome) {
         // A panic ends only this call.
         let own = turn.in_context(turn.context().fork());
-        let call = async { self.handler.call(args.copy(), own).await };
+        let call = async { self.handler.call(args.deep_clone(), own).await };
         let call = AssertUnwindSafe(call).catch_unwind();
         let name = &self.spec.name;
         let left = end.saturating_duration_since(Instant::now()) + GRACE;

@@ -4,7 +4,7 @@ use super::parameters::Parameters;
 use super::spec::{Retry, ToolSpec};
 use crate::error::DeclarationError;
 use crate::limits::{clipped, unknown_keys};
-use crate::words::is_id;
+use crate::text::is_id;
 use std::time::Duration;
 use valvehouse_json::Json;
 
@@ -84,7 +84,7 @@ fn read(declared: &Json, default_tags: &[String], problems: &mut Vec<String>) ->
         None => {}
     }
     match given("metadata") {
-        Some(metadata @ Json::Object(_)) => spec.metadata = metadata.copy(),
+        Some(metadata @ Json::Object(_)) => spec.metadata = metadata.deep_clone(),
         Some(other) => problems.push(format!("has {} as its `metadata`: give a map", clipped(&other))),
         None => {}
     }

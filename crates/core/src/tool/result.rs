@@ -21,11 +21,11 @@ impl ToolResult {
             Ok(Self { value, context }) => {
                 let context = context.as_ref().map(|context| {
                     Json::from([
-                        ("variables", context.variables().copy()),
-                        ("metadata", context.metadata().copy()),
+                        ("variables", context.variables().deep_clone()),
+                        ("metadata", context.metadata().deep_clone()),
                     ])
                 });
-                Json::from([("value", value.copy()), ("context", context.into())])
+                Json::from([("value", value.deep_clone()), ("context", context.into())])
             }
             Err(error) => Json::from([
                 ("error", error.message.as_str().into()),
@@ -45,7 +45,7 @@ impl ToolResult {
             let message = message.into();
             return Err(ToolError { message, fatal: is("fatal"), status, is_answer: is("is_answer") });
         }
-        let part = |context: &Json, name: &str| context.field(name).copy();
+        let part = |context: &Json, name: &str| context.field(name).deep_clone();
         let context = json.get("context").filter(|context| !context.is_null());
         let context = context
             .map(|context| Context::with_metadata(part(&context, "variables"), part(&context, "metadata")));
@@ -102,7 +102,12 @@ impl<T: Into<String>> From<T> for ToolError {
 
 /// Uses the refusal's message and status.
 impl From<Rejection> for ToolError {
-    fn from(refusal: Rejection) -> Self {
-        Self { message: refusal.message, fatal: refusal.fatal, status: refusal.status, is_answer: false }
+    fn from(rejection: Rejection) -> Self {
+        Self {
+            message: rejection.message,
+            fatal: rejection.fatal,
+            status: rejection.status,
+            is_answer: false,
+        }
     }
 }

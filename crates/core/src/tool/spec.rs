@@ -75,7 +75,7 @@ impl ToolSpec {
         let function = Json::object();
         function.put("name", self.name.as_str());
         function.put("description", self.description.as_str());
-        let parameters = self.parameters.schema().copy();
+        let parameters = self.parameters.schema().deep_clone();
         match dialect {
             SchemaDialect::OpenAi => {
                 function.put("parameters", parameters);
@@ -96,10 +96,10 @@ impl ToolSpec {
         let tool = Json::object();
         tool.put("name", self.name.as_str());
         tool.put("description", self.description.as_str());
-        tool.put("parameters", self.parameters.schema().copy());
+        tool.put("parameters", self.parameters.schema().deep_clone());
         let tags: Vec<Json> = self.tags.iter().map(|tag| tag.as_str().into()).collect();
         tool.put("tags", tags);
-        tool.put("metadata", self.metadata.copy());
+        tool.put("metadata", self.metadata.deep_clone());
         tool
     }
 }

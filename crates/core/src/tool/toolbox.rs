@@ -80,7 +80,7 @@ pub fn tools_of(module: &dyn ToolModule) -> Vec<Tool> {
                 spec.tags.clone_from(&info.tags);
             }
             if !info.description.is_empty() {
-                spec.metadata = spec.metadata.copy();
+                spec.metadata = spec.metadata.deep_clone();
                 spec.metadata.edit("module", info.description.as_str());
             }
         })

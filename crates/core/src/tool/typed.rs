@@ -181,7 +181,7 @@ fn shape(schema: &Json) -> Option<Json> {
                     .for_each(|(key, value)| shape.put(&key, value));
             }
             "type" | "description" | "default" | "minimum" | "maximum" | "pattern" => {
-                shape.put(&key, value.copy());
+                shape.put(&key, value.deep_clone());
             }
             "items" => shape.put("items", self::shape(&value)?),
             "properties" => shape.put("properties", declared(schema)?),

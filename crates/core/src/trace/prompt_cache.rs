@@ -145,7 +145,7 @@ impl PromptCacheWatch {
     pub(crate) fn after(&mut self, call_metrics: &Arc<PromptCacheCounter>, body: &Json) {
         let is_same = |(part, before): (&str, &Json)| {
             // Null stands for a missing part.
-            (body.field(part).is_same(before) || before.is_null() && body.get(part).is_none())
+            (body.field(part).ptr_eq(before) || before.is_null() && body.get(part).is_none())
                 && !before.is_changed()
         };
         let prints = match &self.last {
@@ -210,7 +210,7 @@ impl Prints {
             Some(())
         };
         if let Some(tools) = body.get("tools").filter(|tools| !tools.is_empty()) {
-            tools.encode_as_spelt_into(&mut piece).ok()?;
+            tools.encode_raw_into(&mut piece).ok()?;
             add(&mut prints, &mut piece)?;
         }
         for message in &messages {
@@ -221,7 +221,7 @@ impl Prints {
             match message.get("content") {
                 Some(Json::Array(parts)) => {
                     for part in parts.items() {
-                        part.encode_as_spelt_into(&mut piece).ok()?;
+                        part.encode_raw_into(&mut piece).ok()?;
                         add(&mut prints, &mut piece)?;
                     }
                 }
@@ -229,7 +229,7 @@ impl Prints {
                     // Clients send an unmarked text as a string instead of a list.
                     let is_text = content.as_str().is_some();
                     piece.extend_from_slice(if is_text { br#"{"type":"text","text":"# } else { b"" });
-                    content.encode_as_spelt_into(&mut piece).ok()?;
+                    content.encode_raw_into(&mut piece).ok()?;
                     piece.extend_from_slice(if is_text { b"}" } else { b"" });
                     add(&mut prints, &mut piece)?;
                 }
@@ -279,7 +279,7 @@ fn encode_shell(message: &Json, out: &mut Vec<u8>) -> Option<()> {
             }
             is_whole &= Json::from(key).encode_into(out).is_ok();
             out.push(b':');
-            is_whole &= value.encode_as_spelt_into(out).is_ok();
+            is_whole &= value.encode_raw_into(out).is_ok();
         });
     }
     out.push(b'}');

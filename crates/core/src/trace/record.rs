@@ -273,13 +273,13 @@ impl TraceContents {
     }
 
     pub(super) fn emitted(&mut self, emitted: EventRecord) {
-        if self.events.len() < MAX_STEPS && self.fits(emitted.event.as_ref().map_or(0, Json::weight)) {
+        if self.events.len() < MAX_STEPS && self.fits(emitted.event.as_ref().map_or(0, Json::size_estimate)) {
             self.events.push(emitted);
         }
     }
 
     pub(super) fn keep(&mut self, place: usize, before: Json, after: Option<Json>) {
-        let weight = before.weight() + after.as_ref().map_or(0, Json::weight);
+        let weight = before.size_estimate() + after.as_ref().map_or(0, Json::size_estimate);
         if !self.fits(weight) {
             return;
         }

@@ -44,7 +44,7 @@ impl<T: Deref<Target = Trace>> Step<T> {
         let begun = trace.taken.lock().begin(what, || *at.get_or_insert_with(|| trace.elapsed()));
         let (mut before, mut timed) = (None, false);
         if let Some(begun) = &begun {
-            before = (begun.fits && trace.keeps(what.plugin())).then(|| value.copy());
+            before = (begun.fits && trace.keeps(what.plugin())).then(|| value.deep_clone());
             timed = begun.timed;
         }
         let at = if timed { at.unwrap_or_else(|| trace.elapsed()) } else { Duration::ZERO };
@@ -69,8 +69,8 @@ impl<T: Deref<Target = Trace>> Step<T> {
     pub fn hears(&self, said: &Json) {
         let Some(begun) = self.begun.as_ref().filter(|_| self.trace.keeps(None)) else { return };
         let mut taken = self.trace.taken.lock();
-        if taken.fits(said.weight()) {
-            taken.records[begun.place].details_mut().heard.push(said.copy());
+        if taken.fits(said.size_estimate()) {
+            taken.records[begun.place].details_mut().heard.push(said.deep_clone());
         }
     }
 
@@ -93,7 +93,7 @@ impl<T: Deref<Target = Trace>> Step<T> {
             return None;
         }
         let end = begun.timed.then(|| self.trace.elapsed());
-        let after = before.as_ref().and(after).map(Json::copy);
+        let after = before.as_ref().and(after).map(Json::deep_clone);
         let mut taken = self.trace.taken.lock();
         if let Some(before) = before {
             taken.keep(begun.place, before, after);

@@ -44,7 +44,7 @@ impl Trace {
     pub fn remember(&self, facts: impl FnOnce() -> Json) {
         if !matches!(self.contents, Contents::None) {
             let facts = facts();
-            if facts.weight() <= MAX_FACTS {
+            if facts.size_estimate() <= MAX_FACTS {
                 // A request has one turn, and its endpoint records the facts once.
                 let _ = self.facts.set(facts);
             }
@@ -96,7 +96,7 @@ impl Trace {
     /// Records an event that a script emitted.
     pub fn emitted(&self, plugin: &str, event: &Json) {
         let kind = short(&event.text_or_empty("type"));
-        let event = self.keeps(Some(plugin)).then(|| event.copy());
+        let event = self.keeps(Some(plugin)).then(|| event.deep_clone());
         tell(&self.news, || News::Emitted {
             trace: self.id.clone(),
             plugin: plugin.to_owned(),
@@ -154,8 +154,8 @@ impl Trace {
             return;
         }
         let mut taken = self.taken.lock();
-        if taken.body.is_none() && taken.fits(body.weight()) {
-            taken.body = Some(body.copy());
+        if taken.body.is_none() && taken.fits(body.size_estimate()) {
+            taken.body = Some(body.deep_clone());
         }
     }
 
@@ -165,8 +165,8 @@ impl Trace {
             return;
         }
         let mut taken = self.taken.lock();
-        if taken.fits(answer.weight()) {
-            taken.answer = Some(answer.copy());
+        if taken.fits(answer.size_estimate()) {
+            taken.answer = Some(answer.deep_clone());
         }
     }
 

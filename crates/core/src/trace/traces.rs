@@ -199,9 +199,9 @@ impl TraceGuard {
     }
 
     /// Records an error and returns it.
-    pub fn failed<F: std::fmt::Display>(&self, fault: F) -> F {
-        self.trace.fail(&fault.to_string());
-        fault
+    pub fn failed<F: std::fmt::Display>(&self, error: F) -> F {
+        self.trace.fail(&error.to_string());
+        error
     }
 
     /// Records the status of the answer.

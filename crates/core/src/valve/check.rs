@@ -5,7 +5,7 @@ use super::field::{MASK, ValveSchema};
 use super::redact::MIN_SECRET;
 use super::redact::is_too_short;
 use crate::limits::{BrokenRule, clipped};
-use crate::words::did_you_mean;
+use crate::text::did_you_mean;
 use std::fmt;
 use valvehouse_json::{Json, Number};
 
@@ -104,7 +104,7 @@ impl Field {
     }
 
     pub(super) fn refuse(&self, value: &Json, rule: &'static str, asks: &str) -> ValveError {
-        let shown = if self.secret { Json::from(MASK) } else { value.copy() };
+        let shown = if self.secret { Json::from(MASK) } else { value.deep_clone() };
         let message = format!("valve `{}` {asks}, but {} was given", self.name, clipped(&shown));
         ValveError { field: self.name.clone(), rule, value: shown, message }
     }
@@ -164,7 +164,7 @@ fn list(items: Option<&Items>, value: &Json) -> Result<Json, BrokenRule> {
         _ => return Err(("type", format!("must be {}", ValveKind::Array.in_words()))),
     };
     let Some(items) = items else {
-        return Ok(given.iter().map(Json::copy).collect::<Vec<_>>().into());
+        return Ok(given.iter().map(Json::deep_clone).collect::<Vec<_>>().into());
     };
     let mut fitting = Vec::with_capacity(given.len());
     for (position, item) in given.iter().enumerate() {

@@ -7,7 +7,7 @@ use super::redact::MIN_SECRET;
 use super::redact::is_too_short;
 use crate::error::DeclarationError;
 use crate::limits::{BrokenRule, Limits, clipped, unknown_keys};
-use crate::words::did_you_mean;
+use crate::text::did_you_mean;
 use valvehouse_json::Json;
 
 const KEYS: [&str; 11] = [
@@ -56,7 +56,7 @@ fn fields(literal: &Json) -> Result<Vec<Field>, Vec<String>> {
                 .push(format!("valve `{name}` exceeds the limit of {MAX_PATTERNS} valves with a `pattern`"));
             break;
         }
-        let mut declaration = Declaration { name: &name, of: literal.copy(), problems: Vec::new() };
+        let mut declaration = Declaration { name: &name, of: literal.deep_clone(), problems: Vec::new() };
         let field = declaration.field();
         problems.extend(declaration.problems.iter().map(|problem| format!("valve `{name}` {problem}")));
         fields.extend(field);

@@ -2,7 +2,7 @@
 //! Open WebUI renders.
 
 use crate::limits::Limits;
-use crate::words::title_case;
+use crate::text::title_case;
 use valvehouse_json::Json;
 
 /// The type of a valve's value.
@@ -134,7 +134,7 @@ impl ValveSchema {
 
     /// Returns the valve that a misspelled name probably means.
     pub fn nearest(&self, name: &str) -> Option<&str> {
-        crate::words::nearest(name, self.fields.iter().map(|field| field.name.as_str()))
+        crate::text::nearest(name, self.fields.iter().map(|field| field.name.as_str()))
     }
 }
 
@@ -171,7 +171,7 @@ fn describe(field: &Field) -> Json {
         constrain(&property, field.kind, &field.rules);
     }
     if !field.secret {
-        put(&property, "default", field.default.copy());
+        put(&property, "default", field.default.deep_clone());
     }
     if field.secret {
         let input = Json::object();

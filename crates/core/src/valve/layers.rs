@@ -31,7 +31,7 @@ impl ValveSchema {
     }
 
     fn with_marks(&self, values: &Json, takes_out: bool) -> Json {
-        let marked = values.copy();
+        let marked = values.deep_clone();
         for (name, value) in values.entries() {
             let Some(field) = self.field(&name) else { continue };
             let mark = match field.secret && !value.is_null() {
@@ -71,7 +71,7 @@ impl ValveSchema {
 
     /// Returns the values for display: each secret is replaced by [`MASK`]; an empty one stays empty.
     pub fn mask(&self, values: &Json) -> Json {
-        let shown = values.copy();
+        let shown = values.deep_clone();
         for field in self.fields.iter().filter(|field| field.secret) {
             if values.get(&field.name).is_some_and(|value| field.is_set(&value)) {
                 shown.edit(&field.name, MASK);
@@ -83,7 +83,7 @@ impl ValveSchema {
     /// Returns the values that a form sent, with each masked secret replaced by its stored value, so that the
     /// mask itself is never stored.
     pub fn unmask(&self, sent: &Json, stored: &Json) -> Json {
-        let meant = sent.copy();
+        let meant = sent.deep_clone();
         for field in self.fields.iter().filter(|field| !field.secret && was_secret(stored, &field.name)) {
             // Forms also mask a former secret, and the mask is not a value.
             if sent.get(&field.name).is_some_and(|value| value.as_str() == Some(MASK)) {
@@ -96,7 +96,7 @@ impl ValveSchema {
             }
             // A value that is not stored comes from a layer below and remains there.
             let _ = match stored.get(&field.name) {
-                Some(secret) => meant.set(&field.name, secret.copy()).is_ok(),
+                Some(secret) => meant.set(&field.name, secret.deep_clone()).is_ok(),
                 None => meant.remove(&field.name).is_some(),
             };
         }
@@ -117,7 +117,7 @@ impl Field {
         }
         let given = layers.iter().rev().filter(|layer| !is_dropped(layer));
         let given = given.filter_map(|layer| layer.get(&self.name));
-        let mut used = self.default.copy();
+        let mut used = self.default.deep_clone();
         for value in given.filter(|value| !value.is_null()) {
             match self.check(&value) {
                 Ok(value) => {

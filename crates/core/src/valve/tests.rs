@@ -296,8 +296,8 @@ fn every_schema_compiles_and_accepts_the_effective_values() {
         let validator = jsonschema::draft202012::new(&described).unwrap();
         for layers in [vec![], vec![&layer]] {
             let values = serde_json::Value::from(&schema.effective(&layers).0);
-            let faults: Vec<_> = validator.iter_errors(&values).map(|fault| fault.to_string()).collect();
-            assert!(faults.is_empty(), "{faults:?} in {values}");
+            let errors: Vec<_> = validator.iter_errors(&values).map(|error| error.to_string()).collect();
+            assert!(errors.is_empty(), "{errors:?} in {values}");
         }
     }
 }

@@ -11,7 +11,7 @@ fn asked(fields: &str) -> Result<AnthropicRequest, Error> {
 }
 
 fn body(fields: &str) -> Json {
-    asked(fields).unwrap_or_else(|fault| panic!("{fault}")).body
+    asked(fields).unwrap_or_else(|error| panic!("{error}")).body
 }
 
 /// With a message of the user, so that only the other fields matter.
@@ -161,8 +161,8 @@ fn what_cannot_be_said_is_an_error_that_names_the_field() {
         (r#"{"role":"user","content":[{"type":"image_url"}]}"#, "messages[0].content[0].image_url.url"),
         (r#"{"role":"user","content":[{"type":"file","file":{"file_data":"data:a/b,c"}}]}"#, "got a/b"),
     ] {
-        let fault = asked(&format!(r#""messages":[{message}]"#)).unwrap_err().to_string();
-        assert!(fault.contains(place), "{fault}");
+        let error = asked(&format!(r#""messages":[{message}]"#)).unwrap_err().to_string();
+        assert!(error.contains(place), "{error}");
     }
     // A default is not a wish.
     assert!(with(r#""n":1,"logprobs":false,"logit_bias":{},"presence_penalty":0,"functions":null"#).is_ok());
@@ -220,7 +220,7 @@ fn other_services_get_only_what_they_know() {
     let untouched = json(
         r#"{"model":"m","tools":[{"type":"function","function":{},"x":1}],"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{}}]}]}"#,
     );
-    assert!(plain(&untouched).is_same(&untouched));
+    assert!(plain(&untouched).ptr_eq(&untouched));
     let echoed = json(r#"{"model":"m","messages":[{"role":"assistant","content":"a","content_blocks":[]}]}"#);
     assert_eq!(
         plain(&echoed).to_string(),
@@ -277,7 +277,7 @@ fn a_wrong_request_of_anthropics_is_told_which_field() {
         (r#""max_tokens":1,"messages":[{"role":"tool","content":"x"}]"#, "invalid messages[0].role: "),
         (r#""max_tokens":1,"messages":[{"role":"user"}]"#, "invalid messages[0].content: "),
     ] {
-        let fault = read(&json(&format!(r#"{{"model":"m",{fields}}}"#)), None).unwrap_err().to_string();
-        assert!(fault.starts_with(expected), "{fault}");
+        let error = read(&json(&format!(r#"{{"model":"m",{fields}}}"#)), None).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
     }
 }

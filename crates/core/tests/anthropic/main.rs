@@ -45,12 +45,12 @@ fn assembled(events: &[Json]) -> Json {
         match &*event.text("type").unwrap() {
             "message_start" => {
                 assert!(message.is_null(), "it starts twice");
-                message = event.at_path("message").copy();
+                message = event.at_path("message").deep_clone();
             }
             "content_block_start" => {
                 assert_eq!((open, index), (None, Some(blocks.len() as i64)), "{event}");
                 open = index;
-                blocks.push((event.at_path("content_block").copy(), String::new()));
+                blocks.push((event.at_path("content_block").deep_clone(), String::new()));
             }
             "content_block_delta" => {
                 assert!(open.is_some() && open == index, "{event}");

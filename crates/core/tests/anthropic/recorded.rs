@@ -21,7 +21,7 @@ fn meaning(message: &Json) -> Json {
     for key in ["id", "model", "role", "stop_reason", "stop_sequence"] {
         meaning.set(key, message.at_path(key)).unwrap();
     }
-    let blocks = message.at_path("content").copy();
+    let blocks = message.at_path("content").deep_clone();
     for block in blocks.items() {
         if block.get("citations").is_some_and(|citations| citations.is_empty()) {
             block.remove("citations");
@@ -36,7 +36,7 @@ fn meaning(message: &Json) -> Json {
 
 /// The message of an answer; models write spaces into the arguments of calls.
 fn without_spaces(answer: &Json) -> Json {
-    let said = response::message_of(answer).copy();
+    let said = response::message_of(answer).deep_clone();
     for (call, given) in ModelCall::all(&said).iter().zip(said.at_path("tool_calls").items()) {
         given.at_path("function").set("arguments", call.parse().unwrap().to_string()).unwrap();
     }

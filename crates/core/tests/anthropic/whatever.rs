@@ -68,7 +68,7 @@ fn events(message: &Json, size: usize) -> Vec<Json> {
         }
         whole.push(of("content_block_stop"));
     }
-    let start = message.copy();
+    let start = message.deep_clone();
     start.set("content", Json::array()).unwrap();
     start.set("stop_reason", Json::Null).unwrap();
     let mut events = vec![Json::from([("type", "message_start".into()), ("message", start)])];
@@ -81,7 +81,7 @@ fn events(message: &Json, size: usize) -> Vec<Json> {
 }
 
 fn pieces(block: &Json, size: usize) -> (Json, Vec<Json>) {
-    let start = block.copy();
+    let start = block.deep_clone();
     let cut = |text: &str| -> Vec<String> {
         let letters: Vec<char> = text.chars().collect();
         letters.chunks(size).map(|piece| piece.iter().collect()).collect()
@@ -123,7 +123,7 @@ fn merged(blocks: &[Json]) -> Vec<Json> {
                 let all = [last.text("text").unwrap(), block.text("text").unwrap()].concat();
                 last.set("text", all).unwrap();
             }
-            None => out.push(block.copy()),
+            None => out.push(block.deep_clone()),
         }
     }
     out
@@ -264,7 +264,7 @@ proptest! {
     #[test]
     fn whatever_comes_the_events_are_well_formed_and_say_all_of_it(deltas in prop::collection::vec(delta(), 0..8)) {
         let head = valvehouse_core::chat::Head::with_id("c", "m");
-        let chunks: Vec<Json> = deltas.iter().map(|delta| head.chunk(delta.copy(), None)).collect();
+        let chunks: Vec<Json> = deltas.iter().map(|delta| head.chunk(delta.deep_clone(), None)).collect();
         let events = written(&chunks);
         // These arguments are not JSON: the client's to see.
         let readable: Vec<Json> = events.iter().filter(|event| event.at_path("delta").get("partial_json").is_none()).cloned().collect();

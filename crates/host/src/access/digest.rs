@@ -4,7 +4,7 @@ use sha2::{Digest as _, Sha256};
 use std::fmt;
 use subtle::ConstantTimeEq;
 use valvehouse_config::HASHED;
-use valvehouse_core::words::{hex, unhex};
+use valvehouse_core::text::{hex, unhex};
 
 /// The SHA-256 of a key. Keys are long and random, so a key cannot be found from its digest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

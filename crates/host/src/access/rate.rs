@@ -120,7 +120,11 @@ mod tests {
         assert_eq!(rate.take_at(now, ann, &kv), Err(Duration::from_secs(10)));
         assert_eq!(rate.take_at(now, bob, &kv), Ok(()), "others are not held up");
         let later = |seconds| now + Duration::from_secs(seconds);
-        assert_eq!(rate.take_at(later(9), ann, &kv), Err(Duration::from_secs(1)), "a refusal costs nothing");
+        assert_eq!(
+            rate.take_at(later(9), ann, &kv),
+            Err(Duration::from_secs(1)),
+            "a rejection costs nothing"
+        );
         assert_eq!(rate.take_at(later(10), ann, &kv), Ok(()));
         assert!(rate.take_at(later(10), ann, &kv).is_err());
         assert!((0..6).all(|_| rate.take_at(later(80), ann, &kv).is_ok()));

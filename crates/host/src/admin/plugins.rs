@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 use valvehouse_core::error::{Error, RequestErrorKind};
-use valvehouse_core::words::nearest;
+use valvehouse_core::text::nearest;
 
 /// Changes plugins of a running host.
 pub struct Admin {

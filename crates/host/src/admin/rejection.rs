@@ -2,17 +2,17 @@
 
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_os::Failure;
-use valvehouse_script::{Problem, Severity};
+use valvehouse_script::{Diagnostic, Severity};
 use valvehouse_store::StoreError;
 
 /// The refusal of a change; no part of it was made.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{fault}")]
+#[error("{error}")]
 pub struct AdminError {
     /// The error.
-    pub fault: Error,
+    pub error: Error,
     /// The problems of a script, where they are the reason.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<Diagnostic>,
 }
 
 impl AdminError {
@@ -33,7 +33,7 @@ impl AdminError {
     }
 
     /// A script that does not load: everything that is wrong with it.
-    pub(super) fn unfit(doing: &str, problems: Vec<Problem>) -> Self {
+    pub(super) fn unfit(doing: &str, problems: Vec<Diagnostic>) -> Self {
         let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
         let told: Vec<String> = errors.map(ToString::to_string).collect();
         let message = format!("{doing}; nothing was changed\n{}", told.join("\n"));
@@ -43,8 +43,8 @@ impl AdminError {
 }
 
 impl From<Error> for AdminError {
-    fn from(fault: Error) -> Self {
-        Self { fault, problems: Vec::new() }
+    fn from(error: Error) -> Self {
+        Self { error, problems: Vec::new() }
     }
 }
 

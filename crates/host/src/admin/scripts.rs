@@ -13,10 +13,10 @@ use crate::snapshot::Snapshot;
 use crate::writer::{CompileJob, CompiledText, ReloadLock};
 use std::sync::Arc;
 use valvehouse_core::error::Error;
-use valvehouse_core::words::is_id;
+use valvehouse_core::text::is_id;
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
-use valvehouse_script::{Code, Kind, Problem, Script};
+use valvehouse_script::{Code, Diagnostic, Kind, Script};
 use valvehouse_store::{Action, Edit, FileEdit, SettingsEdit, now};
 
 /// The version that has to be there for a change to be made.
@@ -258,11 +258,11 @@ fn stored_must_fit(script: &Script, stored: &Json, text: &str) -> Result<(), Adm
     let misfits = declared.filter_map(|field| {
         let value = stored.get(&field.name).filter(|value| !value.is_null())?;
         let error = script.manifest.valves.check(&field.name, &value).err()?;
-        let problem = Problem::new(Code::ValveMisfit, id, path, format!("the stored {error}"))
+        let problem = Diagnostic::new(Code::ValveMisfit, id, path, format!("the stored {error}"))
             .at_word(text, &field.name);
         Some(problem.help(format!("reset it first: valvehouse valves reset {id} {}", field.name)))
     });
-    let misfits: Vec<Problem> = misfits.collect();
+    let misfits: Vec<Diagnostic> = misfits.collect();
     if misfits.is_empty() {
         Ok(())
     } else {

@@ -169,7 +169,7 @@ pub fn shown(schema: Option<&ValveSchema>, values: &Json) -> Json {
         let is_open = is_declared(&key) && !was_secret(values, &key);
         // An empty value hides nothing.
         let is_empty = is_declared(&key) && value.is_empty();
-        let value = if is_open || is_empty { value.copy() } else { Json::from(MASK) };
+        let value = if is_open || is_empty { value.deep_clone() } else { Json::from(MASK) };
         (key, value)
     });
     shown.collect::<Object>().into()

@@ -11,7 +11,7 @@ use valvehouse_agent::middleware::{Middleware, Parts};
 use valvehouse_config::{self as config, Config};
 use valvehouse_core::kernel::ModelDefaults;
 use valvehouse_core::provider::Provider;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_providers::{Choice, Fallback};
 use valvehouse_script::{Kind, Settings};
@@ -181,13 +181,13 @@ fn model(
     ]);
     if !settings.variables.is_empty() {
         // A copy in an object of its own: it fits.
-        facts.edit("variables", settings.variables.copy());
+        facts.edit("variables", settings.variables.deep_clone());
     }
     let described = [
         ("description", settings.description.clone().into()),
         ("abilities", list(&settings.abilities).into()),
         ("context_length", settings.context_length.into()),
-        ("price", settings.price.copy()),
+        ("price", settings.price.deep_clone()),
     ];
     for (key, value) in
         described.into_iter().filter(|(_, value): &(_, Json)| !value.is_empty() && !value.is_null())

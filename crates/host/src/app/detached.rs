@@ -33,17 +33,17 @@ pub struct DetachedTasks {
     tasks: Mutex<JoinSet<()>>,
     running: Arc<Semaphore>,
     stops: Stops,
-    /// Tells that a piece of work has ended.
+    /// Tells that a chunk of work has ended.
     ended: Arc<Notify>,
 }
 
-/// One piece of work: its place among those that run, and the word that it has to end.
+/// One chunk of work: its place among those that run, and the word that it has to end.
 pub struct Ticket {
     running: Arc<Semaphore>,
     stop: watch::Receiver<Option<StopReason>>,
 }
 
-/// The place of one piece of work among those that run.
+/// The place of one chunk of work among those that run.
 pub struct QueueSlot(Arc<Semaphore>);
 
 impl QueueSlot {
@@ -138,7 +138,7 @@ impl DetachedTasks {
         }
     }
 
-    /// Ends all work, each piece after it had time to record that.
+    /// Ends all work, each chunk after it had time to record that.
     pub(crate) async fn close(&self) {
         for stop in self.stops.lock().values() {
             stop.send_replace(Some(StopReason::HostCloses));
@@ -149,7 +149,7 @@ impl DetachedTasks {
     }
 }
 
-/// One piece of work among those in progress.
+/// One chunk of work among those in progress.
 struct Entry {
     stops: Stops,
     ended: Arc<Notify>,

@@ -24,7 +24,7 @@ use valvehouse_core::context::{HeaderNames, Observer, PartedTurns, Questions};
 use valvehouse_core::metrics::EndpointMetricsMap;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::Traces;
-use valvehouse_script::{Code, Problem};
+use valvehouse_script::{Code, Diagnostic};
 use valvehouse_store as store;
 
 /// The interval at which a stopping host checks for chats in progress.
@@ -205,7 +205,7 @@ impl App {
         if !waiting.is_empty() {
             let message = format!("restart to apply {}", waiting.join(", "));
             let problem =
-                Problem::new(Code::SettingsWaiting, "", &config.project.join(config::FILE), message);
+                Diagnostic::new(Code::SettingsWaiting, "", &config.project.join(config::FILE), message);
             plan.problems.push(problem.help("all other changes are in force").warning());
         }
         self.host.replan(plan).await;
@@ -225,7 +225,7 @@ impl App {
     }
 
     /// Goes on with the settings in force, and shows why others cannot replace them.
-    pub async fn refuse_settings(&self, problems: Vec<Problem>) {
+    pub async fn refuse_settings(&self, problems: Vec<Diagnostic>) {
         self.host.keep_plan(problems).await;
     }
 

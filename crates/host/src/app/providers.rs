@@ -37,7 +37,7 @@ pub(super) fn provider(
         let demo = Upstream::new(demo).with_breaker(never);
         return Ok(plan(settings, Arc::new(demo)));
     }
-    let client = client(settings.timeouts, clients).map_err(|fault| problem(fault.to_string()))?;
+    let client = client(settings.timeouts, clients).map_err(|error| problem(error.to_string()))?;
     if keys == ProviderKeys::Read {
         client.prepare(&settings.base_url);
     }
@@ -55,16 +55,16 @@ pub(super) fn provider(
         }
         (key, _) => service(settings, client, key).map(Credentials::fixed),
     };
-    let mut upstream = Upstream::new(credentials.map_err(|fault| problem(fault.to_string()))?)
+    let mut upstream = Upstream::new(credentials.map_err(|error| problem(error.to_string()))?)
         .with_retry(settings.retry)
         .with_breaker(settings.breaker)
         .within(settings.timeouts.total);
     if is_keyless {
-        let remedy = settings.key_remedy();
+        let help = settings.key_help();
         if keys == ProviderKeys::Read && settings.usual_key().is_some() {
-            tracing::warn!(provider = settings.name, "it has no key: {remedy}");
+            tracing::warn!(provider = settings.name, "it has no key: {help}");
         }
-        upstream = upstream.keyless(remedy);
+        upstream = upstream.keyless(help);
     }
     Ok(plan(settings, Arc::new(upstream)))
 }

@@ -143,8 +143,8 @@ fn begun_with(turn: &Turn) -> Json {
     let facts = turn.facts().to_json();
     let parts = [
         ("model", turn.facts().model.clone()),
-        ("metadata", turn.metadata().copy()),
-        ("variables", turn.context().variables().copy()),
+        ("metadata", turn.metadata().deep_clone()),
+        ("variables", turn.context().variables().deep_clone()),
     ];
     for (name, part) in parts {
         // New values in a new object: they fit.

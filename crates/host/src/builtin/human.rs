@@ -7,8 +7,8 @@ use super::native::native;
 use futures::future::BoxFuture;
 use std::time::Duration;
 use valvehouse_core::context::Turn;
+use valvehouse_core::text::yes_or_no;
 use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
-use valvehouse_core::words::yes_or_no;
 use valvehouse_json::Json;
 
 /// The time that one question may take.
@@ -92,7 +92,7 @@ impl Ask {
         if !choices.is_empty() {
             // Fresh values never hold each other. A dialog without choices shows the placeholder.
             data.edit("placeholder", in_words(choices));
-            data.edit("choices", choices.iter().map(Json::copy).collect::<Vec<_>>());
+            data.edit("choices", choices.iter().map(Json::deep_clone).collect::<Vec<_>>());
         }
         Json::from([("type", kind.into()), ("data", data)])
     }
@@ -125,7 +125,7 @@ fn input(answer: &Json, choices: &[Json]) -> Result<ToolResult, ToolError> {
 fn chosen(said: &str, choices: &[Json]) -> Option<Json> {
     let by_text = choices.iter().find(|choice| text_of(choice).to_lowercase() == said.to_lowercase());
     let by_place = || choices.get(said.parse::<usize>().ok()?.checked_sub(1)?);
-    by_text.or_else(by_place).map(Json::copy)
+    by_text.or_else(by_place).map(Json::deep_clone)
 }
 
 /// Only a clear yes is one; other words are passed on as the reason.

@@ -82,7 +82,7 @@ impl Todo {
         let map = kv.map(OWNER, scope);
         for _ in 0..MAX_TRIES {
             let seen = map.look(KEY);
-            let (answer, list) = (self.act)(args, seen.value.copy())?;
+            let (answer, list) = (self.act)(args, seen.value.deep_clone())?;
             let Some(list) = list else { return Ok(answer) };
             if kv.swap(&map, KEY, &seen, &list, Some(KEPT)).await? {
                 if let Some(write) = kv.want_flush() {
@@ -153,7 +153,7 @@ fn add(args: &Json, stored: Json) -> Result<(Json, Option<Json>), TodoError> {
     if let Some(priority) = &priority {
         added.edit("priority", priority.as_str());
     }
-    items.push(added.copy());
+    items.push(added.deep_clone());
     Ok((added, Some(Json::from([("next", (id + 1).into()), ("items", items.into())]))))
 }
 
@@ -171,7 +171,7 @@ fn update(args: &Json, stored: Json) -> Result<(Json, Option<Json>), TodoError> 
             item.edit(key, value.as_str());
         }
     }
-    Ok((item.copy(), Some(stored)))
+    Ok((item.deep_clone(), Some(stored)))
 }
 
 fn unknown(id: &Json, items: &[Json]) -> TodoError {
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn models_read_what_to_pass() {
         let tools = Toolbox::new(tools(Arc::default()));
-        let schema = tools.find("todo_update").unwrap().spec.parameters.schema().copy();
+        let schema = tools.find("todo_update").unwrap().spec.parameters.schema().deep_clone();
         assert_eq!(schema.at_path("required").to_string(), r#"["id"]"#);
         assert_eq!(schema.at_path("properties.status.enum.3").as_str(), Some("cancelled"));
         assert!(tools.tagged("todo").count() == 3);

@@ -69,7 +69,7 @@ impl Exporter {
             ("service.name", settings.service.as_str().into()),
             ("service.version", env!("CARGO_PKG_VERSION").into()),
         ]);
-        let client = Client::new().map_err(|fault| fault.to_string())?;
+        let client = Client::new().map_err(|error| error.to_string())?;
         Ok(Self { client, url, headers, resource, waiting: VecDeque::new(), is_away: false })
     }
 
@@ -133,7 +133,7 @@ impl Exporter {
             Err(Error::Provider { message, .. } | Error::Unanswered { message, .. }) => {
                 return Outcome::Later(message.to_string());
             }
-            Err(fault) => return Outcome::Later(fault.to_string()),
+            Err(error) => return Outcome::Later(error.to_string()),
         };
         match status {
             200..=299 => Outcome::Yes,
@@ -146,7 +146,7 @@ impl Exporter {
         let spans: Vec<Json> = batch.iter().flat_map(|trace| span::of(trace)).collect();
         let scope = [("name", "valvehouse".into()), ("version", env!("CARGO_PKG_VERSION").into())];
         let scope = Json::from([("scope", Json::from(scope)), ("spans", spans.into())]);
-        let resource = Json::from([("attributes", self.resource.copy())]);
+        let resource = Json::from([("attributes", self.resource.deep_clone())]);
         let all = Json::from([("resource", resource), ("scopeSpans", vec![scope].into())]);
         Json::from([("resourceSpans", vec![all].into())])
     }

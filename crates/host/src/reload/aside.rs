@@ -8,7 +8,7 @@ use super::state::Reload;
 use crate::plugin::{Plugins, State};
 use std::path::Path;
 use std::sync::Arc;
-use valvehouse_script::{Code, FolderScan, LoadedFile, Problem};
+use valvehouse_script::{Code, Diagnostic, FolderScan, LoadedFile};
 use valvehouse_store::{Action, Aside, BY_FILE, Fate, GuardChange, Store, StoreError, Version, hash, now};
 
 /// The time within which a file that was deleted by hand may come back with another text, in milliseconds.
@@ -74,14 +74,14 @@ pub async fn adoptable(store: &dyn Store, id: &str, text: &str) -> Result<Option
 }
 
 /// The problem of a plugin under the id of one that was removed.
-fn problem(id: &str, path: &Path) -> Problem {
+fn problem(id: &str, path: &Path) -> Diagnostic {
     let what = format!(
         "`{id}` is not the plugin that was removed under this id: the stored valves, grants and `kv` entries of the removed one are set aside"
     );
     let help = format!(
         "to use them for this plugin, run: valvehouse adopt {id}; to delete them, run: valvehouse adopt {id} --drop"
     );
-    Problem::new(Code::SetAside, id, path, what).help(help).warning()
+    Diagnostic::new(Code::SetAside, id, path, what).help(help).warning()
 }
 
 impl Reload {
@@ -170,7 +170,7 @@ impl Reload {
     }
 
     /// The problems of plugins under the ids of removed ones.
-    pub(super) fn problems_of_aside(&self, plugins: &Plugins) -> Vec<Problem> {
+    pub(super) fn problems_of_aside(&self, plugins: &Plugins) -> Vec<Diagnostic> {
         let waits = |id: &str| {
             let is_its = |one: &Aside| one.plugin == id && one.fate == Fate::Aside && one.has_rows;
             self.strangers.contains(id) || self.aside.iter().any(is_its)

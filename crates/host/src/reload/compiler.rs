@@ -15,7 +15,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use valvehouse_core::executor::STACK;
 use valvehouse_core::metrics::PluginMetrics;
 use valvehouse_core::valve::SecretGroup;
-use valvehouse_script::{LoadedFile, Problem, Script, Settings, SourceFile};
+use valvehouse_script::{Diagnostic, LoadedFile, Script, Settings, SourceFile};
 use valvehouse_store::{Kv, Store, VectorIndex};
 
 /// The parts of a host that all of its scripts share.
@@ -53,8 +53,8 @@ impl Compiler {
         plan: &Plan,
         file: &SourceFile,
         given: &OperatorSettings,
-    ) -> Result<Script, Vec<Problem>> {
-        Problem::of_quarantine(file, &given.quarantined).map_or(Ok(()), |problem| Err(vec![problem]))?;
+    ) -> Result<Script, Vec<Diagnostic>> {
+        Diagnostic::of_quarantine(file, &given.quarantined).map_or(Ok(()), |problem| Err(vec![problem]))?;
         Script::compile(file, &self.settings_of(plan, file, given))
     }
 
@@ -65,7 +65,7 @@ impl Compiler {
         read: &LoadedFile,
         given: &OperatorSettings,
     ) -> Option<CompileResult> {
-        if let Some(problem) = Problem::of_quarantine(&read.file, &given.quarantined) {
+        if let Some(problem) = Diagnostic::of_quarantine(&read.file, &given.quarantined) {
             return Some(Err(vec![problem]));
         }
         self.compiling.soon(read, given, plan, &self.settings_of(plan, &read.file, given))
@@ -104,7 +104,7 @@ impl Compiler {
 /// The time for which a look waits for a file.
 const SOON: Duration = Duration::from_millis(if cfg!(debug_assertions) { 2_000 } else { 100 });
 
-type CompileResult = Result<Script, Vec<Problem>>;
+type CompileResult = Result<Script, Vec<Diagnostic>>;
 
 /// The files that are being compiled, by the ids of their plugins.
 #[derive(Default)]

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::filter::Hook;
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 use valvehouse_script::{
-    Code, ENDPOINTS, FolderScan, Imports, Kind, LoadedFile, Problem, Script, SourceFile, is_id,
+    Code, Diagnostic, ENDPOINTS, FolderScan, Imports, Kind, LoadedFile, Script, SourceFile, is_id,
     says_of_itself,
 };
 use valvehouse_store::{GuardChange, LastGood};
@@ -38,7 +38,7 @@ pub(super) struct Baseline {
 
 /// A change that waits for an operator.
 pub(super) struct WeakenedGuard {
-    pub(super) problem: Problem,
+    pub(super) problem: Diagnostic,
     pub(super) pending: GuardChange,
     pub(super) by: Cause,
 }
@@ -235,13 +235,18 @@ pub(super) fn unlisted(models: &[String]) -> GuardChange {
 }
 
 /// A change that waits, and how it is confirmed.
-fn waiting(id: &str, path: &Path, what: &str, baseline: &Baseline) -> Problem {
+fn waiting(id: &str, path: &Path, what: &str, baseline: &Baseline) -> Diagnostic {
     let meanwhile = match &baseline.script {
         Some(_) => "its last good version keeps running",
         None => "requests are refused",
     };
-    Problem::new(Code::GuardWeakened, id, path, format!("{what}; {meanwhile} until the change is confirmed"))
-        .help(format!("undo the change, or if it is intended, run: valvehouse confirm {id}"))
+    Diagnostic::new(
+        Code::GuardWeakened,
+        id,
+        path,
+        format!("{what}; {meanwhile} until the change is confirmed"),
+    )
+    .help(format!("undo the change, or if it is intended, run: valvehouse confirm {id}"))
 }
 
 /// Describes the losses if `next` replaces `before` as the version of a guard, one phrase per loss.
@@ -300,8 +305,8 @@ pub(super) fn unreadable(
     found: &FolderScan,
     is_known: impl Fn(&str) -> bool,
     beginning: impl Fn(&Path) -> String,
-) -> BTreeMap<Arc<str>, &Problem> {
-    let is_error = |problem: &&Problem| problem.severity == valvehouse_script::Severity::Error;
+) -> BTreeMap<Arc<str>, &Diagnostic> {
+    let is_error = |problem: &&Diagnostic| problem.severity == valvehouse_script::Severity::Error;
     let dangling = found.dangling.iter().filter(|problem| !is_known(&problem.id));
     let all = found.problems.iter().filter(is_error).chain(dangling);
     all.filter(|problem| !problem.id.is_empty() && !found.files.contains_key(problem.id.as_str()))

@@ -4,9 +4,9 @@ use crate::plan::Plan;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 use valvehouse_script::{Imports, Kind, says_of_itself};
-use valvehouse_store::{LastGood, StoreError, StoredValves, Trouble};
+use valvehouse_store::{LastGood, StoreError, StoreErrorKind, StoredValves};
 
 /// Rejects valves of guards that were written directly into the store: they are neither checked nor confirmed.
 pub(super) fn check_sealed(
@@ -19,9 +19,9 @@ pub(super) fn check_sealed(
     Err(StoreError {
         doing: "read the stored valves".into(),
         place: "the store".into(),
-        trouble: Trouble::Sealed,
+        kind: StoreErrorKind::Sealed,
         cause: format!("the valves of the guard {id} were changed by hand"),
-        mend: Some(format!("delete them: valvehouse valves reset {id}")),
+        help: Some(format!("delete them: valvehouse valves reset {id}")),
     })
 }
 

@@ -6,7 +6,7 @@ use super::guards;
 use super::last_good;
 use super::state::{PriorLook, Reload};
 use crate::builtin;
-use crate::catalog::Shelf;
+use crate::catalog::Catalog;
 use crate::plugin::{LazyValue, OperatorSettings, Plugin, Plugins, State};
 use crate::report::{Change, Report};
 use crate::snapshot::Snapshot;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_config::Grants;
-use valvehouse_script::{Code, FolderScan, Kind, Problem, says_of_itself};
+use valvehouse_script::{Code, Diagnostic, FolderScan, Kind, says_of_itself};
 use valvehouse_store::{GuardChange, now};
 
 /// The delay of the next look while something is in progress, and the longest time for which files may go on being saved.
@@ -129,8 +129,8 @@ impl Reload {
         (self.waiting, self.looked_at) = (None, looked_at);
         self.add_lost_guards(&found, &mut plugins, &mut changes);
         changes.extend(self.newly_granted());
-        let shelf = Shelf::new(&self.native_tools(), &plugins, &self.plan);
-        let is_a_plugins = |problem: &&Problem| {
+        let catalog = Catalog::new(&self.native_tools(), &plugins, &self.plan);
+        let is_a_plugins = |problem: &&Diagnostic| {
             plugins.get(&*problem.id).is_some_and(|plugin| plugin.state.problems().contains(problem))
         };
         let beside = found.problems.iter().filter(|problem| !is_a_plugins(problem));
@@ -140,26 +140,27 @@ impl Reload {
             self.report_part(&found, &plugins);
         }
         let failing = self.problems_of_schedule(&plugins);
-        let others = shelf.problems.iter().chain(&self.plan.problems).chain(&self.plan.mounted.problems);
+        let others = catalog.problems.iter().chain(&self.plan.problems).chain(&self.plan.mounted.problems);
         let refused = self.refused.as_ref().map(|refused| refused.problem(&self.plan));
         let polled = self.problem_of_polling();
         let away = outage.map(|outage| self.problem_of_outage(&outage));
         let others = others.chain(&aside).chain(&failing).chain(&refused).chain(&polled).chain(&away);
-        let problems: Vec<Problem> = beside.chain(others).cloned().collect();
+        let problems: Vec<Diagnostic> = beside.chain(others).cloned().collect();
         let known = current.map_or(&[][..], |current| &current.problems);
-        changes.extend(unknown(&problems, known).cloned().map(Change::Problem));
+        changes.extend(unknown(&problems, known).cloned().map(Change::Diagnostic));
         let problems_gone = current.is_some_and(|current| current.problems != problems);
         let replanned = current.is_some_and(|current| !current.is_of(&self.plan));
 
         // A file that is missed is looked for again, and whether its removal is confirmed.
         let is_missed = unsettled || plugins.values().any(|plugin| plugin.state == State::Missing);
         let snapshot = (current.is_none() || !changes.is_empty() || problems_gone || replanned).then(|| {
-            let tools = shelf.tools.into_iter().map(|tool| {
+            let tools = catalog.tools.into_iter().map(|tool| {
                 let metrics = self.uses.of(tool.name());
                 tool.counting(metrics)
             });
             let tools = tools.collect();
-            Snapshot::new(generation + 1, plugins, problems, tools, self.plan.clone()).offering(shelf.offered)
+            Snapshot::new(generation + 1, plugins, problems, tools, self.plan.clone())
+                .offering(catalog.offered)
         });
         let generation = snapshot.as_ref().map_or(generation, |snapshot| snapshot.generation);
         self.touched.clear();
@@ -185,12 +186,12 @@ impl Reload {
     }
 
     /// The problem of a store that cannot say what changes.
-    fn problem_of_polling(&self) -> Option<Problem> {
+    fn problem_of_polling(&self) -> Option<Diagnostic> {
         self.store.is_polled().then(|| {
             let file = self.plan.project.join(valvehouse_config::FILE);
             let message = "store.url points to a pooler in transaction mode, which does not pass notifications on; the store is polled ten times a second";
             let help = "set store.listen_url to the URL of the database itself";
-            Problem::new(Code::StorePolled, "", &file, message).help(help).warning()
+            Diagnostic::new(Code::StorePolled, "", &file, message).help(help).warning()
         })
     }
 
@@ -240,7 +241,7 @@ impl Reload {
     fn remember_vanished(
         &mut self,
         found: &FolderScan,
-        unreadable: &BTreeMap<Arc<str>, &Problem>,
+        unreadable: &BTreeMap<Arc<str>, &Diagnostic>,
         before: &Plugins,
         plugins: &mut Plugins,
         changes: &mut Vec<Change>,
@@ -312,19 +313,19 @@ fn give_way(found: &mut FolderScan, kind: Kind, taken_by: impl Fn(&str) -> Optio
         if let Some(read) = found.files.remove(&id) {
             let what =
                 format!("`{id}` is the id of a {}; this {} is not used", owner.as_str(), kind.as_str());
-            let problem = Problem::new(Code::SameId, "", &read.file.path, what);
+            let problem = Diagnostic::new(Code::SameId, "", &read.file.path, what);
             found.problems.push(problem.help("rename one of the two files"));
         }
     }
 }
 
 /// The problems that are not among those that are known.
-fn unknown<'a>(problems: &'a [Problem], known: &[Problem]) -> impl Iterator<Item = &'a Problem> {
-    let mut by_path: HashMap<&Path, Vec<&Problem>> = HashMap::new();
+fn unknown<'a>(problems: &'a [Diagnostic], known: &[Diagnostic]) -> impl Iterator<Item = &'a Diagnostic> {
+    let mut by_path: HashMap<&Path, Vec<&Diagnostic>> = HashMap::new();
     for problem in known {
         by_path.entry(&problem.path).or_default().push(problem);
     }
     let is_known =
-        move |problem: &&Problem| by_path.get(&*problem.path).is_some_and(|known| known.contains(problem));
+        move |problem: &&Diagnostic| by_path.get(&*problem.path).is_some_and(|known| known.contains(problem));
     problems.iter().filter(move |problem| !is_known(problem)).collect::<Vec<_>>().into_iter()
 }

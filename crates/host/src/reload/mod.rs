@@ -15,4 +15,4 @@ mod rows;
 pub(crate) mod scripts;
 pub(crate) mod state;
 mod store;
-mod trial;
+mod staged_generation;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use valvehouse_json::Json;
 use valvehouse_script::{
-    Code, FolderScan, Imports, Kind, LoadedFile, Problem, Script, SourceFile, UserValves, says_of_itself,
+    Code, Diagnostic, FolderScan, Imports, Kind, LoadedFile, Script, SourceFile, UserValves, says_of_itself,
 };
 use valvehouse_store::GuardChange;
 
@@ -35,7 +35,7 @@ impl Reload {
     pub(super) fn next_plugins(
         &self,
         found: &FolderScan,
-        unreadable: &BTreeMap<Arc<str>, &Problem>,
+        unreadable: &BTreeMap<Arc<str>, &Diagnostic>,
         before: &Plugins,
     ) -> (Plugins, Vec<Change>) {
         // They come in order already: of that, sorting makes one.
@@ -88,7 +88,7 @@ impl Reload {
     fn next(
         &self,
         id: &Arc<str>,
-        read: Result<&LoadedFile, Option<&Problem>>,
+        read: Result<&LoadedFile, Option<&Diagnostic>>,
         before: Option<&Arc<Plugin>>,
         found: &FolderScan,
     ) -> Next {
@@ -157,7 +157,7 @@ impl Reload {
                 Some(guard) => {
                     let path = guard.file.path.clone();
                     let what = format!("{} has the id of this guard", read.file.path.display());
-                    let problem = Problem::new(Code::SameId, id, &path, what);
+                    let problem = Diagnostic::new(Code::SameId, id, &path, what);
                     let kept = self.keep(id, path, vec![problem.help("rename one of the two")], None, given);
                     Plugin { hash: read.hash.clone(), ..kept }
                 }
@@ -195,7 +195,7 @@ impl Reload {
         &self,
         id: &Arc<str>,
         path: PathBuf,
-        problems: Vec<Problem>,
+        problems: Vec<Diagnostic>,
         before: Option<&Arc<Plugin>>,
         given: OperatorSettings,
     ) -> Plugin {

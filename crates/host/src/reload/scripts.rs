@@ -7,7 +7,7 @@ use minisign_verify::{PublicKey, Signature};
 use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use valvehouse_script::{Code, FolderScan, Kind, Problem, SourceSet, says_of_itself};
+use valvehouse_script::{Code, Diagnostic, FolderScan, Kind, SourceSet, says_of_itself};
 use valvehouse_store::{LastGood, ScriptFile, ScriptSet, SetManifest};
 
 /// The version of this host.
@@ -43,7 +43,7 @@ impl RefusedGeneration {
     }
 
     /// The problem of a host that keeps the previous generation.
-    pub(super) fn problem(&self, plan: &Plan) -> Problem {
+    pub(super) fn problem(&self, plan: &Plan) -> Diagnostic {
         let help = match self.in_part {
             true => {
                 "its other scripts are in force; fix it and run: valvehouse apply, or valvehouse rollback GENERATION"
@@ -52,7 +52,7 @@ impl RefusedGeneration {
                 "the scripts and valves before it stay in force; fix it and run: valvehouse apply, or valvehouse rollback GENERATION"
             }
         };
-        Problem::new(Code::GenerationRefused, "", plan.folder(Kind::Filter), self.message()).help(help)
+        Diagnostic::new(Code::GenerationRefused, "", plan.folder(Kind::Filter), self.message()).help(help)
     }
 }
 

@@ -19,7 +19,7 @@ use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
 use valvehouse_script::{
-    FolderScan, Kind, Lists, LoadedFile, Loader, Problem, ScheduledCall, Script, Settings, SourceFile,
+    Diagnostic, FolderScan, Kind, Lists, LoadedFile, Loader, ScheduledCall, Script, Settings, SourceFile,
 };
 use valvehouse_store::{Aside, Kv, LastGood, Store, StoreError, VectorIndex};
 
@@ -196,11 +196,11 @@ impl Reload {
     }
 
     /// The problems of functions that failed when they were called last.
-    pub(super) fn problems_of_schedule(&self, plugins: &Plugins) -> Vec<Problem> {
+    pub(super) fn problems_of_schedule(&self, plugins: &Plugins) -> Vec<Diagnostic> {
         let problem = |((id, what), why): (&(String, ScheduledCall), &String)| {
             let script = plugins.get(id.as_str())?.script.as_ref()?;
             let is_there = script.scheduled().iter().any(|(scheduled, _)| scheduled == what);
-            is_there.then(|| Problem::of_scheduled(&script.file, *what, why))
+            is_there.then(|| Diagnostic::of_scheduled(&script.file, *what, why))
         };
         self.failing.iter().filter_map(problem).collect()
     }
@@ -229,7 +229,7 @@ impl Reload {
         &self,
         file: &SourceFile,
         given: &OperatorSettings,
-    ) -> Result<Script, Vec<Problem>> {
+    ) -> Result<Script, Vec<Diagnostic>> {
         self.compiler.compile(&self.plan, file, given)
     }
 
@@ -238,7 +238,7 @@ impl Reload {
         &self,
         read: &LoadedFile,
         given: &OperatorSettings,
-    ) -> Option<Result<Script, Vec<Problem>>> {
+    ) -> Option<Result<Script, Vec<Diagnostic>>> {
         // Before anything is live nothing can be delayed.
         if !self.is_serving {
             return Some(self.compile(&read.file, given));

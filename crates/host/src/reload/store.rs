@@ -7,7 +7,7 @@ use super::state::Reload;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use valvehouse_config::Grants;
 use valvehouse_json::Json;
-use valvehouse_script::{Code, Kind, Problem};
+use valvehouse_script::{Code, Diagnostic, Kind};
 use valvehouse_store::{LastGood, Outage, StoreError, StoredSettings};
 
 impl Reload {
@@ -80,14 +80,14 @@ impl Reload {
     }
 
     /// The problem of a store that is away.
-    pub(super) fn problem_of_outage(&self, outage: &Outage) -> Problem {
+    pub(super) fn problem_of_outage(&self, outage: &Outage) -> Diagnostic {
         let generation = self.stored.generation.unwrap_or(0);
         let what = format!(
             "the store is unavailable, and this host continues with generation {generation}: cannot {}",
             outage.error
         );
         let help = "changes of valves, switches, grants and scripts are refused until the store is available";
-        Problem::new(Code::StoreAway, "", self.plan.folder(Kind::Filter), what).help(help).warning()
+        Diagnostic::new(Code::StoreAway, "", self.plan.folder(Kind::Filter), what).help(help).warning()
     }
 
     /// Reads the grants made by command. An unreadable row grants nothing and is logged.

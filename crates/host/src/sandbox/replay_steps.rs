@@ -6,7 +6,7 @@ use valvehouse_core::context::{Events, Turn, TurnFacts, begun_again};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::trace::{StepRecord, Trace};
 use valvehouse_json::Json;
-use valvehouse_script::{Problem, Sandbox, SandboxRun, SandboxScript};
+use valvehouse_script::{Diagnostic, Sandbox, SandboxRun, SandboxScript};
 
 /// A recorded call, and the same call as it ends now.
 pub struct StepReplay {
@@ -29,7 +29,7 @@ pub async fn replay_steps(
     text: Option<&str>,
     trace: &Trace,
     models: &Json,
-) -> Result<Option<Vec<StepReplay>>, Vec<Problem>> {
+) -> Result<Option<Vec<StepReplay>>, Vec<Diagnostic>> {
     let Some(script) = &plugin.script else { return Ok(None) };
     let script = Sandbox::closed().with_text(text).script(script)?;
     let script = SandboxScript::new(Arc::new(script), plugin.users.clone());
@@ -39,9 +39,9 @@ pub async fn replay_steps(
         let mut steps = Vec::new();
         for record in records.into_iter().map(Arc::new) {
             for (before, after) in &record.details().values {
-                let mut replayed = call(&script, &record, before.copy(), &turn).await;
+                let mut replayed = call(&script, &record, before.deep_clone(), &turn).await;
                 // Later calls may change values that the script holds.
-                replayed.value = replayed.value.map(|value| value.copy());
+                replayed.value = replayed.value.map(|value| value.deep_clone());
                 steps.push(StepReplay { record: record.clone(), recorded: after.clone(), replayed });
             }
         }

@@ -50,7 +50,7 @@ pub async fn replay_turn(
     status_of: impl FnOnce(&Error) -> u16,
 ) -> Result<Arc<Trace>, Error> {
     let body = trace.body().ok_or_else(|| Error::invalid("its request was not recorded", None))?;
-    let request = ChatRequest::new(body.copy())?;
+    let request = ChatRequest::new(body.deep_clone())?;
     let records = trace.records();
     if models == ReplayModels::Recorded && !trace.is_whole() {
         return Err(Error::invalid(
@@ -78,7 +78,7 @@ pub async fn replay_turn(
         .map_err(|_| Error::invalid(format!("it exceeded its limit of {} s", PATIENCE.as_secs()), None))?;
     recording.answered(match replied {
         Ok(_) => 200,
-        Err(fault) => status_of(&recording.failed(fault)),
+        Err(error) => status_of(&recording.failed(error)),
     });
     recording.done();
     Ok(played)
@@ -138,25 +138,27 @@ impl<'a> ReplayStage<'a> {
 
 /// The models of a request, which repeat their answers, call by call.
 fn recorded(provider: &str, records: &[StepRecord]) -> CannedProvider {
-    let fault = |message: &str| Error::Provider { message: message.into(), timeout: false };
+    let error = |message: &str| Error::Provider { message: message.into(), timeout: false };
     let asked = records.iter().filter(|record| record.hook == "model" && !is_within(record, records));
     let asked = asked.map(|record| {
-        let heard = record.details().heard.iter().map(Json::copy);
+        let heard = record.details().heard.iter().map(Json::deep_clone);
         match (record.word, record.details().heard.as_slice()) {
-            ("ended", [whole]) if !whole.at_path("choices.0.message").is_null() => Reply::whole(whole.copy()),
-            ("ended", _) => Reply::pieces(heard),
+            ("ended", [whole]) if !whole.at_path("choices.0.message").is_null() => {
+                Reply::whole(whole.deep_clone())
+            }
+            ("ended", _) => Reply::chunks(heard),
             ("failed", _) => {
                 let cause = record.details().cause.as_deref().unwrap_or("the model failed");
-                Reply::pieces_then_fault(heard, fault(cause))
+                Reply::chunks_then_error(heard, error(cause))
             }
-            _ => Reply::pieces_then_fault(
+            _ => Reply::chunks_then_error(
                 heard,
-                fault("the recorded response of the model is incomplete; use --replay=live to call it again"),
+                error("the recorded response of the model is incomplete; use --replay=live to call it again"),
             ),
         }
     });
     let more = "the model is called more often than it was recorded; use --replay=live to call it";
-    CannedProvider::named(provider, asked.chain([Reply::fault(fault(more))]))
+    CannedProvider::named(provider, asked.chain([Reply::error(error(more))]))
 }
 
 /// Returns `true` if a script asked it, in a step of its own: a script in a sandbox asks no recorded model.
@@ -213,7 +215,9 @@ impl Handler for Again {
     fn call(&self, args: Json, _: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         let is_it = |call: &&ToolCall| call.name.rsplit('/').next() == Some(&self.name) && call.args == args;
         let result = match self.calls.iter().find(is_it) {
-            Some(call) => call.result.as_ref().map(|result| result.copy().into()).map_err(String::as_str),
+            Some(call) => {
+                call.result.as_ref().map(|result| result.deep_clone().into()).map_err(String::as_str)
+            }
             None => Err(NEVER_CALLED),
         };
         std::future::ready(result.map_err(Into::into)).boxed()

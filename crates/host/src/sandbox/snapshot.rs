@@ -1,7 +1,7 @@
 //! A generation in a sandbox.
 
 use crate::builtin;
-use crate::catalog::Shelf;
+use crate::catalog::Catalog;
 use crate::plugin::{Plugin, State};
 use crate::snapshot::Snapshot;
 use std::sync::Arc;
@@ -17,8 +17,9 @@ impl Snapshot {
         let empty = Arc::default();
         let native = builtin::tools(&|_| Grants::default(), sandbox.kv().unwrap_or(&empty));
         let plan = self.served.plan.clone();
-        let shelf = Shelf::new(&native, &plugins, &plan);
-        Self::new(self.generation, plugins, self.problems.clone(), shelf.tools, plan).offering(shelf.offered)
+        let catalog = Catalog::new(&native, &plugins, &plan);
+        Self::new(self.generation, plugins, self.problems.clone(), catalog.tools, plan)
+            .offering(catalog.offered)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::pins::{PinStatus, Pins, PinsError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use valvehouse_config::McpServer;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 
 /// The servers of a running host, as operators see them.
 #[derive(Clone)]
@@ -60,7 +60,7 @@ impl Approvals {
     ) -> Result<Vec<String>, ApprovalError> {
         let (server, status) = self.named(name)?;
         if let (Some(why), _) | (None, Some(why)) =
-            (status.trouble.as_deref(), (!status.is_settled).then_some("the server is not connected yet"))
+            (status.error.as_deref(), (!status.is_settled).then_some("the server is not connected yet"))
         {
             return Err(ApprovalError::Away(format!("cannot approve tools of `{name}`: {why}")));
         }

@@ -6,7 +6,7 @@ use rmcp::model::{
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use valvehouse_core::context::Turn;
-use valvehouse_core::words::yes_or_no;
+use valvehouse_core::text::yes_or_no;
 use valvehouse_json::Json;
 
 /// Asks the client of a turn the questions of a server that a call waits for; returns the answers by name.

@@ -170,7 +170,7 @@ impl Connection {
                         config.auth_header = Some(token.expose().to_owned());
                     }
                     let http =
-                        valvehouse_net::following_nobody(url).await.map_err(|fault| fault.to_string())?;
+                        valvehouse_net::following_nobody(url).await.map_err(|error| error.to_string())?;
                     let (running, login) = match (auth, &link.vault) {
                         (McpAuth::OAuth(_), Some(vault)) => {
                             let (manager, login) = oauth::manager(&link.server.name, url, vault).await?;
@@ -246,7 +246,7 @@ fn refused(error: &ClientInitializeError, server: &str, auth: &McpAuth) -> Unava
             "it needs a token: set `auth` to the token, or to \"oauth\" for a login in the browser".to_owned()
         }
         McpAuth::Bearer(_) => "it rejected the token of `auth`".to_owned(),
-        McpAuth::OAuth(_) => format!("it rejected the token of the login; {}", oauth::remedy(server)),
+        McpAuth::OAuth(_) => format!("it rejected the token of the login; {}", oauth::login_help(server)),
     };
     Unavailable { challenge: Some(challenge.to_owned()), ..Unavailable::from(why) }
 }

@@ -118,7 +118,7 @@ impl Link {
     }
 
     /// The reason for which there is no way to the server.
-    pub(super) fn trouble(&self) -> Option<String> {
+    pub(super) fn error(&self) -> Option<String> {
         self.state.lock().remote.as_ref().err().cloned()
     }
 }

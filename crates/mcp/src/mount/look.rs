@@ -42,7 +42,7 @@ pub struct ServerScan {
     /// The tools, by name.
     pub tools: Vec<ServerOffer>,
     /// The reason why the server cannot be asked; the tools are the approved ones then.
-    pub trouble: Option<String>,
+    pub error: Option<String>,
 }
 
 /// Connects to a server, lists its tools and ends the connection. The store has its login; a server without one needs
@@ -63,9 +63,9 @@ pub fn look<'a>(
             Err(error) => Err(error),
         };
         match listed {
-            Ok(listed) => ServerScan { tools: compared(server, &listed, pins), trouble: None },
+            Ok(listed) => ServerScan { tools: compared(server, &listed, pins), error: None },
             Err(error) => {
-                ServerScan { tools: remembered(server, pins), trouble: Some(link.showable(error.why)) }
+                ServerScan { tools: remembered(server, pins), error: Some(link.showable(error.why)) }
             }
         }
     };

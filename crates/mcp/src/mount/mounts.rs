@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use valvehouse_config::{FILE, McpServer};
 use valvehouse_host::app::App;
 use valvehouse_host::{MountedOffers, Offers};
-use valvehouse_script::{Code, Problem};
+use valvehouse_script::{Code, Diagnostic};
 
 /// The first and the longest pause before a server is connected again; each is at most doubled by chance.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -38,7 +38,7 @@ pub struct Status {
     /// Its tools, offered or not.
     pub tools: Vec<ServerOffer>,
     /// The reason why it is not available.
-    pub trouble: Option<String>,
+    pub error: Option<String>,
     /// The first connection succeeded or failed, and was reported.
     pub is_settled: bool,
 }
@@ -66,7 +66,7 @@ pub(super) struct Board {
 struct Publication {
     /// Names, links and hashes of all that is offered.
     tools: Vec<(String, usize, String)>,
-    problems: Vec<Problem>,
+    problems: Vec<Diagnostic>,
 }
 
 impl Mounts {
@@ -177,13 +177,13 @@ async fn keep(link: Arc<Link>, board: Arc<Board>) {
             Err(error) => error.why,
         };
         let why = link.showable(why);
-        let is_news = link.trouble().as_ref() != Some(&why);
+        let is_news = link.error().as_ref() != Some(&why);
         link.set(Err(why.clone()));
         if is_news {
             tracing::warn!(server = link.server.name, "the server is not available: {why}");
         }
         board.note(&link, |status| {
-            status.trouble = Some(why);
+            status.error = Some(why);
             status.is_settled = true;
             if status.tools.is_empty() {
                 status.tools = remembered(&link.server, &board.pins.borrow());
@@ -231,7 +231,7 @@ async fn attend(link: &Arc<Link>, board: &Board, connection: Connection) -> Stri
         let found = compared(&link.server, &listed, &approved);
         link.allow(callable(&link.server, &found));
         link.set(Ok(remote.clone()));
-        board.note(link, |status| *status = Status { tools: found, trouble: None, is_settled: true });
+        board.note(link, |status| *status = Status { tools: found, error: None, is_settled: true });
         tokio::select! {
             why = connection.ended() => break why,
             () = &mut another_login => break "the login to it was renewed".into(),
@@ -275,7 +275,7 @@ impl Board {
         let pins = Arc::new(pins);
         self.pins.send_replace(pins.clone());
         for (link, status) in self.state.lock().values_mut() {
-            status.tools = match status.is_settled && status.trouble.is_none() {
+            status.tools = match status.is_settled && status.error.is_none() {
                 true => {
                     let there = status.tools.drain(..).filter(|tool| tool.standing != PinStatus::Gone);
                     let listed: Vec<_> = there.map(|tool| tool.seen).collect();
@@ -307,17 +307,17 @@ async fn publish(app: &App, board: &Board) {
         let state = board.state.lock();
         let mut taken: HashMap<(PartKind, String), String> = HashMap::new();
         for (name, (link, status)) in state.iter() {
-            if let Some(why) = &status.trouble {
+            if let Some(why) = &status.error {
                 let what = format!("the MCP server `{name}` is not available: {why}");
                 let help = "calls of its tools fail until it is available; the host retries the connection by itself";
-                problems.push(Problem::new(Code::McpAway, "", &file, what).help(help).warning());
+                problems.push(Diagnostic::new(Code::McpAway, "", &file, what).help(help).warning());
             }
             for tool in &status.tools {
                 let problem = |what: String| {
                     let help = format!(
                         "review it with `valvehouse mcp list {name}`, then run: valvehouse mcp approve {name}"
                     );
-                    Problem::new(Code::McpQuarantined, "", &file, what).help(help).warning()
+                    Diagnostic::new(Code::McpQuarantined, "", &file, what).help(help).warning()
                 };
                 if tool.is_offered() {
                     let place = (tool.seen.kind, tool.name.clone());

@@ -1,8 +1,8 @@
 //! Names of mounted tools: `server_tool`, in the 64 letters that every model's service takes.
 
 use sha2::{Digest, Sha256};
+use valvehouse_core::text::hex;
 use valvehouse_core::tool::is_name;
-use valvehouse_core::words::hex;
 
 /// The longest name.
 const MAX: usize = 64;

@@ -205,11 +205,12 @@ pub(super) async fn manager(
     url: &Url,
     vault: &Vault,
 ) -> Result<(AuthorizationManager, String), String> {
-    let login = vault.login().await?.ok_or_else(|| format!("there is no login to it; {}", remedy(server)))?;
+    let login =
+        vault.login().await?.ok_or_else(|| format!("there is no login to it; {}", login_help(server)))?;
     let mut manager = AuthorizationManager::new(url.clone()).await.map_err(|error| plain(&error))?;
     manager.set_credential_store(vault.clone());
     if !manager.initialize_from_store().await.map_err(|error| plain(&error))? {
-        return Err(format!("its authorization server has changed since the login; {}", remedy(server)));
+        return Err(format!("its authorization server has changed since the login; {}", login_help(server)));
     }
     let config = config(&login.client, login.credentials.granted_scopes.clone());
     manager.configure_client(config).map_err(|error| plain(&error))?;
@@ -232,7 +233,7 @@ pub(super) fn lacks(challenge: &str, url: &Url) -> Option<String> {
 }
 
 /// The way to a valid token.
-pub(super) fn remedy(server: &str) -> String {
+pub(super) fn login_help(server: &str) -> String {
     format!("log in with: valvehouse mcp login {server}")
 }
 

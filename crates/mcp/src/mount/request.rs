@@ -78,16 +78,13 @@ async fn refused(link: &Link, error: &ServiceError) -> Option<String> {
     };
     let Some(scopes) = oauth::lacks(challenge, url) else {
         link.look_again.notify_one();
-        let remedy = oauth::remedy(&server.name);
-        return Some(format!("the server `{}` rejected the token of the login; {remedy}", server.name));
+        let help = oauth::login_help(&server.name);
+        return Some(format!("the server `{}` rejected the token of the login; {help}", server.name));
     };
     vault.note_missing(&scopes).await;
     let wanted = if scopes.is_empty() { "more scopes".to_owned() } else { format!("the scopes `{scopes}`") };
-    let remedy = oauth::remedy(&server.name);
-    Some(format!(
-        "the server `{}` needs {wanted} for this call, which the login lacks; {remedy}",
-        server.name
-    ))
+    let help = oauth::login_help(&server.name);
+    Some(format!("the server `{}` needs {wanted} for this call, which the login lacks; {help}", server.name))
 }
 
 /// A call in progress: its progress goes to its turn, and the server is notified when the turn ends.

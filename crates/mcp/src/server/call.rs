@@ -24,9 +24,9 @@ use tokio::sync::{broadcast, mpsc};
 use valvehouse_core::context::{Context, EmittedEvent, Events, Pauses, PendingQuestion, Questions, Turn};
 use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::kernel::Kernel;
+use valvehouse_core::text::hex;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::TraceGuard;
-use valvehouse_core::words::hex;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -78,7 +78,7 @@ impl Call<'_> {
             false => self.at_once(&recording).await,
         };
         match &outcome {
-            Ok(Outcome::Failed(fault)) => drop(recording.failed(fault.to_string())),
+            Ok(Outcome::Failed(error)) => drop(recording.failed(error.to_string())),
             Err(error) => drop(recording.failed(error.message.to_string())),
             Ok(_) => {}
         }
@@ -90,7 +90,7 @@ impl Call<'_> {
     fn turn(&self, recording: &TraceGuard, events: Events) -> Turn {
         let mut facts = self.caller.facts.clone();
         facts.trace = Some(recording.trace().clone());
-        Turn::new(facts, Context::new(self.caller.variables.copy()), events)
+        Turn::new(facts, Context::new(self.caller.variables.deep_clone()), events)
     }
 
     fn notifier(&self) -> Notifier {
@@ -133,23 +133,23 @@ impl Call<'_> {
             // A model that the tool asks cannot pause.
             let events = events.holding(self.app.questions.clone());
             let turn = self.turn(recording, events).pausing(self.pauses(&state, &about));
-            let fault = match self.watched(&turn, heard, None).await? {
+            let error = match self.watched(&turn, heard, None).await? {
                 Ok(value) => return Ok(Outcome::Value(value)),
-                Err(fault) => fault,
+                Err(error) => error,
             };
             let Some((pauses, pending)) = turn.pauses().and_then(|pauses| Some((pauses, pauses.pending()?)))
             else {
-                return Ok(Outcome::Failed(fault));
+                return Ok(Outcome::Failed(error));
             };
             let question = match Question::of(&pending.question, pending.place) {
                 Ok(question) => question,
-                Err(wrong) => return Ok(Outcome::Failed(Error::Refused(Rejection::new(wrong)))),
+                Err(wrong) => return Ok(Outcome::Failed(Error::Rejected(Rejection::new(wrong)))),
             };
             let possible = question.possible(&capabilities);
             if possible.is_empty() {
-                let mut error = ErrorData::missing_required_client_capability(question.required());
-                error.message = words(&fault).into();
-                return Err(error);
+                let mut missing = ErrorData::missing_required_client_capability(question.required());
+                missing.message = words(&error).into();
+                return Err(missing);
             }
             state.answers = pauses.answers();
             state.host_calls = pauses.host_calls();
@@ -166,9 +166,9 @@ impl Call<'_> {
                 }
             }
         }
-        let refusal =
+        let rejection =
             Rejection::new(format!("the tool exceeded its limit of {MAX_ROUNDS} questions in one request"));
-        Ok(Outcome::Failed(Error::Refused(refusal)))
+        Ok(Outcome::Failed(Error::Rejected(rejection)))
     }
 
     /// Returns the client's answer to a question. A question of a filter, and every approval, takes only an answer that
@@ -203,7 +203,7 @@ impl Call<'_> {
         let call = Json::from([
             ("id", format!("mcp_{}", &hex(&Sha256::digest(about))[..24]).into()),
             ("name", self.tool.name().into()),
-            ("arguments", self.args.copy()),
+            ("arguments", self.args.deep_clone()),
         ]);
         pauses.begin(call);
         pauses
@@ -223,7 +223,7 @@ impl Call<'_> {
         questions: Option<&Questions>,
     ) -> Result<Result<Json, Error>, ErrorData> {
         let mut notifier = self.notifier();
-        let work = self.kernel.invoke_in(self.tool.name(), self.args.copy(), turn);
+        let work = self.kernel.invoke_in(self.tool.name(), self.args.deep_clone(), turn);
         let mut work = std::pin::pin!(work);
         let mut open = FuturesUnordered::new();
         let done = loop {
@@ -320,8 +320,8 @@ impl State {
     /// The state as text that only hosts of this store can read, and only for the same request.
     pub(super) fn sealed(&self, about: &str, seal: impl FnOnce(&str, &str) -> String) -> String {
         let plain = Json::from([
-            ("answers", self.answers.copy()),
-            ("host_calls", self.host_calls.copy()),
+            ("answers", self.answers.deep_clone()),
+            ("host_calls", self.host_calls.deep_clone()),
             ("open", self.open.as_deref().map_or(Json::Null, Json::from)),
             ("until", i64::try_from(now() + LIFE).unwrap_or(i64::MAX).into()),
         ]);

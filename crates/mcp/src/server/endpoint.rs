@@ -5,7 +5,7 @@ use super::handler::Handler;
 use super::handler::SharedParts;
 use super::interceptors::InterceptorBreakers;
 use super::limits::MessageHead;
-use super::open_sessions::{Entrance, InUse, MAX_OF_OWNER, OpenSessions, Reservation, SessionLimit};
+use super::open_sessions::{InUse, MAX_OF_OWNER, OpenSessions, Reservation, SessionLimit, SessionLookup};
 
 use super::sessions::StoredSessions;
 use super::tokens::HeldToken;
@@ -140,7 +140,7 @@ impl Endpoint {
     ) -> Response<AnswerBody> {
         let (mut request, head) = match self.read_head(request).await {
             Ok(read) => read,
-            Err(refusal) => return refusal,
+            Err(rejection) => return rejection,
         };
         let is_standing =
             request.method() == Method::GET || head.as_ref().is_some_and(MessageHead::is_listen);
@@ -148,7 +148,7 @@ impl Endpoint {
         let in_use = match session {
             Some(id) => match self.take_up(id, request.headers().get(VERSION).cloned(), &caller).await {
                 Ok(in_use) => Some(in_use),
-                Err(refusal) => return refusal,
+                Err(rejection) => return rejection,
             },
             // Whatever version it names: it begins a session.
             None if head.as_ref().is_some_and(MessageHead::is_initialize) => {
@@ -171,7 +171,7 @@ impl Endpoint {
     async fn begin(&self, request: Request<RequestBody>, owner: &str) -> Response<AnswerBody> {
         let place = match self.reserve(owner).await {
             Ok(place) => place,
-            Err(refusal) => return refusal,
+            Err(rejection) => return rejection,
         };
         let (service, stored, owner) = (self.service.clone(), self.stored.clone(), owner.to_owned());
         let beginning = tokio::spawn(async move {
@@ -227,9 +227,9 @@ impl Endpoint {
         caller: &Caller,
     ) -> Result<InUse, Response<AnswerBody>> {
         match self.sessions.enter(id, &caller.owner).await {
-            Entrance::Open(in_use) => return Ok(in_use),
-            Entrance::Refused => return Err(unknown_session()),
-            Entrance::Closed => {}
+            SessionLookup::Open(in_use) => return Ok(in_use),
+            SessionLookup::Refused => return Err(unknown_session()),
+            SessionLookup::Closed => {}
         }
         match self.stored.owner(id).await {
             Ok(Some(owner)) if owner == caller.owner => {}
@@ -238,9 +238,9 @@ impl Endpoint {
         }
         let _one_at_a_time = self.restoring.lock().await;
         match self.sessions.enter(id, &caller.owner).await {
-            Entrance::Open(in_use) => return Ok(in_use),
-            Entrance::Refused => return Err(unknown_session()),
-            Entrance::Closed => {}
+            SessionLookup::Open(in_use) => return Ok(in_use),
+            SessionLookup::Refused => return Err(unknown_session()),
+            SessionLookup::Closed => {}
         }
         let place = self.reserve(&caller.owner).await?;
         let response = self.service.handle(first_message(id, version, caller)).await;
@@ -343,7 +343,7 @@ async fn readable(response: Response<LibraryBody>, is_json_message: bool) -> Res
     let (parts, body) = response.into_parts();
     let Ok(text) = body.collect().await.map(|text| text.to_bytes());
     let text = String::from_utf8_lossy(&text);
-    let mut refusal = match parts.status {
+    let mut rejection = match parts.status {
         // Its content type is well; the message is not one of MCP, or nested too deep.
         StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json_message => {
             error_response(StatusCode::BAD_REQUEST, -32_700, &format!("cannot read the message: {text}"))
@@ -351,9 +351,9 @@ async fn readable(response: Response<LibraryBody>, is_json_message: bool) -> Res
         status => refused(status, &text),
     };
     if let Some(allowed) = parts.headers.get(header::ALLOW) {
-        refusal.headers_mut().insert(header::ALLOW, allowed.clone());
+        rejection.headers_mut().insert(header::ALLOW, allowed.clone());
     }
-    refusal
+    rejection
 }
 
 /// A stream that keeps its session in use, and ends when its token becomes invalid.

@@ -27,8 +27,8 @@ use std::sync::Arc;
 use tokio::sync::{broadcast, watch};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::Kernel;
+use valvehouse_core::text::{did_you_mean, nearest};
 use valvehouse_core::tool::Tool;
-use valvehouse_core::words::{did_you_mean, nearest};
 use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -115,13 +115,13 @@ fn unknown(what: &str, name: &str, known: &[Tool]) -> String {
     format!("unknown {what} `{name}`{hint}; list the {what}s again: they may have changed")
 }
 
-fn fails(fault: &Error) -> ErrorData {
-    tracing::debug!("an MCP request failed: {fault}");
-    match fault {
-        Error::Refused(_) | Error::Request { .. } | Error::TooOften { .. } => {
-            ErrorData::invalid_params(result::words(fault), None)
+fn fails(error: &Error) -> ErrorData {
+    tracing::debug!("an MCP request failed: {error}");
+    match error {
+        Error::Rejected(_) | Error::Request { .. } | Error::TooOften { .. } => {
+            ErrorData::invalid_params(result::words(error), None)
         }
-        _ => ErrorData::internal_error(result::words(fault), None),
+        _ => ErrorData::internal_error(result::words(error), None),
     }
 }
 
@@ -186,7 +186,7 @@ impl ServerHandler for Handler {
         };
         Ok(match self.call(&tool, asked, &context).await? {
             Outcome::Value(value) => result::of_tool(&value, output_schema(&tool).is_some()).into(),
-            Outcome::Failed(fault) => result::failure(result::words(&fault)).into(),
+            Outcome::Failed(error) => result::failure(result::words(&error)).into(),
             Outcome::Asks(required) => required.into(),
         })
     }
@@ -234,7 +234,7 @@ impl ServerHandler for Handler {
                 let got = result::of_prompt(&value, &described);
                 got.map(Into::into).map_err(|wrong| ErrorData::internal_error(wrong, None))
             }
-            Outcome::Failed(fault) => Err(fails(&fault)),
+            Outcome::Failed(error) => Err(fails(&error)),
             Outcome::Asks(required) => Ok(required.into()),
         }
     }
@@ -309,7 +309,7 @@ impl ServerHandler for Handler {
                     }
                 }
             }
-            Outcome::Failed(fault) => Err(fails(&fault)),
+            Outcome::Failed(error) => Err(fails(&error)),
             Outcome::Asks(required) => Ok(required.into()),
         }
     }
@@ -353,7 +353,7 @@ impl ServerHandler for Handler {
         };
         match self.call(&completion, asked, &context).await? {
             Outcome::Value(value) => Ok(completed(&value)),
-            Outcome::Failed(fault) => Err(fails(&fault)),
+            Outcome::Failed(error) => Err(fails(&error)),
             Outcome::Asks(_) => {
                 Err(ErrorData::internal_error("a completion cannot send questions to the client", None))
             }

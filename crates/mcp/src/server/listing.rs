@@ -6,8 +6,8 @@ use rmcp::model::{Cursor, PaginatedRequestParams};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+use valvehouse_core::text::hex;
 use valvehouse_core::tool::Tool;
-use valvehouse_core::words::hex;
 use valvehouse_json::Json;
 
 /// The most entries of one page.

@@ -31,7 +31,7 @@ struct Entry {
 pub(super) type InUse = Arc<()>;
 
 /// The answer to a caller that names a session.
-pub(super) enum Entrance {
+pub(super) enum SessionLookup {
     Open(InUse),
     /// It belongs to another owner.
     Refused,
@@ -63,15 +63,15 @@ impl OpenSessions {
     }
 
     /// Enters a session.
-    pub(super) async fn enter(&self, id: &str, owner: &str) -> Entrance {
+    pub(super) async fn enter(&self, id: &str, owner: &str) -> SessionLookup {
         let open = self.manager.sessions.read().await;
         let mut entries = self.entries.lock();
         match entries.get_mut(id).filter(|entry| !entry.is_beginning && open.contains_key(id)) {
-            None => Entrance::Closed,
-            Some(entry) if entry.owner != owner => Entrance::Refused,
+            None => SessionLookup::Closed,
+            Some(entry) if entry.owner != owner => SessionLookup::Refused,
             Some(entry) => {
                 entry.used = Instant::now();
-                Entrance::Open(entry.in_use.clone())
+                SessionLookup::Open(entry.in_use.clone())
             }
         }
     }
@@ -161,8 +161,8 @@ mod tests {
 
     async fn enter(sessions: &OpenSessions, id: &str, owner: &str) -> Option<InUse> {
         match sessions.enter(id, owner).await {
-            Entrance::Open(in_use) => Some(in_use),
-            Entrance::Refused | Entrance::Closed => None,
+            SessionLookup::Open(in_use) => Some(in_use),
+            SessionLookup::Refused | SessionLookup::Closed => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use rmcp::model::{ClientCapabilities, InputRequest};
 use serde_json::{Value, json};
-use valvehouse_core::words::{optional, yes_or_no};
+use valvehouse_core::text::{optional, yes_or_no};
 use valvehouse_json::Json;
 
 /// The part of the client that a request needs.

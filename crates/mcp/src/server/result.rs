@@ -143,9 +143,9 @@ pub(super) fn of_resource(
 }
 
 /// The words of an error for a client. What only concerns operators stays in the log.
-pub(super) fn words(fault: &Error) -> String {
-    match fault {
-        Error::Refused(refusal) => refusal.message.clone(),
+pub(super) fn words(error: &Error) -> String {
+    match error {
+        Error::Rejected(rejection) => rejection.message.clone(),
         Error::Request { message, .. } | Error::TooOften { message, .. } => message.clone(),
         Error::Broken(failure) => {
             format!(

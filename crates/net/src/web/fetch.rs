@@ -1,9 +1,9 @@
 //! Asking: hop by hop, each checked as if it were the first.
 
 use super::ask::{Ask, MAX_ANSWER, MAX_STREAM, OpenResponse, WebResponse};
+use super::connections::{CannedWeb, Web};
 use super::error::{Inside, WebError};
 use super::pattern::Site;
-use super::reach::{CannedWeb, Web};
 use crate::explain::{Peer, place};
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
@@ -58,7 +58,7 @@ impl Web {
         let name = peer.name().to_string();
         let body = response
             .bytes_stream()
-            .map(move |bytes| bytes.map_err(|error| told(peer.broke_off(&error.into()))));
+            .map(move |bytes| bytes.map_err(|error| told(peer.interrupted(&error.into()))));
         let mut left = MAX_STREAM;
         let body = body.map(move |bytes| {
             let bytes = bytes?;
@@ -107,8 +107,8 @@ fn peer(ask: &Ask) -> Peer {
     Peer { provider: None, address: place(&ask.url).into(), connect: None, total: Some(ask.within) }
 }
 
-fn told(fault: Error) -> WebError {
-    WebError::new(fault.to_string())
+fn told(error: Error) -> WebError {
+    WebError::new(error.to_string())
 }
 
 /// The refusal of a name among the causes of an error.
@@ -185,7 +185,7 @@ async fn read(mut response: Response, peer: &Peer, most: usize) -> Result<WebRes
     // The announced length is taken at once, so that it counts for its call before it has come.
     let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
     let mut body = BytesMut::with_capacity(announced.unwrap_or(0).min(most));
-    while let Some(bytes) = response.chunk().await.map_err(|error| told(peer.broke_off(&error.into())))? {
+    while let Some(bytes) = response.chunk().await.map_err(|error| told(peer.interrupted(&error.into())))? {
         if body.len() + bytes.len() > most {
             let why = match most {
                 MAX_ANSWER => {

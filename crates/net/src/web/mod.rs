@@ -11,12 +11,12 @@ mod ask;
 mod error;
 mod fetch;
 mod pattern;
-mod reach;
+mod connections;
 #[cfg(test)]
 mod tests;
 
 pub use ask::{
     Ask, LARGEST_ANSWER, MAX_ANSWER, MAX_ASKED, MAX_STREAM, MAX_WITHIN, OpenResponse, WebResponse,
 };
+pub use connections::{Lookup, Web};
 pub use error::WebError;
-pub use reach::{Lookup, Web};

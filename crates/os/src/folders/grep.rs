@@ -10,7 +10,7 @@ use cap_std::fs::{Dir, OpenOptions};
 use regex::{Regex, RegexBuilder};
 use std::ops::ControlFlow;
 use std::path::Path;
-use valvehouse_core::words::shortened;
+use valvehouse_core::text::shortened;
 use valvehouse_json::Json;
 
 /// Most matching lines that are given.

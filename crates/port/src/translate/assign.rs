@@ -112,7 +112,7 @@ impl Translator<'_> {
                     return Hindrance::err(NoteKind::Python, "an assignment to a slice");
                 }
                 if self.full_path(of).is_some() {
-                    return Hindrance::err(NoteKind::Machine, "an environment variable that the plugin sets");
+                    return Hindrance::err(NoteKind::Os, "an environment variable that the plugin sets");
                 }
                 let of = self.owner(of)?;
                 let place = match index.as_text() {

@@ -393,7 +393,7 @@ impl Translator<'_> {
                 Hindrance::err(NoteKind::Bytes, format!("`{name}`"))
             }
             "open" => {
-                Hindrance::err(NoteKind::Machine, "`open`: use `files::read` or `files::write`, with a grant")
+                Hindrance::err(NoteKind::Os, "`open`: use `files::read` or `files::write`, with a grant")
             }
             "Exception"
             | "ValueError"

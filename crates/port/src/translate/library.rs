@@ -222,7 +222,7 @@ impl Translator<'_> {
                 Ok(Code::atom(format!("{}.split(\"/\").pop()", path.owner()), Type::Text))
             }
             "os.path.exists" | "os.path.isfile" | "os.path.isdir" => {
-                Hindrance::err(NoteKind::Machine, "`os.path.exists`: use `files::exists`, with a grant")
+                Hindrance::err(NoteKind::Os, "`os.path.exists`: use `files::exists`, with a grant")
             }
             "statistics.mean" => {
                 let list = one(self)?;
@@ -366,7 +366,7 @@ impl Translator<'_> {
     /// Returns the setting that stands for an environment variable.
     pub(super) fn environment(&mut self, name: &Expr, fallback: Option<&Expr>) -> Outcome {
         let Some(Value::Text(variable)) = Value::of(name, &self.plugin.constants) else {
-            return Hindrance::err(NoteKind::Machine, "an environment variable with a computed name");
+            return Hindrance::err(NoteKind::Os, "an environment variable with a computed name");
         };
         let mut valve = names::snake_case(&names::variable(&variable)).to_lowercase();
         let existing = self.valves.keys().find(|key| key.to_lowercase() == valve).cloned();

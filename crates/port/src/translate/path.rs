@@ -95,7 +95,7 @@ pub(super) fn kind_of(path: &str) -> NoteKind {
     match first_name(path) {
         "open_webui" | "apps" | "main" | "backend" => NoteKind::HostCode,
         "os" | "sys" | "pathlib" | "io" | "shutil" | "subprocess" | "tempfile" | "platform" | "glob"
-        | "builtins" => NoteKind::Machine,
+        | "builtins" => NoteKind::Os,
         "asyncio" | "threading" | "concurrent" | "queue" | "multiprocessing" | "contextvars" => {
             NoteKind::Concurrency
         }

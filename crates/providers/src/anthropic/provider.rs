@@ -1,6 +1,6 @@
 //! The service as a provider: requests and answers are translated on their way.
 //!
-//! An answer that comes as Anthropic's events: pieces of a chat, errors among them, and whether the
+//! An answer that comes as Anthropic's events: chunks of a chat, errors among them, and whether the
 //! end is a proper end.
 
 use crate::origin::{Origin, Shape, is_error, shape_of};
@@ -18,7 +18,7 @@ use valvehouse_core::anthropic::{self, AnthropicRequest, status_of};
 use valvehouse_core::chat::request;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{Answer, Piece, Provider, RelayRequest, RelayResponse, Request, whole};
+use valvehouse_core::provider::{Answer, Provider, RelayRequest, RelayResponse, Request, StreamChunk, whole};
 use valvehouse_json::Json;
 use valvehouse_net::sse::{Parser, SseEvent};
 use valvehouse_net::{Client, HttpCall, Response};
@@ -97,11 +97,11 @@ impl Anthropic {
                 let with_usage = !request.stream || request::wants_usage(&request.body);
                 let of_anthropics = request.body.get(anthropic::ONLY_ANTHROPIC).is_some();
                 let (origin, body) = (self.service.origin.clone(), response.into_stream());
-                let pieces = pieces(origin, body, with_usage, of_anthropics && request.stream);
+                let chunks = chunks(origin, body, with_usage, of_anthropics && request.stream);
                 if request.stream {
-                    return Ok(Answer::Stream(pieces));
+                    return Ok(Answer::Stream(chunks));
                 }
-                whole(pieces).await.map(Answer::Whole)
+                whole(chunks).await.map(Answer::Whole)
             }
             Shape::Other => Err(self.service.unexpected(response, "a message; check base_url.").await),
         }
@@ -156,7 +156,7 @@ fn entry(model: &Json) -> Json {
         fields.for_each(|key, value| {
             if !matches!(key, "id" | "type") {
                 // Copies, in an object just made.
-                entry.put(key, value.copy());
+                entry.put(key, value.deep_clone());
             }
         });
     }
@@ -204,13 +204,13 @@ impl Provider for Anthropic {
     }
 }
 
-/// The pieces of a streamed answer. An error is the last item.
-pub(super) fn pieces(
+/// The chunks of a streamed answer. An error is the last item.
+pub(super) fn chunks(
     origin: Origin,
     body: BoxStream<'static, Result<Bytes, Error>>,
     with_usage: bool,
     with_first_usage: bool,
-) -> BoxStream<'static, Result<Piece, Error>> {
+) -> BoxStream<'static, Result<StreamChunk, Error>> {
     let reader = Reader {
         origin,
         body,
@@ -240,10 +240,10 @@ enum Input {
 }
 
 impl Reads for Reader {
-    async fn next(&mut self) -> Option<Result<Piece, Error>> {
+    async fn next(&mut self) -> Option<Result<StreamChunk, Error>> {
         loop {
             if let Some(chunk) = self.ready.pop_front() {
-                return Some(Ok(Piece::new(chunk)));
+                return Some(Ok(StreamChunk::new(chunk)));
             }
             if self.input == Input::Stopped && self.message.is_complete() {
                 drain(&mut self.body).await;
@@ -251,23 +251,23 @@ impl Reads for Reader {
             }
             match self.parser.next() {
                 Some(Ok(event)) => {
-                    if let Err(fault) = self.read(&event) {
-                        return Some(Err(fault));
+                    if let Err(error) = self.read(&event) {
+                        return Some(Err(error));
                     }
                 }
                 Some(Err(error)) => {
                     return Some(Err(self
                         .origin
-                        .fault(&format!("sent a stream that cannot be read: {error}"))));
+                        .error(&format!("sent a stream that cannot be read: {error}"))));
                 }
                 None if self.input != Input::Open => return self.end().map(Err),
                 None => match self.body.next().await {
                     Some(Ok(bytes)) => self.parser.push(&bytes),
-                    Some(Err(fault)) if self.message.is_complete() => {
-                        tracing::debug!("ignored data after the end of a response: {fault}");
+                    Some(Err(error)) if self.message.is_complete() => {
+                        tracing::debug!("ignored data after the end of a response: {error}");
                         return None;
                     }
-                    Some(Err(fault)) => return Some(Err(fault)),
+                    Some(Err(error)) => return Some(Err(error)),
                     None => {
                         self.input = Input::Ended;
                         self.parser.finish();
@@ -310,6 +310,6 @@ pub(super) fn in_band(origin: &Origin, event: &Json) -> Error {
         (Error::Answered { provider, body, retry_after, .. }, Some(status)) => {
             Error::Answered { provider, status, body, retry_after }
         }
-        (fault, _) => fault,
+        (error, _) => error,
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::chat::{Fold, ModelCall, message, response};
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{Answer, Piece, Provider, Request};
+use valvehouse_core::provider::{Answer, Provider, Request, StreamChunk};
 use valvehouse_json::Json;
 use valvehouse_net::Client;
 use valvehouse_testkit::recordings::recorded;
@@ -71,36 +71,36 @@ impl Server {
         match self.chat(stream).await {
             Ok(Answer::Whole(whole)) => whole,
             Ok(Answer::Stream(_)) => panic!("it streams"),
-            Err(fault) => panic!("{fault}"),
+            Err(error) => panic!("{error}"),
         }
     }
 
-    async fn fault(&self) -> Error {
+    async fn error(&self) -> Error {
         match self.chat(false).await {
-            Err(fault) => fault,
+            Err(error) => error,
             Ok(_) => panic!("it answered"),
         }
     }
 
-    async fn pieces(&self) -> Vec<Result<Piece, Error>> {
+    async fn chunks(&self) -> Vec<Result<StreamChunk, Error>> {
         match self.chat(true).await {
-            Ok(Answer::Stream(pieces)) => pieces.collect().await,
+            Ok(Answer::Stream(chunks)) => chunks.collect().await,
             Ok(Answer::Whole(whole)) => panic!("{whole}"),
-            Err(fault) => panic!("{fault}"),
+            Err(error) => panic!("{error}"),
         }
     }
 
     async fn folded(&self) -> Json {
         let mut fold = Fold::default();
-        self.pieces().await.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
+        self.chunks().await.into_iter().for_each(|chunk| fold.push(&chunk.unwrap().event));
         fold.finish()
     }
 
-    /// The error a stream ends with, and how many pieces came before it.
-    async fn last_fault(&self) -> (usize, Error) {
-        let mut pieces = self.pieces().await;
-        match pieces.pop() {
-            Some(Err(fault)) => (pieces.into_iter().map(Result::unwrap).count(), fault),
+    /// The error a stream ends with, and how many chunks came before it.
+    async fn last_error(&self) -> (usize, Error) {
+        let mut chunks = self.chunks().await;
+        match chunks.pop() {
+            Some(Err(error)) => (chunks.into_iter().map(Result::unwrap).count(), error),
             other => panic!("{other:?}"),
         }
     }
@@ -165,24 +165,24 @@ async fn errors_are_told_with_their_status_wherever_they_come() {
     };
     let first = format!("event: error\ndata: {overloaded}\n\n");
     let later = [START, HELLO, &first].concat();
-    let (count, inside) = service(move || events(later.clone())).await.last_fault().await;
+    let (count, inside) = service(move || events(later.clone())).await.last_error().await;
     assert_eq!(count, 2);
-    let (count, at_once) = service(move || events(first.clone())).await.last_fault().await;
+    let (count, at_once) = service(move || events(first.clone())).await.last_error().await;
     assert_eq!(count, 0);
-    for (fault, after) in [(service(busy).await.fault().await, Some("3")), (inside, None), (at_once, None)] {
-        let Error::Answered { provider, status, body, retry_after } = fault else { panic!("{fault}") };
+    for (error, after) in [(service(busy).await.error().await, Some("3")), (inside, None), (at_once, None)] {
+        let Error::Answered { provider, status, body, retry_after } = error else { panic!("{error}") };
         assert_eq!((provider.as_str(), status, retry_after.as_deref()), ("claude", 529, after));
         assert_eq!(body.at_path("error.message"), Json::from("Overloaded, ***"));
     }
-    let whole = service(move || answer("application/json", overloaded)).await.fault().await;
+    let whole = service(move || answer("application/json", overloaded)).await.error().await;
     assert!(matches!(whole, Error::Answered { status: 529, .. }), "{whole}");
 }
 
 #[tokio::test]
 async fn a_stream_without_an_end_is_a_cut() {
     for body in [START.to_owned(), [START, HELLO, "data: {\"ty"].concat(), String::new()] {
-        let (_, fault) = service(move || events(body.clone())).await.last_fault().await;
-        assert!(fault.to_string().starts_with("the response of provider claude ended early: "), "{fault}");
+        let (_, error) = service(move || events(body.clone())).await.last_error().await;
+        assert!(error.to_string().starts_with("the response of provider claude ended early: "), "{error}");
     }
     let lost = || {
         let chunks =
@@ -194,8 +194,8 @@ async fn a_stream_without_an_end_is_a_cut() {
         });
         events(Body::from_stream(chunks))
     };
-    let (count, fault) = service(lost).await.last_fault().await;
-    assert!(count == 2 && fault.to_string().contains("ended early"), "{fault}");
+    let (count, error) = service(lost).await.last_error().await;
+    assert!(count == 2 && error.to_string().contains("ended early"), "{error}");
 }
 
 #[tokio::test]
@@ -210,10 +210,10 @@ async fn what_is_no_message_is_named_with_its_beginning() {
         ),
         (|| events("data: {\"a\n\n"), "sent an event that is not valid json: "),
     ] {
-        let fault = service(response).await.fault().await.to_string().to_lowercase();
+        let error = service(response).await.error().await.to_string().to_lowercase();
         assert!(
-            fault.starts_with("provider claude at http://127.0.0.1:") && fault.contains(expected),
-            "{fault}"
+            error.starts_with("provider claude at http://127.0.0.1:") && error.contains(expected),
+            "{error}"
         );
     }
 }
@@ -241,10 +241,10 @@ async fn an_address_may_have_its_version_already_but_must_be_one() {
     }
 }
 
-/// A body in pieces of so many bytes.
+/// A body in chunks of so many bytes.
 fn cut(body: &str, size: usize) -> Body {
-    let pieces: Vec<Bytes> = body.as_bytes().chunks(size).map(Bytes::copy_from_slice).collect();
-    Body::from_stream(stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>)))
+    let chunks: Vec<Bytes> = body.as_bytes().chunks(size).map(Bytes::copy_from_slice).collect();
+    Body::from_stream(stream::iter(chunks.into_iter().map(Ok::<_, std::io::Error>)))
 }
 
 #[tokio::test]
@@ -258,9 +258,9 @@ async fn a_stream_is_the_same_wherever_it_is_cut_in_two() {
         let (one, two) = body.as_bytes().split_at(at);
         let halves = [one, two].map(|half| Ok(Bytes::copy_from_slice(half)));
         let origin = service_origin();
-        let pieces = super::provider::pieces(origin, stream::iter(halves).boxed(), true, false);
+        let chunks = super::provider::chunks(origin, stream::iter(halves).boxed(), true, false);
         let mut fold = Fold::default();
-        pieces.collect::<Vec<_>>().await.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
+        chunks.collect::<Vec<_>>().await.into_iter().for_each(|chunk| fold.push(&chunk.unwrap().event));
         let answer = fold.finish();
         let _ = answer.set("created", 0_i64);
         answers.push(answer);
@@ -301,12 +301,12 @@ async fn recorded_answers_and_errors_are_told_as_what_they_are() {
     for status in [401, 529] {
         let body = recorded(&format!("error.{status}.anthropic.json")).unwrap();
         let refuse = move || (StatusCode::from_u16(status).unwrap(), body.clone()).into_response();
-        let fault = service(refuse).await.fault().await;
-        assert!(matches!(fault, Error::Answered { status: told, .. } if told == status), "{fault}");
+        let error = service(refuse).await.error().await;
+        assert!(matches!(error, Error::Answered { status: told, .. } if told == status), "{error}");
     }
     let first = recorded("messages.error-first.anthropic.sse").unwrap();
-    let (count, fault) = service(move || events(first.clone())).await.last_fault().await;
-    assert!(count == 0 && matches!(fault, Error::Answered { status: 529, .. }), "{fault}");
+    let (count, error) = service(move || events(first.clone())).await.last_error().await;
+    assert!(count == 0 && matches!(error, Error::Answered { status: 529, .. }), "{error}");
     let twice = recorded("messages.duplicate-start.anthropic.jsonl").unwrap();
     let body: String = twice.lines().map(|line| format!("data: {line}\n\n")).collect();
     let said = service(move || events(body.clone())).await.folded().await;

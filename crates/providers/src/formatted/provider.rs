@@ -85,7 +85,7 @@ impl FormattedProvider {
         let body = asked.collect::<Object>().into();
         match self.inner.chat(Request { body, stream: false, turn: request.turn.clone() }).await? {
             Answer::Whole(answer) => Ok(answer),
-            Answer::Stream(pieces) => whole(pieces).await,
+            Answer::Stream(chunks) => whole(chunks).await,
         }
     }
 
@@ -166,7 +166,7 @@ async fn misfit(shape: &Shape, answer: &Json) -> Result<Option<Misfit>, Error> {
 /// The last answer, with what all of them took.
 fn with_usage_of_all(answer: Json, spent: &[Json]) -> Json {
     if let Some((first, others)) = spent.split_first().filter(|(_, others)| !others.is_empty()) {
-        let sum = others.iter().fold(first.copy(), |sum, next| added(&sum, next));
+        let sum = others.iter().fold(first.deep_clone(), |sum, next| added(&sum, next));
         // Numbers, in an object that is one.
         answer.edit("usage", sum);
     }
@@ -183,14 +183,14 @@ fn added(a: &Json, b: &Json) -> Json {
         (Json::Object(a), Json::Object(b)) => {
             let sum = Object::new(a.entries());
             b.for_each(|key, next| {
-                let value = sum.get(key).map_or_else(|| next.copy(), |own| added(&own, next));
+                let value = sum.get(key).map_or_else(|| next.deep_clone(), |own| added(&own, next));
                 // Copies, in an object just made.
                 sum.put(key, value);
             });
             sum.into()
         }
-        (own, Json::Null) => own.copy(),
-        (_, next) => next.copy(),
+        (own, Json::Null) => own.deep_clone(),
+        (_, next) => next.deep_clone(),
     }
 }
 

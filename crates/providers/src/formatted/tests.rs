@@ -40,7 +40,7 @@ async fn ask(
 async fn text(replies: impl IntoIterator<Item = Reply>, format: &str) -> String {
     match ask(replies, format).await.1 {
         Ok(answer) => message::text_of(&response::message_of(&answer)).into(),
-        Err(fault) => fault.to_string(),
+        Err(error) => error.to_string(),
     }
 }
 
@@ -53,7 +53,10 @@ async fn an_answer_that_fits_passes_as_it_was_written() {
         // What is checked has to be whole.
         assert_eq!(asked.get("stream").unwrap().as_bool(), Some(false));
         assert!(asked.get("stream_options").is_none());
-        assert_eq!(asked.get("response_format").unwrap().copy(), Json::parse(format.as_bytes()).unwrap());
+        assert_eq!(
+            asked.get("response_format").unwrap().deep_clone(),
+            Json::parse(format.as_bytes()).unwrap()
+        );
     }
 }
 
@@ -96,12 +99,12 @@ async fn a_model_is_told_what_does_not_fit_and_asked_again() {
 async fn a_model_that_never_fits_is_a_fault_that_says_what_does_not() {
     let (canned, answer) = ask([Reply::text("{}")], PRICE).await;
     assert_eq!(canned.requests().len(), 3);
-    let fault = answer.unwrap_err();
+    let error = answer.unwrap_err();
     assert_eq!(
-        fault.to_string(),
+        error.to_string(),
         "the response of provider canned does not match response_format after 3 attempts: \"price\" is a required property"
     );
-    assert!(matches!(fault, Error::Misshapen { .. }));
+    assert!(matches!(error, Error::Misshapen { .. }));
     assert!(
         text([Reply::text("[1]")], OBJECT).await.contains("it is of type array; it must be a JSON object")
     );
@@ -123,7 +126,7 @@ async fn tool_calls_and_refusals_are_no_answers_in_a_form() {
         r#"{"role":"assistant","content":null,"refusal":"I will not"}"#,
     ] {
         let message = Json::parse(message.as_bytes()).unwrap();
-        let (canned, answer) = ask([Reply::message(message.copy())], PRICE).await;
+        let (canned, answer) = ask([Reply::message(message.deep_clone())], PRICE).await;
         assert_eq!(response::message_of(&answer.unwrap()), message);
         assert_eq!(canned.requests().len(), 1);
     }
@@ -140,10 +143,10 @@ async fn a_schema_that_is_none_is_the_callers_mistake_before_anybody_is_asked() 
     ] {
         let (canned, answer) =
             ask(["{}".into()], &format!(r#"{{"type":"json_schema","json_schema":{schema}}}"#)).await;
-        let fault = answer.unwrap_err();
-        assert!(fault.to_string().starts_with("invalid schema in response_format: "), "{fault}");
-        assert!(fault.to_string().contains(why), "{fault}");
-        assert!(matches!(fault, Error::Request { param: Some("response_format"), .. }));
+        let error = answer.unwrap_err();
+        assert!(error.to_string().starts_with("invalid schema in response_format: "), "{error}");
+        assert!(error.to_string().contains(why), "{error}");
+        assert!(matches!(error, Error::Request { param: Some("response_format"), .. }));
         assert!(canned.requests().is_empty());
     }
 }

@@ -11,7 +11,7 @@ use futures::stream::BoxStream;
 use std::collections::VecDeque;
 use valvehouse_core::chat::{Head, ModelCall, message, response};
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::Piece;
+use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 
 /// Makes chunks of one answer of its lines.
@@ -151,12 +151,12 @@ fn usage(last: &Json) -> Json {
 /// A line may be this long: calls come whole.
 const MAX_LINE: usize = 16 * 1024 * 1024;
 
-/// The pieces of an answer. An error is the last item.
-pub(super) fn pieces(
+/// The chunks of an answer. An error is the last item.
+pub(super) fn chunks(
     origin: Origin,
     reading: AnswerReader,
     body: BoxStream<'static, Result<Bytes, Error>>,
-) -> BoxStream<'static, Result<Piece, Error>> {
+) -> BoxStream<'static, Result<StreamChunk, Error>> {
     let lines = Lines {
         origin,
         reading,
@@ -191,10 +191,10 @@ enum State {
 }
 
 impl Reads for Lines {
-    async fn next(&mut self) -> Option<Result<Piece, Error>> {
+    async fn next(&mut self) -> Option<Result<StreamChunk, Error>> {
         loop {
             if let Some(chunk) = self.ready.pop_front() {
-                return Some(Ok(Piece::new(chunk)));
+                return Some(Ok(StreamChunk::new(chunk)));
             }
             if self.state == State::Done {
                 drain(&mut self.body).await;
@@ -203,7 +203,7 @@ impl Reads for Lines {
             match self.line() {
                 Some(line) => match self.read(&line) {
                     Ok(()) => {}
-                    Err(fault) => return Some(Err(fault)),
+                    Err(error) => return Some(Err(error)),
                 },
                 None if self.state == State::Over => {
                     return Some(Err(self.origin.cut("it ended without a line with `done: true`")));
@@ -211,10 +211,10 @@ impl Reads for Lines {
                 None => match self.body.next().await {
                     Some(Ok(bytes)) if self.held.len() + bytes.len() > MAX_LINE => {
                         let what = format!("sent a line that exceeded its limit of {} MiB", MAX_LINE >> 20);
-                        return Some(Err(self.origin.fault(&what)));
+                        return Some(Err(self.origin.error(&what)));
                     }
                     Some(Ok(bytes)) => self.held.extend_from_slice(&bytes),
-                    Some(Err(fault)) => return Some(Err(fault)),
+                    Some(Err(error)) => return Some(Err(error)),
                     None => self.state = State::Over,
                 },
             }

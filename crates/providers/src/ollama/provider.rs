@@ -57,13 +57,13 @@ impl Ollama {
             let start = self.service.origin.excerpt(&start);
             let what =
                 format!("returned a web page instead of a chat response; check base_url. It begins: {start}");
-            return Err(self.service.origin.fault(&what));
+            return Err(self.service.origin.error(&what));
         }
         let model = request.body.text_or_empty("model");
         let reading = AnswerReader::new(model, wants_usage(&request.body));
         if request.stream {
             let body = response.into_stream();
-            return Ok(Answer::Stream(answer::pieces(self.service.origin.clone(), reading, body)));
+            return Ok(Answer::Stream(answer::chunks(self.service.origin.clone(), reading, body)));
         }
         let answer = self.service.parse(&response.whole().await?)?;
         if is_error(&answer) {

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use valvehouse_core::chat::{Fold, message, response};
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{Answer, ForwardRequest, Piece, Provider, Request};
+use valvehouse_core::provider::{Answer, ForwardRequest, Provider, Request, StreamChunk};
 use valvehouse_json::Json;
 use valvehouse_net::Client;
 use valvehouse_testkit::recordings::recorded;
@@ -22,7 +22,7 @@ fn json(text: &str) -> Json {
 }
 
 fn asked(body: &str) -> String {
-    request::chat(&json(body), true).unwrap_or_else(|fault| panic!("{fault}")).to_string()
+    request::chat(&json(body), true).unwrap_or_else(|error| panic!("{error}")).to_string()
 }
 
 #[test]
@@ -69,14 +69,14 @@ fn images_go_along_as_they_are_and_addresses_of_images_are_refused() {
     };
     let body = asked(&with("data:image/png;base64,iVBOR/+8="));
     assert!(body.contains(r#"{"role":"user","content":"what is this?","images":["iVBOR/+8="]}"#), "{body}");
-    let fault = request::chat(&json(&with("https://example.com/a.png")), true).unwrap_err().to_string();
+    let error = request::chat(&json(&with("https://example.com/a.png")), true).unwrap_err().to_string();
     assert_eq!(
-        fault,
+        error,
         "messages[0].content[1] is the URL of an image; Ollama needs the image itself: data:image/png;base64,…"
     );
     let audio = r#"{"model":"m","messages":[{"role":"user","content":[{"type":"input_audio"}]}]}"#;
-    let fault = request::chat(&json(audio), true).unwrap_err().to_string();
-    assert_eq!(fault, "messages[0].content[0] has the type input_audio; Ollama supports text and images");
+    let error = request::chat(&json(audio), true).unwrap_err().to_string();
+    assert_eq!(error, "messages[0].content[0] has the type input_audio; Ollama supports text and images");
 }
 
 #[test]
@@ -121,17 +121,17 @@ fn origin() -> Origin {
     Origin { provider: "lab".into(), address: "http://lab/".into(), key: None }
 }
 
-async fn read(chunks: Vec<Bytes>) -> Vec<Result<Piece, Error>> {
+async fn read(chunks: Vec<Bytes>) -> Vec<Result<StreamChunk, Error>> {
     let body = stream::iter(chunks.into_iter().map(Ok)).boxed();
-    answer::pieces(origin(), AnswerReader::new("asked".into(), true), body).collect().await
+    answer::chunks(origin(), AnswerReader::new("asked".into(), true), body).collect().await
 }
 
 async fn folded(chunks: Vec<Bytes>) -> Json {
     let mut fold = Fold::default();
-    let pieces = read(chunks).await;
-    let ids: Vec<_> = pieces.iter().map(|piece| piece.as_ref().unwrap().event.text("id").unwrap()).collect();
+    let chunks = read(chunks).await;
+    let ids: Vec<_> = chunks.iter().map(|chunk| chunk.as_ref().unwrap().event.text("id").unwrap()).collect();
     assert!(ids.iter().all(|id| *id == ids[0]));
-    pieces.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
+    chunks.into_iter().for_each(|chunk| fold.push(&chunk.unwrap().event));
     assert!(fold.is_finished());
     let answer = fold.finish();
     // What is different each time.
@@ -202,10 +202,10 @@ async fn what_has_no_proper_end_is_an_error_at_its_end() {
         (format!("{half}\n{{\"error\":\"out of memory\"}}\n"), 3, "provider lab answered 502"),
         (String::new(), 0, "the response of provider lab ended early"),
     ] {
-        let mut pieces = read(vec![bytes(&text)]).await;
-        let fault = pieces.pop().unwrap().unwrap_err();
-        assert!(fault.to_string().starts_with(expected), "{fault}");
-        assert_eq!(pieces.into_iter().map(Result::unwrap).count(), before);
+        let mut chunks = read(vec![bytes(&text)]).await;
+        let error = chunks.pop().unwrap().unwrap_err();
+        assert!(error.to_string().starts_with(expected), "{error}");
+        assert_eq!(chunks.into_iter().map(Result::unwrap).count(), before);
     }
 }
 
@@ -265,8 +265,8 @@ async fn a_whole_answer_comes_in_openais_words() {
 #[tokio::test]
 async fn a_stream_comes_as_chunks_without_counts_nobody_asked_for() {
     let (lab, _) = service(200, "application/x-ndjson", THOUGHT).await;
-    let Ok(Answer::Stream(pieces)) = lab.chat(request(true)).await else { panic!() };
-    let events: Vec<Json> = pieces.map(|piece| piece.unwrap().event).collect().await;
+    let Ok(Answer::Stream(chunks)) = lab.chat(request(true)).await else { panic!() };
+    let events: Vec<Json> = chunks.map(|chunk| chunk.unwrap().event).collect().await;
     assert_eq!(
         events[0].at_path("choices.0.delta").to_string(),
         r#"{"role":"assistant","reasoning_content":"Grüße, "}"#
@@ -285,11 +285,11 @@ async fn errors_keep_their_status_and_words() {
         assert_eq!(body.text("error").unwrap(), "model 'm' not found");
     }
     let (lab, _) = service(200, "text/html", "<h1>hello</h1>").await;
-    let Err(fault) = lab.chat(request(false)).await else { panic!() };
-    assert!(fault.to_string().contains("check base_url. It begins: <h1>hello"), "{fault}");
+    let Err(error) = lab.chat(request(false)).await else { panic!() };
+    assert!(error.to_string().contains("check base_url. It begins: <h1>hello"), "{error}");
     let (lab, _) = service(200, "application/json", r#"{"ok":true}"#).await;
-    let Err(fault) = lab.chat(request(false)).await else { panic!() };
-    assert!(fault.to_string().contains("returned a response without `message`"), "{fault}");
+    let Err(error) = lab.chat(request(false)).await else { panic!() };
+    assert!(error.to_string().contains("returned a response without `message`"), "{error}");
     assert!(Ollama::new("lab", "localhost:11434", Client::new().unwrap()).is_err());
 }
 

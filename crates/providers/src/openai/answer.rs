@@ -21,7 +21,7 @@ impl OpenAi {
     /// stream, and the other way round.
     pub(super) async fn shape(&self, response: &mut Response) -> Result<Shape, Error> {
         if let Some(packing) = response.header("content-encoding").filter(|packing| *packing != "identity") {
-            return Err(self.service.origin.fault(&format!(
+            return Err(self.service.origin.error(&format!(
                 "returned content-encoding {packing}, which is not supported; disable it at the service or a proxy before it"
             )));
         }
@@ -63,8 +63,8 @@ impl OpenAi {
                 (Some(EVENTS.to_owned()), PassthroughBody::Whole(as_events(&answer)?))
             }
             (Shape::Events, false) => {
-                let pieces = provider::pieces(self.service.origin.clone(), response.into_stream());
-                let answer = whole(pieces).await?;
+                let chunks = provider::chunks(self.service.origin.clone(), response.into_stream());
+                let answer = whole(chunks).await?;
                 (Some("application/json".to_owned()), PassthroughBody::Whole(encoded(&answer)?))
             }
             // Another wire than ours, one line an event: whoever asked for it can read it.

@@ -1,6 +1,6 @@
 //! The service as a provider: requests are sent unchanged, answers are classified by their content.
 //!
-//! An answer that comes as events: pieces, errors among them, and whether the end is a proper end.
+//! An answer that comes as events: chunks, errors among them, and whether the end is a proper end.
 
 use crate::origin::{Origin, Shape, is_error};
 use crate::relay;
@@ -17,7 +17,8 @@ use valvehouse_core::chat::delta;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
-    Answer, ForwardRequest, PassthroughAnswer, Piece, Provider, RelayRequest, RelayResponse, Request, whole,
+    Answer, ForwardRequest, PassthroughAnswer, Provider, RelayRequest, RelayResponse, Request, StreamChunk,
+    whole,
 };
 use valvehouse_json::{Json, Object};
 use valvehouse_net::sse::{Parser, SseEvent};
@@ -79,11 +80,11 @@ impl OpenAi {
             Shape::Json if request.stream => self.with_choices(response).await.map(Answer::Whole),
             Shape::Json => self.whole(response).await.map(Answer::Whole),
             Shape::Events => {
-                let pieces = pieces(self.service.origin.clone(), response.into_stream());
+                let chunks = chunks(self.service.origin.clone(), response.into_stream());
                 if request.stream {
-                    return Ok(Answer::Stream(pieces));
+                    return Ok(Answer::Stream(chunks));
                 }
-                whole(pieces).await.map(Answer::Whole)
+                whole(chunks).await.map(Answer::Whole)
             }
             Shape::Other => Err(self.unexpected(response).await),
         }
@@ -194,11 +195,11 @@ fn encode(request: &Request) -> Result<Bytes, Error> {
     encoded(&body)
 }
 
-/// The pieces of a streamed answer. An error is the last item.
-pub(super) fn pieces(
+/// The chunks of a streamed answer. An error is the last item.
+pub(super) fn chunks(
     origin: Origin,
     body: BoxStream<'static, Result<Bytes, Error>>,
-) -> BoxStream<'static, Result<Piece, Error>> {
+) -> BoxStream<'static, Result<StreamChunk, Error>> {
     let reader = Reader { origin, body, parser: Parser::default(), ended: false, choices: BTreeMap::new() };
     read(reader)
 }
@@ -213,37 +214,37 @@ struct Reader {
 }
 
 enum Line {
-    Piece(Piece),
+    Chunk(StreamChunk),
     Done,
     Nothing,
 }
 
 impl Reads for Reader {
-    async fn next(&mut self) -> Option<Result<Piece, Error>> {
+    async fn next(&mut self) -> Option<Result<StreamChunk, Error>> {
         loop {
             match self.parser.next() {
                 Some(Ok(event)) => match self.read(event) {
-                    Ok(Line::Piece(piece)) => return Some(Ok(piece)),
+                    Ok(Line::Chunk(chunk)) => return Some(Ok(chunk)),
                     Ok(Line::Done) => {
                         drain(&mut self.body).await;
                         return self.done().map(Err);
                     }
                     Ok(Line::Nothing) => {}
-                    Err(fault) => return Some(Err(fault)),
+                    Err(error) => return Some(Err(error)),
                 },
                 Some(Err(error)) => {
                     return Some(Err(self
                         .origin
-                        .fault(&format!("sent a stream that cannot be read: {error}"))));
+                        .error(&format!("sent a stream that cannot be read: {error}"))));
                 }
                 None if self.ended => return self.end().map(Err),
                 None => match self.body.next().await {
                     Some(Ok(bytes)) => self.parser.push(&bytes),
-                    Some(Err(fault)) if self.is_complete() => {
-                        tracing::debug!("ignored data after the end of a response: {fault}");
+                    Some(Err(error)) if self.is_complete() => {
+                        tracing::debug!("ignored data after the end of a response: {error}");
                         return None;
                     }
-                    Some(Err(fault)) => return Some(Err(fault)),
+                    Some(Err(error)) => return Some(Err(error)),
                     None => {
                         self.ended = true;
                         self.parser.finish();
@@ -268,10 +269,10 @@ impl Reader {
         if let Some(api) = other_api(&json) {
             let what =
                 format!("sent an event of {api} instead of a chat completion; check its base_url and kind");
-            return Err(self.origin.fault(&what));
+            return Err(self.origin.error(&what));
         }
         self.note_choices(&json);
-        Ok(Line::Piece(Piece::received(event.data, json, event.name)))
+        Ok(Line::Chunk(StreamChunk::received(event.data, json, event.name)))
     }
 
     fn note_choices(&mut self, event: &Json) {

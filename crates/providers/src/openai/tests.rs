@@ -16,7 +16,7 @@ use valvehouse_config::Timeouts;
 use valvehouse_core::chat::{Fold, message, response};
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Piece, Provider, Request};
+use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request, StreamChunk};
 use valvehouse_json::Json;
 use valvehouse_net::Client;
 
@@ -92,9 +92,9 @@ impl Server {
         self.provider.chat(request(stream)).await
     }
 
-    async fn fault(&self) -> Error {
+    async fn error(&self) -> Error {
         match self.chat(false).await {
-            Err(fault) => fault,
+            Err(error) => error,
             Ok(_) => panic!("it answered"),
         }
     }
@@ -103,23 +103,23 @@ impl Server {
         match self.chat(stream).await {
             Ok(Answer::Whole(whole)) => whole,
             Ok(Answer::Stream(_)) => panic!("it streams"),
-            Err(fault) => panic!("{fault}"),
+            Err(error) => panic!("{error}"),
         }
     }
 
-    async fn pieces(&self) -> Vec<Result<Piece, Error>> {
+    async fn chunks(&self) -> Vec<Result<StreamChunk, Error>> {
         match self.chat(true).await {
-            Ok(Answer::Stream(pieces)) => pieces.collect().await,
+            Ok(Answer::Stream(chunks)) => chunks.collect().await,
             Ok(Answer::Whole(whole)) => panic!("{whole}"),
-            Err(fault) => panic!("{fault}"),
+            Err(error) => panic!("{error}"),
         }
     }
 
-    /// The error a stream ends with, and how many pieces came before it.
-    async fn last_fault(&self) -> (usize, Error) {
-        let mut pieces = self.pieces().await;
-        match pieces.pop() {
-            Some(Err(fault)) => (pieces.into_iter().map(Result::unwrap).count(), fault),
+    /// The error a stream ends with, and how many chunks came before it.
+    async fn last_error(&self) -> (usize, Error) {
+        let mut chunks = self.chunks().await;
+        match chunks.pop() {
+            Some(Err(error)) => (chunks.into_iter().map(Result::unwrap).count(), error),
             other => panic!("{other:?}"),
         }
     }
@@ -135,9 +135,9 @@ fn text_of(completion: &Json) -> String {
     message::text_of(&response::message_of(completion)).into()
 }
 
-fn folded(pieces: Vec<Result<Piece, Error>>) -> Json {
+fn folded(chunks: Vec<Result<StreamChunk, Error>>) -> Json {
     let mut fold = Fold::default();
-    pieces.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
+    chunks.into_iter().for_each(|chunk| fold.push(&chunk.unwrap().event));
     fold.finish()
 }
 
@@ -162,9 +162,9 @@ async fn a_request_goes_out_as_it_is_and_the_answer_comes_back_whole() {
 async fn a_stream_comes_as_pieces_and_its_connection_is_used_again() {
     let server = service(|| events([": PROCESSING\n\n", HEL, LO, DONE].concat())).await;
     for _ in 0..2 {
-        let pieces = server.pieces().await;
-        assert_eq!(pieces[0].as_ref().unwrap().raw, HEL.trim_end().trim_start_matches("data: "));
-        assert_eq!(text_of(&folded(pieces)), "hello");
+        let chunks = server.chunks().await;
+        assert_eq!(chunks[0].as_ref().unwrap().raw, HEL.trim_end().trim_start_matches("data: "));
+        assert_eq!(text_of(&folded(chunks)), "hello");
     }
     let asked = server.asked.lock().clone();
     assert_eq!(json(std::str::from_utf8(&asked[0].body).unwrap()).get("stream"), Some(true.into()));
@@ -176,10 +176,10 @@ async fn a_stream_comes_as_pieces_and_its_connection_is_used_again() {
 async fn other_line_ends_and_a_missing_end_mark_are_fine_after_a_finish_reason() {
     let crlf = [HEL, LO.trim_end()].concat().replace('\n', "\r\n");
     let server = service(move || events(crlf.clone())).await;
-    assert_eq!(text_of(&folded(server.pieces().await)), "hello");
+    assert_eq!(text_of(&folded(server.chunks().await)), "hello");
     // A connection that is lost after the end has lost nothing.
     let server = service(|| events(lost(LO))).await;
-    assert_eq!(text_of(&folded(server.pieces().await)), "lo");
+    assert_eq!(text_of(&folded(server.chunks().await)), "lo");
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn what_was_not_asked_for_is_taken_all_the_same() {
     );
     // No content-type: its beginning tells.
     let server = service(|| answer("text/plain", [HEL, LO].concat())).await;
-    assert_eq!(text_of(&folded(server.pieces().await)), "hello");
+    assert_eq!(text_of(&folded(server.chunks().await)), "hello");
     let server = service(|| Body::from(WHOLE).into_response()).await;
     assert_eq!(text_of(&server.whole(true).await), "hello");
 }
@@ -218,7 +218,7 @@ async fn an_error_status_is_passed_on_with_its_body_and_when_to_try_again() {
             .into_response()
     })
     .await;
-    match server.fault().await {
+    match server.error().await {
         Error::Answered { provider, status, body, retry_after } => {
             assert_eq!((provider.as_str(), status, retry_after.as_deref()), ("lab", 429, Some("7")));
             assert_eq!(body, json(r#"{"error":{"message":"slow, ***"}}"#));
@@ -226,7 +226,7 @@ async fn an_error_status_is_passed_on_with_its_body_and_when_to_try_again() {
         other => panic!("{other}"),
     }
     let server = service(|| (axum::http::StatusCode::BAD_GATEWAY, "x".repeat(9000)).into_response()).await;
-    match server.fault().await {
+    match server.error().await {
         Error::Answered { status: 502, body, .. } => assert_eq!(body.as_str().unwrap().len(), 2000),
         other => panic!("{other}"),
     }
@@ -239,13 +239,13 @@ async fn an_error_inside_a_success_is_an_error() {
     let openrouter =
         "data: {\"choices\":[{\"delta\":{}}],\"error\":{\"code\":\"server_error\"}}\n\ndata: [DONE]\n\n";
     for (event, expected) in [(groq, 400), (openrouter, 502)] {
-        match service(inside(event)).await.last_fault().await {
+        match service(inside(event)).await.last_error().await {
             (1, Error::Answered { status, .. }) => assert_eq!(status, expected),
             other => panic!("{other:?}"),
         }
     }
     let server = service(|| answer("application/json", r#"{"error":"busy","code":503}"#)).await;
-    assert!(matches!(server.fault().await, Error::Answered { status: 503, .. }));
+    assert!(matches!(server.error().await, Error::Answered { status: 503, .. }));
 }
 
 #[tokio::test]
@@ -253,14 +253,14 @@ async fn a_stream_without_an_end_is_a_cut() {
     let other_choice = "data: {\"choices\":[{\"index\":1,\"delta\":{}}]}\n\n";
     for body in [HEL.to_owned(), [HEL, "data: {\"choi"].concat(), [LO, other_choice].concat()] {
         let server = service(move || events(body.clone())).await;
-        let (_, fault) = server.last_fault().await;
-        assert!(fault.to_string().starts_with("the response of provider lab ended early: "), "{fault}");
+        let (_, error) = server.last_error().await;
+        assert!(error.to_string().starts_with("the response of provider lab ended early: "), "{error}");
     }
-    let (count, fault) = service(|| events(lost(HEL))).await.last_fault().await;
-    assert!(count == 1 && fault.to_string().contains("ended early"), "{fault}");
-    assert!(service(|| events("")).await.fault().await.to_string().contains("ended early: it is empty"));
+    let (count, error) = service(|| events(lost(HEL))).await.last_error().await;
+    assert!(count == 1 && error.to_string().contains("ended early"), "{error}");
+    assert!(service(|| events("")).await.error().await.to_string().contains("ended early: it is empty"));
     // Asked for as a whole, half an answer is none.
-    assert!(service(|| events(HEL)).await.fault().await.to_string().contains("ended early"));
+    assert!(service(|| events(HEL)).await.error().await.to_string().contains("ended early"));
 }
 
 #[tokio::test]
@@ -278,11 +278,11 @@ async fn what_is_no_chat_answer_is_named_with_its_beginning() {
         ),
         (|| events("data: {\"a\n\n"), "sent an event that is not valid JSON: "),
     ] {
-        let fault = service(response).await.fault().await;
-        let text = fault.to_string();
+        let error = service(response).await.error().await;
+        let text = error.to_string();
         assert!(text.starts_with("provider lab at http://127.0.0.1:"), "{text}");
         assert!(text.to_lowercase().contains(&expected.to_lowercase()), "{text}");
-        assert!(matches!(fault, Error::Provider { timeout: false, .. }));
+        assert!(matches!(error, Error::Provider { timeout: false, .. }));
     }
 }
 

@@ -162,15 +162,15 @@ pub(super) fn failed(told: &Json, origin: &Origin) -> Error {
         let fields = told.entries().into_iter().filter(|(key, _)| key != "type" && key != "sequence_number");
         fields.collect::<Object>().into()
     });
-    let fault = origin.in_band(&Json::from([("error", error)]));
-    if let Error::Answered { status, body, .. } = &fault
+    let failure = origin.in_band(&Json::from([("error", error)]));
+    if let Error::Answered { status, body, .. } = &failure
         && let error @ Json::Object(_) = body.field("error")
         && error.given("type").is_none()
     {
         // Errors of responses have a code alone; clients of chats go by the type.
         error.put("type", kind_of(*status));
     }
-    fault
+    failure
 }
 
 /// The type of an error of chats that has this status.

@@ -62,12 +62,12 @@ impl OpenAiResponses {
             Shape::Json => self.whole(response).await.map(Answer::Whole),
             Shape::Events => {
                 let with_usage = !request.stream || request::wants_usage(&request.body);
-                let pieces =
-                    stream::pieces(self.service().origin.clone(), response.into_stream(), with_usage);
+                let chunks =
+                    stream::chunks(self.service().origin.clone(), response.into_stream(), with_usage);
                 if request.stream {
-                    return Ok(Answer::Stream(pieces));
+                    return Ok(Answer::Stream(chunks));
                 }
-                whole(pieces).await.map(Answer::Whole)
+                whole(chunks).await.map(Answer::Whole)
             }
             Shape::Other => Err(self.service().unexpected(response, "a response; check base_url.").await),
         }

@@ -1,4 +1,4 @@
-//! An answer that comes as the events of a response: pieces of a chat, errors among them, and whether the end is a
+//! An answer that comes as the events of a response: chunks of a chat, errors among them, and whether the end is a
 //! proper end.
 
 use super::answer;
@@ -12,16 +12,16 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
 use valvehouse_core::chat::items;
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::Piece;
+use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 use valvehouse_net::sse::{Parser, SseEvent};
 
-/// The pieces of a streamed answer. An error is the last item.
-pub(super) fn pieces(
+/// The chunks of a streamed answer. An error is the last item.
+pub(super) fn chunks(
     origin: Origin,
     body: BoxStream<'static, Result<Bytes, Error>>,
     with_usage: bool,
-) -> BoxStream<'static, Result<Piece, Error>> {
+) -> BoxStream<'static, Result<StreamChunk, Error>> {
     let response = Response { with_usage, ..Response::default() };
     read(Reader { origin, body, parser: Parser::default(), response, is_ended: false })
 }
@@ -41,7 +41,7 @@ struct Response {
     /// The first event's, with its id.
     head: Json,
     ready: VecDeque<Json>,
-    /// The items that were streamed in pieces, by their position.
+    /// The items that were streamed in chunks, by their position.
     spoken: HashSet<i64>,
     /// The number of each call, by the place of its item.
     calls: HashMap<i64, usize>,
@@ -51,10 +51,10 @@ struct Response {
 }
 
 impl Reads for Reader {
-    async fn next(&mut self) -> Option<Result<Piece, Error>> {
+    async fn next(&mut self) -> Option<Result<StreamChunk, Error>> {
         loop {
             if let Some(chunk) = self.response.ready.pop_front() {
-                return Some(Ok(Piece::new(chunk)));
+                return Some(Ok(StreamChunk::new(chunk)));
             }
             if self.response.is_over {
                 drain(&mut self.body).await;
@@ -62,21 +62,21 @@ impl Reads for Reader {
             }
             match self.parser.next() {
                 Some(Ok(event)) => {
-                    if let Err(fault) = self.read(&event) {
-                        return Some(Err(fault));
+                    if let Err(error) = self.read(&event) {
+                        return Some(Err(error));
                     }
                 }
                 Some(Err(error)) => {
                     return Some(Err(self
                         .origin
-                        .fault(&format!("sent a stream that cannot be read: {error}"))));
+                        .error(&format!("sent a stream that cannot be read: {error}"))));
                 }
                 None if self.is_ended => {
                     return Some(Err(self.origin.cut("the stream ended before response.completed")));
                 }
                 None => match self.body.next().await {
                     Some(Ok(bytes)) => self.parser.push(&bytes),
-                    Some(Err(fault)) => return Some(Err(fault)),
+                    Some(Err(error)) => return Some(Err(error)),
                     None => {
                         self.is_ended = true;
                         self.parser.finish();
@@ -177,7 +177,7 @@ impl Response {
         self.say([("tool_calls", vec![call].into())]);
     }
 
-    /// An item is whole: what of it did not come in pieces comes now.
+    /// An item is whole: what of it did not come in chunks comes now.
     fn done(&mut self, place: i64, item: &Json) {
         let has_come = self.spoken.contains(&place);
         let kind = item.text_or_empty("type");

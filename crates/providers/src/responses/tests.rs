@@ -56,10 +56,10 @@ impl Server {
     async fn answer(&self, request: Request) -> Result<Json, Error> {
         match self.provider.chat(request).await? {
             Answer::Whole(whole) => Ok(whole),
-            Answer::Stream(mut pieces) => {
+            Answer::Stream(mut chunks) => {
                 let mut fold = Fold::default();
-                while let Some(piece) = pieces.next().await {
-                    fold.push(&piece?.event);
+                while let Some(chunk) = chunks.next().await {
+                    fold.push(&chunk?.event);
                 }
                 Ok(fold.finish())
             }
@@ -96,7 +96,7 @@ fn stream() -> String {
         format!(r#"{{"type":"response.output_item.done","output_index":{at},"item":{}}}"#, items[at])
     };
     let added = |at: usize, empty: &str| {
-        let item = items[at].copy();
+        let item = items[at].deep_clone();
         if !empty.is_empty() {
             item.put(empty, "");
         }
@@ -215,8 +215,8 @@ async fn a_chat_request_is_said_in_the_words_of_responses() {
         ("previous_response_id", r#""resp_1""#),
     ] {
         let body = format!(r#"{{"model":"m","messages":[],"{field}":{wrong}}}"#);
-        let fault = server.ask(&body, false).await.unwrap_err().to_string();
-        assert!(fault.contains(&format!("cannot send {field}")), "{fault}");
+        let error = server.ask(&body, false).await.unwrap_err().to_string();
+        assert!(error.contains(&format!("cannot send {field}")), "{error}");
     }
 }
 

@@ -125,7 +125,7 @@ fn rotated(source: &SecretSource, make: &Make, current: &mut Current) -> Arc<dyn
                 tracing::info!(provider = name, "using the new key");
                 (current.provider, current.key) = (provider, key);
             }
-            Err(fault) => tracing::warn!(provider = name, "cannot use the new key: {fault}"),
+            Err(error) => tracing::warn!(provider = name, "cannot use the new key: {error}"),
         },
         // A file that is being replaced is missing for a moment.
         Err(error) => tracing::warn!(

@@ -83,8 +83,8 @@ impl Upstream {
 
     /// Sets the advice for a service that wants a key where none is configured.
     #[must_use]
-    pub fn keyless(mut self, remedy: impl Into<String>) -> Self {
-        self.keyless = Some(remedy.into());
+    pub fn keyless(mut self, help: impl Into<String>) -> Self {
+        self.keyless = Some(help.into());
         self
     }
 
@@ -117,9 +117,9 @@ impl Upstream {
                     None => asking.await,
                 };
                 match &outcome {
-                    Err(fault) if retry::is_failure(fault) => {
+                    Err(error) if retry::is_failure(error) => {
                         let request = *known.get_or_init(|| digest(&body()));
-                        self.breakers.record_failure(model, &fault.to_string(), request);
+                        self.breakers.record_failure(model, &error.to_string(), request);
                     }
                     _ => admitted.record_answer(),
                 }
@@ -128,11 +128,11 @@ impl Upstream {
         };
         if !is_repeatable {
             let mut once = once;
-            return once().await.map_err(|fault| self.explained(fault));
+            return once().await.map_err(|error| self.explained(error));
         }
         let metrics = Some(&*self.metrics);
         let retries = Retries { name: &self.name, retry: &self.retry, exchange, turn, metrics };
-        retries.run(deadline, once).await.map_err(|fault| self.explained(fault))
+        retries.run(deadline, once).await.map_err(|error| self.explained(error))
     }
 
     fn too_long(&self) -> Error {
@@ -145,13 +145,13 @@ impl Upstream {
 
     /// Adds advice to the refusal of a service that wants a key where none is configured: it says only that it wants
     /// one.
-    fn explained(&self, fault: Error) -> Error {
-        match (fault, &self.keyless) {
-            (Error::Answered { provider, status: status @ (401 | 403), body, retry_after }, Some(remedy)) => {
+    fn explained(&self, error: Error) -> Error {
+        match (error, &self.keyless) {
+            (Error::Answered { provider, status: status @ (401 | 403), body, retry_after }, Some(help)) => {
                 let said = body.at_path("error.message");
                 let said = said.as_str().map_or_else(|| body.to_string(), str::to_owned);
                 let message =
-                    format!("provider {provider} returned {status}, and its key is not set: {remedy}");
+                    format!("provider {provider} returned {status}, and its key is not set: {help}");
                 let error = Json::from([
                     ("message", format!("{message} (its message: {said})").into()),
                     ("type", "authentication_error".into()),
@@ -161,7 +161,7 @@ impl Upstream {
                 let body = Json::from([("error", error)]);
                 Error::Answered { provider, status, body, retry_after }
             }
-            (fault, _) => fault,
+            (error, _) => error,
         }
     }
 
@@ -184,13 +184,13 @@ impl Upstream {
                 asking.ends(ProviderOutcome::Whole);
                 Ok(Answer::Whole(whole))
             }
-            Ok(Answer::Stream(pieces)) => {
-                let pieces = stream::limited(pieces, deadline, || self.too_long());
-                Ok(Answer::Stream(watched(pieces, asking, LastWords)))
+            Ok(Answer::Stream(chunks)) => {
+                let chunks = stream::limited(chunks, deadline, || self.too_long());
+                Ok(Answer::Stream(watched(chunks, asking, LastWords)))
             }
-            Err(fault) => {
-                asking.fails(&fault);
-                Err(fault)
+            Err(error) => {
+                asking.fails(&error);
+                Err(error)
             }
         }
     }
@@ -226,9 +226,9 @@ impl Upstream {
                 };
                 Ok(PassthroughAnswer { body, ..forwarded })
             }
-            Err(fault) => {
-                asking.fails(&fault);
-                Err(fault)
+            Err(error) => {
+                asking.fails(&error);
+                Err(error)
             }
         }
     }
@@ -262,9 +262,9 @@ impl Upstream {
                 let body = PassthroughBody::Stream(watched(body, asking, LastBytes::default()));
                 Ok(RelayResponse { body, ..relayed })
             }
-            Err(fault) => {
-                asking.fails(&fault);
-                Err(fault)
+            Err(error) => {
+                asking.fails(&error);
+                Err(error)
             }
         }
     }

@@ -32,7 +32,7 @@ impl Retries<'_> {
         let mut own = 0;
         let mut last = match once().await {
             Ok(answer) => return Ok(answer),
-            Err(fault) => fault,
+            Err(error) => error,
         };
         while let Some(delay) = wait(&last, self.retry, own)
             && deadline.is_none_or(|deadline| Instant::now() + delay < deadline)
@@ -45,21 +45,21 @@ impl Retries<'_> {
                 Ok(answer) => return Ok(answer),
                 // It rests since it failed: why it failed says more.
                 Err(Error::BreakerOpen { .. }) => break,
-                Err(fault) => fault,
+                Err(error) => error,
             };
         }
         Err(last)
     }
 
     /// Reports a retry to the metrics, the log and the observers of the turn.
-    fn report(&self, attempt: u32, fault: &Error, delay: Duration) {
+    fn report(&self, attempt: u32, error: &Error, delay: Duration) {
         let (provider, most) = (self.name, self.retry.max_retries);
         if let Some(metrics) = self.metrics {
             metrics.asked_again();
         }
-        tracing::warn!(provider, "retrying in {} ms ({attempt} of {most}): {fault}", delay.as_millis());
+        tracing::warn!(provider, "retrying in {} ms ({attempt} of {most}): {error}", delay.as_millis());
         if let Some(turn) = self.turn {
-            let (what, error) = (format!("provider {provider}"), fault.to_string());
+            let (what, error) = (format!("provider {provider}"), error.to_string());
             turn.tell(NoticeKind::Retry, || Notice::Retry { what, attempt, most, error, delay });
         }
     }
@@ -72,8 +72,8 @@ impl Retries<'_> {
 const NOT_NOW: [u16; 9] = [408, 409, 425, 429, 500, 502, 503, 504, 529];
 
 /// The wait before the next attempt; `None` where another one makes no sense.
-pub(super) fn wait(fault: &Error, retry: &RetrySettings, asked_again: u32) -> Option<Duration> {
-    let asked_for = match fault {
+pub(super) fn wait(error: &Error, retry: &RetrySettings, asked_again: u32) -> Option<Duration> {
+    let asked_for = match error {
         Error::Unanswered { sent: false, .. } => None,
         // The work may be done already: only where the operator says so.
         Error::Unanswered { sent: true, timeout: false, .. } if retry.after_send => None,
@@ -95,8 +95,8 @@ pub(super) fn wait(fault: &Error, retry: &RetrySettings, asked_again: u32) -> Op
 
 /// Returns `true` if it was the service that failed. A caller's mistake is none, and "too many requests" is an answer
 /// of a service that works.
-pub(super) fn is_failure(fault: &Error) -> bool {
-    match fault {
+pub(super) fn is_failure(error: &Error) -> bool {
+    match error {
         Error::Answered { status, .. } => *status >= 500,
         Error::Unanswered { .. } | Error::Provider { .. } => true,
         _ => false,
@@ -138,8 +138,8 @@ mod tests {
         Error::Answered { provider: "lab".into(), status, body: Json::Null, retry_after }
     }
 
-    fn wait_for(fault: &Error) -> Option<Duration> {
-        wait(fault, &RetrySettings::default(), 0)
+    fn wait_for(error: &Error) -> Option<Duration> {
+        wait(error, &RetrySettings::default(), 0)
     }
 
     #[test]
@@ -162,8 +162,8 @@ mod tests {
         assert!(wait_for(&lost(true, false)).is_none());
         let by_order = RetrySettings { after_send: true, ..RetrySettings::default() };
         assert!(wait(&lost(true, false), &by_order, 0).is_some());
-        let broke_off = Error::Provider { message: "ended early".into(), timeout: false };
-        assert!(wait(&broke_off, &by_order, 0).is_none());
+        let interrupted = Error::Provider { message: "ended early".into(), timeout: false };
+        assert!(wait(&interrupted, &by_order, 0).is_none());
     }
 
     #[test]

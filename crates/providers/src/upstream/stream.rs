@@ -10,10 +10,10 @@ use valvehouse_core::provider::{Answer, PassthroughAnswer, PassthroughBody, Rela
 
 type Items<T> = BoxStream<'static, Result<T, Error>>;
 
-/// Waits for the first piece of a streamed answer: an error in its place is not an answer.
+/// Waits for the first chunk of a streamed answer: an error in its place is not an answer.
 pub(super) async fn begin(answer: Answer) -> Result<Answer, Error> {
     Ok(match answer {
-        Answer::Stream(pieces) => Answer::Stream(first_of(pieces).await?),
+        Answer::Stream(chunks) => Answer::Stream(first_of(chunks).await?),
         whole => whole,
     })
 }
@@ -37,7 +37,7 @@ pub(super) async fn begin_relayed(mut relayed: RelayResponse) -> Result<RelayRes
 async fn first_of<T: Send + Unpin + 'static>(mut rest: Items<T>) -> Result<Items<T>, Error> {
     match rest.next().await {
         Some(Ok(first)) => Ok(WithFirst { first: Some(first), rest }.boxed()),
-        Some(Err(fault)) => Err(fault),
+        Some(Err(error)) => Err(error),
         None => Ok(stream::empty().boxed()),
     }
 }
@@ -63,21 +63,21 @@ impl<T: Unpin> Stream for WithFirst<T> {
 pub(super) fn limited<T: Send + 'static>(
     items: Items<T>,
     deadline: Option<Instant>,
-    fault: impl FnOnce() -> Error,
+    error: impl FnOnce() -> Error,
 ) -> Items<T> {
     match deadline {
-        Some(deadline) => until(items, deadline, fault()),
+        Some(deadline) => until(items, deadline, error()),
         None => items,
     }
 }
 
 /// A stream that ends with this error at this moment, if it has not ended before.
-fn until<T: Send + 'static>(items: Items<T>, deadline: Instant, fault: Error) -> Items<T> {
-    stream::unfold(Some((items, fault)), move |state| async move {
-        let (mut items, fault) = state?;
+fn until<T: Send + 'static>(items: Items<T>, deadline: Instant, error: Error) -> Items<T> {
+    stream::unfold(Some((items, error)), move |state| async move {
+        let (mut items, error) = state?;
         match timeout_at(deadline, items.next()).await {
-            Ok(item) => item.map(|item| (item, Some((items, fault)))),
-            Err(_) => Some((Err(fault), None)),
+            Ok(item) => item.map(|item| (item, Some((items, error)))),
+            Err(_) => Some((Err(error), None)),
         }
     })
     .boxed()

@@ -12,7 +12,7 @@ use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::{Notice, Observer, Turn};
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{Answer, CannedProvider, Piece, Provider, Reply, Request};
+use valvehouse_core::provider::{Answer, CannedProvider, Provider, Reply, Request, StreamChunk};
 use valvehouse_json::Json;
 
 const SHORT: RetrySettings = RetrySettings {
@@ -43,20 +43,20 @@ fn patient(replies: impl IntoIterator<Item = Reply>) -> (CannedProvider, Upstrea
 async fn text(answer: Answer) -> String {
     match answer {
         Answer::Whole(whole) => message::text_of(&response::message_of(&whole)).into(),
-        Answer::Stream(pieces) => {
-            let pieces: Vec<Piece> = pieces.map(Result::unwrap).collect().await;
-            pieces
+        Answer::Stream(chunks) => {
+            let chunks: Vec<StreamChunk> = chunks.map(Result::unwrap).collect().await;
+            chunks
                 .iter()
-                .filter_map(|piece| {
-                    piece.event.at_path("choices.0.delta.content").as_str().map(str::to_owned)
+                .filter_map(|chunk| {
+                    chunk.event.at_path("choices.0.delta.content").as_str().map(str::to_owned)
                 })
                 .collect()
         }
     }
 }
 
-async fn fault(patient: &Upstream) -> Error {
-    patient.chat(request(false)).await.err().expect("a fault")
+async fn error(patient: &Upstream) -> Error {
+    patient.chat(request(false)).await.err().expect("a error")
 }
 
 #[tokio::test]
@@ -89,10 +89,10 @@ async fn whoever_watches_the_turn_is_told_of_each_further_try() {
 #[tokio::test]
 async fn after_so_many_times_the_last_failure_is_the_answer() {
     let (canned, patient) = patient([answered(500, None).into(), answered(503, Some("0")).into()]);
-    assert!(matches!(fault(&patient).await, Error::Answered { status: 503, .. }));
+    assert!(matches!(error(&patient).await, Error::Answered { status: 503, .. }));
     assert_eq!(canned.requests().len(), 3);
     let never = patient.with_retry(RetrySettings { max_retries: 0, ..SHORT });
-    assert!(matches!(fault(&never).await, Error::Answered { status: 503, .. }));
+    assert!(matches!(error(&never).await, Error::Answered { status: 503, .. }));
     assert_eq!(canned.requests().len(), 4);
 }
 
@@ -108,22 +108,22 @@ async fn it_waits_as_long_as_it_is_told_to_and_no_longer_than_it_may() {
 #[tokio::test]
 async fn too_long_a_wait_is_the_callers_to_wait() {
     let (canned, patient) = patient([answered(429, Some("60")).into()]);
-    let Error::Answered { retry_after, .. } = fault(&patient).await else { panic!() };
+    let Error::Answered { retry_after, .. } = error(&patient).await else { panic!() };
     assert_eq!((retry_after.as_deref(), canned.requests().len()), (Some("60"), 1));
 }
 
 #[tokio::test]
 async fn an_error_in_place_of_the_first_piece_is_asked_again_and_a_later_one_is_not() {
     let nothing: [&str; 0] = [];
-    let overloaded = || Reply::pieces_then_fault(nothing, answered(529, None));
-    let (canned, early) = patient([overloaded(), Reply::pieces(["a", "b"])]);
+    let overloaded = || Reply::chunks_then_error(nothing, answered(529, None));
+    let (canned, early) = patient([overloaded(), Reply::chunks(["a", "b"])]);
     assert_eq!(text(early.chat(request(true)).await.unwrap()).await, "ab");
     assert_eq!(canned.requests().len(), 2);
 
-    let (canned, late) = patient([Reply::pieces_then_fault(["a"], answered(529, None))]);
-    let Answer::Stream(pieces) = late.chat(request(true)).await.unwrap() else { panic!() };
-    let pieces: Vec<_> = pieces.collect().await;
-    assert!(pieces[0].is_ok() && matches!(pieces[1], Err(Error::Answered { status: 529, .. })));
+    let (canned, late) = patient([Reply::chunks_then_error(["a"], answered(529, None))]);
+    let Answer::Stream(chunks) = late.chat(request(true)).await.unwrap() else { panic!() };
+    let chunks: Vec<_> = chunks.collect().await;
+    assert!(chunks[0].is_ok() && matches!(chunks[1], Err(Error::Answered { status: 529, .. })));
     assert_eq!(canned.requests().len(), 1);
 }
 
@@ -131,7 +131,7 @@ async fn an_error_in_place_of_the_first_piece_is_asked_again_and_a_later_one_is_
 async fn a_whole_answer_has_its_time_retries_included() {
     let (canned, patient) = patient([answered(503, Some("0.6")).into()]);
     let patient = patient.within(Some(Duration::from_secs(1)));
-    assert!(matches!(fault(&patient).await, Error::Answered { status: 503, .. }));
+    assert!(matches!(error(&patient).await, Error::Answered { status: 503, .. }));
     assert_eq!(canned.requests().len(), 2, "a third try would come too late");
 }
 
@@ -151,9 +151,9 @@ impl Provider for Slow {
     fn chat(&self, _: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(async {
             sleep(self.first).await;
-            let piece = Piece::new(Json::parse(br#"{"choices":[{"delta":{"content":"a"}}]}"#).unwrap());
+            let chunk = StreamChunk::new(Json::parse(br#"{"choices":[{"delta":{"content":"a"}}]}"#).unwrap());
             let rest = futures::stream::pending().take(usize::from(self.then));
-            Ok(Answer::Stream(futures::stream::iter([Ok(piece)]).chain(rest).boxed()))
+            Ok(Answer::Stream(futures::stream::iter([Ok(chunk)]).chain(rest).boxed()))
         })
     }
 }
@@ -164,20 +164,20 @@ async fn the_time_of_a_whole_answer_ends_a_stream_and_a_wait_for_one() {
     let late =
         Upstream::new(Credentials::fixed(Arc::new(Slow { first: Duration::from_secs(60), then: false })))
             .within(total);
-    let fault = fault(&late).await;
+    let error = error(&late).await;
     assert_eq!(
-        fault.to_string(),
+        error.to_string(),
         "provider slow did not complete its response within 0.1 s; raise timeouts.total_ms of provider slow"
     );
-    assert!(matches!(fault, Error::Provider { timeout: true, .. }));
+    assert!(matches!(error, Error::Provider { timeout: true, .. }));
 
     let begun = Instant::now();
     let endless =
         Upstream::new(Credentials::fixed(Arc::new(Slow { first: Duration::ZERO, then: true }))).within(total);
-    let Answer::Stream(pieces) = endless.chat(request(true)).await.unwrap() else { panic!() };
-    let pieces: Vec<_> = pieces.collect().await;
-    assert!(pieces[0].is_ok() && matches!(pieces[1], Err(Error::Provider { timeout: true, .. })));
-    assert!(pieces.len() == 2 && begun.elapsed() >= Duration::from_millis(100));
+    let Answer::Stream(chunks) = endless.chat(request(true)).await.unwrap() else { panic!() };
+    let chunks: Vec<_> = chunks.collect().await;
+    assert!(chunks[0].is_ok() && matches!(chunks[1], Err(Error::Provider { timeout: true, .. })));
+    assert!(chunks.len() == 2 && begun.elapsed() >= Duration::from_millis(100));
 }
 
 fn asking(text: &str) -> Request {
@@ -187,7 +187,7 @@ fn asking(text: &str) -> Request {
 
 #[tokio::test]
 async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succeeds() {
-    let replies = [unreachable(), unreachable(), unreachable()].map(Reply::fault).into_iter();
+    let replies = [unreachable(), unreachable(), unreachable()].map(Reply::error).into_iter();
     let (canned, upstream) = patient(replies.chain([Reply::text("back")]));
     let settings = BreakerSettings {
         failure_threshold: 2,
@@ -195,12 +195,12 @@ async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succe
         ..BreakerSettings::default()
     };
     let upstream = upstream.with_breaker(settings).with_retry(RetrySettings { max_retries: 0, ..SHORT });
-    let fault = async |text: &str| upstream.chat(asking(text)).await.err().expect("a fault");
+    let error = async |text: &str| upstream.chat(asking(text)).await.err().expect("a error");
     // Two requests open it; why it failed is reported, not that it is open by now.
-    assert!(matches!(fault("one").await, Error::Unanswered { .. }));
-    assert!(matches!(fault("two").await, Error::Unanswered { .. }));
+    assert!(matches!(error("one").await, Error::Unanswered { .. }));
+    assert!(matches!(error("two").await, Error::Unanswered { .. }));
     assert_eq!(canned.requests().len(), 2);
-    let resting = fault("three").await;
+    let resting = error("three").await;
     assert_eq!(
         resting.to_string(),
         "cannot call model m of provider canned: its circuit breaker is open after repeated failures; the next \
@@ -209,7 +209,7 @@ async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succe
     assert!(matches!(resting, Error::BreakerOpen { .. }) && upstream.open_breaker().is_some());
     assert_eq!(canned.requests().len(), 2, "it was not asked");
     sleep(Duration::from_millis(250)).await;
-    assert!(matches!(fault("four").await, Error::Unanswered { .. }));
+    assert!(matches!(error("four").await, Error::Unanswered { .. }));
     assert_eq!(canned.requests().len(), 3, "one call tried, and only once");
     sleep(Duration::from_millis(250)).await;
     assert_eq!(text(upstream.chat(asking("five")).await.unwrap()).await, "back");
@@ -221,16 +221,16 @@ async fn a_request_that_always_fails_closes_its_model_to_nobody_and_a_model_clos
     let (canned, upstream) = patient([answered(500, None).into()]);
     let settings = BreakerSettings { failure_threshold: 2, ..BreakerSettings::default() };
     let upstream = upstream.with_breaker(settings).with_retry(RetrySettings { max_retries: 0, ..SHORT });
-    let fault = async |request| upstream.chat(request).await.err().expect("a fault");
+    let error = async |request| upstream.chat(request).await.err().expect("a error");
     for _ in 0..10 {
-        assert!(matches!(fault(asking("the same")).await, Error::Answered { .. }));
+        assert!(matches!(error(asking("the same")).await, Error::Answered { .. }));
     }
     assert!(upstream.open_breaker().is_none());
-    assert!(matches!(fault(asking("another")).await, Error::Answered { .. }));
-    assert!(matches!(fault(asking("a third")).await, Error::BreakerOpen { .. }));
+    assert!(matches!(error(asking("another")).await, Error::Answered { .. }));
+    assert!(matches!(error(asking("a third")).await, Error::BreakerOpen { .. }));
     assert_eq!(upstream.open_breaker().unwrap().cause, "model m: provider canned answered 500");
     let other = Request::new(Json::from([("model", "n".into())]), false);
-    assert!(matches!(fault(other).await, Error::Answered { .. }));
+    assert!(matches!(error(other).await, Error::Answered { .. }));
     assert_eq!(canned.requests().len(), 12);
 }
 
@@ -258,16 +258,16 @@ async fn whole_answers_streams_failures_and_those_who_leave_are_told_apart() {
     assert!(whole.chat(request(false)).await.is_ok());
     assert_eq!(ended(&whole), ["answered"]);
 
-    let stream = measured(Reply::pieces(["a", "b"]));
-    let Ok(Answer::Stream(pieces)) = stream.chat(request(true)).await else { panic!("no stream") };
+    let stream = measured(Reply::chunks(["a", "b"]));
+    let Ok(Answer::Stream(chunks)) = stream.chat(request(true)).await else { panic!("no stream") };
     assert_eq!((ended(&stream), stream.metrics().unwrap().running()), (vec![], 1));
-    assert!(pieces.collect::<Vec<_>>().await.len() > 1);
+    assert!(chunks.collect::<Vec<_>>().await.len() > 1);
     assert_eq!((ended(&stream), stream.metrics().unwrap().first().count), (vec!["answered"], 1));
 
-    let left = measured(Reply::pieces(["a", "b"]));
-    let Ok(Answer::Stream(mut pieces)) = left.chat(request(true)).await else { panic!("no stream") };
-    assert!(pieces.next().await.is_some());
-    drop(pieces);
+    let left = measured(Reply::chunks(["a", "b"]));
+    let Ok(Answer::Stream(mut chunks)) = left.chat(request(true)).await else { panic!("no stream") };
+    assert!(chunks.next().await.is_some());
+    drop(chunks);
     assert_eq!(ended(&left), ["canceled"]);
 
     let busy = measured(answered(429, None).into());
@@ -281,20 +281,20 @@ async fn callers_mistakes_and_too_many_requests_leave_it_in_use() {
     let patient =
         patient.with_breaker(BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() });
     for _ in 0..5 {
-        assert!(matches!(fault(&patient).await, Error::Answered { status: 400, .. }));
+        assert!(matches!(error(&patient).await, Error::Answered { status: 400, .. }));
     }
     assert_eq!(canned.requests().len(), 5);
     let (canned, patient) = self::patient([answered(429, None).into()]);
     let patient =
         patient.with_breaker(BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() });
-    assert!(matches!(fault(&patient).await, Error::Answered { status: 429, .. }));
+    assert!(matches!(error(&patient).await, Error::Answered { status: 429, .. }));
     assert_eq!((canned.requests().len(), patient.open_breaker()), (3, None));
 }
 
 #[tokio::test]
 async fn a_service_that_wants_a_key_where_there_is_none_says_what_to_do() {
     let (_, patient) = patient([answered(401, None).into()]);
-    let Error::Answered { status: 401, body, .. } = fault(&patient.keyless("set LAB_KEY")).await else {
+    let Error::Answered { status: 401, body, .. } = error(&patient.keyless("set LAB_KEY")).await else {
         panic!()
     };
     let message = body.at_path("error.message").to_string();

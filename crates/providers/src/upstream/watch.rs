@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use std::task::{Context, Poll};
 use valvehouse_core::error::Error;
 use valvehouse_core::metrics::{ProviderCallGuard, ProviderOutcome};
-use valvehouse_core::provider::Piece;
+use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 
 /// The number of bytes at the end of an unparsed answer in which `usage` is searched.
@@ -27,9 +27,9 @@ pub(super) trait Looks<T>: Send + Unpin + 'static {
 
 pub(super) struct LastWords;
 
-impl Looks<Piece> for LastWords {
-    fn looks(&mut self, piece: &Piece, asking: &mut ProviderCallGuard) {
-        if let Some(usage @ Json::Object(_)) = piece.event.get("usage") {
+impl Looks<StreamChunk> for LastWords {
+    fn looks(&mut self, chunk: &StreamChunk, asking: &mut ProviderCallGuard) {
+        if let Some(usage @ Json::Object(_)) = chunk.event.get("usage") {
             asking.tells(&usage);
         }
     }
@@ -38,7 +38,7 @@ impl Looks<Piece> for LastWords {
 /// The end of an answer that is passed on unread.
 #[derive(Default)]
 pub(super) struct LastBytes {
-    /// The last pieces; the first of them may begin before the tail does.
+    /// The last chunks; the first of them may begin before the tail does.
     tail: VecDeque<Bytes>,
     length: usize,
 }
@@ -108,7 +108,7 @@ impl<T, L: Looks<T>> Stream for WatchedStream<T, L> {
                 this.asking.receives();
                 this.looks.looks(item, &mut this.asking);
             }
-            Poll::Ready(Some(Err(fault))) => this.asking.fails(fault),
+            Poll::Ready(Some(Err(error))) => this.asking.fails(error),
             Poll::Ready(None) => {
                 this.looks.last(&mut this.asking);
                 this.asking.ends(ProviderOutcome::Whole);
@@ -138,13 +138,13 @@ data: [DONE]
             let (service, mut looks) = (Arc::new(Service::default()), LastBytes::default());
             let mut asking = service.ask();
             let padding = vec![b' '; 3 * TAIL];
-            for piece in padding.chunks(size).chain(body.chunks(size)) {
-                looks.looks(&Bytes::copy_from_slice(piece), &mut asking);
+            for chunk in padding.chunks(size).chain(body.chunks(size)) {
+                looks.looks(&Bytes::copy_from_slice(chunk), &mut asking);
                 assert!(looks.length < 2 * TAIL);
             }
             looks.last(&mut asking);
             asking.ends(ProviderOutcome::Whole);
-            assert_eq!(service.tokens(), [7, 5], "pieces of {size}");
+            assert_eq!(service.tokens(), [7, 5], "chunks of {size}");
         }
         assert!(usage_in(b"{\"usage\": \"much\"}").is_none());
     }

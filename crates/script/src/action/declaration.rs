@@ -1,15 +1,15 @@
 //! The declaration of the buttons of a script, read when it is loaded.
 
 use super::function::{ActionFunction, Button};
+use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::hooks::{self, Param};
-use crate::problem::{Code, Problem, Severity};
 use crate::script::Script;
 use crate::source::{Kind, SourceFile};
 use rhai::AST;
 use std::time::Duration;
 use valvehouse_core::filter::Hook;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::timeout;
-use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
 /// The function that a press calls.
@@ -36,14 +36,14 @@ const MAX_ICON: usize = 4096;
 ///
 /// # Errors
 /// Returns the problems for which the file has no action.
-pub(crate) fn read(script: &Script, source: &str) -> Result<ActionFunction, Vec<Problem>> {
+pub(crate) fn read(script: &Script, source: &str) -> Result<ActionFunction, Vec<Diagnostic>> {
     // Overloads by arity: the longest wins.
     let function = script.functions().filter(|function| function.name == ACTION);
     let Some(names) = function.map(|function| function.params).max_by_key(Vec::len) else {
         return Err(vec![no_action(script, source)]);
     };
     let params = names.iter().map(|name| param(name)).collect::<Result<Vec<_>, _>>().map_err(|name| {
-        let problem = Problem::of(
+        let problem = Diagnostic::of(
             Code::UnknownParameter,
             &script.file,
             format!("unknown parameter `{name}` of `{ACTION}`"),
@@ -52,14 +52,14 @@ pub(crate) fn read(script: &Script, source: &str) -> Result<ActionFunction, Vec<
     })?;
     let timeout = match script.manifest.get("timeout").filter(|text| !text.is_empty()) {
         Some(given) => timeout(&given.into()).map_err(|why| {
-            let problem = Problem::of(Code::BadAction, &script.file, why.to_string())
+            let problem = Diagnostic::of(Code::BadAction, &script.file, why.to_string())
                 .at_said(source, "timeout", "timeout");
             vec![problem.help("write the time limit in milliseconds: timeout: 60000")]
         })?,
         None => TIMEOUT,
     };
     let buttons = buttons(script).map_err(|why| {
-        let problem = Problem::of(Code::BadAction, &script.file, format!("`{ACTIONS}` {why}"));
+        let problem = Diagnostic::of(Code::BadAction, &script.file, format!("`{ACTIONS}` {why}"));
         vec![problem.at_word(source, ACTIONS).help(BUTTONS)]
     })?;
     Ok(ActionFunction { params, timeout, buttons })
@@ -83,12 +83,12 @@ fn help_for(name: &str) -> String {
 }
 
 /// A file in the folder of actions without one.
-fn no_action(script: &Script, source: &str) -> Problem {
+fn no_action(script: &Script, source: &str) -> Diagnostic {
     let names: Vec<&str> = script.functions().map(|function| function.name).collect();
     let hook = names.iter().find_map(|name| Hook::from_name(name));
     let of_tools = names.iter().find(|name| matches!(**name, "handler" | "tools"));
     let near = names.iter().find(|name| !did_you_mean(name, [ACTION]).is_empty());
-    let problem = Problem::of(Code::NoAction, &script.file, "missing `action`");
+    let problem = Diagnostic::of(Code::NoAction, &script.file, "missing `action`");
     match (hook, of_tools, near) {
         (Some(hook), ..) => problem
             .at_function(source, hook.name())
@@ -157,13 +157,13 @@ fn text(button: &Json, key: &'static str, most: usize) -> Result<Option<String>,
 }
 
 /// The function `action` in a file of another kind: nothing would ever call it.
-pub(crate) fn misplaced(ast: &AST, file: &SourceFile, source: &str, does_more: bool) -> Option<Problem> {
+pub(crate) fn misplaced(ast: &AST, file: &SourceFile, source: &str, does_more: bool) -> Option<Diagnostic> {
     let is_meant = |params: &[&str]| params.is_empty() || params.contains(&"body");
     let found = ast.iter_functions().any(|function| function.name == ACTION && is_meant(&function.params));
     (file.kind != Kind::Action && found).then(|| {
         let what =
             format!("`{ACTION}` never runs in a {}: it belongs to a file in actions/", file.kind.as_str());
-        let problem = Problem::of(Code::MisplacedHook, file, what).at_function(source, ACTION);
+        let problem = Diagnostic::of(Code::MisplacedHook, file, what).at_function(source, ACTION);
         match does_more {
             true => problem.help("move the function to a file in actions/, or rename it").warning(),
             false => problem.help("move the file to actions/"),
@@ -172,7 +172,7 @@ pub(crate) fn misplaced(ast: &AST, file: &SourceFile, source: &str, does_more: b
 }
 
 /// Functions of filters and tools in a file of actions: they would never run.
-pub(crate) fn misplaced_functions(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
+pub(crate) fn misplaced_functions(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     if !ast.iter_functions().any(|function| function.name == ACTION) {
         return Vec::new();
     }
@@ -184,8 +184,8 @@ pub(crate) fn misplaced_functions(ast: &AST, file: &SourceFile, source: &str) ->
     found
         .map(|(name, folder)| {
             let what = format!("`{name}` is a function of {folder} and never runs in an action");
-            let problem = Problem::of(Code::MisplacedHook, file, what).at_function(source, name);
-            Problem {
+            let problem = Diagnostic::of(Code::MisplacedHook, file, what).at_function(source, name);
+            Diagnostic {
                 severity: Severity::Warning,
                 ..problem.help(format!("move the function to a file in {folder}/, or rename it"))
             }

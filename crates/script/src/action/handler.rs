@@ -4,10 +4,10 @@ use super::declaration::ACTION;
 use super::function::Button;
 use crate::answer::HookAnswer;
 use crate::argument::UserValves;
+use crate::diagnostic;
 use crate::filter::{has_text_above, too_long};
 use crate::hooks::Param;
 use crate::package::max_text;
-use crate::problem;
 use crate::run::CallEnd;
 use crate::script::Script;
 use crate::value::{Shape, json_of, live};
@@ -66,14 +66,14 @@ impl ScriptAction {
     pub async fn press(&self, button: &Button, body: Json, turn: &Turn) -> Result<Json, Error> {
         let trace = turn.trace().cloned();
         // The script changes what it is given.
-        let before = trace.is_some().then(|| body.copy());
+        let before = trace.is_some().then(|| body.deep_clone());
         let step =
             trace.as_ref().map(|trace| trace.begin(What::Hook(&self.script.caller.plugin, ACTION), &body));
         let result = self.run_apart(button, body, turn).await;
         if let Some(step) = step {
             let (word, cause) = match &result {
                 Ok(_) => ("continue", None),
-                Err(Error::Refused(refusal)) => ("refused", Some(refusal.message.as_str())),
+                Err(Error::Rejected(rejection)) => ("refused", Some(rejection.message.as_str())),
                 Err(Error::Broken(failure)) => ("failed", Some(failure.cause.as_str())),
                 Err(_) => ("failed", None),
             };
@@ -129,7 +129,7 @@ impl ScriptAction {
         }
         let result = match result {
             Ok(value) => self.result(&value),
-            Err(CallEnd::Refused(refusal)) => Err(self.refused(refusal)),
+            Err(CallEnd::Rejected(rejection)) => Err(self.refused(rejection)),
             // What the client left undone is answered to it, and counts for no breaker.
             Err(CallEnd::Broken { client: Some(client), .. }) => Err(self.refused(unanswered(client))),
             Err(CallEnd::Broken { is_too_long: true, .. }) if has_text_above(body, max_text(), 0) => {
@@ -139,7 +139,7 @@ impl ScriptAction {
         };
         let ending = match &result {
             Err(Error::Broken(_)) if !turn.is_over() => CallOutcome::Failed,
-            Err(Error::Refused(_)) => CallOutcome::Refused,
+            Err(Error::Rejected(_)) => CallOutcome::Refused,
             _ => CallOutcome::Continued,
         };
         self.call_metrics.end(&timing, spent, ending);
@@ -150,12 +150,15 @@ impl ScriptAction {
     fn result(&self, value: &Dynamic) -> Result<Json, Error> {
         let value = match value.read_lock::<HookAnswer>().as_deref() {
             Some(HookAnswer::Skip(value) | HookAnswer::Ok(value, _)) => value.clone(),
-            Some(HookAnswer::Error(refusal)) => return Err(self.refused(refusal.clone())),
+            Some(HookAnswer::Error(rejection)) => return Err(self.refused(rejection.clone())),
             None => json_of(value).map_err(|error| {
-                self.unusable(&format!("a value that is not valid JSON: {}", problem::summary_of_run(&error)))
+                self.unusable(&format!(
+                    "a value that is not valid JSON: {}",
+                    diagnostic::summary_of_run(&error)
+                ))
             })?,
         };
-        let value = match value.copy() {
+        let value = match value.deep_clone() {
             Json::Text(text) => Json::from([("content", text.into())]),
             value @ (Json::Null | Json::Object(_)) => value,
             other => return Err(self.unusable(&format!("{}; return nothing, a text or a map", other.kind()))),
@@ -166,8 +169,8 @@ impl ScriptAction {
             .map(|_| value)
     }
 
-    fn refused(&self, refusal: Rejection) -> Error {
-        Error::Refused(Rejection { plugin: self.script.id().into(), ..refusal })
+    fn refused(&self, rejection: Rejection) -> Error {
+        Error::Rejected(Rejection { plugin: self.script.id().into(), ..rejection })
     }
 
     fn unusable(&self, what: &str) -> Error {
@@ -196,6 +199,6 @@ fn shown_after(before: Json, result: &Json) -> Option<Json> {
     };
     let message = before.get("messages").and_then(|messages| messages.at(-1))?;
     // A copy that nobody else holds takes any value.
-    message.edit("content", content.copy());
+    message.edit("content", content.deep_clone());
     Some(before)
 }

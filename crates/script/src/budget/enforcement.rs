@@ -28,8 +28,8 @@ fn abandon() {
     executor::abandon();
 }
 
-/// Makes an engine obey the budget of the thread it runs on.
-pub(crate) fn obey(engine: &mut Engine) {
+/// Makes an engine limit the budget of the thread it runs on.
+pub(crate) fn limit(engine: &mut Engine) {
     memory::call_at_limits(meter::look_soon, abandon);
     engine.on_progress(|_| meter::tick().map(Dynamic::from));
 }

@@ -16,7 +16,7 @@ mod processor;
 mod wait;
 
 pub(crate) use branches::together;
-pub(crate) use enforcement::{abandoned, obey};
+pub(crate) use enforcement::{abandoned, limit};
 pub use limits::Budget;
 pub(crate) use limits::{ExceededLimit, ended};
 pub(crate) use meter::{

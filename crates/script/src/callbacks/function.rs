@@ -1,8 +1,8 @@
 //! The callbacks among a script's functions, and what is wrong with them.
 
+use crate::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use crate::hooks::{self, Param};
 use crate::manifest::Manifest;
-use crate::problem::{Code, MAX_PROBLEMS, Problem};
 use crate::source::{Kind, SourceFile};
 use rhai::AST;
 use valvehouse_core::callback::Callback;
@@ -23,8 +23,8 @@ pub(crate) fn read(
     manifest: &Manifest,
     file: &SourceFile,
     source: &str,
-) -> (Vec<CallbackFunction>, Vec<Problem>) {
-    let at = |code, word: &str, what: String| Problem::of(code, file, what).at_word(source, word);
+) -> (Vec<CallbackFunction>, Vec<Diagnostic>) {
+    let at = |code, word: &str, what: String| Diagnostic::of(code, file, what).at_word(source, word);
     if file.kind != Kind::Filter {
         let misplaced = at(
             Code::MisplacedHook,
@@ -62,7 +62,7 @@ pub(crate) fn read(
                 }
                 Err((param, help)) => {
                     problems.push(
-                        Problem::of(
+                        Diagnostic::of(
                             Code::UnknownParameter,
                             file,
                             format!("unknown parameter `{param}` of `{name}`"),

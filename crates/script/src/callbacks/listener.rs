@@ -102,7 +102,7 @@ impl ScriptCallbacks {
         let (result, spent) = self.script.call_callback(*callback, args.collect(), turn);
         let result = match result {
             Ok(_) => self.weighed(state, spent.kept),
-            Err(CallEnd::Refused(refusal)) => Err(refusal.message),
+            Err(CallEnd::Rejected(rejection)) => Err(rejection.message),
             Err(CallEnd::Broken { failure, .. }) => Err(failure.cause),
         };
         let ending = if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Failed };
@@ -118,7 +118,7 @@ impl ScriptCallbacks {
             return Ok(());
         }
         self.kept.store(0, Relaxed);
-        let is_fine = state.weight() <= most;
+        let is_fine = state.size_estimate() <= most;
         is_fine.then_some(()).ok_or_else(|| format!("exceeded its limit of {} MB in `state`", most >> 20))
     }
 }

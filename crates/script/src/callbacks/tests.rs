@@ -1,6 +1,6 @@
 //! Scripts that listen, and those that do so wrongly.
 
-use crate::{Kind, Problem, Script, Settings, Severity, SourceFile};
+use crate::{Diagnostic, Kind, Script, Settings, Severity, SourceFile};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::breaker::BreakerSettings;
@@ -8,7 +8,7 @@ use valvehouse_core::callback::Callback;
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_json::Json;
 
-fn compile(kind: Kind, text: &str, settings: &Settings) -> Result<Arc<Script>, Vec<Problem>> {
+fn compile(kind: Kind, text: &str, settings: &Settings) -> Result<Arc<Script>, Vec<Diagnostic>> {
     Script::compile(&SourceFile::new(kind, "x", "filters/x.rhai", text), settings).map(Arc::new)
 }
 
@@ -17,7 +17,7 @@ fn script(text: &str) -> Arc<Script> {
 }
 
 fn warnings(text: &str) -> Vec<String> {
-    let told = |problem: &Problem| {
+    let told = |problem: &Diagnostic| {
         assert_eq!(problem.severity, Severity::Warning);
         format!("{}; {}", problem.message, problem.help.as_deref().unwrap_or_default())
     };

@@ -7,27 +7,28 @@ use super::parsed::{ParsedFile, never_run};
 use crate::call::Caller;
 use crate::coverage::Coverage;
 use crate::crash::{self, RunVersion};
+use crate::diagnostic::{self, Code, Diagnostic, Severity};
 use crate::hooks::{self, HookFunction};
 use crate::interpreter::Interpreter;
 use crate::literal::KeyOrders;
 use crate::manifest::{self, Manifest};
-use crate::problem::{self, Code, Problem, Severity};
-use crate::reach::Reach;
+use crate::resources::Resources;
 use crate::script::{MAX_PRIORITY, Script};
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile, check_text};
 use crate::sources::Sources;
 use crate::value::dynamic_of;
 use crate::{
-    action, budget, callbacks, claim, clock, doubts, endings, link, names, periodic, pipe, shadow, tool,
+    action, budget, callbacks, clock, final_statement, guard_claim, link, names, periodic, pipe, shadow,
+    tool, warnings,
 };
 use rhai::{Dynamic, Module, Shared};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use valvehouse_config::Capability;
 use valvehouse_core::breaker::Breaker;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_core::valve::{Redactor, ValveSchema};
-use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
 impl Script {
@@ -35,7 +36,7 @@ impl Script {
     ///
     /// # Errors
     /// Returns every problem of the script.
-    pub fn compile(file: &SourceFile, settings: &Settings) -> Result<Self, Vec<Problem>> {
+    pub fn compile(file: &SourceFile, settings: &Settings) -> Result<Self, Vec<Diagnostic>> {
         Self::compile_with(file, settings, None)
     }
 
@@ -47,7 +48,7 @@ impl Script {
         file: &SourceFile,
         settings: &Settings,
         coverage: &Arc<Coverage>,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<Diagnostic>> {
         Self::compile_with(file, &settings.with_time_for_probes(), Some(coverage))
     }
 
@@ -55,7 +56,7 @@ impl Script {
         file: &SourceFile,
         settings: &Settings,
         coverage: Option<&Arc<Coverage>>,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<Diagnostic>> {
         unless_it_panics(file, || Self::compile_caught(file, settings, coverage))
     }
 
@@ -63,15 +64,15 @@ impl Script {
         file: &SourceFile,
         settings: &Settings,
         coverage: Option<&Arc<Coverage>>,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<Diagnostic>> {
         let (id, path, text) = (&*file.id, file.path.as_path(), &*file.text);
         let _loading = crash::loading(id, &file.hash(), clock::now_at_start());
         check_text(file).map_err(|problem| vec![problem])?;
         let source = text.trim_start_matches('\u{feff}');
-        let parse_problem = |error| vec![problem::of_parse(id, path, source, &error)];
-        problem::unclosed_comment(file, source).map_or(Ok(()), |problem| Err(vec![problem]))?;
+        let parse_problem = |error| vec![diagnostic::of_parse(id, path, source, &error)];
+        diagnostic::unclosed_comment(file, source).map_or(Ok(()), |problem| Err(vec![problem]))?;
         let code = match file.kind {
-            Kind::Filter => endings::settled(source),
+            Kind::Filter => final_statement::settled(source),
             Kind::Tool | Kind::Action => source.into(),
         };
         let ParsedFile { engine, as_written, plain, constants } =
@@ -101,7 +102,7 @@ impl Script {
         problems.extend(of_callbacks);
         let (tick, of_schedule) = periodic::read(&plain, &manifest, file, source);
         problems.extend(of_schedule);
-        problems.extend(claim::problems(file, source));
+        problems.extend(guard_claim::problems(file, source));
         let does_more = file.kind == Kind::Tool || !hooks.is_empty() || done.is_some() || tick.is_some();
         problems.extend(action::misplaced(&plain, file, source, does_more));
         if file.kind == Kind::Filter {
@@ -112,7 +113,7 @@ impl Script {
             as_a_guard(&hooks, &mut problems, file, source);
         }
         problems.extend(names::misused(&plain, &manifest, &constants, file, source));
-        problems.extend(doubts::about(&as_written, file, source));
+        problems.extend(warnings::about(&as_written, file, source));
         problems.extend(shadow::of_host(&as_written, file, source));
         problems.extend(shadow::of_variables(&as_written, file, source));
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
@@ -122,15 +123,15 @@ impl Script {
         let (valves, misfits) = manifest.valves.effective(&[&configured, &settings.stored]);
         problems.extend(misfits.into_iter().map(|misfit| {
             let word = misfit.split('`').nth(1).unwrap_or("Valves").to_owned();
-            Problem::of(Code::ValveMisfit, file, misfit)
+            Diagnostic::of(Code::ValveMisfit, file, misfit)
                 .at_path(source, &format!("Valves.{word}"))
                 .help(format!("set another value, or reset the valve: valvehouse valves reset {id} {word}"))
                 .warning()
         }));
         problems.extend(reserved_priority(&valves, file, source).filter(|_| file.kind == Kind::Filter));
-        let reach = Reach::of(&manifest, &valves, settings, file, source);
-        let reach = reach.map_err(|more| problems.extend(more)).unwrap_or_default();
-        if problem::has_errors(&problems) {
+        let resources = Resources::of(&manifest, &valves, settings, file, source);
+        let resources = resources.map_err(|more| problems.extend(more)).unwrap_or_default();
+        if diagnostic::has_errors(&problems) {
             return Err(problems);
         }
 
@@ -141,7 +142,7 @@ impl Script {
         let beside = Beside { coverage, valves: Some(&valves), ..Beside::default() };
         let folded = folded(engine, &code, &plain, values, &linked, beside).map_err(parse_problem)?;
         let mut script = Self::assembled(file, settings, manifest, valves, folded, linked.sources);
-        (script.hooks, script.callbacks, script.reach) = (hooks, callbacks, Arc::new(reach));
+        (script.hooks, script.callbacks, script.resources) = (hooks, callbacks, Arc::new(resources));
         (script.done, script.tick) = (done, tick);
         problems.extend(pipe::misplaced(&script.ast, file, source));
         if pipe::is_pipe(&script.ast) {
@@ -156,7 +157,7 @@ impl Script {
             problems.extend(more);
             let (served, more) = tool::read_served(&script, source);
             problems.extend(more);
-            if problem::has_errors(&problems) && tools.is_empty()
+            if diagnostic::has_errors(&problems) && tools.is_empty()
                 || tools.is_empty()
                     && served.is_empty()
                     && script.pipe.is_none()
@@ -187,19 +188,19 @@ impl Script {
         file: &SourceFile,
         settings: &Settings,
         own: &[(&'static str, Shared<Module>)],
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<Diagnostic>> {
         check_text(file).map_err(|problem| vec![problem])?;
         let source = file.text.trim_start_matches('\u{feff}');
-        let parse_problem = |error| vec![problem::of_parse(&file.id, &file.path, source, &error)];
+        let parse_problem = |error| vec![diagnostic::of_parse(&file.id, &file.path, source, &error)];
         let ParsedFile { engine, as_written, plain, constants } =
             ParsedFile::of(source).map_err(parse_problem)?;
         let manifest = Manifest { requirements: Capability::ALL.to_vec(), ..Manifest::default() };
         let mut problems = names::assigned(&plain, &constants, file, source);
         problems.extend(names::misused(&plain, &manifest, &constants, file, source));
-        problems.extend(doubts::about(&as_written, file, source));
+        problems.extend(warnings::about(&as_written, file, source));
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
         problems.extend(of_modules);
-        if problem::has_errors(&problems) {
+        if diagnostic::has_errors(&problems) {
             return Err(problems);
         }
         let mut values: HashMap<String, Dynamic> =
@@ -223,7 +224,7 @@ impl Script {
     ) -> Self {
         let FoldedFunctions { mut engine, mut ast, names, cheap } = folded;
         if settings.guarded {
-            budget::obey(&mut engine);
+            budget::limit(&mut engine);
         }
         ast.set_source(file.path.display().to_string());
         let breaker = Arc::new(Breaker::new(&*file.id, settings.breaker));
@@ -262,19 +263,19 @@ impl Script {
             cheap,
             interpreter: Interpreter::default(),
             settings: settings.clone(),
-            reach: Arc::default(),
+            resources: Arc::default(),
             sources,
         }
     }
 }
 
 /// Raises warnings about names that almost match a hook to errors, and adds an error if a guard has no hook.
-fn as_a_guard(hooks: &[HookFunction], problems: &mut Vec<Problem>, file: &SourceFile, source: &str) {
+fn as_a_guard(hooks: &[HookFunction], problems: &mut Vec<Diagnostic>, file: &SourceFile, source: &str) {
     let almost = problems.iter_mut().filter(|problem| problem.code == Code::AlmostHook);
     almost.for_each(|problem| problem.severity = Severity::Error);
-    if hooks.is_empty() && !problem::has_errors(problems) {
+    if hooks.is_empty() && !diagnostic::has_errors(problems) {
         let problem =
-            Problem::of(Code::NoHook, file, "a guard needs at least one hook, and this file has none");
+            Diagnostic::of(Code::NoHook, file, "a guard needs at least one hook, and this file has none");
         problems.push(problem.at_byte(source, 0).help("write at least one hook: fn inlet(body) { body }"));
     }
 }
@@ -283,19 +284,19 @@ fn as_a_guard(hooks: &[HookFunction], problems: &mut Vec<Problem>, file: &Source
 /// starting.
 fn unless_it_panics<T>(
     file: &SourceFile,
-    work: impl FnOnce() -> Result<T, Vec<Problem>>,
-) -> Result<T, Vec<Problem>> {
+    work: impl FnOnce() -> Result<T, Vec<Diagnostic>>,
+) -> Result<T, Vec<Diagnostic>> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
         let what = "cannot load this file: the host panicked while loading it; see its log";
         let help = "check the constants and the functions `tools()` and `pipes()`, and report this bug";
-        Err(vec![Problem::of(Code::Quarantined, file, what).help(help)])
+        Err(vec![Diagnostic::of(Code::Quarantined, file, what).help(help)])
     })
 }
 
 /// Reads the values that the configuration gives valves, secret ones from the environment where it says
 /// `env:NAME`; and the variables that are not set.
-pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) -> (Json, Vec<Problem>) {
-    let (taken, mut unset) = (given.copy(), Vec::new());
+pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) -> (Json, Vec<Diagnostic>) {
+    let (taken, mut unset) = (given.deep_clone(), Vec::new());
     let declares = |name: &str| schema.fields().iter().any(|field| field.name == name);
     for (name, _) in given.entries() {
         if *name != *"priority" && !declares(&name) {
@@ -304,7 +305,7 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
                 format!("unknown valve `{name}` in the settings: this script does not declare it{near}");
             let help =
                 format!("correct it in `[{}s.{}] valves` of valvehouse.toml", file.kind.as_str(), file.id);
-            unset.push(Problem::of(Code::UnknownName, file, told).help(help).warning());
+            unset.push(Diagnostic::of(Code::UnknownName, file, told).help(help).warning());
         }
     }
     for field in schema.fields().iter().filter(|field| field.secret) {
@@ -322,7 +323,7 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
                     field.name
                 );
                 let help = format!("set `{variable}` in the environment of the host");
-                unset.push(Problem::of(Code::ValveMisfit, file, told).help(help).warning());
+                unset.push(Diagnostic::of(Code::ValveMisfit, file, told).help(help).warning());
             }
         }
     }
@@ -330,14 +331,14 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
 }
 
 /// A priority that the host keeps for itself.
-pub(super) fn reserved_priority(valves: &Json, file: &SourceFile, source: &str) -> Option<Problem> {
+pub(super) fn reserved_priority(valves: &Json, file: &SourceFile, source: &str) -> Option<Diagnostic> {
     let wanted = valvehouse_core::valve::priority(valves);
     (wanted > MAX_PRIORITY).then(|| {
         let what = format!(
             "`priority` {wanted} is treated as {MAX_PRIORITY}: higher values are reserved for the \
                      host"
         );
-        let problem = Problem::of(Code::ValveMisfit, file, what).at_path(source, "Valves.priority");
+        let problem = Diagnostic::of(Code::ValveMisfit, file, what).at_path(source, "Valves.priority");
         problem.help(format!("set it to {MAX_PRIORITY} or less")).warning()
     })
 }
@@ -349,7 +350,7 @@ mod tests {
     #[test]
     fn a_panic_of_the_hosts_own_is_a_problem_of_the_file_that_met_it() {
         let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", "");
-        let problems = unless_it_panics::<()>(&file, || panic!("a fault of the host's")).unwrap_err();
+        let problems = unless_it_panics::<()>(&file, || panic!("a error of the host's")).unwrap_err();
         assert_eq!(problems[0].code, Code::Quarantined);
         assert!(problems[0].to_string().contains("cannot load this file"), "{}", problems[0]);
     }

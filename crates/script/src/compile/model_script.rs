@@ -2,15 +2,15 @@
 
 use super::parsed::ParsedFile;
 use super::parsed::{Beside, folded};
+use crate::diagnostic::{self, Diagnostic};
 use crate::manifest::Manifest;
 use crate::names::Names;
-use crate::problem::{self, Problem};
-use crate::reach::{OfModel, Reach, Tools};
+use crate::resources::{OfModel, Resources, Tools};
 use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile, check_text};
 use crate::value::dynamic_of;
-use crate::{doubts, link, names};
+use crate::{link, names, warnings};
 use rhai::{Dynamic, Module, Shared};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -28,23 +28,23 @@ impl Script {
         code: &str,
         settings: &Settings,
         functions: impl FnOnce(&BTreeSet<String>) -> Module,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<Diagnostic>> {
         // Lines keep their numbers.
         let text = format!("fn {MAIN}() {{ {code}\n}}");
         let file = SourceFile::new(Kind::Tool, id, id, text);
         check_text(&file).map_err(|problem| vec![problem])?;
         let source = &*file.text;
-        problem::unclosed_comment(&file, source).map_or(Ok(()), |problem| Err(vec![problem]))?;
-        let parse_problem = |error| vec![problem::of_parse(&file.id, &file.path, source, &error)];
+        diagnostic::unclosed_comment(&file, source).map_or(Ok(()), |problem| Err(vec![problem]))?;
+        let parse_problem = |error| vec![diagnostic::of_parse(&file.id, &file.path, source, &error)];
         let ParsedFile { engine, as_written, plain, constants } =
             ParsedFile::of(source).map_err(parse_problem)?;
         let manifest = Manifest { requirements: vec![Capability::Tools], ..Manifest::default() };
         let mut problems = names::assigned(&plain, &constants, &file, source);
         problems.extend(names::misused(&plain, &manifest, &constants, &file, source).into_iter().map(bare));
-        problems.extend(doubts::about(&as_written, &file, source));
+        problems.extend(warnings::about(&as_written, &file, source));
         let (linked, of_modules) = link::link(&file, source, &as_written, &manifest);
         problems.extend(of_modules);
-        if problem::has_errors(&problems) {
+        if diagnostic::has_errors(&problems) {
             return Err(problems);
         }
         let mut own = functions(&Names::of(&plain).calls);
@@ -57,21 +57,21 @@ impl Script {
         let beside = Beside { own: &own, ..Beside::default() };
         let folded = folded(engine, source, &plain, values, &linked, beside).map_err(parse_problem)?;
         let mut script = Self::assembled(&file, settings, manifest, Json::object(), folded, linked.sources);
-        script.reach = Arc::new(Reach {
+        script.resources = Arc::new(Resources {
             tools: Tools::Granted { grant: Grant::Nothing, host: None },
             of_model: Some(Arc::new(OfModel::default())),
-            ..Reach::default()
+            ..Resources::default()
         });
         Ok(script)
     }
 }
 
 /// A problem without the hint to declare what no model can declare.
-fn bare(problem: Problem) -> Problem {
+fn bare(problem: Diagnostic) -> Diagnostic {
     match problem.code {
-        problem::Code::NotDeclared => {
+        diagnostic::Code::NotDeclared => {
             let module = problem.message.split('`').nth(1).unwrap_or("it").to_owned();
-            Problem {
+            Diagnostic {
                 message: format!("`{module}` is not allowed in code of a model"),
                 help: None,
                 ..problem

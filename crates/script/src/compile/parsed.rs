@@ -3,13 +3,13 @@
 //! The functions of a file with the values of its constants in them, and the engine that runs them.
 
 use crate::coverage::Coverage;
+use crate::diagnostic::{Code, Diagnostic};
 use crate::instrument::{self, InstrumentedBodies};
 use crate::link::LinkedModules;
 use crate::names::Names;
-use crate::problem::{Code, Problem};
 use crate::source::SourceFile;
 use crate::value::{lend_functions_missing_beside, property_accessors};
-use crate::{cheap, engine, folding, literal, manifest};
+use crate::{bounded, engine, folding, literal, manifest};
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Shared, Stmt};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl ParsedFile {
 }
 
 /// Finds statements at the top level that would have to run: they never do.
-pub(crate) fn never_run(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
+pub(crate) fn never_run(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     let literal: Vec<String> =
         ast.iter_literal_variables(true, true).map(|(name, _, _)| name.to_owned()).collect();
     let mut problems = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn never_run(ast: &AST, file: &SourceFile, source: &str) -> Vec<Probl
             let name = variable.0.name.as_str();
             if manifest::CONSTANTS.contains(&name) && !literal.iter().any(|known| known == name) {
                 problems.push(
-                    Problem::of(
+                    Diagnostic::of(
                         Code::Computed,
                         file,
                         format!("cannot compute `{name}`: this constant is read without running the script"),
@@ -131,7 +131,7 @@ pub(super) fn folded(
     let valves = beside.valves.unwrap_or(&none);
     let own = instrumented.add(ast.clone(), valves, beside.coverage.map(|coverage| &**coverage))?;
     let of_modules = instrumented.add(linked.functions.clone(), &none, None)?;
-    let cheap = Hook::ALL.into_iter().filter(|hook| cheap::is_cheap(&ast, hook.name())).collect();
+    let cheap = Hook::ALL.into_iter().filter(|hook| bounded::is_bounded(&ast, hook.name())).collect();
     ast.combine(linked.functions.clone());
     values.extend(linked.values.clone());
     let names = Names::of(&ast);

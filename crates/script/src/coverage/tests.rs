@@ -136,7 +136,7 @@ fn call(script: &Script, body: &str) -> (String, u64) {
     let (answer, CallCost { operations, .. }) = script.call(Hook::Inlet, args, &Turn::default());
     let ended = match answer {
         Ok(_) => body.to_string(),
-        Err(CallEnd::Refused(refusal)) => refusal.message,
+        Err(CallEnd::Rejected(rejection)) => rejection.message,
         Err(CallEnd::Broken { failure, .. }) => format!("{failure:?}"),
     };
     (ended, operations)

@@ -19,7 +19,7 @@ pub(super) fn watch_faults() {
     for (number, old) in FAULTS.into_iter().zip(&BEFORE) {
         // SAFETY: an action of zeros is a valid one, and is filled in below.
         let (mut action, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = on_fault as *const () as usize;
+        action.sa_sigaction = on_error as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         // SAFETY: both places are valid, and the handler does only what a handler of signals may.
         if unsafe { libc::sigaction(number, &action, &mut before) } == 0 {
@@ -38,7 +38,7 @@ static BEFORE: [std::sync::atomic::AtomicPtr<libc::sigaction>; FAULTS.len()] =
 /// Runs in the middle of anything: it stores one word, writes one line, and leaves the rest to the handler that
 /// was there before.
 #[cfg(unix)]
-extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+extern "C" fn on_error(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     if let Some(words) = WORDS_OF_PROCESS.get() {
         let thread = match OWN.get() {
             Own::Slot(number, own) if own[0].load(Relaxed) != 0 => {

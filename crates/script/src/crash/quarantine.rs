@@ -221,7 +221,7 @@ pub(super) fn left_over(bytes: &[u8]) -> Option<LeftOver> {
         let (id, hash) = bytes.split_at(ID * 8);
         let id = String::from_utf8_lossy(id).trim_end_matches('\0').to_owned();
         let age = Duration::from_millis(words[BEAT].saturating_sub(slot[1]));
-        Some(LastRun { id, hash: valvehouse_core::words::hex(hash), is_loading: slot[0] & LOADING != 0, age })
+        Some(LastRun { id, hash: valvehouse_core::text::hex(hash), is_loading: slot[0] & LOADING != 0, age })
     };
     let (signal, thread) = ((words[FAULT] & 0xff) as i32, (words[FAULT] >> 8) as usize);
     let fault = (signal != 0).then(|| (signal, thread.checked_sub(1).and_then(ran)));

@@ -6,7 +6,7 @@ use super::scan::Kind;
 use super::suggestion::doc_of;
 use crate::reference::{self, Function, Type, Word};
 use std::ops::Range;
-use valvehouse_core::words::optional;
+use valvehouse_core::text::optional;
 
 /// The description of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -347,7 +347,7 @@ impl Sketch {
         let end = pair.filter(|pair| *pair > value).unwrap_or(value);
         let negative = if self.word(value) == "-" { value + 1 } else { end };
         let text = &self.text[self.at(value).start..self.byte(negative)];
-        valvehouse_core::words::shortened(text.split_whitespace().collect::<Vec<_>>().join(" "), SHOWN)
+        valvehouse_core::text::shortened(text.split_whitespace().collect::<Vec<_>>().join(" "), SHOWN)
     }
 
     pub(super) fn literal(&self, value: usize) -> Type {

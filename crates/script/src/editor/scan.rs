@@ -1,6 +1,6 @@
 //! A text as words, literals, signs and comments; it never fails.
 
-use crate::pieces::{self, Piece};
+use crate::spans::{self, SpanKind};
 use std::ops::Range;
 
 /// The kind of a piece of text.
@@ -34,16 +34,16 @@ const LONG_SIGNS: [&str; 18] = [
 /// The pieces of a text but blanks, in order.
 pub(super) fn tokens(text: &str) -> Vec<Token> {
     let mut scan = Scan { text, at: 0, tokens: Vec::new(), open: Vec::new() };
-    for (piece, range) in pieces::of(text) {
+    for (piece, range) in spans::of(text) {
         scan.at = range.start;
         match piece {
-            Piece::Code => {
+            SpanKind::Code => {
                 while scan.at < range.end {
                     scan.next(range.end);
                 }
             }
-            Piece::Comment => scan.push(Kind::Comment, range.len()),
-            Piece::Quotes | Piece::Backticks => scan.push(Kind::Text, range.len()),
+            SpanKind::Comment => scan.push(Kind::Comment, range.len()),
+            SpanKind::Quotes | SpanKind::Backticks => scan.push(Kind::Text, range.len()),
         }
     }
     scan.tokens

@@ -4,10 +4,10 @@
 
 use crate::answer::HookAnswer;
 use crate::argument::UserValves;
+use crate::diagnostic::summary_of_run;
 use crate::hooks::{Param, subject_name};
 use crate::interpreter::Args;
 use crate::package::max_text;
-use crate::problem::summary_of_run;
 use crate::run::CallEnd;
 use crate::script::Script;
 use crate::value::{List, Map, Shape, json_of, live};
@@ -152,7 +152,7 @@ impl ScriptFilter {
         users: Arc<UserValves>,
         metrics_by_name: [Option<Arc<CallMetrics>>; Hook::ALL.len()],
     ) -> Self {
-        let cheap: Hooks = script.hooks().filter(|hook| script.is_cheap(*hook)).collect();
+        let cheap: Hooks = script.hooks().filter(|hook| script.is_bounded(*hook)).collect();
         let is_proven = |hook| !script.settings.is_served || cheap.contains(hook);
         let unproven = Hook::ALL.map(|hook| AtomicU32::new(if is_proven(hook) { 0 } else { FIRST }));
         let fast_up_to = Hook::ALL.map(|_| AtomicUsize::new(0));
@@ -305,7 +305,7 @@ impl ScriptFilter {
         let verdict = match result {
             Ok(value) => verdict(&self.script, hook, ctx, &value)
                 .and_then(|verdict| with_events(&self.script, hook, verdict, &ctx.value)),
-            Err(CallEnd::Refused(refusal)) => Ok(Verdict::Reject(refusal)),
+            Err(CallEnd::Rejected(rejection)) => Ok(Verdict::Reject(rejection)),
             Err(CallEnd::Broken { is_too_long: true, .. })
                 if hook.is_before()
                     && self.script.manifest.failure_policy == FailurePolicy::FailClosed
@@ -354,7 +354,7 @@ pub(super) fn verdict(
     if let Some(answer) = value.read_lock::<HookAnswer>() {
         return match &*answer {
             HookAnswer::Skip(value) => Ok(Verdict::Respond(value.clone())),
-            HookAnswer::Error(refusal) => Ok(Verdict::Reject(refusal.clone())),
+            HookAnswer::Error(rejection) => Ok(Verdict::Reject(rejection.clone())),
             HookAnswer::Ok(value, _) => go_on(script, hook, ctx, Some(value.clone())),
         };
     }
@@ -439,7 +439,7 @@ pub(super) fn ending(script: &Script, hook: Hook, verdict: &Result<Verdict, Plug
 
 /// A returned ctx: its fields take the place of those of the same name.
 fn merge(ctx: &FilterContext, returned: &Json) {
-    let same = matches!((&ctx.value, returned), (Json::Object(a), Json::Object(b)) if a.is_same(b));
+    let same = matches!((&ctx.value, returned), (Json::Object(a), Json::Object(b)) if a.ptr_eq(b));
     if !same && let Json::Object(fields) = returned {
         for (name, value) in fields.entries() {
             ctx.value.edit(&name, value);

@@ -110,7 +110,7 @@ async fn the_size_of_a_turn_is_known_to_filters_that_are_not_proven_to_be_cheap(
         script.settings.is_served = true;
         let turn = Turn::default();
         let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
-        let outcome = chain.run(Hook::Inlet, body.as_ref().unwrap().copy(), &turn).await;
+        let outcome = chain.run(Hook::Inlet, body.as_ref().unwrap().deep_clone(), &turn).await;
         assert!(outcome.is_ok() || is_noted, "{outcome:?}");
         assert_eq!(turn.size() > 200_000, is_noted, "{text}: {}", turn.size());
     }
@@ -191,7 +191,7 @@ async fn eval(code: &str) -> Json {
         "const Valves = #{{ list: [1, 2], debug: true, name: \"n\" }};\nconst WORDS = [\"a\", \"b\"];\nfn inlet(body, valves, state, __user__, __metadata__) {{ {code} }}"
     );
     let body = r#"{"z":1e2,"messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{}}]}],"n":7}"#;
-    let out = run(&text, Hook::Inlet, body).await.unwrap_or_else(|fault| panic!("{code}: {fault}"));
+    let out = run(&text, Hook::Inlet, body).await.unwrap_or_else(|error| panic!("{code}: {error}"));
     out.get("out").unwrap_or_default()
 }
 
@@ -287,11 +287,11 @@ async fn live_values_behave_like_python_objects() {
         (r#"try { deny("go", 403); } catch (e) { body.out = e.status; }"#, "403"),
         (
             r#"try { body.messages[0].me = body; } catch (e) { body.out = e.message; }"#,
-            r#""a value cannot be put inside itself; put in a copy: `value.copy()`""#,
+            r#""a value cannot be put inside itself; put in a copy: `value.deep_clone()`""#,
         ),
         (
             r#"try { valves.debug = false; } catch (e) { body.out = e.message; }"#,
-            r#""this value can only be read; work on a copy: `value.copy()`""#,
+            r#""this value can only be read; work on a copy: `value.deep_clone()`""#,
         ),
         (r#"state.count = (state.count ?? 0) + 1; body.out = state.count;"#, "1"),
         (r#"__metadata__.x = 1; body.out = __metadata__;"#, r#"{"x":1}"#),

@@ -1,7 +1,7 @@
 //! The edits of one problem, and the place that they start from.
 
-use crate::pieces;
-use crate::problem::Problem;
+use crate::diagnostic::Diagnostic;
+use crate::spans;
 use std::ops::Range;
 
 /// An edit of a script that fixes a problem.
@@ -61,7 +61,7 @@ pub(super) struct Spot<'a> {
 }
 
 impl<'a> Spot<'a> {
-    pub(super) fn of(problem: &Problem, source: &'a str) -> Option<Self> {
+    pub(super) fn of(problem: &Diagnostic, source: &'a str) -> Option<Self> {
         let (line, column) = (problem.line?, problem.column?);
         let start: usize = source.split_inclusive('\n').take(line - 1).map(str::len).sum();
         let row = source.get(start..)?.split('\n').next()?.trim_end_matches('\r');
@@ -72,7 +72,7 @@ impl<'a> Spot<'a> {
         let is_same = row.trim_start_matches('\u{feff}').trim_end() == problem.excerpt;
         is_same.then(|| Self {
             source,
-            code: pieces::code_only(source),
+            code: spans::code_only(source),
             at: start + within,
             line: start..start + row.len(),
         })

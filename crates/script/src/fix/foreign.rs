@@ -2,7 +2,7 @@
 
 use super::edit::{Fix, Spot, is_part};
 use super::meaning::quoted;
-use crate::problem::{Code, Problem};
+use crate::diagnostic::{Code, Diagnostic};
 
 /// Functions of other languages that only have another name here.
 const RENAMED: [(&str, &str); 17] = [
@@ -25,7 +25,7 @@ const RENAMED: [(&str, &str); 17] = [
     ("substr", "sub_string"),
 ];
 
-pub(super) fn fix(problem: &Problem, spot: &Spot<'_>) -> Option<Fix> {
+pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
     let message = problem.message.as_str();
     match problem.code {
         Code::UnknownFunction => {

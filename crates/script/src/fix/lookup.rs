@@ -2,10 +2,10 @@
 
 use super::edit::{Fix, FixEdit, Spot};
 use super::{foreign, meaning};
-use crate::problem::Problem;
+use crate::diagnostic::Diagnostic;
 
 /// Returns the edit that fixes a problem of a script's text, if there is only one.
-pub fn fix(problem: &Problem, source: &str) -> Option<Fix> {
+pub fn fix(problem: &Diagnostic, source: &str) -> Option<Fix> {
     let spot = Spot::of(problem, source)?;
     let fix = meaning::fix(problem, &spot).or_else(|| foreign::fix(problem, &spot))?;
     let is_inside = |edit: &FixEdit| {

@@ -1,10 +1,10 @@
 //! Fixes of what a script means: misspelt names, lost values, missing declarations.
 
 use super::edit::{Fix, Spot, is_part};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::editor::Sketch;
-use crate::problem::{Code, Problem};
 
-pub(super) fn fix(problem: &Problem, spot: &Spot<'_>) -> Option<Fix> {
+pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
     let help = problem.help.as_deref().unwrap_or_default();
     if let Some(near) = help.strip_prefix("did you mean `").and_then(|rest| rest.split('`').next()) {
         return misspelt(near, spot);

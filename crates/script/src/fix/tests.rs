@@ -2,7 +2,7 @@
 //! of it. `lines.txt` holds them: `VALVEHOUSE_UPDATE=1 cargo test -p valvehouse-script lines_of` writes what is said now.
 
 use super::fix;
-use crate::problem::{Code, Problem};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::settings::Settings;
 use crate::source::Kind;
 use crate::{Script, read_text};
@@ -17,7 +17,7 @@ fn script_of(line: &str) -> String {
     )
 }
 
-fn problems(source: &str) -> Vec<Problem> {
+fn problems(source: &str) -> Vec<Diagnostic> {
     let folder = Path::new("filters");
     let read = match read_text(Kind::Filter, folder, &folder.join("x.rhai"), source) {
         Ok(read) => read,

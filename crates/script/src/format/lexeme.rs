@@ -1,6 +1,6 @@
 //! A script's text as the tokens that a formatter moves: only the blanks between them are left out.
 
-use crate::pieces;
+use crate::spans;
 
 /// The kind of a lexeme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,7 @@ fn line(text: &str) -> usize {
 
 /// Returns the length of a block comment, which may hold others; `None` if it is not closed.
 fn comment(text: &str) -> Option<usize> {
-    let (length, is_closed) = pieces::comment(text);
+    let (length, is_closed) = spans::comment(text);
     is_closed.then_some(length)
 }
 

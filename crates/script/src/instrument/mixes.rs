@@ -45,7 +45,7 @@ fn outcome(script: &Script, a: Dynamic, b: Dynamic) -> Result<Json, String> {
     let out = Json::object();
     let (answer, _) = script.call(Hook::Inlet, vec![a, b, value::live(&out, Shape::Plain)], &Turn::default());
     match answer {
-        Ok(_) => Ok(out.field("out").copy()),
+        Ok(_) => Ok(out.field("out").deep_clone()),
         Err(failed) => Err(words_of(failed)),
     }
 }
@@ -53,14 +53,14 @@ fn outcome(script: &Script, a: Dynamic, b: Dynamic) -> Result<Json, String> {
 /// Returns the message of a failure, with its place.
 fn words_of(failed: CallEnd) -> String {
     match failed {
-        CallEnd::Refused(refusal) => format!("refused: {}", refusal.message),
+        CallEnd::Rejected(rejection) => format!("refused: {}", rejection.message),
         CallEnd::Broken { failure, .. } => failure.to_string(),
     }
 }
 
 /// A value as a live one and as one of the script's own.
 fn both(json: &Json) -> [Dynamic; 2] {
-    [value::live(&json.copy(), Shape::Plain), dynamic_of(json)]
+    [value::live(&json.deep_clone(), Shape::Plain), dynamic_of(json)]
 }
 
 fn values() -> Vec<Json> {

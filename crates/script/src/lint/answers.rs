@@ -2,14 +2,14 @@
 
 use super::tree::{self, Link, Node};
 use super::tree::{Body, View};
-use crate::problem::{Code, Problem};
+use crate::diagnostic::{Code, Diagnostic};
 use rhai::{Expr, FnCallExpr, Position, Stmt};
 use std::collections::HashSet;
 
 /// Functions that build an answer.
 const BUILD: [&str; 2] = ["error", "skip"];
 
-pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let answering = answering(view);
     let mut problems = Vec::new();
     for function in &view.functions {
@@ -67,7 +67,7 @@ fn tails(statements: &[Stmt]) -> Vec<(&FnCallExpr, Position)> {
 }
 
 /// Statements that build an answer where nothing takes it.
-fn lost(view: &View<'_>, function: &Body, answering: &HashSet<String>, problems: &mut Vec<Problem>) {
+fn lost(view: &View<'_>, function: &Body, answering: &HashSet<String>, problems: &mut Vec<Diagnostic>) {
     let mut taken: HashSet<Position> =
         tails(&function.statements).into_iter().map(|(_, place)| place).collect();
     if let Some(Stmt::TryCatch(flow, _)) = function.statements.last() {
@@ -116,7 +116,7 @@ fn is_last(statements: &[Stmt], statement: &Stmt) -> bool {
 }
 
 /// A function that ends with a `try` whose blocks end with values.
-fn try_as_value(view: &View<'_>, function: &Body) -> Option<Problem> {
+fn try_as_value(view: &View<'_>, function: &Body) -> Option<Diagnostic> {
     let Some(Stmt::TryCatch(flow, position)) = function.statements.last() else { return None };
     let ends = [flow.body.statements(), flow.branch.statements()];
     let is_answer = |block: &[Stmt]| tails(block).iter().any(|(call, _)| is_built(view, call));

@@ -2,16 +2,16 @@
 
 use super::tree::{self, Node};
 use super::tree::{Body, View};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::engine;
 use crate::hooks::DONE;
 use crate::package::turn::MAX_PRINTED;
-use crate::problem::{Code, Problem};
 use crate::source::Kind;
 use rhai::{Expr, FnCallExpr, Position, Stmt};
 use std::collections::{BTreeSet, HashSet};
 use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
-use valvehouse_core::words::nearest;
+use valvehouse_core::text::nearest;
 
 /// The functions that the language itself calls, with any number of arguments.
 const LANGUAGE: [&str; 11] = [
@@ -28,7 +28,7 @@ const LANGUAGE: [&str; 11] = [
     "type_of",
 ];
 
-pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let mut problems = unused(view);
     for function in &view.functions {
         let held = held_in(function);
@@ -72,14 +72,14 @@ fn held_in(function: &Body) -> HashSet<String> {
 }
 
 /// `Fn("shout")` of a function that is not there.
-fn named(view: &View<'_>, call: &FnCallExpr, position: Position) -> Option<Problem> {
+fn named(view: &View<'_>, call: &FnCallExpr, position: Position) -> Option<Diagnostic> {
     let name = call.args.first().filter(|_| call.name == "Fn").and_then(tree::text)?;
     let is_there = own(view).any(|(own, _)| own == name) || engine::arities(name).is_some();
     (!is_there && is_name(name)).then(|| unknown(view, name, "", position))
 }
 
 /// `print` of more values than one line takes.
-fn printed(view: &View<'_>, call: &FnCallExpr, is_method: bool, position: Position) -> Option<Problem> {
+fn printed(view: &View<'_>, call: &FnCallExpr, is_method: bool, position: Position) -> Option<Diagnostic> {
     let (name, count) = (&*call.name, call.args.len());
     let is_hosts = ["print", "debug"].contains(&name) && !is_method && call.namespace.path.is_empty();
     if !is_hosts || count <= MAX_PRINTED || own(view).any(|(own, takes)| own == name && takes == count) {
@@ -92,7 +92,7 @@ fn printed(view: &View<'_>, call: &FnCallExpr, is_method: bool, position: Positi
 }
 
 /// A call without a module in front of it.
-fn plain(view: &View<'_>, call: &FnCallExpr, is_method: bool, position: Position) -> Option<Problem> {
+fn plain(view: &View<'_>, call: &FnCallExpr, is_method: bool, position: Position) -> Option<Diagnostic> {
     let name = &*call.name;
     let count = call.args.len();
     let mut counts: BTreeSet<usize> =
@@ -109,7 +109,7 @@ fn plain(view: &View<'_>, call: &FnCallExpr, is_method: bool, position: Position
     Some(wrong_count(view, name, &counts, count, position))
 }
 
-fn of_module(view: &View<'_>, call: &FnCallExpr, position: Position) -> Option<Problem> {
+fn of_module(view: &View<'_>, call: &FnCallExpr, position: Position) -> Option<Diagnostic> {
     let (module, name, count) = (tree::module_of(call), &*call.name, call.args.len());
     let prefix = format!("{module}::");
     let counts: BTreeSet<usize> = match view.modules.get(&module) {
@@ -130,10 +130,10 @@ fn own<'a>(view: &'a View<'_>) -> impl Iterator<Item = (&'a str, usize)> {
     functions.map(|function| (function.name.as_str(), function.params.len()))
 }
 
-fn unknown(view: &View<'_>, name: &str, prefix: &str, position: Position) -> Problem {
+fn unknown(view: &View<'_>, name: &str, prefix: &str, position: Position) -> Diagnostic {
     let shown = if prefix == "." { format!(".{name}(…)") } else { format!("{prefix}{name}") };
     let problem = view.problem(Code::UnknownFunction, position, format!("unknown function `{shown}`"));
-    if let Some(help) = crate::problem::foreign_function(name) {
+    if let Some(help) = crate::diagnostic::foreign_function(name) {
         return problem.help(help);
     }
     let module = prefix.strip_suffix("::");
@@ -170,7 +170,7 @@ fn wrong_count(
     counts: &BTreeSet<usize>,
     given: usize,
     position: Position,
-) -> Problem {
+) -> Diagnostic {
     let takes: Vec<String> = counts.iter().map(ToString::to_string).collect();
     let noun = if takes == ["1"] { "argument" } else { "arguments" };
     let takes = if takes.is_empty() { "a different number of".to_owned() } else { takes.join(" or ") };
@@ -186,7 +186,7 @@ fn wrong_count(
 }
 
 /// The unused functions of a script.
-fn unused(view: &View<'_>) -> Vec<Problem> {
+fn unused(view: &View<'_>) -> Vec<Diagnostic> {
     let Some(script) = view.script else { return Vec::new() };
     let mut named: HashSet<String> = view.texts.clone();
     for function in &view.functions {
@@ -217,7 +217,7 @@ fn unused(view: &View<'_>) -> Vec<Problem> {
     };
     let problems = view.functions.iter().filter(is_idle).map(|function| {
         let told =
-            Problem::of(Code::UnusedFunction, view.file, format!("unused function `{}`", function.name));
+            Diagnostic::of(Code::UnusedFunction, view.file, format!("unused function `{}`", function.name));
         told.at_function(view.source, &function.name).help(help_for_unused(&function.name, script.file.kind))
     });
     // A problem that was reported already, such as a hook spelt almost right, is not reported twice.

@@ -2,13 +2,13 @@
 
 use super::tree;
 use super::tree::View;
+use crate::diagnostic::{Code, Diagnostic};
 use crate::hooks::OF_PIPES;
-use crate::pieces;
-use crate::problem::{Code, Problem};
+use crate::spans;
 use std::collections::HashSet;
 use valvehouse_config::Capability;
 
-pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let Some(manifest) = view.manifest() else { return Vec::new() };
     let mut used: HashSet<String> = HashSet::new();
     for function in &view.functions {
@@ -18,7 +18,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
             }
         });
     }
-    let modules: Vec<String> = view.file.imports.texts().map(pieces::code_only).collect();
+    let modules: Vec<String> = view.file.imports.texts().map(spans::code_only).collect();
     let asks_for_tools = view.functions.iter().any(|one| one.params.iter().any(|name| name == OF_PIPES.0));
     let is_used = |capability: &Capability| {
         let name = capability.name();
@@ -26,15 +26,15 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
             || used.contains(name)
             || modules.iter().any(|module| module.contains(&format!("{name}::")))
     };
-    let mut problems: Vec<Problem> = Vec::new();
+    let mut problems: Vec<Diagnostic> = Vec::new();
     for capability in manifest.requirements.iter().filter(|capability| !is_used(capability)) {
         let name = capability.name();
-        let told = Problem::of(Code::UnusedCapability, view.file, format!("unused capability `{name}`"));
+        let told = Diagnostic::of(Code::UnusedCapability, view.file, format!("unused capability `{name}`"));
         problems.push(told.at_said(view.source, "requirements", name).help("remove it from `requirements`"));
     }
     if !manifest.allow_hosts.is_empty() && !manifest.requirements.contains(&Capability::Http) {
         let told = "`allow_hosts` has no effect: missing `http` in `requirements`";
-        let told = Problem::of(Code::UnusedCapability, view.file, told);
+        let told = Diagnostic::of(Code::UnusedCapability, view.file, told);
         let help = "add `requirements: http`, or remove `allow_hosts`";
         problems.push(told.at_said(view.source, "allow_hosts", "allow_hosts").help(help));
     }

@@ -2,13 +2,13 @@
 
 use super::tree::View;
 use super::tree::{self, Link, Node};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::instrument::{Kinds, ValueKind};
-use crate::problem::{Code, Problem};
 use rhai::{Expr, Position, Stmt};
 use std::collections::HashSet;
 use valvehouse_json::Json;
 
-pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let none = Json::object();
     let valves = view.script.map_or(&none, |script| &script.valves);
     let own: HashSet<String> = view.functions.iter().map(|function| function.name.clone()).collect();
@@ -75,7 +75,7 @@ fn text_arithmetic(
     first: Option<ValueKind>,
     second: Option<ValueKind>,
     position: Position,
-) -> Option<Problem> {
+) -> Option<Diagnostic> {
     let has_text = first == Some(ValueKind::Text) || second == Some(ValueKind::Text) && first.is_some();
     let help = match operator {
         "*" => "repeat a text with `pad`: `let line = \"\"; line.pad(3, \"a\");`",
@@ -88,7 +88,7 @@ fn text_arithmetic(
 }
 
 /// `list.append(value)`, where `append` joins two lists.
-fn appended(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>, above: &[Node<'_>]) -> Option<Problem> {
+fn appended(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>, above: &[Node<'_>]) -> Option<Diagnostic> {
     let Node::Expr(Expr::MethodCall(call, position)) = node else { return None };
     let [value] = &call.args[..] else { return None };
     if &*call.name != "append" {

@@ -2,7 +2,7 @@
 
 use super::tree::{self, Link, Node};
 use super::tree::{Body, View};
-use crate::problem::{Code, Problem};
+use crate::diagnostic::{Code, Diagnostic};
 use rhai::{ASTFlags, Expr, FnCallExpr, Position, Stmt};
 
 /// Methods that leave what they are called on as it is, and what to write where it was to change.
@@ -31,7 +31,7 @@ const FILL: [&str; 6] = ["push", "insert", "append", "pad", "trim", "replace"];
 /// Functions that go on with what their closure gives.
 const TAKE: [&str; 7] = ["map", "filter", "reduce", "find", "some", "all", "order"];
 
-pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     for function in &view.functions {
         tree::each_block(&function.statements, &mut |block| {
@@ -48,7 +48,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
 }
 
 /// `x?.y = 1`: nothing is written where `x` is `()`, and nothing says so.
-fn lost_write(view: &View<'_>, node: Node<'_>) -> Option<Problem> {
+fn lost_write(view: &View<'_>, node: Node<'_>) -> Option<Diagnostic> {
     let Node::Stmt(Stmt::Assignment(assignment)) = node else { return None };
     let (mut link, mut may_end) = (&assignment.1.lhs, false);
     while let Expr::Dot(pair, flags, _) | Expr::Index(pair, flags, _) = link {
@@ -67,7 +67,7 @@ fn is_own(view: &View<'_>, name: &str) -> bool {
     view.functions.iter().any(|function| function.name == name)
 }
 
-fn lost(view: &View<'_>, statement: &Stmt) -> Option<Problem> {
+fn lost(view: &View<'_>, statement: &Stmt) -> Option<Diagnostic> {
     let (message, place, help) = match statement {
         Stmt::FnCall(call, position) => of_call(call, *position)?,
         Stmt::Expr(value) => match &**value {
@@ -107,7 +107,7 @@ fn of_call(call: &FnCallExpr, position: Position) -> Option<(String, Position, S
 }
 
 /// `list.map(|x| x.pad(4, "*"))`: the closure gives `()` for each.
-fn empty_closure(view: &View<'_>, node: Node<'_>, above: &[Node<'_>]) -> Option<Problem> {
+fn empty_closure(view: &View<'_>, node: Node<'_>, above: &[Node<'_>]) -> Option<Diagnostic> {
     let Node::Expr(Expr::DynamicConstant(value, _)) = node else { return None };
     // A closure that uses variables around it stands in a block of its own.
     let is_wrapped = |node: &Node<'_>| {

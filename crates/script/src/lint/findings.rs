@@ -2,47 +2,47 @@
 
 use super::tree::View;
 use super::{
-    answers, calls, capabilities, comparisons, dropped, flow, loops, quotes, returns, valves, words,
+    answers, calls, capabilities, comparisons, dropped, flow, loops, properties, quotes, returns, valves,
 };
-use crate::problem::{MAX_PROBLEMS, Problem};
+use crate::diagnostic::{Diagnostic, MAX_PROBLEMS};
 use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile};
-use crate::{endings, engine, imports, link};
+use crate::{engine, final_statement, imports, link};
 use rhai::OptimizationLevel;
 use std::path::Path;
 
 impl Script {
     /// Everything that is wrong with a file: why it does not load, or what is surely not meant in it.
-    pub fn check(file: &SourceFile, settings: &Settings) -> Vec<Problem> {
+    pub fn check(file: &SourceFile, settings: &Settings) -> Vec<Diagnostic> {
         Self::compile(file, settings).map_or_else(|problems| problems, |script| script.findings())
     }
 
     /// All problems of a module by itself; a script that imports it may have more.
-    pub fn check_module(file: &SourceFile, root: &Path) -> Vec<Problem> {
+    pub fn check_module(file: &SourceFile, root: &Path) -> Vec<Diagnostic> {
         let key = imports::key_of(root, &file.path);
         [link::check(file, &key), all(file, None, &key)].concat()
     }
 
     /// Everything that is surely not meant in it: its [`Script::warnings`], and what only who writes it wants to
     /// know.
-    pub fn findings(&self) -> Vec<Problem> {
+    pub fn findings(&self) -> Vec<Diagnostic> {
         [self.lints(), self.warnings.clone()].concat()
     }
 
     /// The latter alone.
-    pub fn lints(&self) -> Vec<Problem> {
+    pub fn lints(&self) -> Vec<Diagnostic> {
         all(&self.file, Some(self), "")
     }
 }
 
-fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Problem> {
+fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Diagnostic> {
     let source = file.text.trim_start_matches('\u{feff}');
     let mut engine = engine::new();
     engine.set_optimization_level(OptimizationLevel::None);
     // Syntax errors are reported by the compiler.
     let code = match script {
-        Some(script) if script.file.kind == Kind::Filter => endings::settled(source),
+        Some(script) if script.file.kind == Kind::Filter => final_statement::settled(source),
         _ => source.into(),
     };
     let Ok(ast) = engine.compile(&*code) else { return Vec::new() };
@@ -51,7 +51,7 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Problem> {
         answers::look,
         calls::look,
         valves::look,
-        words::look,
+        properties::look,
         capabilities::look,
         returns::look,
         flow::look,
@@ -61,7 +61,7 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Problem> {
         dropped::look,
     ];
     let found = families.into_iter().flat_map(|look| look(&view).into_iter().take(MAX_PROBLEMS));
-    let mut found: Vec<Problem> = found.map(Problem::warning).collect();
+    let mut found: Vec<Diagnostic> = found.map(Diagnostic::warning).collect();
     found.sort_by_key(|problem| (problem.line, problem.column));
     found.dedup_by(|a, b| a.code == b.code && a.place() == b.place());
     found

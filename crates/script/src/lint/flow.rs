@@ -3,15 +3,15 @@
 use super::quotes;
 use super::tree::{self, Node};
 use super::tree::{Body, View};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::hooks;
-use crate::problem::{Code, Problem};
 use rhai::{Expr, Position, Stmt};
 use std::collections::HashSet;
 use valvehouse_core::filter::Hook;
 
 const COMPARISONS: [&str; 6] = ["==", "!=", "<", ">", "<=", ">="];
 
-pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     for function in &view.functions {
         tree::each_block(&function.statements, &mut |block| {
@@ -25,7 +25,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
 }
 
 /// Finds code behind a statement that never goes on.
-fn unreachable(view: &View<'_>, block: &[Stmt]) -> Option<Problem> {
+fn unreachable(view: &View<'_>, block: &[Stmt]) -> Option<Diagnostic> {
     let last = block.iter().position(ends)?;
     let next = block[last + 1..].iter().find(|next| !matches!(next, Stmt::Noop(_) | Stmt::Share(_)))?;
     let position = beginning(next)?;
@@ -78,7 +78,7 @@ fn beginning(statement: &Stmt) -> Option<Position> {
 }
 
 /// Comparisons that are statements; the last one of a block may be its value.
-fn idle(view: &View<'_>, block: &[Stmt]) -> Option<Problem> {
+fn idle(view: &View<'_>, block: &[Stmt]) -> Option<Diagnostic> {
     let (_, before) = block.split_last()?;
     before.iter().find_map(|statement| {
         let (call, _, position) = match statement {
@@ -101,7 +101,7 @@ fn idle(view: &View<'_>, block: &[Stmt]) -> Option<Problem> {
 }
 
 /// Variables that get a value and are never read.
-fn unread(view: &View<'_>, function: &Body) -> Vec<Problem> {
+fn unread(view: &View<'_>, function: &Body) -> Vec<Diagnostic> {
     let mut read: HashSet<String> = HashSet::new();
     let mut declared: Vec<(String, Position)> = Vec::new();
     tree::each(&function.statements, &mut |node, above| match node {
@@ -130,7 +130,7 @@ fn unread(view: &View<'_>, function: &Body) -> Vec<Problem> {
 }
 
 /// `body = …` in a hook that does not hand it back: the host goes on with the value it gave.
-fn lost(view: &View<'_>, function: &Body) -> Option<Problem> {
+fn lost(view: &View<'_>, function: &Body) -> Option<Diagnostic> {
     let subject = Hook::from_name(&function.name).and_then(hooks::subject_name)?;
     if !function.params.iter().any(|param| param == subject) || returns_something(function) {
         return None;

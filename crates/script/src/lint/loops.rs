@@ -2,10 +2,10 @@
 
 use super::tree::View;
 use super::tree::{self, Link, Node};
-use crate::problem::{Code, Problem};
+use crate::diagnostic::{Code, Diagnostic};
 use rhai::{Expr, Position, Stmt};
 
-pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     let warnings = view.script.map_or(&[][..], |script| &script.warnings);
     let is_told = |position: Position| {

@@ -15,4 +15,4 @@ mod quotes;
 mod returns;
 mod tree;
 mod valves;
-mod words;
+mod properties;

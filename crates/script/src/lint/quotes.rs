@@ -2,16 +2,16 @@
 
 use super::tree::{self, Node};
 use super::tree::{Body, View};
-use crate::problem::{Code, Problem};
+use crate::diagnostic::{Code, Diagnostic};
 use rhai::{Expr, Position, Stmt};
 use std::collections::HashSet;
 
-pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     view.functions.iter().flat_map(|function| unfilled(view, function)).collect()
 }
 
 /// `"at most ${n} words"`, where `n` is a variable: in double quotes it stays as it is.
-fn unfilled(view: &View<'_>, function: &Body) -> Vec<Problem> {
+fn unfilled(view: &View<'_>, function: &Body) -> Vec<Diagnostic> {
     let mut own: HashSet<String> = function.params.iter().cloned().collect();
     let mut texts: Vec<(String, Position)> = Vec::new();
     tree::each(&function.statements, &mut |node, above| match node {

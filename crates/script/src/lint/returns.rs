@@ -2,8 +2,8 @@
 
 use super::tree::{self, Link, Node};
 use super::tree::{Body, View};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::hooks;
-use crate::problem::{Code, Problem};
 use crate::source::Kind;
 use rhai::{Expr, Position, Stmt};
 use valvehouse_core::filter::Hook;
@@ -24,7 +24,7 @@ const GIVE: [(&str, &str); 12] = [
     ("to_lower", "a text"),
 ];
 
-pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let kind = view.script.map(|script| script.file.kind);
     let mut problems = Vec::from_iter(without_hook(view));
     for function in &view.functions {
@@ -41,7 +41,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
 }
 
 /// A filter of which nothing runs.
-fn without_hook(view: &View<'_>) -> Option<Problem> {
+fn without_hook(view: &View<'_>) -> Option<Diagnostic> {
     let script = view.script.filter(|script| script.file.kind == Kind::Filter)?;
     let told = [Code::AlmostHook, Code::DeadCallback];
     let is_told = script.warnings.iter().any(|problem| told.contains(&problem.code));
@@ -51,7 +51,7 @@ fn without_hook(view: &View<'_>) -> Option<Problem> {
         || !script.callbacks.is_empty()
         || script.pipe.is_some();
     (!runs && !is_told).then(|| {
-        let told = Problem::of(Code::NoHook, view.file, "the filter has no hook: it never runs");
+        let told = Diagnostic::of(Code::NoHook, view.file, "the filter has no hook: it never runs");
         told.at_byte(view.source, 0).help("write at least one hook, such as `fn inlet(body) { body }`")
     })
 }
@@ -84,7 +84,7 @@ fn last_of<'a>(statements: &'a [Stmt], found: &mut Vec<&'a Expr>) {
     }
 }
 
-fn wrong(view: &View<'_>, hook: Hook, value: &Expr) -> Option<Problem> {
+fn wrong(view: &View<'_>, hook: Hook, value: &Expr) -> Option<Diagnostic> {
     let subject = hooks::subject_name(hook);
     let is_stream = matches!(hook, Hook::Stream | Hook::StreamEnd);
     let (position, gives) = match value {
@@ -141,7 +141,7 @@ fn of_chain(value: &Expr, is_stream: bool) -> Option<(Position, String)> {
 }
 
 /// A handler that gives a value on one way, and nothing at its end.
-fn without_result(view: &View<'_>, function: &Body) -> Option<Problem> {
+fn without_result(view: &View<'_>, function: &Body) -> Option<Diagnostic> {
     let mut gives = false;
     tree::each(&function.statements, &mut |node, _| {
         gives |= matches!(node, Node::Stmt(Stmt::Return(Some(_), ..)));

@@ -2,9 +2,9 @@
 //!
 //! The facts that lints know of a file: its functions with their bodies, and all the words in it.
 
+use crate::diagnostic::{Code, Diagnostic};
 use crate::imports::ModuleFile;
 use crate::manifest::Manifest;
-use crate::problem::{Code, Problem};
 use crate::source::SourceFile;
 use crate::syntax::statements_of;
 use crate::{Script, engine};
@@ -250,8 +250,8 @@ impl<'a> View<'a> {
     }
 
     /// A problem at a place of the file.
-    pub(super) fn problem(&self, code: Code, position: Position, message: impl Into<String>) -> Problem {
-        Problem::of(code, self.file, message).at(self.source, position)
+    pub(super) fn problem(&self, code: Code, position: Position, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::of(code, self.file, message).at(self.source, position)
     }
 
     fn note_words(&mut self, statements: &[Stmt]) {

@@ -2,11 +2,11 @@
 
 use super::tree::{self, Link, Node};
 use super::tree::{Body, View};
-use crate::problem::{Code, Problem};
+use crate::diagnostic::{Code, Diagnostic};
 use rhai::{Expr, Position, Stmt};
 use std::collections::BTreeSet;
+use valvehouse_core::text::nearest;
 use valvehouse_core::valve::ValveSchema;
-use valvehouse_core::words::nearest;
 
 /// The owner of an expression's valves.
 #[derive(Clone, Copy, PartialEq)]
@@ -15,7 +15,7 @@ enum Whose {
     Users,
 }
 
-pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let Some(manifest) = view.manifest() else { return Vec::new() };
     let none = ValveSchema::default();
     let users = manifest.user_valves.as_ref().unwrap_or(&none);
@@ -58,7 +58,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
         for field in schema.fields().iter().filter(|field| field.name != "priority") {
             if !is_read(&field.name) && (is_users || !names_host(&field.name)) {
                 let what = format!("unused valve `{}`", field.name);
-                let told = Problem::of(Code::UnusedValve, view.file, what);
+                let told = Diagnostic::of(Code::UnusedValve, view.file, what);
                 let told = told.at_path(view.source, &format!("{whose}.{}", field.name));
                 let how = if is_users { "__user__.valves" } else { "valves" };
                 problems.push(told.help(format!("read it with `{how}.{}`, or remove it", field.name)));
@@ -138,7 +138,7 @@ impl Names {
         valves: &ValveSchema,
         users: &ValveSchema,
         (name, position): (&str, Position),
-    ) -> Option<Problem> {
+    ) -> Option<Diagnostic> {
         let own = if whose == Whose::Users { users } else { valves };
         let declares =
             |schema: &ValveSchema, name: &str| schema.fields().iter().any(|field| field.name == name);

@@ -3,8 +3,8 @@
 //! The result of one look at a folder.
 
 use super::listing::{READABLE, Stamp, TESTS};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::imports::{Imports, MAX_SOURCE, ModuleFinder, is_module};
-use crate::problem::{Code, Problem};
 use crate::source::{Kind, SourceFile};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 
 const SPLIT: &str = "split it, or move data into valves or the store";
 
@@ -29,7 +29,7 @@ pub struct LoadedFile {
 ///
 /// # Errors
 /// Returns a problem if the file cannot be read.
-pub fn read_file(kind: Kind, root: &Path, path: &Path) -> Result<LoadedFile, Problem> {
+pub fn read_file(kind: Kind, root: &Path, path: &Path) -> Result<LoadedFile, Diagnostic> {
     let what = if is_module(root, path) { As::Module } else { As::Plugin };
     with_imports(read(what, kind, path, &stamp_of(path)?)?, root)
 }
@@ -38,7 +38,7 @@ pub fn read_file(kind: Kind, root: &Path, path: &Path) -> Result<LoadedFile, Pro
 ///
 /// # Errors
 /// Returns a problem if an imported file cannot be read.
-pub fn read_text(kind: Kind, root: &Path, path: &Path, text: &str) -> Result<LoadedFile, Problem> {
+pub fn read_text(kind: Kind, root: &Path, path: &Path, text: &str) -> Result<LoadedFile, Diagnostic> {
     with_imports(read_bytes(As::Plugin, kind, path, text.as_bytes().to_vec())?, root)
 }
 
@@ -46,7 +46,7 @@ pub fn read_text(kind: Kind, root: &Path, path: &Path, text: &str) -> Result<Loa
 ///
 /// # Errors
 /// Returns a problem if the file cannot be read.
-pub fn read_tests(kind: Kind, root: &Path, path: &Path) -> Result<SourceFile, Problem> {
+pub fn read_tests(kind: Kind, root: &Path, path: &Path) -> Result<SourceFile, Diagnostic> {
     let tests = with_imports(read(As::Tests, kind, path, &stamp_of(path)?)?, root)?.file;
     let id = script_of_tests(path).map(|script| stem_of(&script));
     Ok(SourceFile { id: id.map_or(tests.id, Into::into), ..tests })
@@ -63,15 +63,15 @@ pub fn script_of_tests(tests: &Path) -> Option<PathBuf> {
     Some(tests.with_file_name(format!("{name}.rhai")))
 }
 
-pub(super) fn stamp_of(path: &Path) -> Result<Stamp, Problem> {
+pub(super) fn stamp_of(path: &Path) -> Result<Stamp, Diagnostic> {
     let unreadable =
-        |error| Problem::new(Code::Unreadable, "", path, format!("cannot read this file: {error}"));
+        |error| Diagnostic::new(Code::Unreadable, "", path, format!("cannot read this file: {error}"));
     let metadata = std::fs::metadata(path).map_err(|error| unreadable(error).help(READABLE))?;
     Ok(Stamp::of(&metadata))
 }
 
 /// A script with everything that it imports.
-fn with_imports(script: LoadedFile, root: &Path) -> Result<LoadedFile, Problem> {
+fn with_imports(script: LoadedFile, root: &Path) -> Result<LoadedFile, Diagnostic> {
     let kind = script.file.kind;
     let mut finding = ModuleFinder::below(root);
     let imports = Imports::of(&mut finding, &script.file.path, &script.file.text, &mut |path| {
@@ -93,9 +93,9 @@ pub(super) enum As {
     Tests,
 }
 
-pub(super) fn read(what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<LoadedFile, Problem> {
+pub(super) fn read(what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<LoadedFile, Diagnostic> {
     let stem = stem_of(path);
-    let problem = |code, message: String| Problem::new(code, &stem, path, message);
+    let problem = |code, message: String| Diagnostic::new(code, &stem, path, message);
     if what == As::Plugin {
         check_name(path)?;
     }
@@ -114,9 +114,9 @@ pub(super) fn read(what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<L
 }
 
 /// Refuses a file whose name is not that of a plugin.
-pub(super) fn check_name(path: &Path) -> Result<(), Problem> {
+pub(super) fn check_name(path: &Path) -> Result<(), Diagnostic> {
     let stem = stem_of(path);
-    let problem = |message: String| Problem::new(Code::BadId, &stem, path, message);
+    let problem = |message: String| Diagnostic::new(Code::BadId, &stem, path, message);
     if !is_id(&stem) {
         return Err(problem(format!("invalid plugin id `{stem}`"))
             .help("rename the file: an id has 1 to 64 characters of a-z, 0-9, `_` and `-`"));
@@ -137,9 +137,14 @@ fn stem_of(path: &Path) -> String {
     path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-pub(super) fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> Result<LoadedFile, Problem> {
+pub(super) fn read_bytes(
+    what: As,
+    kind: Kind,
+    path: &Path,
+    bytes: Vec<u8>,
+) -> Result<LoadedFile, Diagnostic> {
     let stem = stem_of(path);
-    let problem = |code, message: String| Problem::new(code, &stem, path, message);
+    let problem = |code, message: String| Diagnostic::new(code, &stem, path, message);
     if bytes.len() > MAX_SOURCE {
         return Err(problem(Code::TooLong, too_long(bytes.len() as u64)).help(SPLIT));
     }
@@ -199,9 +204,9 @@ pub struct FolderScan {
     /// Files that could be read, by id. Of two files with one id the later path counts.
     pub files: BTreeMap<Arc<str>, Arc<LoadedFile>>,
     /// Files that could not, and files that share an id.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<Diagnostic>,
     /// Links to no file and folders with a script's name. For a plugin that is known they count as deleted.
-    pub dangling: Vec<Problem>,
+    pub dangling: Vec<Diagnostic>,
     /// Files whose id a later file has.
     pub shadowed: Vec<Arc<LoadedFile>>,
     /// The time of a file's latest change.
@@ -249,7 +254,7 @@ impl FolderScan {
         let path = read.file.path.clone();
         let Some(earlier) = self.files.insert(id.clone(), read) else { return };
         let twice = |path: &Path, other: &Path, what: &str| {
-            Problem::new(Code::SameId, &id, path, format!("duplicate plugin id `{id}`: {what}"))
+            Diagnostic::new(Code::SameId, &id, path, format!("duplicate plugin id `{id}`: {what}"))
                 .help(format!("rename this file or {}", other.display()))
                 .warning()
         };

@@ -3,9 +3,9 @@
 use super::file::FolderScan;
 use super::file::{As, LoadedFile, importing, read, stamp_of};
 use super::listing::{ListedFile, Listing, Stamp};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::imports::{Imports, ModuleFinder};
 use crate::manifest::says_of_itself;
-use crate::problem::{Code, Problem};
 use crate::source::Kind;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub struct Loader {
 struct Entry {
     stamp: Stamp,
     read_at: SystemTime,
-    content: Result<Arc<LoadedFile>, Problem>,
+    content: Result<Arc<LoadedFile>, Diagnostic>,
 }
 
 /// A script alone, and with everything that it imports.
@@ -110,12 +110,12 @@ impl Loader {
     }
 
     /// A module that claims to be a guard: nothing of it would ever run.
-    fn guard_among_modules(&mut self, path: &Path, stamp: &Stamp) -> Option<Problem> {
+    fn guard_among_modules(&mut self, path: &Path, stamp: &Stamp) -> Option<Diagnostic> {
         let read = self.read(As::Module, Kind::Filter, path, stamp).ok()?;
         says_of_itself(&read.file.text).0.then(|| {
             let what = "`security: true` has no effect: files in `lib` and files whose name starts with `_` \
                         are not filters";
-            Problem::new(Code::UnclearGuard, &read.file.id, path, what)
+            Diagnostic::new(Code::UnclearGuard, &read.file.id, path, what)
                 .help("move the file to the filters, or remove `security: true`")
         })
     }
@@ -127,7 +127,7 @@ impl Loader {
         stamp: &Stamp,
         finding: &mut ModuleFinder<'_>,
         imported: &mut HashSet<PathBuf>,
-    ) -> Result<Arc<LoadedFile>, Problem> {
+    ) -> Result<Arc<LoadedFile>, Diagnostic> {
         let own = self.read(As::Plugin, kind, path, stamp)?;
         let imports = Imports::of(finding, path, &own.file.text, &mut |path| {
             imported.insert(path.to_owned());
@@ -147,7 +147,13 @@ impl Loader {
         Ok(whole)
     }
 
-    fn read(&mut self, what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<Arc<LoadedFile>, Problem> {
+    fn read(
+        &mut self,
+        what: As,
+        kind: Kind,
+        path: &Path,
+        stamp: &Stamp,
+    ) -> Result<Arc<LoadedFile>, Diagnostic> {
         if let Some(seen) = self.seen.get(path)
             && seen.stamp == *stamp
             && !stamp.is_fresh(seen.read_at)

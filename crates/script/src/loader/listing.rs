@@ -1,6 +1,6 @@
 //! The entries of a plugin folder, by names and stamps: no file is opened.
 
-use crate::problem::{Code, Problem};
+use crate::diagnostic::{Code, Diagnostic};
 use std::fs::{DirEntry, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,9 +24,9 @@ pub(super) struct Listing {
     /// Files of tests in that order.
     pub(super) tests: Vec<PathBuf>,
     /// Folders that are there and could not be listed, and why.
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<Diagnostic>,
     /// Entries with a script's name that lead to no file.
-    pub(super) dangling: Vec<Problem>,
+    pub(super) dangling: Vec<Diagnostic>,
 }
 
 /// A script or module.
@@ -106,7 +106,7 @@ impl Listing {
                 // A folder of plugins stands for all that may be in it.
                 let id = if depth == 0 { folder.file_name() } else { None };
                 let id = id.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-                self.problems.push(Problem::new(Code::Unreadable, &id, folder, what).help(READABLE));
+                self.problems.push(Diagnostic::new(Code::Unreadable, &id, folder, what).help(READABLE));
                 return;
             }
         };
@@ -147,9 +147,9 @@ impl Listing {
     }
 }
 
-fn no_file(path: &Path, what: &str) -> Problem {
+fn no_file(path: &Path, what: &str) -> Diagnostic {
     let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
-    Problem::new(Code::Unreadable, &stem, path, what).help("replace it with a text file, or delete it")
+    Diagnostic::new(Code::Unreadable, &stem, path, what).help("replace it with a text file, or delete it")
 }
 
 /// Follows links: a link that points nowhere is as good as deleted.

@@ -3,9 +3,9 @@
 use super::file::FolderScan;
 use super::file::{As, LoadedFile, check_name, importing, read_bytes};
 use super::listing::{MAX_NESTING, TESTS};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::imports::{Contents, Imports, ModuleFinder};
 use crate::manifest::says_of_itself;
-use crate::problem::{Code, Problem};
 use crate::source::Kind;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl SourceSet {
                         let what = "`security: true` has no effect: files in `lib` and files whose name \
                                     starts with `_` are not filters";
                         let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
-                        let problem = Problem::new(Code::UnclearGuard, &stem, path, what);
+                        let problem = Diagnostic::new(Code::UnclearGuard, &stem, path, what);
                         let help = "move the file to the filters, or remove `security: true`";
                         found.problems.push(problem.help(help));
                     }
@@ -65,7 +65,13 @@ impl SourceSet {
     ///
     /// # Errors
     /// Returns the problem of a text that cannot be a script.
-    pub fn read_text(&self, kind: Kind, root: &Path, path: &Path, text: &str) -> Result<LoadedFile, Problem> {
+    pub fn read_text(
+        &self,
+        kind: Kind,
+        root: &Path,
+        path: &Path,
+        text: &str,
+    ) -> Result<LoadedFile, Diagnostic> {
         self.read(kind, path, text, &mut ModuleFinder::within(root, self))
     }
 
@@ -75,12 +81,14 @@ impl SourceSet {
         path: &Path,
         text: &str,
         finding: &mut ModuleFinder<'_>,
-    ) -> Result<LoadedFile, Problem> {
+    ) -> Result<LoadedFile, Diagnostic> {
         check_name(path)?;
         let own = read_bytes(As::Plugin, kind, path, text.as_bytes().to_vec())?;
         let imports = Imports::of(finding, path, &own.file.text, &mut |path| match self.text(path) {
             Some(text) => Ok(read_bytes(As::Module, kind, path, text.as_bytes().to_vec())?.file.text),
-            None => Err(Problem::new(Code::Unreadable, "", path, "this file is not part of the given files")),
+            None => {
+                Err(Diagnostic::new(Code::Unreadable, "", path, "this file is not part of the given files"))
+            }
         });
         Ok(if imports.is_empty() { own } else { importing(&own, imports) })
     }

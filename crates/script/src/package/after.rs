@@ -68,8 +68,8 @@ fn copy(value: &Dynamic, kept: &mut usize, depth: usize) -> RhaiResultOf<Dynamic
     let map = || value.read_lock::<Live>().map(|map| map.shape);
     if let Some(shape) = map().or_else(|| value.read_lock::<List>().map(|list| list.shape)) {
         let json = json_of(value)?;
-        keep(json.weight())?;
-        return Ok(live(&json.copy(), shape));
+        keep(json.size_estimate())?;
+        return Ok(live(&json.deep_clone(), shape));
     }
     if value.read_lock::<OpenAnswer>().is_some() {
         return Err(fail(

@@ -6,7 +6,7 @@ use super::records::{self, charge_bytes, ungranted};
 use super::waiting::Options;
 use crate::budget;
 use crate::call::Call;
-use crate::reach::{ChatRecord, Chats};
+use crate::resources::{ChatRecord, Chats};
 use crate::value::{Shape, live};
 use rhai::{Array, Dynamic, Map, Module};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ struct Own {
 impl Own {
     fn find(name: &'static str) -> RhaiResultOf<Self> {
         let call = running(name)?;
-        let chats = call.reach.chats.clone().ok_or_else(|| ungranted(name, &call, "chats"))?;
+        let chats = call.resources.chats.clone().ok_or_else(|| ungranted(name, &call, "chats"))?;
         let (call, user) = records::user(name)?;
         Ok(Self { name, call, chats, user })
     }
@@ -99,7 +99,7 @@ impl Own {
     fn wait<T>(&self, work: impl Future<Output = Result<T, Error>>) -> RhaiResultOf<T> {
         let done = budget::wait(&self.call.turn, work)?;
         charge_bytes(BYTES_OF_A_CALL)?;
-        done.map_err(|fault| fail(self.name, fault))
+        done.map_err(|error| fail(self.name, error))
     }
 
     fn all(&self, before: Option<i64>, limit: usize) -> RhaiResultOf<Vec<ChatRecord>> {
@@ -109,7 +109,7 @@ impl Own {
     fn messages(&self, id: &str, from: u64, to: u64) -> RhaiResultOf<Vec<Json>> {
         let found = self.wait(self.chats.messages(self.user.clone(), id.to_owned(), from, to))?;
         for said in found.iter().flatten() {
-            charge_bytes(said.weight() as u64)?;
+            charge_bytes(said.size_estimate() as u64)?;
         }
         found.ok_or_else(|| {
             fail(
@@ -190,7 +190,7 @@ fn read(id: &str, options: &Dynamic) -> RhaiResultOf<Array> {
                 }
                 at += some.len() as u64;
                 for said in some {
-                    bytes += said.weight();
+                    bytes += said.size_estimate();
                     if bytes > MAX_BYTES {
                         return Err(fail(
                             NAME,

@@ -19,7 +19,7 @@ pub(super) fn module() -> Module {
 
 fn get(name: &str) -> RhaiResultOf<Dynamic> {
     let call = running("env::get")?;
-    let value = call.reach.variables.get(name);
+    let value = call.resources.variables.get(name);
     let value = value.map_err(|failure| fail("env::get", failure.told_to(&call.caller.plugin)))?;
     Ok(value.map_or(Dynamic::UNIT, Dynamic::from))
 }

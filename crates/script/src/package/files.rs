@@ -11,7 +11,7 @@ use crate::value::{Bytes, Shape, json_of, live};
 use rhai::{Array, Dynamic, Module};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
-use valvehouse_core::words::{did_you_mean, hex};
+use valvehouse_core::text::{did_you_mean, hex};
 use valvehouse_json::Json;
 use valvehouse_os::{Failure, Folders, GlobQuery, GrepQuery, Lines, WriteMode};
 
@@ -164,7 +164,7 @@ fn within<T: Send + 'static>(
 ) -> RhaiResultOf<T> {
     let function = format!("files::{function}");
     let call = running(&function)?;
-    let folders = call.reach.folders.clone();
+    let folders = call.resources.folders.clone();
     let work = move || {
         let began = processor_time();
         let done = act(&folders);

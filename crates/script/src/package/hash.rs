@@ -6,7 +6,7 @@ use hmac::{Hmac, Mac};
 use md5::Md5;
 use rhai::plugin::*;
 use sha2::{Digest, Sha256, Sha384, Sha512};
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 
 #[export_module]
 pub(super) mod functions {

@@ -3,7 +3,7 @@
 use super::argument::RhaiResultOf;
 use crate::budget::{self, ExceededLimit};
 use crate::value::{Bytes, Map as Live, Shape, error, json_of, live};
-use crate::{call, problem};
+use crate::{call, diagnostic};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rhai::{Array, Dynamic, EvalAltResult, Map};
@@ -21,11 +21,11 @@ pub(super) trait Recordable: Sized {
 
 impl Recordable for Json {
     fn to_json(&self) -> Option<Json> {
-        Some(self.copy())
+        Some(self.deep_clone())
     }
 
     fn from_json(json: &Json) -> Option<Self> {
-        Some(json.copy())
+        Some(json.deep_clone())
     }
 }
 
@@ -34,7 +34,7 @@ impl Recordable for Dynamic {
         if let Some(bytes) = Bytes::of(self) {
             return Some(marked("bytes", STANDARD.encode(&bytes.0).into()));
         }
-        let json = json_of(self).ok()?.copy();
+        let json = json_of(self).ok()?.deep_clone();
         match self.read_lock::<Live>().map(|map| map.shape) {
             Some(Shape::Reply) => Some(marked("reply", json)),
             Some(Shape::Message) => Some(marked("message", json)),
@@ -47,10 +47,10 @@ impl Recordable for Dynamic {
         let value = json.field("value");
         Some(match json.text(MARK).as_deref() {
             Some("bytes") => Dynamic::from(Bytes::from_json(&value)?),
-            Some("reply") => live(&value.copy(), Shape::Reply),
-            Some("message") => live(&value.copy(), Shape::Message),
-            Some("plain") => live(&value.copy(), Shape::Plain),
-            _ => live(&json.copy(), Shape::Plain),
+            Some("reply") => live(&value.deep_clone(), Shape::Reply),
+            Some("message") => live(&value.deep_clone(), Shape::Message),
+            Some("plain") => live(&value.deep_clone(), Shape::Plain),
+            _ => live(&json.deep_clone(), Shape::Plain),
         })
     }
 }
@@ -64,11 +64,11 @@ fn marked(what: &str, value: Json) -> Json {
 
 impl Recordable for Option<Json> {
     fn to_json(&self) -> Option<Json> {
-        Some(self.iter().map(Json::copy).collect::<Vec<_>>().into())
+        Some(self.iter().map(Json::deep_clone).collect::<Vec<_>>().into())
     }
 
     fn from_json(json: &Json) -> Option<Self> {
-        Some(json.at(0).map(|value| value.copy()))
+        Some(json.at(0).map(|value| value.deep_clone()))
     }
 }
 
@@ -151,7 +151,11 @@ impl Recordable for Map {
 
     fn from_json(json: &Json) -> Option<Self> {
         let entries = json.as_object().map(Object::entries)?.into_iter();
-        Some(entries.map(|(key, value)| (key.as_str().into(), live(&value.copy(), Shape::Plain))).collect())
+        Some(
+            entries
+                .map(|(key, value)| (key.as_str().into(), live(&value.deep_clone(), Shape::Plain)))
+                .collect(),
+        )
     }
 }
 
@@ -187,7 +191,7 @@ pub(super) fn once<T: Recordable>(
             let recorded = match &result {
                 Ok(value) => Some(value.to_json().map_or(HostResult::Unknown, HostResult::Value)),
                 Err(error) if matches!(**error, EvalAltResult::ErrorTerminated(..)) => None,
-                Err(error) => Some(HostResult::Failure(problem::summary_of_run(error))),
+                Err(error) => Some(HostResult::Failure(diagnostic::summary_of_run(error))),
             };
             pauses.host_called(plugin, place, recorded);
             result

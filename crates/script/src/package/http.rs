@@ -18,7 +18,7 @@ use futures::StreamExt;
 use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
 use std::time::Duration;
 use valvehouse_core::executor::Job;
-use valvehouse_core::words::{nearest, suggested};
+use valvehouse_core::text::{nearest, suggested};
 use valvehouse_json::Json;
 use valvehouse_net::Web;
 use valvehouse_net::web::{Ask, WebError, WebResponse};
@@ -132,10 +132,10 @@ fn stream(url: &str, options: &Dynamic) -> RhaiResultOf<OpenAnswer> {
     };
     let method = own[0].as_deref().unwrap_or("GET");
     let call = running(NAME)?;
-    let refused = |error: WebError| fail(NAME, mended(&error, &call.caller.plugin));
+    let refused = |error: WebError| fail(NAME, with_help(&error, &call.caller.plugin));
     let request = Ask::new(method, url).map_err(refused)?;
     let request = Options::read(NAME, &options)?.apply(NAME, request)?;
-    let web: &Web = &call.reach.web;
+    let web: &Web = &call.resources.web;
     web.check(&request).map_err(refused)?;
     let mut body = None;
     let arguments = || vec![Json::from(method), url.into(), recorded(&options)].into();
@@ -184,10 +184,10 @@ pub(super) fn register_method(module: &mut Module) {
 fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResultOf<Dynamic> {
     let function = format!("http::{function}");
     let call = running(&function)?;
-    let refused = |error: WebError| fail(&function, mended(&error, &call.caller.plugin));
+    let refused = |error: WebError| fail(&function, with_help(&error, &call.caller.plugin));
     let request = Ask::new(method, url).map_err(refused)?;
     let request = Options::read(&function, options)?.apply(&function, request)?;
-    let web: &Web = &call.reach.web;
+    let web: &Web = &call.resources.web;
     // Before the wait, in which the time of the call stands still.
     web.check(&request).map_err(refused)?;
     let arguments = || vec![Json::from(method), url.into(), recorded(options)].into();
@@ -198,7 +198,7 @@ fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResult
 }
 
 /// The error with the command that would let the request through.
-fn mended(error: &WebError, plugin: &str) -> String {
+fn with_help(error: &WebError, plugin: &str) -> String {
     match error.grant() {
         Some(host) => format!("{error}; grant it with: valvehouse grant {plugin} http={host}"),
         None => error.to_string(),

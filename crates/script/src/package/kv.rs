@@ -271,7 +271,7 @@ impl Scope {
     fn flush_before_end(self) {
         if !self.ends_with_the_turn()
             && let Some(call) = call::current()
-            && let Some(kv) = &call.reach.kv
+            && let Some(kv) = &call.resources.kv
             && let Some(write) = kv.want_flush()
         {
             call.turn.flush_before_end(Arc::<Kv>::clone(kv), write);
@@ -310,7 +310,7 @@ impl Scope {
                 "missing capability `kv`; add a line to the opening comment of the file: requirements: kv",
             )
         };
-        let kv = call.reach.kv.as_ref().ok_or_else(undeclared)?;
+        let kv = call.resources.kv.as_ref().ok_or_else(undeclared)?;
         let facts = call.turn.facts();
         Ok(match self {
             Self::Own => kv.map(&call.caller.plugin, "own"),
@@ -379,7 +379,7 @@ impl Scope {
         let value = json_of(value)?;
         self.once(
             "set",
-            || vec![key.into(), value.copy()],
+            || vec![key.into(), value.deep_clone()],
             || {
                 let written = self.write("set", options, |map| map.set(key, &value, ttl))?;
                 written.map_err(|error| self.refused("set", &error))
@@ -409,7 +409,7 @@ impl Scope {
         let by = json_of(by)?;
         let sum = self.once(
             "incr",
-            || vec![key.into(), by.copy()],
+            || vec![key.into(), by.deep_clone()],
             || {
                 let sum = self.write("incr", options, |map| map.incr(key, &by, ttl))?;
                 sum.map_err(|error| self.refused("incr", &error))
@@ -462,7 +462,7 @@ impl Scope {
     /// Returns the maps of the running call where other hosts may write this one as well.
     fn shared(self) -> RhaiResultOf<Option<Arc<Kv>>> {
         let call = running(&self.called("update"))?;
-        Ok(call.reach.kv.clone().filter(|kv| kv.is_shared() && !self.ends_with_the_turn()))
+        Ok(call.resources.kv.clone().filter(|kv| kv.is_shared() && !self.ends_with_the_turn()))
     }
 
     /// Replaces a value that other hosts may replace as well: their store takes it if no other one was faster. The script
@@ -478,7 +478,7 @@ impl Scope {
         let (map, turn) = (self.map("update")?, running(&self.called("update"))?.turn);
         for _ in 0..MAX_TRIES {
             let seen = map.look(key);
-            let after = changed(seen.value.copy())?;
+            let after = changed(seen.value.deep_clone())?;
             if budget::wait(&turn, kv.swap(&map, key, &seen, &after, ttl))?.map_err(refused)? {
                 return Ok(after);
             }

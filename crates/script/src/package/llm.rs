@@ -8,7 +8,7 @@ use super::records::charge_embedding;
 use super::waiting::{Options, beside_each_other};
 use crate::budget;
 use crate::call::Call;
-use crate::reach::{EmbedRequest, Models};
+use crate::resources::{EmbedRequest, Models};
 use crate::value::{Shape, json_of, live};
 use futures::StreamExt;
 use rhai::{Array, Dynamic, Map, Module};
@@ -93,7 +93,7 @@ struct Right {
 impl Right {
     fn of(name: &str) -> RhaiResultOf<Self> {
         let call = running(name)?;
-        let models = call.reach.models.clone();
+        let models = call.resources.models.clone();
         let models = models.ok_or_else(|| {
             fail(
                 name,
@@ -120,7 +120,7 @@ impl Question {
     fn read(name: &str, request: &Dynamic) -> RhaiResultOf<Self> {
         let Right { call, claim, models } = Right::of(name)?;
         let request = match json_of(request)? {
-            request @ Json::Object(_) => request.copy(),
+            request @ Json::Object(_) => request.deep_clone(),
             _ => return Err(unfit(name, "request", "a map", request)),
         };
         Ok(Self { call, claim, models, request })
@@ -172,7 +172,7 @@ fn embed(given: &Dynamic, options: &Dynamic) -> RhaiResultOf<Dynamic> {
             let plugin = call.caller.plugin.to_string();
             let request = EmbedRequest { texts: texts.clone(), model: model.clone() };
             let asked = models.embed(plugin, request, call.turn.clone());
-            let embedded = budget::wait(&call.turn, asked)?.map_err(|fault| fail(NAME, fault))?;
+            let embedded = budget::wait(&call.turn, asked)?.map_err(|error| fail(NAME, error))?;
             charge_embedding(&embedded, bytes)?;
             if embedded.vectors.len() != count {
                 return Err(fail(NAME, "the model returned another number of vectors than of texts"));
@@ -196,10 +196,10 @@ fn chat(name: &str, request: &Dynamic) -> RhaiResultOf<Dynamic> {
     let plugin = call.caller.plugin.to_string();
     let answer = host_calls::once(
         name,
-        || request.copy(),
+        || request.deep_clone(),
         || {
-            let asked = models.chat(plugin, request.copy(), call.turn.clone());
-            budget::wait(&call.turn, asked)?.map_err(|fault| fail(name, fault))
+            let asked = models.chat(plugin, request.deep_clone(), call.turn.clone());
+            budget::wait(&call.turn, asked)?.map_err(|error| fail(name, error))
         },
     )?;
     Ok(live(&answer, Shape::Message))
@@ -222,13 +222,13 @@ fn stream(request: &Dynamic) -> RhaiResultOf<OpenAnswer> {
     let mut events = None;
     host_calls::once(
         NAME,
-        || request.copy(),
+        || request.deep_clone(),
         || {
-            let asked = models.stream(plugin, request.copy(), call.turn.clone());
+            let asked = models.stream(plugin, request.deep_clone(), call.turn.clone());
             let asked = asked.map(move |event| {
                 // It is in progress as long as it is read.
                 let _ = &claim;
-                event.map(Item::Event).map_err(|fault| fault.to_string())
+                event.map(Item::Event).map_err(|error| error.to_string())
             });
             events = Some(asked.boxed());
             Ok(())

@@ -10,12 +10,12 @@ use super::vectors::{min_score, wanted};
 use super::waiting::Options;
 use crate::budget;
 use crate::call::{self, Call};
-use crate::reach::{EmbedRequest, Embeddings, Models};
+use crate::resources::{EmbedRequest, Embeddings, Models};
 use crate::value::{Shape, live};
 use rhai::{Array, Dynamic, Map, Module};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 use valvehouse_json::Json;
 use valvehouse_store::{NewVector, VectorIndex, VectorOwner};
 
@@ -46,7 +46,7 @@ fn functions() -> Module {
     )
     .set_into_module(&mut module, || -> RhaiResultOf<bool> {
         let call = super::argument::running("memories::available")?;
-        Ok(call.reach.memories.is_some() && call.turn.facts().verified_user.is_some())
+        Ok(call.resources.memories.is_some() && call.turn.facts().verified_user.is_some())
     });
     effect(
         "add",
@@ -94,7 +94,7 @@ impl Memories {
     fn find(name: &'static str) -> RhaiResultOf<Self> {
         let call = super::argument::running(name)?;
         let missing = || ungranted(name, &call, "memories");
-        let (index, models) = call.reach.memories.clone().ok_or_else(missing)?;
+        let (index, models) = call.resources.memories.clone().ok_or_else(missing)?;
         let (call, user) = records::user(name)?;
         Ok(Self { name, call, index, models, owner: space_of_user("", &user) })
     }
@@ -105,7 +105,7 @@ impl Memories {
         let request = EmbedRequest { texts, model: None };
         let embedded =
             budget::wait(&self.call.turn, self.models.embed(plugin, request, self.call.turn.clone()))?;
-        let embedded = embedded.map_err(|fault| fail(self.name, fault))?;
+        let embedded = embedded.map_err(|error| fail(self.name, error))?;
         charge_embedding(&embedded, bytes)?;
         match embedded.vectors.len() == count {
             true => Ok(embedded),
@@ -142,7 +142,7 @@ impl Memories {
             let vectors = embedded.vectors.into_iter();
             entries.extend(some.iter().zip(vectors).map(|((id, data), vector)| NewVector {
                 id: id.clone(),
-                data: data.copy(),
+                data: data.deep_clone(),
                 vector,
             }));
         }
@@ -197,11 +197,11 @@ pub(crate) fn memory(text: &str, created_ms: i64) -> Json {
 }
 
 fn shown(id: &str, score: Option<f32>, data: &Json) -> Dynamic {
-    let json = Json::from([("id", id.into()), ("text", data.field("text").copy())]);
+    let json = Json::from([("id", id.into()), ("text", data.field("text").deep_clone())]);
     if let Some(score) = score {
         json.edit("score", f64::from(score));
     }
-    json.edit("created_at", data.field("created_at").copy());
+    json.edit("created_at", data.field("created_at").deep_clone());
     live(&json, Shape::Plain)
 }
 

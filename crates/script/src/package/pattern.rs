@@ -48,7 +48,7 @@ impl Pattern {
     ///
     /// Returns the error of a budget that the search exceeds.
     pub(super) fn find_at(&self, text: &str, from: usize) -> RhaiResultOf<Option<std::ops::Range<usize>>> {
-        if self.is_cheap(text.len() - from, 1) {
+        if self.is_bounded(text.len() - from, 1) {
             return Ok(self.regex.find_at(text, from).map(|found| found.range()));
         }
         match self.span_at(text, from) {
@@ -70,7 +70,7 @@ impl Pattern {
             let bytes = states.saturating_mul(groups).saturating_mul(4 * size_of::<usize>());
             budget::reserve(bytes).map_err(budget::ended)?;
         }
-        if self.is_cheap(text.len() - from, groups) {
+        if self.is_bounded(text.len() - from, groups) {
             let found = self.regex.captures_at(text, from);
             let spans = |found: regex::Captures<'_>| found.iter().map(|it| it.map(|it| it.range())).collect();
             return Ok(found.map(spans));
@@ -84,7 +84,7 @@ impl Pattern {
     }
 
     /// Returns `true` if a search cannot take longer than the call may, whichever engine the library takes for it.
-    fn is_cheap(&self, length: usize, groups: usize) -> bool {
+    fn is_bounded(&self, length: usize, groups: usize) -> bool {
         /// Steps of a search that end within a microsecond.
         const STEPS: usize = 50;
         /// The longest that a search may go on without a look at the budget, in microseconds.

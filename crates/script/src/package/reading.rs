@@ -38,8 +38,8 @@ impl Recordable for Option<Item> {
     fn to_json(&self) -> Option<Json> {
         Some(match self {
             None => Json::Null,
-            Some(Item::Event(event)) => Json::from([("event", event.copy())]),
-            Some(Item::Json(json)) => Json::from([("json", json.copy())]),
+            Some(Item::Event(event)) => Json::from([("event", event.deep_clone())]),
+            Some(Item::Json(json)) => Json::from([("json", json.deep_clone())]),
             Some(Item::Bytes(bytes)) => Json::from([("bytes", STANDARD.encode(&bytes.0).into())]),
         })
     }
@@ -49,8 +49,8 @@ impl Recordable for Option<Item> {
             return Some(None);
         }
         let item = match (json.get("event"), json.get("json"), json.text("bytes")) {
-            (Some(event), ..) => Item::Event(event.copy()),
-            (_, Some(json), _) => Item::Json(json.copy()),
+            (Some(event), ..) => Item::Event(event.deep_clone()),
+            (_, Some(json), _) => Item::Json(json.deep_clone()),
             (.., Some(bytes)) => Item::Bytes(Bytes::new(STANDARD.decode(bytes.as_bytes()).ok()?).ok()?),
             _ => return None,
         };

@@ -3,14 +3,14 @@
 use super::argument::{RhaiResultOf, fail, running, unfit};
 use crate::budget;
 use crate::call::Call;
-use crate::reach::Embeddings;
+use crate::resources::Embeddings;
 use crate::value::json_of;
 use rhai::Dynamic;
 use std::time::Duration;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::BUILTIN_EMBEDDING;
 use valvehouse_json::Json;
-use valvehouse_store::{StoreError, Trouble, VectorOwner};
+use valvehouse_store::{StoreError, StoreErrorKind, VectorOwner};
 
 /// The components of vectors whose comparison counts as one operation.
 const COMPONENTS_OF_AN_OPERATION: u64 = 1_024;
@@ -80,8 +80,8 @@ pub(super) fn wait<T>(
 ) -> RhaiResultOf<T> {
     let done = budget::wait(&call.turn, work)?;
     budget::spend(WAY).map_err(budget::ended)?;
-    done.map_err(|error| match error.trouble {
-        Trouble::Refused => fail(function, error.cause),
+    done.map_err(|error| match error.kind {
+        StoreErrorKind::Refused => fail(function, error.cause),
         // What the store lies on is not for scripts.
         _ => fail(function, Error::from(error)),
     })

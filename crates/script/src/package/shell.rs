@@ -7,7 +7,7 @@ use crate::budget;
 use crate::value::{Shape, json_of, live};
 use rhai::{Dynamic, Module};
 use std::time::Duration;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_os::{Command, Options};
 
@@ -48,7 +48,7 @@ fn run(argv: &Dynamic, options: Options) -> RhaiResultOf<Dynamic> {
     let call = running(FUNCTION)?;
     let arguments = || json_of(argv).unwrap_or_default();
     let output = host_calls::once(FUNCTION, arguments, || {
-        let output = budget::wait(&call.turn, call.reach.programs.run(what, options))?;
+        let output = budget::wait(&call.turn, call.resources.programs.run(what, options))?;
         let output = output.map_err(|failure| fail(FUNCTION, failure.told_to(&call.caller.plugin)))?;
         Ok(output.into_json())
     })?;

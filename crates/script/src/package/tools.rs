@@ -4,7 +4,7 @@ use super::argument::effect;
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, running, unfit};
 use super::waiting::{Options, run_beside};
 use crate::budget;
-use crate::reach::{Reach, Tools};
+use crate::resources::{Resources, Tools};
 use crate::thrown::ThrownError;
 use crate::value::{KernelHandle, Shape, json_of, live};
 use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FnPtr, Map, Module};
@@ -14,8 +14,8 @@ use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::executor::Job;
 use valvehouse_core::kernel::Kernel;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::{Tool, ToolSpec};
-use valvehouse_core::words::did_you_mean;
 use valvehouse_json::{Json, Object};
 
 const CALL: &str = "tools::call";
@@ -62,8 +62,8 @@ pub(super) fn module() -> Module {
 }
 
 /// `__tools__`: each tool by its name, with its `spec` and a function value that calls it.
-pub(crate) fn offered_tools(plugin: Arc<str>, reach: Arc<Reach>, turn: &Turn) -> Dynamic {
-    let Ok(reachable) = Reachable::of("__tools__", plugin, reach, turn.clone()) else {
+pub(crate) fn offered_tools(plugin: Arc<str>, resources: Arc<Resources>, turn: &Turn) -> Dynamic {
+    let Ok(reachable) = Reachable::of("__tools__", plugin, resources, turn.clone()) else {
         return Map::new().into();
     };
     let one = |tool: &Tool| {
@@ -122,7 +122,7 @@ pub(crate) fn register_callable(module: &mut Module) {
 /// The tools that a call may call.
 struct Reachable {
     plugin: Arc<str>,
-    reach: Arc<Reach>,
+    resources: Arc<Resources>,
     turn: Turn,
     kernel: Kernel,
 }
@@ -130,11 +130,11 @@ struct Reachable {
 impl Reachable {
     fn read(name: &str) -> RhaiResultOf<Self> {
         let call = running(name)?;
-        Self::of(name, call.caller.plugin.clone(), call.reach, call.turn)
+        Self::of(name, call.caller.plugin.clone(), call.resources, call.turn)
     }
 
-    fn of(name: &str, plugin: Arc<str>, reach: Arc<Reach>, turn: Turn) -> RhaiResultOf<Self> {
-        match &reach.tools {
+    fn of(name: &str, plugin: Arc<str>, resources: Arc<Resources>, turn: Turn) -> RhaiResultOf<Self> {
+        match &resources.tools {
             Tools::Undeclared => {
                 return Err(fail(
                     name,
@@ -148,12 +148,12 @@ impl Reachable {
         let kernel = Kernel::of_turn(&turn).ok_or_else(|| {
             fail(name, "cannot call tools here: only turns of a chat and calls of tools have tools")
         })?;
-        Ok(Self { plugin, reach, turn, kernel })
+        Ok(Self { plugin, resources, turn, kernel })
     }
 
     /// Those of the host that are granted beyond what the turn offers.
     fn granted(&self, is_meant: impl Fn(&ToolSpec) -> bool) -> Vec<Tool> {
-        let Tools::Granted { grant, host: Some(host) } = &self.reach.tools else { return Vec::new() };
+        let Tools::Granted { grant, host: Some(host) } = &self.resources.tools else { return Vec::new() };
         let is_granted = |spec: &ToolSpec| match grant {
             Grant::Nothing => false,
             Grant::Everything => true,
@@ -180,15 +180,15 @@ impl Reachable {
 
     /// The refusal that ends the turn of a script of a model.
     fn fatal(&self) -> Option<Rejection> {
-        self.reach.of_model.as_ref()?.fatal.lock().clone()
+        self.resources.of_model.as_ref()?.fatal.lock().clone()
     }
 
     /// Notes a refusal that ends the turn, where a model wrote the script.
     fn note(&self, called: &Result<Json, Error>) {
-        if let (Some(model), Err(Error::Refused(refusal))) = (&self.reach.of_model, called)
-            && refusal.fatal
+        if let (Some(model), Err(Error::Rejected(rejection))) = (&self.resources.of_model, called)
+            && rejection.fatal
         {
-            *model.fatal.lock() = Some(refusal.clone());
+            *model.fatal.lock() = Some(rejection.clone());
         }
     }
 
@@ -203,7 +203,7 @@ impl Reachable {
             more => format!("the script may call {more} tools, see tools::list()"),
         };
         let plugin = &self.plugin;
-        if self.reach.of_model.is_some() {
+        if self.resources.of_model.is_some() {
             return format!("unknown tool `{name}`{near}; {known}");
         }
         format!(
@@ -225,10 +225,10 @@ pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<D
     let reachable = Reachable::read(function)?;
     let Reachable { plugin, turn, kernel, .. } = &reachable;
     let args = match json_of(args)? {
-        args @ Json::Object(_) => args.copy(),
+        args @ Json::Object(_) => args.deep_clone(),
         _ => return Err(unfit(function, "arguments", "a map", args)),
     };
-    let bytes = args.weight();
+    let bytes = args.size_estimate();
     if bytes > MAX_ARGUMENTS {
         let kib = bytes / 1024;
         return Err(fail(
@@ -240,25 +240,25 @@ pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<D
     if turn.is_paused() {
         return Err(budget::ended(budget::ExceededLimit::Paused));
     }
-    if let Some(refusal) = reachable.fatal() {
-        return Err(ThrownError::refused(refusal));
+    if let Some(rejection) = reachable.fatal() {
+        return Err(ThrownError::refused(rejection));
     }
     // Where the step runs again, the turn has the tool's result and the answers of people: filters see the call again.
-    let called = kernel.call_for(plugin, &tool, args.copy(), turn);
+    let called = kernel.call_for(plugin, &tool, args.deep_clone(), turn);
     let called = budget::wait(turn, called)?;
     reachable.note(&called);
-    let value = called.map_err(|fault| thrown(function, name, fault, turn))?;
-    Ok(live(&value.copy(), Shape::Plain))
+    let value = called.map_err(|error| thrown(function, name, error, turn))?;
+    Ok(live(&value.deep_clone(), Shape::Plain))
 }
 
 /// The error that a script catches.
-fn thrown(function: &str, tool: &str, fault: Error, turn: &Turn) -> Box<EvalAltResult> {
-    match fault {
+fn thrown(function: &str, tool: &str, error: Error, turn: &Turn) -> Box<EvalAltResult> {
+    match error {
         Error::Paused => budget::ended(budget::ExceededLimit::Paused),
         _ if turn.is_paused() => budget::ended(budget::ExceededLimit::Paused),
         // It stops the turn, unless the script catches it.
-        Error::Refused(refusal) if refusal.fatal => ThrownError::refused(refusal),
-        Error::Refused(Rejection { message, .. }) => fail(function, format!("{tool}: {message}")),
+        Error::Rejected(rejection) if rejection.fatal => ThrownError::refused(rejection),
+        Error::Rejected(Rejection { message, .. }) => fail(function, format!("{tool}: {message}")),
         other => fail(function, format!("{tool}: {other}")),
     }
 }

@@ -52,13 +52,13 @@ pub(crate) fn register(module: &mut Module) {
             .set_into_module(module, |question: Dynamic| ask(&question));
     }
     print_several(module);
-    let yields = "/// Sends a text as the next piece of a pipe's answer; the client receives it at once.";
+    let yields = "/// Sends a text as the next chunk of a pipe's answer; the client receives it at once.";
     global("yield_text", &["text"], yields)
-        .set_into_module(module, |text: Dynamic| send_piece("yield_text", &text));
+        .set_into_module(module, |text: Dynamic| send_chunk("yield_text", &text));
     let yields = "/// Sends the next chunk of a pipe's answer: a text, an event of llm::stream(), `#{ reasoning_content }`, \
                   `#{ tool_calls }` …";
-    global("yield_piece", &["piece"], yields)
-        .set_into_module(module, |piece: Dynamic| send_piece("yield_piece", &piece));
+    global("yield_piece", &["chunk"], yields)
+        .set_into_module(module, |chunk: Dynamic| send_chunk("yield_piece", &chunk));
     // Rhai's own would ignore every budget; it has one per kind of number.
     let comment = "/// Not available: write `time::sleep(milliseconds)`.";
     global("sleep", &["seconds"], comment).set_into_module(module, |_seconds: i64| no_sleep());
@@ -80,7 +80,7 @@ fn send_event(event: &Dynamic) -> Answer<()> {
 
 /// Returns `true` if a model wrote the code that runs: filters see its result, and would not see what it sends.
 fn is_of_model() -> bool {
-    call::current().is_some_and(|call| call.reach.of_model.is_some())
+    call::current().is_some_and(|call| call.resources.of_model.is_some())
 }
 
 fn ask(question: &Dynamic) -> Answer<Dynamic> {
@@ -149,15 +149,15 @@ fn print_several(module: &mut Module) {
     }
 }
 
-fn send_piece(name: &str, piece: &Dynamic) -> Answer<()> {
+fn send_chunk(name: &str, chunk: &Dynamic) -> Answer<()> {
     let out = call::current().and_then(|call| call.out);
-    let out = out.ok_or_else(|| error(format!("{name}: cannot send a piece outside of `fn pipe(body)`")))?;
-    let piece = json_of(piece)?;
+    let out = out.ok_or_else(|| error(format!("{name}: cannot send a chunk outside of `fn pipe(body)`")))?;
+    let chunk = json_of(chunk)?;
     // An event may have no text: that it thinks, or ends.
-    if piece == Json::Null || piece.as_str().is_some_and(str::is_empty) {
+    if chunk == Json::Null || chunk.as_str().is_some_and(str::is_empty) {
         return Ok(());
     }
-    out.piece(&piece)
+    out.chunk(&chunk)
 }
 
 fn no_sleep() -> Answer<()> {
@@ -225,5 +225,5 @@ pub(crate) fn elapsed_ms() -> i64 {
 }
 
 fn elapsed() -> i64 {
-    call::current().map_or(0, |call| call.reach.clock.elapsed_ms(&call.turn))
+    call::current().map_or(0, |call| call.resources.clock.elapsed_ms(&call.turn))
 }

@@ -123,7 +123,7 @@ impl Scope {
 
     fn find(self, name: &str) -> RhaiResultOf<Place> {
         let call = running(name)?;
-        let index = call.reach.vectors.clone().ok_or_else(|| undeclared(name, "vectors"))?;
+        let index = call.resources.vectors.clone().ok_or_else(|| undeclared(name, "vectors"))?;
         let plugin = call.caller.plugin.to_string();
         let owner = match self {
             Self::Own => VectorOwner { plugin, scope: "own".to_owned() },
@@ -136,7 +136,7 @@ impl Scope {
         let name = self.called("add");
         let entry = NewVector {
             id: id.to_owned(),
-            data: json_of(data)?.copy(),
+            data: json_of(data)?.deep_clone(),
             vector: vector(&name, "vector", given)?,
         };
         self.put(&name, vec![entry])
@@ -160,7 +160,7 @@ impl Scope {
                 ));
             };
             let vector = vector_of(&name, "vector", &entry.field("vector"))?;
-            Ok(NewVector { id: id.to_string(), data: entry.field("data").copy(), vector })
+            Ok(NewVector { id: id.to_string(), data: entry.field("data").deep_clone(), vector })
         });
         let entries = entries.collect::<RhaiResultOf<Vec<_>>>()?;
         self.put(&name, entries)
@@ -170,7 +170,10 @@ impl Scope {
         let Place { call, index, owner } = self.find(name)?;
         // Counted before: nobody gets it for nothing by failing.
         charge_bytes(
-            entries.iter().map(|entry| 4 * entry.vector.len() as u64 + entry.data.weight() as u64).sum(),
+            entries
+                .iter()
+                .map(|entry| 4 * entry.vector.len() as u64 + entry.data.size_estimate() as u64)
+                .sum(),
         )?;
         let ids: Vec<Json> = entries.iter().map(|entry| entry.id.as_str().into()).collect();
         host_calls::once(
@@ -257,6 +260,6 @@ fn shown(found: &FoundVector) -> Json {
     Json::from([
         ("id", found.id.as_str().into()),
         ("score", f64::from(found.score).into()),
-        ("data", found.data.copy()),
+        ("data", found.data.deep_clone()),
     ])
 }

@@ -3,13 +3,13 @@
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, running, unfit};
 use super::host_calls;
 use crate::value::{Shape, error, json_of, live};
-use crate::{budget, call, problem};
+use crate::{budget, call, diagnostic};
 use rhai::plugin::*;
 use rhai::{Array, EvalAltResult, FnPtr};
 use std::time::Duration;
 use valvehouse_core::context::Turn;
 use valvehouse_core::executor::Job;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
 
 /// The longest pause, in milliseconds.
@@ -100,7 +100,7 @@ pub(super) fn pause(function: &str, ms: f64) -> RhaiResultOf<()> {
         "time::sleep",
         || ms.into(),
         || {
-            if call.reach.clock.pass(ms as i64) {
+            if call.resources.clock.pass(ms as i64) {
                 return Ok(());
             }
             budget::wait(&call.turn, tokio::time::sleep(Duration::from_secs_f64(ms / 1e3)))
@@ -171,7 +171,7 @@ pub(super) fn run_beside(
             }
             Ok(value) => results.push(value),
             Err(thrown) if settles && is_catchable(&thrown) => {
-                let message = problem::summary_of_run(&thrown);
+                let message = diagnostic::summary_of_run(&thrown);
                 results.push(rhai::Map::from([("error".into(), message.into())]).into());
             }
             Err(thrown) => failure = Some(thrown),

@@ -1,8 +1,8 @@
 //! The declaration of the models that a script offers, read when it is loaded.
 
 use super::function::{Offer, PipeFunction};
+use crate::diagnostic::{self, Code, Diagnostic};
 use crate::hooks::{self, Param};
-use crate::problem::{self, Code, Problem};
 use crate::schedule::{self, ScheduledCall};
 use crate::script::Script;
 use crate::source::SourceFile;
@@ -10,8 +10,8 @@ use crate::value::json_of;
 use rhai::{AST, EvalAltResult};
 use std::time::Duration;
 use valvehouse_config::Capability;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::timeout;
-use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
 /// The time limit of a pipe: it may well ask a model itself.
@@ -29,9 +29,9 @@ pub(crate) fn is_pipe(ast: &AST) -> bool {
 }
 
 /// The models of a script, and what is wrong with them.
-pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Problem>> {
+pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Diagnostic>> {
     let problem = |what: String, word: &str| {
-        vec![Problem::of(Code::BadPipe, &script.file, what).at_word(source, word).help(OFFERS)]
+        vec![Diagnostic::of(Code::BadPipe, &script.file, what).at_word(source, word).help(OFFERS)]
     };
     // Overloads by arity: the longest wins.
     let function = script.functions().filter(|function| function.name == "pipe");
@@ -51,13 +51,13 @@ pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Pr
         let unknown = problem(format!("unknown parameter `{name}` of `pipe`"), name);
         unknown
             .into_iter()
-            .map(|problem| Problem { code: Code::UnknownParameter, ..problem }.help(hint.clone()))
+            .map(|problem| Diagnostic { code: Code::UnknownParameter, ..problem }.help(hint.clone()))
             .collect::<Vec<_>>()
     })?;
     let asks_for_tools = params.contains(&Param::Tools);
     if asks_for_tools && !script.manifest.requirements.contains(&Capability::Tools) {
         let what = "the parameter `__tools__` is used, but `tools` is not declared in `requirements`";
-        let problem = Problem::of(Code::NotDeclared, &script.file, what);
+        let problem = Diagnostic::of(Code::NotDeclared, &script.file, what);
         let help = "add a line to the opening comment of the file: requirements: tools";
         return Err(vec![problem.at_parameter(source, "pipe", hooks::OF_PIPES.0).help(help)]);
     }
@@ -90,18 +90,22 @@ pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Pr
 }
 
 /// `pipes` without `pipe` offers nothing.
-pub(crate) fn misplaced(ast: &AST, file: &SourceFile, source: &str) -> Option<Problem> {
+pub(crate) fn misplaced(ast: &AST, file: &SourceFile, source: &str) -> Option<Diagnostic> {
     let lists = ast.iter_functions().any(|function| function.name == "pipes") && !is_pipe(ast);
     lists.then(|| {
-        Problem::of(Code::BadPipe, file, "missing `pipe`: `pipes` lists models, and nothing answers for them")
-            .at_function(source, "pipes")
-            .help("write `fn pipe(body) { … }`")
-            .warning()
+        Diagnostic::of(
+            Code::BadPipe,
+            file,
+            "missing `pipe`: `pipes` lists models, and nothing answers for them",
+        )
+        .at_function(source, "pipes")
+        .help("write `fn pipe(body) { … }`")
+        .warning()
     })
 }
 
 fn listed(script: &Script) -> Result<Vec<Offer>, String> {
-    let failed = |error: &EvalAltResult| format!("failed: {}", problem::summary_of_run(error));
+    let failed = |error: &EvalAltResult| format!("failed: {}", diagnostic::summary_of_run(error));
     let listed = script.list("pipes").map_err(|error| failed(&error))?;
     let written = schedule::written(&listed).map_err(|error| failed(&error))?;
     offers_of(script, &written)

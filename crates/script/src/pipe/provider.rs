@@ -4,7 +4,7 @@ use super::function::Offer;
 use crate::answer::HookAnswer;
 use crate::argument::UserValves;
 use crate::budget;
-use crate::call::PieceSink;
+use crate::call::ChunkSink;
 use crate::hooks::Param;
 use crate::package::reading::OpenAnswer;
 use crate::run::CallEnd;
@@ -25,7 +25,7 @@ use valvehouse_core::error::{Error, PluginError, Rejection, RequestErrorKind};
 use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::kernel::answer_of;
 use valvehouse_core::metrics::{CallMetrics, CallOutcome};
-use valvehouse_core::provider::{self, Answer, Piece, Provider, Request};
+use valvehouse_core::provider::{self, Answer, Provider, Request, StreamChunk};
 use valvehouse_json::Json;
 
 /// Most bytes that one answer takes.
@@ -118,7 +118,7 @@ impl Provider for Pipes {
 /// A message of a script to its reader.
 enum Message {
     Whole(Json),
-    Piece(Json),
+    StreamChunk(Json),
 }
 
 /// The work of a script, and its end.
@@ -148,13 +148,13 @@ impl Pipe {
         };
         let first = match first {
             Some(Message::Whole(answer)) => return work.await.map(|()| Answer::Whole(answer)),
-            Some(Message::Piece(first)) => first,
+            Some(Message::StreamChunk(first)) => first,
             None => return work.await.and(Err(Error::Host("the pipe returned an empty answer".into()))),
         };
-        let pieces = pieces(first, sent, work);
+        let chunks = chunks(first, sent, work);
         match streams {
-            true => Ok(Answer::Stream(pieces)),
-            false => provider::whole(pieces).await.map(Answer::Whole),
+            true => Ok(Answer::Stream(chunks)),
+            false => provider::whole(chunks).await.map(Answer::Whole),
         }
     }
 
@@ -181,8 +181,8 @@ impl Pipe {
         result
     }
 
-    fn refused(&self, refusal: Rejection) -> Error {
-        Error::Refused(Rejection { plugin: self.script.id().into(), ..refusal })
+    fn refused(&self, rejection: Rejection) -> Error {
+        Error::Rejected(Rejection { plugin: self.script.id().into(), ..rejection })
     }
 
     fn measured(&self, request: &Request, turn: &Turn, sender: Sender<Message>) -> Result<(), Error> {
@@ -200,7 +200,7 @@ impl Pipe {
             .call_pipe(args, turn, pipe.timeout, out.clone(), |value| give(&self.script, value, &out));
         let ending = match &result {
             Err(CallEnd::Broken { .. }) if !turn.is_over() => CallOutcome::Failed,
-            Err(CallEnd::Refused(_)) => CallOutcome::Refused,
+            Err(CallEnd::Rejected(_)) => CallOutcome::Refused,
             _ => CallOutcome::Continued,
         };
         self.call_metrics.end(&timing, spent, ending);
@@ -208,7 +208,7 @@ impl Pipe {
             trace.spend("model", self.script.id(), spent);
         }
         result.map_err(|ended| match ended {
-            CallEnd::Refused(refusal) => self.refused(refusal),
+            CallEnd::Rejected(rejection) => self.refused(rejection),
             CallEnd::Broken { failure, .. } => {
                 let failure = PluginError { plugin: self.script.id().into(), hook: "pipe".into(), ..failure };
                 tracing::error!(plugin = failure.plugin, hook = "pipe", "{}", failure.cause);
@@ -218,17 +218,17 @@ impl Pipe {
     }
 }
 
-/// The pieces as the script yields them; it runs as long as the stream is read.
-fn pieces(
+/// The chunks as the script yields them; it runs as long as the stream is read.
+fn chunks(
     first: Json,
     sent: Receiver<Message>,
     work: Work,
-) -> stream::BoxStream<'static, Result<Piece, Error>> {
+) -> stream::BoxStream<'static, Result<StreamChunk, Error>> {
     let sent = sent.map(|sent| match sent {
-        Message::Piece(piece) | Message::Whole(piece) => Ok(Piece::new(piece)),
+        Message::StreamChunk(chunk) | Message::Whole(chunk) => Ok(StreamChunk::new(chunk)),
     });
     let failed = stream::once(work).filter_map(|ended| std::future::ready(ended.err().map(Err)));
-    stream::once(std::future::ready(Ok(Piece::new(first)))).chain(sent).chain(failed).boxed()
+    stream::once(std::future::ready(Ok(StreamChunk::new(first)))).chain(sent).chain(failed).boxed()
 }
 
 /// The receiver of one call's answer.
@@ -243,7 +243,7 @@ struct Out {
 #[derive(Default)]
 struct Progress {
     begun: bool,
-    /// `true` if a piece had a finish reason.
+    /// `true` if a chunk had a finish reason.
     ended: bool,
     /// Calls of tools so far.
     calls: usize,
@@ -251,41 +251,41 @@ struct Progress {
     sent: usize,
 }
 
-impl PieceSink for Out {
-    fn piece(&self, given: &Json) -> Result<(), Box<EvalAltResult>> {
+impl ChunkSink for Out {
+    fn chunk(&self, given: &Json) -> Result<(), Box<EvalAltResult>> {
         if !matches!(given, Json::Text(_) | Json::Object(_)) {
             return Err(error(format!(
-                "invalid piece of an answer: expected a text or a map, got {}",
+                "invalid chunk of an answer: expected a text or a map, got {}",
                 given.kind()
             )));
         }
-        // The piece is recorded first: while this waits for the reader, another part of the script may send
+        // The chunk is recorded first: while this waits for the reader, another part of the script may send
         // one.
-        let (begins, piece) = {
+        let (begins, chunk) = {
             let mut written = self.written.lock();
-            written.sent += given.weight();
+            written.sent += given.size_estimate();
             if written.sent > LARGEST {
                 return Err(error(format!("the answer exceeded its limit of {} MB", LARGEST >> 20)));
             }
             let template = self.head.chunk(Json::object(), None);
-            let piece = event::complete(given, &template).copy();
+            let chunk = event::complete(given, &template).deep_clone();
             if event::is_whole(given) {
                 // It is a part of this answer, whoever said it first.
                 for key in ["id", "created", "model"] {
-                    piece.edit(key, template.field(key));
+                    chunk.edit(key, template.field(key));
                 }
             }
-            if let Some(delta) = event::delta(&piece) {
+            if let Some(delta) = event::delta(&chunk) {
                 written.number(&delta);
             }
-            written.ended |= delta::finishes(&piece);
-            (!std::mem::replace(&mut written.begun, true), piece)
+            written.ended |= delta::finishes(&chunk);
+            (!std::mem::replace(&mut written.begun, true), chunk)
         };
         if begins {
             let delta = Json::from([("role", "assistant".into()), ("content", "".into())]);
-            self.send(Message::Piece(self.head.chunk(delta, None)))?;
+            self.send(Message::StreamChunk(self.head.chunk(delta, None)))?;
         }
-        self.send(Message::Piece(piece))
+        self.send(Message::StreamChunk(chunk))
     }
 }
 
@@ -312,7 +312,7 @@ impl Out {
             return Ok(());
         }
         let why = if calls > 0 { "tool_calls" } else { "stop" };
-        self.send(Message::Piece(self.head.chunk(Json::object(), Some(why))))
+        self.send(Message::StreamChunk(self.head.chunk(Json::object(), Some(why))))
     }
 }
 
@@ -321,7 +321,7 @@ impl Progress {
     fn number(&mut self, delta: &Json) {
         for call in delta.list("tool_calls") {
             if call.get("index").is_none() {
-                // A piece that is not an object is not a call either.
+                // A chunk that is not an object is not a call either.
                 call.edit("index", self.calls);
             }
             let index = call.get("index").and_then(|index| index.as_i64()).unwrap_or(0);
@@ -334,53 +334,53 @@ impl Progress {
     }
 }
 
-/// Sends what `pipe` returned: a text, a message, a whole answer; a list of pieces, an answer that is read as it comes,
-/// or a function that is called for one piece after the other until it returns `()`. What has been sent before by
+/// Sends what `pipe` returned: a text, a message, a whole answer; a list of chunks, an answer that is read as it comes,
+/// or a function that is called for one chunk after the other until it returns `()`. What has been sent before by
 /// `yield_text` stands in front of it.
 fn give(script: &Script, value: Dynamic, out: &Out) -> Result<(), Box<EvalAltResult>> {
     if let Some(next) = value.read_lock::<FnPtr>().map(|next| next.clone()) {
         loop {
-            let piece: Dynamic = next.call(&script.engine, &script.ast, ())?;
-            if piece.is_unit() {
+            let chunk: Dynamic = next.call(&script.engine, &script.ast, ())?;
+            if chunk.is_unit() {
                 return out.end();
             }
-            out.piece(&json_of(&piece)?)?;
+            out.chunk(&json_of(&chunk)?)?;
         }
     }
     if let Some(reading) = value.read_lock::<OpenAnswer>().map(|reading| reading.clone()) {
-        while let Some(piece) = reading.next()? {
-            out.piece(&json_of(&piece)?)?;
+        while let Some(chunk) = reading.next()? {
+            out.chunk(&json_of(&chunk)?)?;
         }
         return out.end();
     }
     let value = match value.read_lock::<HookAnswer>().as_deref() {
         Some(HookAnswer::Skip(value) | HookAnswer::Ok(value, _)) => value.clone(),
-        Some(HookAnswer::Error(refusal)) => return Err(ThrownError::refused(refusal.clone())),
+        Some(HookAnswer::Error(rejection)) => return Err(ThrownError::refused(rejection.clone())),
         None => json_of(&value)?,
     };
     match &value {
         Json::Null if out.has_begun() => out.end(),
-        Json::Array(pieces) => {
-            for piece in pieces.items() {
-                out.piece(&piece)?;
+        Json::Array(chunks) => {
+            for chunk in chunks.items() {
+                out.chunk(&chunk)?;
             }
             out.end()
         }
         Json::Text(_) | Json::Object(_) if out.has_begun() => {
-            out.piece(&piece_of(&value))?;
+            out.chunk(&chunk_of(&value))?;
             out.end()
         }
         Json::Text(_) | Json::Object(_) => out.send(Message::Whole(answer_of(&value, &out.head.model))),
         other => Err(error(format!(
-            "returned {}; `pipe` returns a text, a message, a list of pieces, or a function that returns \
-             one piece per call",
+            "returned {}; `pipe` returns a text, a message, a list of chunks, or a function that returns \
+             one chunk per call",
             other.kind()
         ))),
     }
 }
 
-/// A whole answer behind pieces is one more piece.
-fn piece_of(value: &Json) -> Json {
+/// A whole answer behind chunks is one more chunk.
+fn chunk_of(value: &Json) -> Json {
     match (value.get("choices"), value.get("object").as_ref().and_then(Json::as_str)) {
         (Some(_), Some("chat.completion")) => {
             event::of_choice(value, &value.at_path("choices.0"), &response::message_of(value))

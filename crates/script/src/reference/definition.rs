@@ -9,7 +9,7 @@ use crate::value::Type;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use valvehouse_config::Capability;
-use valvehouse_core::words::optional;
+use valvehouse_core::text::optional;
 
 /// Every file: its name and its text.
 pub fn definitions() -> Vec<(String, String)> {

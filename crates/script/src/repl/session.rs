@@ -5,13 +5,13 @@ use crate::answer::HookAnswer;
 use crate::budget::{self, Budget, Guard};
 use crate::call::RunningCall;
 use crate::compile::ParsedFile;
+use crate::diagnostic::{self, Code, Diagnostic};
 use crate::engine;
 use crate::folding;
 use crate::folding::known_to;
 use crate::hooks;
 use crate::link::{self, LinkedModules};
 use crate::names::{self, Names};
-use crate::problem::{self, Code, Problem};
 use crate::script::Script;
 use crate::thrown::ThrownError;
 use crate::value::{Shape, dynamic_of, json_of, live, property_accessors};
@@ -59,10 +59,10 @@ impl Repl {
     ///
     /// # Errors
     /// Returns every problem of the script.
-    pub fn new(script: Arc<Script>) -> Result<Self, Problem> {
+    pub fn new(script: Arc<Script>) -> Result<Self, Diagnostic> {
         let source = script.file.text.trim_start_matches('\u{feff}');
         let parsed = ParsedFile::of(source)
-            .map_err(|error| problem::of_parse(script.id(), &script.file.path, source, &error))?;
+            .map_err(|error| diagnostic::of_parse(script.id(), &script.file.path, source, &error))?;
         let ParsedFile { as_written, plain, constants, .. } = parsed;
         let (linked, _) = link::link(&script.file, source, &as_written, &script.manifest);
         let constants = constants.iter().map(|(name, value)| (name.clone(), dynamic_of(value)));
@@ -123,7 +123,7 @@ impl Repl {
     ///
     /// # Errors
     /// Returns the error of the line.
-    pub fn evaluate(&mut self, line: &str, turn: &Turn) -> Result<LineResult, Problem> {
+    pub fn evaluate(&mut self, line: &str, turn: &Turn) -> Result<LineResult, Diagnostic> {
         let (engine, line_ast) = self.compile(line)?;
         let functions = self.script.ast.merge(&self.own);
         let own = self.own.merge(&line_ast.clone_functions_only());
@@ -131,7 +131,7 @@ impl Repl {
         let before = self.scope.len();
         let ran = {
             let _guard = Guard::enter(self.budget());
-            let _running = RunningCall::enter(&self.script.caller, turn, self.script.reach.clone());
+            let _running = RunningCall::enter(&self.script.caller, turn, self.script.resources.clone());
             engine.eval_ast_with_scope::<Dynamic>(&mut self.scope, &whole).and_then(|value| came(&value))
         };
         match ran {
@@ -154,8 +154,8 @@ impl Repl {
         Budget { time: TIME, wall: WALL, hurries_people: false, ..self.script.settings.tool }
     }
 
-    fn compile(&self, line: &str) -> Result<(rhai::Engine, AST), Problem> {
-        let wrong = |error: rhai::ParseError| problem::of_parse("", Path::new(PLACE), line, &error);
+    fn compile(&self, line: &str) -> Result<(rhai::Engine, AST), Diagnostic> {
+        let wrong = |error: rhai::ParseError| diagnostic::of_parse("", Path::new(PLACE), line, &error);
         let mut engine = engine::new();
         self.linked.register(&mut engine);
         engine.set_optimization_level(OptimizationLevel::None);
@@ -176,24 +176,24 @@ impl Repl {
         let properties = names.properties.iter().map(String::as_str);
         engine.register_global_module(property_accessors(properties).into());
         engine::resolve_names(&mut engine, constants, names.caught.into_iter().collect());
-        budget::obey(&mut engine);
+        budget::limit(&mut engine);
         Ok((engine, ast))
     }
 
     /// Describes an error at its place in the line.
-    fn problem(&self, line: &str, error: &EvalAltResult) -> Problem {
+    fn problem(&self, line: &str, error: &EvalAltResult) -> Diagnostic {
         let (position, message) = match error {
             EvalAltResult::ErrorInFunctionCall(name, _, inner, position) if self.is_of_script(name) => {
-                (*position, problem::of_run(&self.script.sources, name, inner))
+                (*position, diagnostic::of_run(&self.script.sources, name, inner))
             }
             EvalAltResult::ErrorInFunctionCall(name, _, _, position) => {
-                (*position, format!("{}, in {name}", problem::summary_of_run(error)))
+                (*position, format!("{}, in {name}", diagnostic::summary_of_run(error)))
             }
             error => (error.position(), self.summary(error)),
         };
         let position = if position.is_none() { Position::new(1, 1) } else { position };
-        let problem = Problem::new(Code::Broke, "", Path::new(PLACE), message).at(line, position);
-        match problem::help_for_run(error.unwrap_inner()) {
+        let problem = Diagnostic::new(Code::Broke, "", Path::new(PLACE), message).at(line, position);
+        match diagnostic::help_for_run(error.unwrap_inner()) {
             Some(help) => problem.help(help),
             None => problem,
         }
@@ -204,9 +204,9 @@ impl Repl {
             && let Some(thrown) = value.read_lock::<ThrownError>()
             && !thrown.bug
         {
-            return format!("refused ({}): {}", thrown.refusal.status, thrown.refusal.message);
+            return format!("refused ({}): {}", thrown.rejection.status, thrown.rejection.message);
         }
-        problem::summary_of_run(error)
+        diagnostic::summary_of_run(error)
     }
 
     fn is_of_script(&self, function: &str) -> bool {
@@ -233,7 +233,7 @@ fn came(value: &Dynamic) -> Result<LineResult, Box<EvalAltResult>> {
     if let Some(answer) = value.read_lock::<HookAnswer>() {
         return Ok(LineResult::Other(match &*answer {
             HookAnswer::Skip(value) => format!("skip({value})"),
-            HookAnswer::Error(refusal) => format!("error({}): {}", refusal.status, refusal.message),
+            HookAnswer::Error(rejection) => format!("error({}): {}", rejection.status, rejection.message),
             HookAnswer::Ok(value, _) => format!("ok({value})"),
         }));
     }
@@ -244,7 +244,7 @@ fn came(value: &Dynamic) -> Result<LineResult, Box<EvalAltResult>> {
     }
     match json_of(value) {
         // The present value: a later line may change what is live.
-        Ok(json) => Ok(LineResult::Value(json.copy(), kind(value))),
+        Ok(json) => Ok(LineResult::Value(json.deep_clone(), kind(value))),
         Err(_) => Ok(LineResult::Other(format!("{value} ({})", kind(value)))),
     }
 }

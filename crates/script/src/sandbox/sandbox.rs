@@ -1,8 +1,8 @@
 //! The replacements of a run.
 
 use crate::coverage::Coverage;
-use crate::problem::Problem;
-use crate::reach::{Clock, Models, NoBackground, Reach, SetClock, Tools};
+use crate::diagnostic::Diagnostic;
+use crate::resources::{Clock, Models, NoBackground, Resources, SetClock, Tools};
 use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::SourceFile;
@@ -115,7 +115,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// Returns the problems of its text.
-    pub fn script(&self, script: &Script) -> Result<Script, Vec<Problem>> {
+    pub fn script(&self, script: &Script) -> Result<Script, Vec<Diagnostic>> {
         let file = match &self.text {
             Some(text) => SourceFile { text: text.as_ref().into(), ..script.file.clone() },
             None => script.file.clone(),
@@ -134,7 +134,7 @@ impl Sandbox {
     }
 
     /// Compiles a file for this sandbox.
-    pub(crate) fn compile(&self, file: &SourceFile, settings: &Settings) -> Result<Script, Vec<Problem>> {
+    pub(crate) fn compile(&self, file: &SourceFile, settings: &Settings) -> Result<Script, Vec<Diagnostic>> {
         let compiled = match &self.coverage {
             Some(coverage) => Script::compile_covered(file, settings, coverage),
             None => Script::compile(file, settings),
@@ -145,12 +145,12 @@ impl Sandbox {
     /// Moves a compiled script into this sandbox, as far as the world outside is concerned.
     #[must_use]
     pub fn enter(&self, mut script: Script) -> Script {
-        let granted = Arc::unwrap_or_clone(std::mem::take(&mut script.reach));
-        let reach = match &self.outside {
+        let granted = Arc::unwrap_or_clone(std::mem::take(&mut script.resources));
+        let resources = match &self.outside {
             Outside::Granted => granted,
             Outside::Test(outside) => {
                 let TestOutside { clock, web, folders, programs, variables } = outside.clone();
-                Reach {
+                Resources {
                     clock: Clock::Set(clock),
                     web: granted.web.answered_by(move |ask| web(ask)),
                     folders,
@@ -164,12 +164,12 @@ impl Sandbox {
                 self.dry(granted, &script.file.id)
             }
         };
-        script.reach = Arc::new(reach);
+        script.resources = Arc::new(resources);
         script
     }
 
     /// Returns the reach of a script in a dry run: copies of what it keeps.
-    fn dry(&self, granted: Reach, id: &str) -> Reach {
+    fn dry(&self, granted: Resources, id: &str) -> Resources {
         let tools = match granted.tools {
             Tools::Undeclared => Tools::Undeclared,
             Tools::DryRun | Tools::Granted { .. } => Tools::DryRun,
@@ -186,7 +186,7 @@ impl Sandbox {
         };
         let memories = granted.memories.map(|(index, models)| (index.copy_in_memory(), embeds(models)));
         let variables = granted.variables;
-        Reach { kv, vectors, memories, models, tools, web, variables, ..Reach::default() }
+        Resources { kv, vectors, memories, models, tools, web, variables, ..Resources::default() }
     }
 }
 
@@ -196,8 +196,8 @@ struct NoModels;
 
 impl Models for NoModels {
     fn chat(&self, plugin: String, _: Json, _: Turn) -> BoxFuture<'static, Result<Json, Error>> {
-        let refusal = Rejection::new("cannot call a model in a dry run");
-        future::ready(Err(Error::Refused(Rejection { plugin, ..refusal }))).boxed()
+        let rejection = Rejection::new("cannot call a model in a dry run");
+        future::ready(Err(Error::Rejected(Rejection { plugin, ..rejection }))).boxed()
     }
 
     fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Error>> {

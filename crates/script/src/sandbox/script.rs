@@ -34,7 +34,7 @@ pub struct SandboxRun {
     /// The value that the hook left, the value that it skipped with, or the tool's result.
     pub value: Option<Json>,
     /// The error that would end the turn.
-    pub fault: Option<Error>,
+    pub error: Option<Error>,
     /// The time of the call, including waiting.
     pub took: Duration,
     /// The operations of the interpreter.
@@ -70,11 +70,11 @@ impl SandboxScript {
         }
         let meter = Meter::start(self.script.metrics().of(hook.name()));
         let TraceOutcome { word, cause, outcome } = told(&self.filter, hook, value, turn).await;
-        let (value, fault) = match outcome {
+        let (value, error) = match outcome {
             Ok(ChainOutcome::Done(value) | ChainOutcome::Skipped(value)) => (Some(value), None),
-            Err(fault) => (None, Some(fault)),
+            Err(error) => (None, Some(error)),
         };
-        meter.read(SandboxRun { cause, fault, ..SandboxRun::of(word, value) })
+        meter.read(SandboxRun { cause, error, ..SandboxRun::of(word, value) })
     }
 
     /// Runs a tool, without filters around it.
@@ -93,7 +93,7 @@ impl SandboxScript {
 
 impl SandboxRun {
     fn of(word: &'static str, value: Option<Json>) -> Self {
-        Self { word, cause: None, value, fault: None, took: Duration::ZERO, operations: 0 }
+        Self { word, cause: None, value, error: None, took: Duration::ZERO, operations: 0 }
     }
 }
 

@@ -1,6 +1,6 @@
-//! The answers on a stage: models, hosts and people, with the values that a test laid out, in its order.
+//! The answers on an environment: models, hosts and people, with the values that a test laid out, in its order.
 
-use crate::reach::{ChatRecord, Chats, Models};
+use crate::resources::{ChatRecord, Chats, Models};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use valvehouse_core::chat::{Head, delta, event, message, response};
 use valvehouse_core::context::{EmittedEvent, Questions, Turn};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{self, Answer, Provider, Reply, Request};
-use valvehouse_core::words;
+use valvehouse_core::text;
 use valvehouse_json::Json;
 use valvehouse_net::web::{self, Ask, WebError};
 
@@ -29,13 +29,13 @@ struct Asking {
 }
 
 impl Model {
-    /// One more answer: a text, a list of pieces, a message, or `#{error, status?}`.
+    /// One more answer: a text, a list of chunks, a message, or `#{error, status?}`.
     pub(super) fn answers(&self, answer: &Json) {
         let reply = match answer {
             Json::Text(text) => Reply::text(text),
-            Json::Array(given) => Reply::pieces(pieces(&given.items())),
-            Json::Object(_) if answer.get("error").is_some() => Reply::fault(fault(answer)),
-            Json::Object(_) if answer.get("choices").is_some() => Reply::whole(answer.copy()),
+            Json::Array(given) => Reply::chunks(chunks(&given.items())),
+            Json::Object(_) if answer.get("error").is_some() => Reply::error(error(answer)),
+            Json::Object(_) if answer.get("choices").is_some() => Reply::whole(answer.deep_clone()),
             other => message_reply(message_of(other)),
         };
         self.0.lock().answers.push_back(reply);
@@ -43,7 +43,7 @@ impl Model {
 
     /// Returns its requests so far.
     pub(super) fn asked(&self) -> Vec<Json> {
-        self.0.lock().asked.iter().map(Json::copy).collect()
+        self.0.lock().asked.iter().map(Json::deep_clone).collect()
     }
 
     /// Returns the reason for a missing answer.
@@ -53,13 +53,13 @@ impl Model {
 
     fn next(&self, request: &Json) -> Result<Reply, Error> {
         let mut asking = self.0.lock();
-        asking.asked.push(request.copy());
+        asking.asked.push(request.deep_clone());
         let count = asking.asked.len();
         asking.answers.pop_front().ok_or_else(|| {
             let why = format!(
                 "the model was called {} and {} canned; add one: canned::model(\"…\")",
-                words::count(count, "time"),
-                words::count(count - 1, "answer")
+                text::count(count, "time"),
+                text::count(count - 1, "answer")
             );
             asking.unanswered = Some(why.clone());
             Error::Host(why)
@@ -110,7 +110,7 @@ impl Models for Model {
         async move {
             let answer = match this.ask(request, &turn, false).await? {
                 Answer::Whole(whole) => whole,
-                Answer::Stream(pieces) => provider::whole(pieces).await?,
+                Answer::Stream(chunks) => provider::whole(chunks).await?,
             };
             let said = response::message_of(&answer);
             Ok(Json::from([
@@ -129,13 +129,13 @@ impl Models for Model {
         let this = self.clone();
         let answer = async move { this.ask(request, &turn, true).await };
         let events = answer.map(|answer| match answer {
-            Ok(Answer::Stream(pieces)) => pieces.map(|piece| piece.map(|piece| piece.event)).boxed(),
+            Ok(Answer::Stream(chunks)) => chunks.map(|chunk| chunk.map(|chunk| chunk.event)).boxed(),
             Ok(Answer::Whole(whole)) => {
                 let said = response::message_of(&whole);
                 let event = event::of_choice(&whole, &whole.at_path("choices.0"), &said);
                 stream::iter([Ok(event)]).boxed()
             }
-            Err(fault) => stream::iter([Err(fault)]).boxed(),
+            Err(error) => stream::iter([Err(error)]).boxed(),
         });
         stream::once(events).flatten().boxed()
     }
@@ -153,7 +153,7 @@ impl StoredChats {
     pub(super) fn add(&self, user: String, id: &str, messages: &Json, now_ms: i64) {
         let messages: Vec<Json> = match messages {
             Json::Text(text) => vec![message::user(text.as_str())],
-            list => list.items().iter().map(Json::copy).collect(),
+            list => list.items().iter().map(Json::deep_clone).collect(),
         };
         let record = ChatRecord {
             id: id.to_owned(),
@@ -198,31 +198,31 @@ impl Chats for StoredChats {
         let found = all.iter().find(|(owner, record, _)| *owner == user && record.id == id);
         let range = found.map(|(.., messages)| {
             let numbered = (0..).zip(messages).filter(|(at, _)| (from..to).contains(at));
-            numbered.map(|(_, message)| message.copy()).collect()
+            numbered.map(|(_, message)| message.deep_clone()).collect()
         });
         future::ready(Ok(range)).boxed()
     }
 }
 
-/// The pieces of a stream as a test writes them; an end is added where there is none.
-fn pieces(given: &[Json]) -> Vec<Json> {
-    let mut pieces: Vec<Json> = given.iter().map(piece).collect();
-    if !pieces.iter().any(|piece| delta::finishes(piece) || piece.get("error").is_some()) {
-        pieces.push(Head::with_id("chatcmpl-canned", "test").chunk(Json::object(), Some("stop")));
+/// The chunks of a stream as a test writes them; an end is added where there is none.
+fn chunks(given: &[Json]) -> Vec<Json> {
+    let mut chunks: Vec<Json> = given.iter().map(chunk).collect();
+    if !chunks.iter().any(|chunk| delta::finishes(chunk) || chunk.get("error").is_some()) {
+        chunks.push(Head::with_id("chatcmpl-canned", "test").chunk(Json::object(), Some("stop")));
     }
-    pieces
+    chunks
 }
 
 /// A text, a delta, a whole event.
-fn piece(piece: &Json) -> Json {
-    match piece {
-        Json::Object(_) if piece.get("choices").is_none() && piece.get("error").is_none() => {
-            let (delta, why) = (piece.copy(), piece.text("finish_reason"));
+fn chunk(chunk: &Json) -> Json {
+    match chunk {
+        Json::Object(_) if chunk.get("choices").is_none() && chunk.get("error").is_none() => {
+            let (delta, why) = (chunk.deep_clone(), chunk.text("finish_reason"));
             delta.remove("finish_reason");
             numbered(&delta);
             Head::with_id("chatcmpl-canned", "test").chunk(delta, why.as_deref())
         }
-        other => other.copy(),
+        other => other.deep_clone(),
     }
 }
 
@@ -253,7 +253,7 @@ fn numbered(delta: &Json) {
 /// A message as a test writes it: the role may be left out, calls may be short.
 fn message_of(given: &Json) -> Json {
     let said = match given {
-        Json::Object(_) => given.copy(),
+        Json::Object(_) => given.deep_clone(),
         other => message::assistant(other.to_string()),
     };
     if said.get("role").is_none() {
@@ -288,7 +288,7 @@ fn written_out(call: &Json, index: usize) {
     call.edit("function", Json::from([("name", name), ("arguments", arguments.into())]));
 }
 
-fn fault(answer: &Json) -> Error {
+fn error(answer: &Json) -> Error {
     let message = answer.text("error").unwrap_or_else(|| "the model failed".into());
     match answer.get("status").and_then(|status| status.as_i64()) {
         Some(status) => Error::Answered {
@@ -346,7 +346,7 @@ impl Hosts {
     }
 
     pub(super) fn asked(&self) -> Vec<Json> {
-        self.0.lock().asked.iter().map(Json::copy).collect()
+        self.0.lock().asked.iter().map(Json::deep_clone).collect()
     }
 
     /// The answer to one request. The last one of a place is given again and again.
@@ -357,7 +357,7 @@ impl Hosts {
         // Null where the body is something else.
         asked.put("json", Json::parse(text("body").as_bytes()).ok());
         let mut serving = self.0.lock();
-        serving.asked.push(asked.copy());
+        serving.asked.push(asked.deep_clone());
         let Some(place) = serving.places.iter_mut().find(|place| place.is_meant(&method, &url)) else {
             return Err(WebError::new(format!(
                 "missing canned answer for {method} {url}; add it to the test: canned::http(\"{url}\", #{{ \
@@ -422,12 +422,12 @@ impl People {
     }
 
     pub(super) fn seen(&self) -> Vec<Json> {
-        self.0.lock().seen.iter().map(Json::copy).collect()
+        self.0.lock().seen.iter().map(Json::deep_clone).collect()
     }
 
     /// Receives an event; a question is answered at once or never.
     pub(super) fn hear(&self, event: &EmittedEvent, questions: &Questions) {
-        let (event, id) = (event.0.copy(), event.0.text("id"));
+        let (event, id) = (event.0.deep_clone(), event.0.text("id"));
         event.remove("id");
         let mut listening = self.0.lock();
         listening.seen.push(event);

@@ -1,6 +1,6 @@
 //! The failure of a test: its place, its reason, and the compared values.
 
-use crate::problem::{self, Code, Problem};
+use crate::diagnostic::{self, Code, Diagnostic};
 use crate::script::Script;
 use rhai::{Dynamic, EvalAltResult, Position};
 use valvehouse_json::Json;
@@ -10,7 +10,7 @@ use valvehouse_json::diff::{DiffOperation, diff};
 #[derive(Debug, Clone)]
 pub struct TestFailure {
     /// The place in the test file, and the reason.
-    pub problem: Problem,
+    pub problem: Diagnostic,
     /// The values of a comparison, where it was one: the actual, and the expected.
     pub compared: Option<(Json, Json)>,
 }
@@ -52,7 +52,7 @@ pub(super) fn told(
     wrong: Option<Wrong>,
 ) -> TestFailure {
     let text = &tests.file.text;
-    let plain = |message: String| Problem::of(Code::TestFailed, &tests.file, message);
+    let plain = |message: String| Diagnostic::of(Code::TestFailed, &tests.file, message);
     if let EvalAltResult::ErrorTerminated(token, _) = error.unwrap_inner() {
         if let (Some(TestEnd(position)), Some(wrong)) = (token.clone().try_cast(), wrong) {
             return TestFailure {
@@ -60,11 +60,12 @@ pub(super) fn told(
                 compared: wrong.compared,
             };
         }
-        let ended = plain(problem::summary_of_run(error)).at_function(text, function);
+        let ended = plain(diagnostic::summary_of_run(error)).at_function(text, function);
         let help = "reduce the work of the test, or split it; a test has the limits of a tool";
         return TestFailure { problem: ended.help(help), compared: None };
     }
-    let message = problem::summary_of_run(error);
-    let problem = problem::at_run(Code::TestFailed, &tests.file.id, &tests.sources, function, error, message);
+    let message = diagnostic::summary_of_run(error);
+    let problem =
+        diagnostic::at_run(Code::TestFailed, &tests.file.id, &tests.sources, function, error, message);
     TestFailure { problem, compared: None }
 }

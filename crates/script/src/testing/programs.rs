@@ -1,4 +1,4 @@
-//! Programs on a stage: they give the output that a test laid out, and nothing is started.
+//! Programs on an environment: they give the output that a test laid out, and nothing is started.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -46,7 +46,7 @@ impl CannedShell {
 
     /// Returns the calls so far.
     pub(super) fn asked(&self) -> Vec<Json> {
-        self.0.lock().asked.iter().map(Json::copy).collect()
+        self.0.lock().asked.iter().map(Json::deep_clone).collect()
     }
 
     /// The output of one call. The last one of a program is given again and again.

@@ -1,9 +1,9 @@
-//! The script played on its stage: a hook, a whole turn, a stream, a tool, through the chain and the turn of
+//! The script played on its environment: a hook, a whole turn, a stream, a tool, through the chain and the turn of
 //! every host.
 
 use super::canned::Model;
-use super::stage::Stage;
-use super::words::saying;
+use super::environment::TestEnvironment;
+use super::functions::saying;
 use crate::pipe::Pipes;
 use crate::sandbox::{SandboxRun, SandboxScript};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use valvehouse_core::kernel::{Kernel, ModelDefaults, RunOptions, TurnEvent, Turn
 use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
 
-impl Stage {
+impl TestEnvironment {
     /// One hook of the script.
     pub(super) async fn hook(self: Arc<Self>, hook: Hook, value: Json) -> Result<Json, Error> {
         let made = self.made().map_err(Error::Host)?;
@@ -29,7 +29,7 @@ impl Stage {
                 }
             }
         }
-        let SandboxRun { word, cause, value, fault, .. } = made.own.hook(hook, value, &turn).await;
+        let SandboxRun { word, cause, value, error, .. } = made.own.hook(hook, value, &turn).await;
         self.answered_in(&turn).await;
         if let ("ignored", Some(cause)) = (word, cause) {
             // `on_error: continue`: nobody else would hear of it.
@@ -39,8 +39,8 @@ impl Stage {
                 &format!("{hook} failed, and `on_error: continue` ignores it: {cause}"),
             );
         }
-        match (fault, value) {
-            (Some(fault), _) => Err(fault),
+        match (error, value) {
+            (Some(error), _) => Err(error),
             (None, Some(value)) if word != "no_hook" => {
                 if word == "skip" {
                     self.skipped.store(true, Relaxed);
@@ -58,10 +58,10 @@ impl Stage {
     }
 
     /// Pieces of an answer through the hooks for streams alone.
-    pub(super) async fn stream(self: Arc<Self>, pieces: Json) -> Result<(Json, Vec<Json>), Error> {
+    pub(super) async fn stream(self: Arc<Self>, chunks: Json) -> Result<(Json, Vec<Json>), Error> {
         let others = Hook::ALL.into_iter().filter(|hook| !matches!(hook, Hook::Stream | Hook::StreamEnd));
         let model = Model::default();
-        model.answers(&pieces);
+        model.answers(&chunks);
         let kernel = self.kernel(model, others.collect())?;
         self.answered(&kernel, saying("hello"), true).await
     }
@@ -159,7 +159,7 @@ async fn collected(mut answer: TurnStream<'_>) -> Result<(Json, Vec<Json>), Erro
     let mut events = Vec::new();
     while let Some(event) = answer.next().await {
         match event? {
-            TurnEvent::Piece(piece) => events.push(piece.event),
+            TurnEvent::Chunk(chunk) => events.push(chunk.event),
             TurnEvent::Answer(answer) => return Ok((answer.reply, events)),
             TurnEvent::Emitted(_) | TurnEvent::Passthrough(_) => {}
         }

@@ -1,12 +1,12 @@
 //! A test file with its script.
 
+use super::environment::{self, On, TestEnvironment};
 use super::failure::{self, TestFailure};
-use super::stage::{self, On, Stage};
-use super::words;
+use super::functions;
 use crate::budget::{Budget, Guard};
 use crate::call::RunningCall;
+use crate::diagnostic::{Code, Diagnostic};
 use crate::interpreter::Args;
-use crate::problem::{Code, Problem};
 use crate::script::Script;
 use crate::{Coverage, Settings, SourceFile};
 use std::path::{Path, PathBuf};
@@ -66,15 +66,19 @@ impl Suite {
     ///
     /// # Errors
     /// Returns every problem of the script and its tests.
-    pub fn open(script: &SourceFile, tests: &SourceFile, settings: &Settings) -> Result<Self, Vec<Problem>> {
-        let compiled = stage::declared(script, settings)?;
-        let compiled_tests = Script::compile_tests(tests, settings, words::modules())?;
+    pub fn open(
+        script: &SourceFile,
+        tests: &SourceFile,
+        settings: &Settings,
+    ) -> Result<Self, Vec<Diagnostic>> {
+        let compiled = environment::declared(script, settings)?;
+        let compiled_tests = Script::compile_tests(tests, settings, functions::modules())?;
         let listed = listed(&compiled_tests);
         let misplaced = compiled_tests
             .functions()
             .find(|function| function.name.starts_with("test_") && !function.params.is_empty());
         if let Some(function) = misplaced {
-            let problem = Problem::of(
+            let problem = Diagnostic::of(
                 Code::TestWithParameters,
                 tests,
                 format!("the test `{}` must not have parameters", function.name),
@@ -85,14 +89,14 @@ impl Suite {
             ]);
         }
         if listed.is_empty() {
-            let problem = Problem::of(Code::NoTest, tests, "the file has no tests");
+            let problem = Diagnostic::of(Code::NoTest, tests, "the file has no tests");
             return Err(vec![problem.help("write one: fn test_it_works() { assert_eq(1 + 1, 2); }")]);
         }
         Ok(Self { compiled, tests: Arc::new(compiled_tests), listed, settings: settings.clone() })
     }
 
     /// Everything that is wrong with the test file, or with its script.
-    pub fn check(script: &SourceFile, tests: &SourceFile, settings: &Settings) -> Vec<Problem> {
+    pub fn check(script: &SourceFile, tests: &SourceFile, settings: &Settings) -> Vec<Diagnostic> {
         let opened = Self::open(script, tests, settings);
         opened.map_or_else(|problems| problems, |suite| suite.tests.warnings.clone())
     }
@@ -117,39 +121,39 @@ impl Suite {
         &self.tests.file
     }
 
-    /// Runs one of its tests on a stage of its own.
+    /// Runs one of its tests on an environment of its own.
     pub async fn run(&self, test: &str, asked: &SuiteOptions) -> TestResult {
         let begun = Instant::now();
         let golden = (golden_folder(&self.tests.file.path), asked.update);
         let on = On { name: test.to_owned(), golden, coverage: asked.coverage.clone() };
-        let stage = Stage::new(&self.compiled, &self.settings, on);
-        let failed = self.failed(test, &stage).await;
+        let environment = TestEnvironment::new(&self.compiled, &self.settings, on);
+        let failed = self.failed(test, &environment).await;
         TestResult {
             took: begun.elapsed(),
             failed,
-            printed: stage.lines(),
-            called: stage.called(),
-            written: std::mem::take(&mut stage.written.lock()),
+            printed: environment.lines(),
+            called: environment.called(),
+            written: std::mem::take(&mut environment.written.lock()),
         }
     }
 
-    async fn failed(&self, test: &str, stage: &Arc<Stage>) -> Option<TestFailure> {
-        let (tests, on, name) = (self.tests.clone(), stage.clone(), test.to_owned());
+    async fn failed(&self, test: &str, environment: &Arc<TestEnvironment>) -> Option<TestFailure> {
+        let (tests, on, name) = (self.tests.clone(), environment.clone(), test.to_owned());
         let budget = Budget { wall: PATIENCE, hurries_people: true, ..self.settings.tool };
         let run = executor::run(Workload::Blocking, move || {
             let _guard = Guard::enter(budget);
-            let _running = RunningCall::enter(&tests.caller, &on.turn(), on.reach());
+            let _running = RunningCall::enter(&tests.caller, &on.turn(), on.resources());
             let result = tests.evaluate(&name, Args::new());
             result.err().map(|error| failure::told(&tests, &name, &error, on.wrong.lock().take()))
         });
         let failed = run.await.unwrap_or_else(|error| {
-            let problem = Problem::of(Code::TestFailed, &self.tests.file, error.to_string());
+            let problem = Diagnostic::of(Code::TestFailed, &self.tests.file, error.to_string());
             Some(TestFailure { problem, compared: None })
         });
         // A script may well have swallowed that nobody had an answer for it.
         failed.or_else(|| {
-            let why = stage.model.unanswered()?;
-            let problem = Problem::of(Code::TestFailed, &self.tests.file, why);
+            let why = environment.model.unanswered()?;
+            let problem = Diagnostic::of(Code::TestFailed, &self.tests.file, why);
             Some(TestFailure { problem: problem.at_function(&self.tests.file.text, test), compared: None })
         })
     }
@@ -162,7 +166,7 @@ fn listed(tests: &Script) -> Vec<Test> {
         let is_test = function.name.starts_with("test_") && function.params.is_empty();
         if is_test && !listed.iter().any(|known| known.name == function.name) {
             let place =
-                Problem::of(Code::NoTest, &tests.file, "").at_function(&tests.file.text, function.name);
+                Diagnostic::of(Code::NoTest, &tests.file, "").at_function(&tests.file.text, function.name);
             listed.push(Test { name: function.name.to_owned(), line: place.line.unwrap_or(1) });
         }
     }

@@ -1,11 +1,11 @@
 //! The turns of a test: who asks, where, for which model.
 
-use super::stage::Stage;
+use super::environment::TestEnvironment;
 use crate::call;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 use valvehouse_core::context::{Context, Events, Questions, Turn, TurnFacts};
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_json::{Json, Object};
 
 /// The keys of `turn(…)`.
@@ -26,16 +26,16 @@ const FACTS: [&str; 10] = [
 const USUAL_REQUEST: [(&str, &str); 3] =
     [("method", "POST"), ("path", "/v1/chat/completions"), ("client", "127.0.0.1")];
 
-/// The place at which the running call finds its stage.
+/// The place at which the running call finds its environment.
 #[derive(Default)]
-struct Here(OnceLock<Weak<Stage>>);
+struct Here(OnceLock<Weak<TestEnvironment>>);
 
-impl Stage {
-    /// The stage of the test that runs on this thread.
+impl TestEnvironment {
+    /// The environment of the test that runs on this thread.
     pub(super) fn current() -> Result<Arc<Self>, String> {
         let call = call::current();
-        let stage = call.and_then(|call| call.turn.local::<Here>().0.get().and_then(Weak::upgrade));
-        stage.ok_or_else(|| "cannot call this function outside of a test".to_owned())
+        let environment = call.and_then(|call| call.turn.local::<Here>().0.get().and_then(Weak::upgrade));
+        environment.ok_or_else(|| "cannot call this function outside of a test".to_owned())
     }
 
     /// Another turn begins, with these facts.
@@ -48,7 +48,7 @@ impl Stage {
             let hint = did_you_mean(wrong, FACTS);
             return Err(format!("unknown key `{wrong}` of a turn{hint}; the keys are {}", FACTS.join(", ")));
         }
-        let facts = facts.copy();
+        let facts = facts.deep_clone();
         let valves = facts.get("user").and_then(|user| user.remove("valves")).unwrap_or_else(Json::object);
         let schema = &self.declared.manifest.user_valves;
         for (name, value) in valves.entries() {
@@ -67,7 +67,7 @@ impl Stage {
 
     /// The models that the test laid out.
     fn models(&self) -> Option<Json> {
-        self.laid(|laid| laid.models.as_ref().map(Json::copy))
+        self.laid(|laid| laid.models.as_ref().map(Json::deep_clone))
     }
 
     /// Sets the models of the host, for the running turn too: maps with an `id`, or ids.
@@ -81,13 +81,13 @@ impl Stage {
                 ("name", id.as_str().into()),
                 ("provider", "canned".into()),
             ])),
-            Json::Object(_) if given.text("id").is_some() => Ok(given.copy()),
+            Json::Object(_) if given.text("id").is_some() => Ok(given.deep_clone()),
             other => Err(format!("expected an id or a map with an `id`, got {other}")),
         };
         let models = list.items().iter().map(model).collect::<Result<Vec<Json>, String>>()?;
         let models = Json::from(models);
         let turn = self.turn();
-        let facts = TurnFacts { models: models.copy().freeze(), ..turn.facts().clone() };
+        let facts = TurnFacts { models: models.deep_clone().freeze(), ..turn.facts().clone() };
         let turn = self.in_turn(facts, turn.context().clone());
         self.laid(|laid| {
             laid.models = Some(models);
@@ -117,7 +117,7 @@ impl Stage {
         }
         let own = TurnFacts {
             request: request.freeze(),
-            models: self.models().unwrap_or_else(|| Json::from(vec![model.copy()])).freeze(),
+            models: self.models().unwrap_or_else(|| Json::from(vec![model.deep_clone()])).freeze(),
             model: model.freeze(),
             trace: Some(self.recording.trace().clone()),
             verified_user: match part("verified") {
@@ -131,7 +131,7 @@ impl Stage {
         self.in_turn(own, context)
     }
 
-    /// A turn on this stage.
+    /// A turn on this environment.
     fn in_turn(self: &Arc<Self>, facts: TurnFacts, context: Context) -> Turn {
         let (people, questions) = (self.people.clone(), Questions::default());
         let heard = questions.clone();

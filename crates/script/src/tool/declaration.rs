@@ -1,9 +1,9 @@
 //! The tools that a script declares, read when it is loaded.
 
 use super::function::ToolFunction;
+use crate::diagnostic::{self, Code, Diagnostic};
 use crate::hooks::{self, Param};
 use crate::literal::KeyOrders;
-use crate::problem::{self, Code, Problem};
 use crate::schedule::{self, FunctionRef, ScheduledCall};
 use crate::script::Script;
 use crate::source::SourceFile;
@@ -11,8 +11,8 @@ use crate::value::json_of;
 use rhai::{AST, Dynamic, FnPtr};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::limits::shortened;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::ToolSpec;
-use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
 /// The help for a tool that is declared in another way.
@@ -31,11 +31,16 @@ const MAX_TOOLS: usize = 128;
 
 /// The tools of a script, and what is wrong with those that are left out. Without any tool one of
 /// the problems is an error.
-pub(crate) fn read(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunction>, Vec<Problem>) {
+pub(crate) fn read(
+    script: &Script,
+    orders: &KeyOrders,
+    source: &str,
+) -> (Vec<ToolFunction>, Vec<Diagnostic>) {
     let has = |name: &str| script.functions().any(|function| function.name == name);
     match (has("handler"), has("tools")) {
         (true, true) => {
-            let both = Problem::of(Code::TwoForms, &script.file, "the file has both `handler` and `tools`");
+            let both =
+                Diagnostic::of(Code::TwoForms, &script.file, "the file has both `handler` and `tools`");
             let both = both.at_function(source, "tools");
             (
                 Vec::new(),
@@ -61,8 +66,8 @@ pub(crate) fn read(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<To
 }
 
 /// A problem at the words that stand between backticks in its text: the first that the source has.
-fn located(script: &Script, source: &str, what: String) -> Problem {
-    let problem = Problem::of(Code::BadTool, &script.file, what.clone());
+fn located(script: &Script, source: &str, what: String) -> Diagnostic {
+    let problem = Diagnostic::of(Code::BadTool, &script.file, what.clone());
     // Those of a parameter stand in the declaration, as far as there is one; they say most.
     let named = || what.split('`').skip(1).step_by(2);
     let of_handler =
@@ -74,11 +79,11 @@ fn located(script: &Script, source: &str, what: String) -> Problem {
     places.find(|place| place.line.is_some()).unwrap_or_else(|| problem.clone()).help(DECLARED)
 }
 
-fn no_handler(script: &Script, source: &str) -> Problem {
+fn no_handler(script: &Script, source: &str) -> Diagnostic {
     let names: Vec<&str> = script.functions().map(|function| function.name).collect();
     let hook = names.iter().find_map(|name| Hook::from_name(name));
     let near = names.iter().find(|name| !did_you_mean(name, ["handler", "tools"]).is_empty());
-    let problem = Problem::of(Code::NoHandler, &script.file, "missing `handler`");
+    let problem = Diagnostic::of(Code::NoHandler, &script.file, "missing `handler`");
     if hook.is_none() && names.contains(&"action") {
         return problem
             .at_function(source, "action")
@@ -138,29 +143,29 @@ fn more_patterns(sum: &mut usize, tool: &ToolFunction) -> usize {
 }
 
 /// The tools a module lists. One that is wrong is left out; the others load.
-fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunction>, Vec<Problem>) {
+fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunction>, Vec<Diagnostic>) {
     let failed = |function: &str, why: String| {
-        let problem = Problem::of(Code::BadToolList, &script.file, format!("`{function}()` {why}"));
+        let problem = Diagnostic::of(Code::BadToolList, &script.file, format!("`{function}()` {why}"));
         (Vec::new(), vec![problem.at_function(source, function).help(LISTS)])
     };
     let default_tags = match tool_info(script) {
         Ok(info) => info.tags,
         Err(why) => return failed("tool_info", why),
     };
-    let told = |error: &rhai::EvalAltResult| format!("failed: {}", problem::summary_of_run(error));
+    let told = |error: &rhai::EvalAltResult| format!("failed: {}", diagnostic::summary_of_run(error));
     if script.manifest.ttl.is_some() {
         // The host asks for it when it runs. The functions of another text may be gone from this one.
         let known = script.settings.lists.get(ScheduledCall::Tools).map(schedule::read);
         let Some(Ok(listed)) = known else { return (Vec::new(), Vec::new()) };
         let (tools, mut problems) = of_list(script, orders, source, &listed, &default_tags);
-        problems.iter_mut().for_each(|problem| problem.severity = problem::Severity::Warning);
+        problems.iter_mut().for_each(|problem| problem.severity = diagnostic::Severity::Warning);
         return (tools, problems);
     }
     match script.list("tools") {
         Ok(listed) => of_list(script, orders, source, &listed.flatten(), &default_tags),
         Err(error) => {
             let (tools, problems) = failed("tools", told(&error));
-            let help = |problem: Problem| match script.help_for_list() {
+            let help = |problem: Diagnostic| match script.help_for_list() {
                 Some(help) => problem.help(help),
                 None => problem,
             };
@@ -174,7 +179,7 @@ fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunctio
 /// # Errors
 /// Returns the reason for which none of its tools can be used.
 pub(crate) fn check_list(script: &Script, written: &Json) -> Result<(), String> {
-    let listed = schedule::read(written).map_err(|error| problem::summary_of_run(&error))?;
+    let listed = schedule::read(written).map_err(|error| diagnostic::summary_of_run(&error))?;
     let (tools, problems) = of_list(script, &KeyOrders::default(), "", &listed, &[]);
     let why = problems.first().map_or("lists no tool", |problem| &problem.message);
     if tools.is_empty() { Err(format!("invalid list of tools: {why}")) } else { Ok(()) }
@@ -187,9 +192,9 @@ fn of_list(
     source: &str,
     listed: &Dynamic,
     default_tags: &[String],
-) -> (Vec<ToolFunction>, Vec<Problem>) {
+) -> (Vec<ToolFunction>, Vec<Diagnostic>) {
     let failed = |function: &str, why: String| {
-        let problem = Problem::of(Code::BadToolList, &script.file, format!("`{function}()` {why}"));
+        let problem = Diagnostic::of(Code::BadToolList, &script.file, format!("`{function}()` {why}"));
         (Vec::new(), vec![problem.at_function(source, function).help(LISTS)])
     };
     let entries = match listed.as_array_ref() {
@@ -202,7 +207,7 @@ fn of_list(
         Ok(entries) => entries.to_vec(),
         Err(kind) => return failed("tools", format!("returned {kind}; expected a list of maps")),
     };
-    let (mut tools, mut problems): (Vec<ToolFunction>, Vec<Problem>) = (Vec::new(), Vec::new());
+    let (mut tools, mut problems): (Vec<ToolFunction>, Vec<Diagnostic>) = (Vec::new(), Vec::new());
     let mut patterns = 0;
     for (index, entry) in entries.iter().enumerate() {
         // Anything else has no text that could be told.
@@ -222,7 +227,7 @@ fn of_list(
             Ok(tool) if tools.iter().any(|other| other.declared.spec.name == tool.declared.spec.name) => {
                 let twice =
                     located(script, source, format!("duplicate tool `{name}`: the later one is used"));
-                let twice = Problem { code: Code::SameTool, ..twice }.help("rename one of the two");
+                let twice = Diagnostic { code: Code::SameTool, ..twice }.help("rename one of the two");
                 problems.push(twice.warning());
                 tools.retain(|other| other.declared.spec.name != tool.declared.spec.name);
                 tools.push(tool);
@@ -236,7 +241,7 @@ fn of_list(
     if tools.is_empty() {
         let none = if problems.is_empty() { "lists no tool" } else { "lists no valid tool" };
         for problem in &mut problems {
-            problem.severity = problem::Severity::Error;
+            problem.severity = diagnostic::Severity::Error;
         }
         if problems.is_empty() {
             return failed("tools", none.to_owned());
@@ -263,9 +268,10 @@ fn tool_info(script: &Script) -> Result<ModuleInfo, String> {
     if !script.functions().any(|function| function.name == "tool_info") {
         return Ok(ModuleInfo::default());
     }
-    let info =
-        script.list("tool_info").map_err(|error| format!("failed: {}", problem::summary_of_run(&error)))?;
-    let info = json_of(&info).map_err(|error| format!("failed: {}", problem::summary_of_run(&error)))?;
+    let info = script
+        .list("tool_info")
+        .map_err(|error| format!("failed: {}", diagnostic::summary_of_run(&error)))?;
+    let info = json_of(&info).map_err(|error| format!("failed: {}", diagnostic::summary_of_run(&error)))?;
     let Json::Object(entries) = &info else {
         return Err(format!("returned {}; expected a map `#{{ description, tags }}`", info.kind()));
     };
@@ -308,7 +314,7 @@ fn entry_of(entry: &Dynamic, orders: &KeyOrders) -> Result<(Json, FunctionRef), 
     let mut said = rhai::Map::clone(&map);
     // With a place holder, so that the keys are those that were written.
     said.insert("handler".into(), Dynamic::UNIT);
-    let declared = json_of(&said.into()).map_err(|error| vec![problem::summary_of_run(&error)])?;
+    let declared = json_of(&said.into()).map_err(|error| vec![diagnostic::summary_of_run(&error)])?;
     let declared = orders.restore(&declared);
     declared.remove("handler");
     Ok((declared, handler))
@@ -342,7 +348,7 @@ impl ToolFunction {
             .map_err(|error| {
                 vec![format!(
                     "its `handler` has an invalid bound argument: {}",
-                    problem::summary_of_run(&error)
+                    diagnostic::summary_of_run(&error)
                 )]
             })?;
         let params = params(script, &handler.name, bound.len(), &declared.spec, subject);
@@ -416,7 +422,7 @@ fn param(place: usize, name: &str, spec: &ToolSpec, subject: Option<&str>) -> Re
 }
 
 /// Hooks in a tool's file: they would never run.
-pub(crate) fn misplaced_hooks(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
+pub(crate) fn misplaced_hooks(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     let is_tool = ast
         .iter_functions()
         .any(|function| matches!(function.name, "handler" | "tools" | "prompts" | "resources"));
@@ -424,7 +430,7 @@ pub(crate) fn misplaced_hooks(ast: &AST, file: &SourceFile, source: &str) -> Vec
     hooks
         .filter(|_| is_tool)
         .map(|hook| {
-            Problem::of(
+            Diagnostic::of(
                 Code::MisplacedHook,
                 file,
                 format!("`{hook}` is a hook of filters and never runs in a tool"),

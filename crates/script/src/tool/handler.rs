@@ -3,8 +3,8 @@
 use super::function::{Role, ServedFunction, ToolFunction};
 use crate::answer::HookAnswer;
 use crate::argument::UserValves;
+use crate::diagnostic;
 use crate::hooks::Param;
-use crate::problem;
 use crate::run::CallEnd;
 use crate::script::Script;
 use crate::value::{Shape, dynamic_of, json_of, live};
@@ -118,8 +118,8 @@ enum CallFailure {
 }
 
 impl From<Rejection> for CallFailure {
-    fn from(refusal: Rejection) -> Self {
-        Self::Refused(refusal.into())
+    fn from(rejection: Rejection) -> Self {
+        Self::Refused(rejection.into())
     }
 }
 
@@ -162,7 +162,7 @@ impl ScriptTool {
         }
         let result = match result {
             Ok(value) => self.result(&value, turn.context()),
-            Err(CallEnd::Refused(refusal)) => Err(refusal.into()),
+            Err(CallEnd::Rejected(rejection)) => Err(rejection.into()),
             // It waits for a person, which is not its fault.
             Err(CallEnd::Broken { summary, .. }) if turn.is_paused() => {
                 Err(CallFailure::Refused(ToolError::from(summary).answer()))
@@ -201,15 +201,15 @@ impl ScriptTool {
                     self.checked(value, context)
                 }
                 HookAnswer::Skip(value) => self.checked(value, context),
-                HookAnswer::Error(refusal) => {
-                    Err(CallFailure::Refused(ToolError::from(refusal.clone()).answer()))
+                HookAnswer::Error(rejection) => {
+                    Err(CallFailure::Refused(ToolError::from(rejection.clone()).answer()))
                 }
             };
         }
         let value = json_of(value).map_err(|error| {
             self.unusable(format!(
                 "returned a value that is not valid JSON: {}",
-                problem::summary_of_run(&error)
+                diagnostic::summary_of_run(&error)
             ))
         })?;
         self.checked(&value, context)
@@ -217,7 +217,7 @@ impl ScriptTool {
 
     /// The unshared value, if a model can read it.
     fn checked(&self, value: &Json, context: &Context) -> Result<ToolResult, CallFailure> {
-        let value = value.copy();
+        let value = value.deep_clone();
         let length = length_of(&value)
             .map_err(|error| self.unusable(format!("returned an invalid result: {error}")))?;
         if length > MAX_RESULT {
@@ -252,7 +252,7 @@ pub(super) fn length_of(value: &Json) -> Result<usize, String> {
 fn take(context: &Context, given: &Json) {
     for (own, key) in [(context.variables(), "variables"), (context.metadata(), "metadata")] {
         if let (Json::Object(own), Some(Json::Object(new))) = (own, given.get(key))
-            && !own.is_same(&new)
+            && !own.ptr_eq(&new)
         {
             // What a handler gave back never holds the context it was given.
             let _ = own.replace(new.entries());

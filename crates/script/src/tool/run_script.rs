@@ -3,9 +3,9 @@
 use super::handler::{MAX_RESULT, length_of};
 use crate::answer::HookAnswer;
 use crate::compile::MAIN;
+use crate::diagnostic::{self, Diagnostic};
 use crate::engine;
 use crate::package::tool_functions;
-use crate::problem::{self, Problem};
 use crate::run::CallEnd;
 use crate::script::Script;
 use crate::settings::Settings;
@@ -98,12 +98,12 @@ fn run(code: &str, turn: &Turn) -> Result<ToolResult, ToolError> {
         trace.spend("tool", RUN_SCRIPT, spent);
     }
     // What stops a turn cannot be caught by code of a model.
-    if let Some(refusal) = script.reach.of_model.as_ref().and_then(|model| model.fatal.lock().clone()) {
-        return Err(refusal.into());
+    if let Some(rejection) = script.resources.of_model.as_ref().and_then(|model| model.fatal.lock().clone()) {
+        return Err(rejection.into());
     }
     let value = match result {
         Ok(value) => value_of(&value)?,
-        Err(CallEnd::Refused(refusal)) => return Err(ToolError { fatal: false, ..refusal.into() }),
+        Err(CallEnd::Rejected(rejection)) => return Err(ToolError { fatal: false, ..rejection.into() }),
         Err(CallEnd::Broken { summary, .. }) if turn.is_paused() => return Err(wrong(summary)),
         Err(CallEnd::Broken { failure, .. }) => return Err(wrong(failed(&failure.cause))),
     };
@@ -123,16 +123,16 @@ fn failed(cause: &str) -> String {
 /// The unshared result, if a model can read it.
 fn value_of(value: &Dynamic) -> Result<Json, ToolError> {
     let value = match value.read_lock::<HookAnswer>().as_deref() {
-        Some(HookAnswer::Ok(value, _) | HookAnswer::Skip(value)) => value.copy(),
-        Some(HookAnswer::Error(refusal)) => {
-            return Err(ToolError { fatal: false, ..ToolError::from(refusal.clone()).answer() });
+        Some(HookAnswer::Ok(value, _) | HookAnswer::Skip(value)) => value.deep_clone(),
+        Some(HookAnswer::Error(rejection)) => {
+            return Err(ToolError { fatal: false, ..ToolError::from(rejection.clone()).answer() });
         }
         None => {
             let json = json_of(value);
             json.map_err(|error| {
-                wrong(format!("the result is not valid JSON: {}", problem::summary_of_run(&error)))
+                wrong(format!("the result is not valid JSON: {}", diagnostic::summary_of_run(&error)))
             })?
-            .copy()
+            .deep_clone()
         }
     };
     let length = length_of(&value).map_err(|error| wrong(format!("the result is invalid: {error}")))?;
@@ -147,8 +147,8 @@ fn value_of(value: &Dynamic) -> Result<Json, ToolError> {
 }
 
 /// The problems of code that does not compile, each with its line.
-fn not_loaded(problems: &[Problem]) -> String {
-    let errors = problems.iter().filter(|problem| problem::has_errors(std::slice::from_ref(problem)));
+fn not_loaded(problems: &[Diagnostic]) -> String {
+    let errors = problems.iter().filter(|problem| diagnostic::has_errors(std::slice::from_ref(problem)));
     let lines = errors.take(MAX_SHOWN).map(|problem| {
         let place = problem.line.map_or_else(String::new, |line| format!("line {line}: "));
         let help = problem.help.as_ref().map_or_else(String::new, |help| format!("; {help}"));

@@ -4,7 +4,7 @@
 
 use super::declaration::pointer;
 use super::function::{Role, ServedFunction, ToolFunction};
-use crate::problem::{self, Code, Problem};
+use crate::diagnostic::{self, Code, Diagnostic};
 use crate::schedule::FunctionRef;
 use crate::script::Script;
 use crate::value::json_of;
@@ -40,11 +40,11 @@ const RESOURCE: [&str; 10] = [
 ];
 
 /// The prompts and resources of a script, and what is wrong with those that are left out.
-pub(crate) fn read(script: &Script, source: &str) -> (Vec<ServedFunction>, Vec<Problem>) {
+pub(crate) fn read(script: &Script, source: &str) -> (Vec<ServedFunction>, Vec<Diagnostic>) {
     let has = |name: &str| script.functions().any(|function| function.name == name);
     let (mut served, mut problems) = (Vec::new(), Vec::new());
     let mut failed = |function: &str, why: &str| {
-        let problem = Problem::of(Code::BadToolList, &script.file, format!("`{function}()` {why}"));
+        let problem = Diagnostic::of(Code::BadToolList, &script.file, format!("`{function}()` {why}"));
         problems.push(problem.at_function(source, function).help(LISTS));
     };
     if has("prompts") {
@@ -79,7 +79,7 @@ pub(crate) fn read(script: &Script, source: &str) -> (Vec<ServedFunction>, Vec<P
 fn list(script: &Script, function: &str) -> Result<Vec<Dynamic>, String> {
     let listed = script
         .list(function)
-        .map_err(|error| format!("failed: {}", problem::summary_of_run(&error)))?
+        .map_err(|error| format!("failed: {}", diagnostic::summary_of_run(&error)))?
         .flatten();
     match listed.as_array_ref() {
         Ok(entries) if entries.len() > MAX_ENTRIES => {
@@ -104,7 +104,7 @@ fn entry_of(
     let mut rest = rhai::Map::clone(&map);
     rest.remove("handler");
     rest.remove("complete");
-    let declared = json_of(&rest.into()).map_err(|error| problem::summary_of_run(&error))?;
+    let declared = json_of(&rest.into()).map_err(|error| diagnostic::summary_of_run(&error))?;
     match unknown_keys(&declared, keys).first() {
         Some(unknown) => Err(format!("lists an entry that {unknown}")),
         None => Ok((declared, handler, complete)),
@@ -223,6 +223,6 @@ fn completion(script: &Script, handler: &FunctionRef, of: &str) -> Result<Served
 
 /// The parts of a declaration that are given.
 fn parts(declared: &Json, keys: &[&str]) -> Json {
-    let given = keys.iter().filter_map(|key| Some(((*key).into(), declared.get(key)?.copy())));
+    let given = keys.iter().filter_map(|key| Some(((*key).into(), declared.get(key)?.deep_clone())));
     Json::Object(given.collect::<Object>())
 }

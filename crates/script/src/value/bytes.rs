@@ -7,7 +7,7 @@ use crate::budget;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rhai::{Blob, Dynamic, EvalAltResult, INT, Module};
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 

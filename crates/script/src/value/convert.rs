@@ -37,7 +37,7 @@ pub(super) fn copied(json: &Json) -> Result<Json, Error> {
             "cannot copy the value: it exceeded its limit of {MAX_CONTAINERS} lists and maps"
         )));
     }
-    Ok(json.copy())
+    Ok(json.deep_clone())
 }
 
 /// A container as text, as long as a script may hold it.
@@ -153,7 +153,7 @@ mod tests {
         let text = Dynamic::from("x".repeat(1 << 20));
         let many = |count: usize| json_of(&Dynamic::from(vec![text.clone(); count]));
         assert!(many(15).is_ok());
-        let told = crate::problem::summary_of_run(&many(17).unwrap_err());
+        let told = crate::diagnostic::summary_of_run(&many(17).unwrap_err());
         assert_eq!(told, "a new value exceeded its limit of 16 MB");
         let mut doubled = Dynamic::from(vec![text]);
         for _ in 0..20 {

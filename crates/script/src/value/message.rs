@@ -360,7 +360,7 @@ pub(super) fn register(module: &mut Module) {
     for kind in ["Bytes", "Blob"] {
         let about = "Adds an image after the existing content of the message.";
         let add = |map: &mut Map, image: &Bytes| -> Answer<()> {
-            let parts = parts(map).copy();
+            let parts = parts(map).deep_clone();
             let url = Json::from([("url", image.data_url(None)?.into())]);
             let part = Json::from([("type", "image_url".into()), ("image_url", url)]);
             let Json::Array(list) = &parts else { return Ok(()) };

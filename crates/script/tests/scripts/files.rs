@@ -33,7 +33,7 @@ async fn run(code: &str, folder: &Path) -> String {
         Ok(ChainOutcome::Done(body) | ChainOutcome::Skipped(body)) => {
             body.get("out").unwrap_or_default().to_string()
         }
-        Err(fault) => format!("{fault:?}"),
+        Err(error) => format!("{error:?}"),
     }
 }
 

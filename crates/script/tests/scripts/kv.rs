@@ -6,10 +6,10 @@ use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_json::Json;
-use valvehouse_script::{Kind, Problem, Script, Settings, SourceFile};
-use valvehouse_store::{Kv, KvRow, StoreError, Trouble};
+use valvehouse_script::{Diagnostic, Kind, Script, Settings, SourceFile};
+use valvehouse_store::{Kv, KvRow, StoreError, StoreErrorKind};
 
-fn compile(text: &str, kv: &Arc<Kv>) -> Result<Script, Vec<Problem>> {
+fn compile(text: &str, kv: &Arc<Kv>) -> Result<Script, Vec<Diagnostic>> {
     let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
     Script::compile(&file, &Settings { kv: kv.clone(), ..Settings::default() })
 }
@@ -37,7 +37,7 @@ async fn run(chain: &Chain, turn: &Turn) -> Result<String, Error> {
 
 async fn gives(kv: &Arc<Kv>, code: &str) -> String {
     let result = run(&keeping(code, kv), &Turn::default()).await;
-    result.unwrap_or_else(|fault| panic!("{code}: {fault}"))
+    result.unwrap_or_else(|error| panic!("{code}: {error}"))
 }
 
 #[tokio::test]
@@ -143,9 +143,9 @@ fn written() -> (Arc<Kv>, Arc<AtomicUsize>, Arc<AtomicBool>) {
                 return Err(StoreError {
                     doing: "write".into(),
                     place: "here".into(),
-                    trouble: Trouble::Full,
+                    kind: StoreErrorKind::Full,
                     cause: "full".into(),
-                    mend: None,
+                    help: None,
                 });
             }
             counted.fetch_add(changes.len(), SeqCst);
@@ -179,7 +179,7 @@ async fn a_turn_ends_when_its_durable_writes_are_on_disk() {
     ] {
         let (kv, writes, _) = written();
         let turn = turn(r#"{"id": "ann"}"#, "c1");
-        run(&keeping(code, &kv), &turn).await.unwrap_or_else(|fault| panic!("{code}: {fault}"));
+        run(&keeping(code, &kv), &turn).await.unwrap_or_else(|error| panic!("{code}: {error}"));
         assert_eq!(writes.load(SeqCst), 0, "nothing waits within a turn: {code}");
         turn.flush().await.unwrap();
         assert_eq!(writes.load(SeqCst), changes, "{code}");
@@ -194,8 +194,8 @@ async fn a_turn_ends_when_its_durable_writes_are_on_disk() {
         ("kv::set(\"a\", 1, #{ durabel: false });", "kv::set: unknown option `durabel`"),
         ("kv::incr(\"a\", #{ durable: 1 });", "kv::incr: invalid option `durable`: expected true or false"),
     ] {
-        let fault = run(&keeping(code, &kv), &Turn::default()).await.unwrap_err().to_string();
-        assert!(fault.contains(why), "{fault}");
+        let error = run(&keeping(code, &kv), &Turn::default()).await.unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
     }
 }
 
@@ -205,8 +205,8 @@ async fn a_turn_whose_writes_do_not_reach_the_disk_fails_and_they_are_written_la
     fails.store(true, SeqCst);
     let turn = turn("{}", "c1");
     run(&keeping("kv::set(\"a\", 1);", &kv), &turn).await.unwrap();
-    let fault = turn.flush().await.unwrap_err();
-    assert!(matches!(fault, Error::Unstored { code: "store_full", .. }), "{fault}");
+    let error = turn.flush().await.unwrap_err();
+    assert!(matches!(error, Error::Unstored { code: "store_full", .. }), "{error}");
     assert!(kv.failure().is_some());
     fails.store(false, SeqCst);
     kv.flush_all().await.unwrap();
@@ -251,9 +251,9 @@ async fn an_update_that_another_host_overtook_runs_again_on_what_is_stored() {
                 _ => Err(StoreError {
                     doing: "change what scripts keep".into(),
                     place: "there".into(),
-                    trouble: Trouble::Full,
+                    kind: StoreErrorKind::Full,
                     cause: "the disk is full".into(),
-                    mend: None,
+                    help: None,
                 }),
             }
         })

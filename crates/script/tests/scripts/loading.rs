@@ -6,9 +6,9 @@ use valvehouse_core::context::{Context, Events, Questions, Turn, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_json::Json;
-use valvehouse_script::{Kind, Problem, Script, Settings, SourceFile};
+use valvehouse_script::{Diagnostic, Kind, Script, Settings, SourceFile};
 
-fn compile(text: &str) -> Result<Script, Vec<Problem>> {
+fn compile(text: &str) -> Result<Script, Vec<Diagnostic>> {
     let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
     Script::compile(&file, &Settings::default())
 }
@@ -119,8 +119,8 @@ async fn no_call_spends_more_than_its_budget() {
         assert!(ended.is_err() || text.contains("for i in 0..100000"), "{text}: {ended:?}");
         assert!(began.elapsed() < Duration::from_secs(3), "{text}: {:?}", began.elapsed());
     }
-    let fault = run("fn inlet(body) { loop { } }").await.unwrap_err();
-    let Error::Broken(failure) = fault else { panic!("{fault:?}") };
+    let error = run("fn inlet(body) { loop { } }").await.unwrap_err();
+    let Error::Broken(failure) = error else { panic!("{error:?}") };
     assert_eq!((failure.plugin.as_str(), failure.hook.as_str()), ("x", "inlet"));
     assert!(failure.cause.contains("exceeded its"), "{}", failure.cause);
 }
@@ -157,8 +157,8 @@ async fn a_call_is_not_ended_for_the_time_in_which_others_ran() {
 async fn a_script_that_races_with_itself_does_not_sleep_through_its_budget() {
     let began = Instant::now();
     let raced = "fn inlet(body) { let a = [1]; loop { try { a.map(|v| a.len()); } catch { } } }";
-    let fault = run(raced).await.unwrap_err();
-    assert!(fault.to_string().contains("exceeded its computing time limit of 100 ms"), "{fault}");
+    let error = run(raced).await.unwrap_err();
+    assert!(error.to_string().contains("exceeded its computing time limit of 100 ms"), "{error}");
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
 }
 
@@ -175,38 +175,38 @@ async fn refusals_carry_what_the_script_chose() {
         ("try { deny(\"in\", 418); } catch (e) { throw e; }", 418, "in", None),
     ];
     for (code, status, message, retry_after) in cases {
-        let fault = run(&format!("fn inlet(body) {{ {code} }}")).await.unwrap_err();
-        let Error::Refused(refusal) = fault else { panic!("{code}: {fault:?}") };
-        assert_eq!((refusal.status, refusal.message.as_str()), (status, message), "{code}");
-        assert_eq!(refusal.retry_after, retry_after, "{code}");
-        assert_eq!(refusal.plugin, "x");
+        let error = run(&format!("fn inlet(body) {{ {code} }}")).await.unwrap_err();
+        let Error::Rejected(rejection) = error else { panic!("{code}: {error:?}") };
+        assert_eq!((rejection.status, rejection.message.as_str()), (status, message), "{code}");
+        assert_eq!(rejection.retry_after, retry_after, "{code}");
+        assert_eq!(rejection.plugin, "x");
     }
 }
 
 #[tokio::test]
 async fn a_bug_names_file_function_and_place() {
-    let fault = run("fn helper(b) {\n  b.nothing.deeper.still\n}\nfn inlet(body) {\n  helper(body);\n}")
+    let error = run("fn helper(b) {\n  b.nothing.deeper.still\n}\nfn inlet(body) {\n  helper(body);\n}")
         .await
         .unwrap_err();
-    let Error::Broken(failure) = fault else { panic!("{fault:?}") };
+    let Error::Broken(failure) = error else { panic!("{error:?}") };
     assert!(failure.cause.starts_with("filters/x.rhai:2:"), "{}", failure.cause);
     assert!(failure.cause.contains("helper called at filters/x.rhai:5:"), "{}", failure.cause);
-    let fault = run("fn inlet(body) { body.messages.append(#{}); }").await.unwrap_err();
-    assert!(fault.to_string().contains("`push(value)` to add one"), "{fault}");
-    let fault = run("fn inlet(body) { [1, 2, 3][1..2] }").await.unwrap_err();
-    assert!(fault.to_string().contains("`extract(start..end)`"), "{fault}");
-    let fault = run("fn inlet(body) { body.a.b = 1; }").await.unwrap_err();
-    assert!(fault.to_string().contains("is `()`; set it first"), "{fault}");
-    let fault = run("fn inlet(body) { body.a.b }").await.unwrap_err();
-    assert!(fault.to_string().contains("write `?.`"), "{fault}");
-    let fault = run("fn inlet(body) { 42 }").await.unwrap_err();
-    assert!(fault.to_string().contains("inlet returned a whole number"), "{fault}");
-    let fault = run("fn inlet(body) { body.messages = 1; }").await.unwrap_err();
-    assert!(fault.to_string().contains("expected an array, got number"), "{fault}");
-    let fault = run("fn inlet(body) { body.f = || 1; }").await.unwrap_err();
-    assert!(fault.to_string().contains("a function is not a JSON value"), "{fault}");
-    let fault = run("fn inlet(body) { body.f = 0.0 / 0.0; }").await.unwrap_err();
-    assert!(fault.to_string().contains("is not a JSON number"), "{fault}");
+    let error = run("fn inlet(body) { body.messages.append(#{}); }").await.unwrap_err();
+    assert!(error.to_string().contains("`push(value)` to add one"), "{error}");
+    let error = run("fn inlet(body) { [1, 2, 3][1..2] }").await.unwrap_err();
+    assert!(error.to_string().contains("`extract(start..end)`"), "{error}");
+    let error = run("fn inlet(body) { body.a.b = 1; }").await.unwrap_err();
+    assert!(error.to_string().contains("is `()`; set it first"), "{error}");
+    let error = run("fn inlet(body) { body.a.b }").await.unwrap_err();
+    assert!(error.to_string().contains("write `?.`"), "{error}");
+    let error = run("fn inlet(body) { 42 }").await.unwrap_err();
+    assert!(error.to_string().contains("inlet returned a whole number"), "{error}");
+    let error = run("fn inlet(body) { body.messages = 1; }").await.unwrap_err();
+    assert!(error.to_string().contains("expected an array, got number"), "{error}");
+    let error = run("fn inlet(body) { body.f = || 1; }").await.unwrap_err();
+    assert!(error.to_string().contains("a function is not a JSON value"), "{error}");
+    let error = run("fn inlet(body) { body.f = 0.0 / 0.0; }").await.unwrap_err();
+    assert!(error.to_string().contains("is not a JSON number"), "{error}");
 }
 
 #[tokio::test]
@@ -223,8 +223,8 @@ async fn events_are_emitted_in_order_also_before_an_error() {
     let said: Vec<String> =
         events.iter().map(|event| event.0.at_path("data.description").to_string()).collect();
     assert_eq!(said, [r#""one""#, r#""two""#]);
-    let fault = run("fn inlet(body) { emit(#{ data: 1 }); }").await.unwrap_err();
-    assert!(fault.to_string().contains("a map with a `type`"), "{fault}");
+    let error = run("fn inlet(body) { emit(#{ data: 1 }); }").await.unwrap_err();
+    assert!(error.to_string().contains("a map with a `type`"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -253,8 +253,8 @@ async fn a_question_waits_for_its_answer_and_its_time_is_not_the_scripts() {
     assert_eq!(body.text("answer").unwrap(), "yes");
     assert_eq!(body.text("late").unwrap(), "nobody answered within 50 ms");
     // Without anybody listening a question fails at once.
-    let fault = run("fn inlet(body) { ask(#{ type: \"input\" }) }").await.unwrap_err();
-    assert!(fault.to_string().contains("nobody can answer"), "{fault}");
+    let error = run("fn inlet(body) { ask(#{ type: \"input\" }) }").await.unwrap_err();
+    assert!(error.to_string().contains("nobody can answer"), "{error}");
 }
 
 #[tokio::test]
@@ -389,7 +389,7 @@ fn a_parameter_may_be_called_like_a_constant_or_function() {
     let turn = Turn::new(TurnFacts::default(), Context::default(), Events::default());
     let body = Json::from([("messages", Json::array())]);
     let ran = futures::executor::block_on(Chain::new(vec![filter]).run(Hook::Inlet, body, &turn));
-    assert_eq!(ran.err().map(|fault| fault.to_string()).as_deref(), Some("3 5 7"));
+    assert_eq!(ran.err().map(|error| error.to_string()).as_deref(), Some("3 5 7"));
 }
 
 #[test]
@@ -603,8 +603,8 @@ async fn what_breaks_at_run_is_said_in_words_of_scripts() {
         ("let x = body.a; x.get(\"b\");", &["get ((), string)", "write `?.` to call only on a value"]),
         ("1.5.pad(3, 'a');", &["pad (float, integer, char)"]),
     ] {
-        let fault = run(&format!("fn inlet(body) {{ {code} }}")).await.expect_err(code);
-        let told = format!("{fault:?}");
+        let error = run(&format!("fn inlet(body) {{ {code} }}")).await.expect_err(code);
+        let told = format!("{error:?}");
         assert!(words.iter().all(|word| told.contains(word)), "{code}: {told}");
     }
 }

@@ -79,7 +79,7 @@ async fn text(code: &str, settings: Settings) -> String {
             )
         }
         Ok(Answer::Stream(_)) => "a stream".into(),
-        Err(fault) => format!("{fault:?}"),
+        Err(error) => format!("{error:?}"),
     }
 }
 

@@ -27,7 +27,7 @@ async fn run_with(code: &str, settings: Settings, turn: &Turn) -> String {
         Ok(ChainOutcome::Done(body) | ChainOutcome::Skipped(body)) => {
             body.get("out").unwrap_or_default().to_string()
         }
-        Err(fault) => format!("{fault:?}"),
+        Err(error) => format!("{error:?}"),
     }
 }
 

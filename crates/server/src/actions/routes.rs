@@ -33,9 +33,9 @@ async fn press(State(app): State<Arc<App>>, request: Request) -> Response {
     named(&snapshot, Box::pin(answer(&app, &snapshot, request)), refused).await
 }
 
-fn refused(fault: Error) -> Response {
-    reply::log(&fault);
-    Detail(fault).into_response()
+fn refused(error: Error) -> Response {
+    reply::log(&error);
+    Detail(error).into_response()
 }
 
 async fn answer(app: &Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Error> {
@@ -60,7 +60,7 @@ async fn answer(app: &Arc<App>, snapshot: &Snapshot, request: Request) -> Result
         Some(emitted) => stream::streamed(app, turn.clone(), work, emitted).await,
         None => work.await.map(|result| json_response(StatusCode::OK, &result)),
     };
-    let mut response = answered.unwrap_or_else(|fault| refused(recording.failed(fault)));
+    let mut response = answered.unwrap_or_else(|error| refused(recording.failed(error)));
     if let Some(events) = events_header(&turn.events().take()) {
         response.headers_mut().insert(EVENTS, events);
     }

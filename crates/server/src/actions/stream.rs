@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use valvehouse_core::context::{EmittedEvents, Turn};
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::Piece;
+use valvehouse_core::provider::StreamChunk;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -28,7 +28,7 @@ pub(super) async fn streamed(
 ) -> Result<Response, Error> {
     let mut steps = Steps { work: Some(work), emitted, end: None };
     let first = match steps.next().await {
-        Some(Step::End(Err(fault))) => return Err(fault),
+        Some(Step::End(Err(error))) => return Err(error),
         first => first,
     };
     let bytes = stream::iter(first).chain(steps).map(move |step| written(step, &turn));
@@ -41,15 +41,15 @@ fn written(step: Step, turn: &Turn) -> Bytes {
     match step {
         Step::Emitted(event) => relay::emitted(&event),
         Step::End(Ok(result)) => {
-            let result = relay::event(&Piece::new(Json::from([("result", result)])));
+            let result = relay::event(&StreamChunk::new(Json::from([("result", result)])));
             [&result[..], relay::DONE].concat().into()
         }
-        Step::End(Err(fault)) => {
-            tracing::warn!("an action ended with an error: {fault}");
+        Step::End(Err(error)) => {
+            tracing::warn!("an action ended with an error: {error}");
             if let Some(trace) = turn.trace() {
-                trace.fail(&fault.to_string());
+                trace.fail(&error.to_string());
             }
-            relay::failed(&fault)
+            relay::failed(&error)
         }
     }
 }

@@ -66,7 +66,7 @@ impl Following {
                 }
                 Ok(news) if news.is_empty() => self.moves().await,
                 Ok(news) => return Some((news, Some(self))),
-                Err(fault) => return Some((self.failed(&fault), None)),
+                Err(error) => return Some((self.failed(&error), None)),
             }
         }
     }
@@ -123,14 +123,14 @@ impl Following {
     async fn end(&self) -> Bytes {
         match self.app.runs.conversation(&self.run.conversation).await {
             Ok(conversation) => named_event("end", &run_to_json(&self.run, &conversation.agent)),
-            Err(fault) => self.failed(&fault),
+            Err(error) => self.failed(&error),
         }
     }
 
     /// The last event of a run that cannot be followed any further.
-    fn failed(&self, fault: &Error) -> Bytes {
-        tracing::warn!(run = self.run.id, "cannot follow a run: {fault}");
-        named_event("error", &crate::reply::body(fault))
+    fn failed(&self, error: &Error) -> Bytes {
+        tracing::warn!(run = self.run.id, "cannot follow a run: {error}");
+        named_event("error", &crate::reply::body(error))
     }
 }
 

@@ -117,13 +117,13 @@ impl Encoder for Outcome {
             match outcome {
                 Ok(ended) => encode_end(end.as_ref().err(), &named_event("run", &ended)),
                 // The turn failed before it had a run, or the store fails now.
-                Err(fault) => encode_end(Some(end.as_ref().err().unwrap_or(&fault)), b""),
+                Err(error) => encode_end(Some(end.as_ref().err().unwrap_or(&error)), b""),
             }
         })
     }
 
-    fn encode_error(fault: Error) -> Response {
-        OpenAiError(fault).into_response()
+    fn encode_error(error: Error) -> Response {
+        OpenAiError(error).into_response()
     }
 }
 
@@ -218,7 +218,7 @@ async fn outcome(app: &App, run: &RunSlot, answer: Option<&Json>, is_operator: b
     let run = app.runs.run(&begun.id).await?;
     let text = answer.map(|answer| message::text_of(&response::message_of(answer)));
     // Of its own answer, not of what somebody said to it since.
-    let pending = answer.map_or_else(|| run.pending.copy(), |answer| answer.field("pending_action"));
+    let pending = answer.map_or_else(|| run.pending.deep_clone(), |answer| answer.field("pending_action"));
     let status = match answer {
         Some(_) if pending.is_null() => "done",
         Some(_) => "paused",

@@ -109,7 +109,7 @@ async fn owners_and_operators(
     };
     match allowed {
         Ok(()) => next.run(Request::from_parts(parts, body)).await,
-        Err(fault) => OpenAiError(fault).into_response(),
+        Err(error) => OpenAiError(error).into_response(),
     }
 }
 

@@ -92,8 +92,8 @@ impl Describe for EventStream {
 pub(crate) struct ApiError(Error);
 
 impl From<Error> for ApiError {
-    fn from(fault: Error) -> Self {
-        Self(fault)
+    fn from(error: Error) -> Self {
+        Self(error)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use std::fmt;
-use valvehouse_core::words::{count, nearest};
+use valvehouse_core::text::{count, nearest};
 use valvehouse_json::Json;
 
 /// The maximum number of problems in one message.
@@ -19,14 +19,14 @@ pub(super) enum ExtraFields {
 
 /// The problems of a value.
 #[derive(Default)]
-pub(super) struct Problems {
+pub(super) struct Diagnostics {
     texts: Vec<String>,
     more: usize,
     /// The first wrong field of the outermost object, if the schema declares it.
     pub(super) field: Option<&'static str>,
 }
 
-impl Problems {
+impl Diagnostics {
     pub(super) fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
@@ -40,7 +40,7 @@ impl Problems {
     }
 }
 
-impl fmt::Display for Problems {
+impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.texts.join("; "))?;
         match self.more {
@@ -80,14 +80,14 @@ impl fmt::Display for Path<'_> {
 }
 
 /// Checks a value.
-pub(super) fn check(schema: &'static Value, value: &Json, extra_fields: ExtraFields) -> Problems {
-    let mut check = Check { problems: Problems::default(), extra_fields };
+pub(super) fn check(schema: &'static Value, value: &Json, extra_fields: ExtraFields) -> Diagnostics {
+    let mut check = Check { problems: Diagnostics::default(), extra_fields };
     check.value(schema, value, &Path::Start);
     check.problems
 }
 
 struct Check {
-    problems: Problems,
+    problems: Diagnostics,
     extra_fields: ExtraFields,
 }
 
@@ -134,7 +134,7 @@ impl Check {
     fn choice(&mut self, choices: &'static [Value], value: &Json, path: &Path<'_>) {
         let mut failed = Vec::new();
         for choice in choices {
-            let mut check = Self { problems: Problems::default(), extra_fields: self.extra_fields };
+            let mut check = Self { problems: Diagnostics::default(), extra_fields: self.extra_fields };
             check.value(choice, value, path);
             if check.problems.is_empty() {
                 return;

@@ -1,6 +1,6 @@
 //! The input of a request: what stands in its path, its query and its body.
 
-use super::check::{ExtraFields, Problems, check};
+use super::check::{Diagnostics, ExtraFields, check};
 use super::describe::{Describe, Description};
 use super::schema::{Direction, of};
 use crate::body::{parsed, read};
@@ -36,7 +36,7 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequestParts<Arc<App>> for 
         let words = extract::Path::<Vec<(String, String)>>::from_request_parts(parts, app).await;
         let words = words.map_err(|error| Error::invalid(format!("invalid id in the path: {error}"), None));
         let value = words.and_then(|extract::Path(words)| from_words(words, "path"));
-        value.map(Self).map_err(|fault| ErrorForm::of(parts).refuse(fault))
+        value.map(Self).map_err(|error| ErrorForm::of(parts).refuse(error))
     }
 }
 
@@ -47,7 +47,7 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequestParts<Arc<App>> for 
         let query = parts.uri.query().unwrap_or("");
         let words = url::form_urlencoded::parse(query.as_bytes()).into_owned();
         let words = words.filter(|(_, word)| !word.is_empty()).collect();
-        from_words(words, "query").map(Self).map_err(|fault| ErrorForm::of(parts).refuse(fault))
+        from_words(words, "query").map(Self).map_err(|error| ErrorForm::of(parts).refuse(error))
     }
 }
 
@@ -60,7 +60,7 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<Arc<App>> for Body<
             fits::<T>(&body, "request body")?;
             typed(&body, "request body")
         });
-        value.map(Self).map_err(|fault| form.refuse(fault))
+        value.map(Self).map_err(|error| form.refuse(error))
     }
 }
 
@@ -70,14 +70,14 @@ impl<T: JsonSchema + 'static> FromRequest<Arc<App>> for CheckedBody<T> {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Response> {
         let (form, body) = received(request, app).await?;
         let value = body.and_then(|body| fits::<T>(&body, "request body").map(|()| body));
-        value.map(|body| Self(body, PhantomData)).map_err(|fault| form.refuse(fault))
+        value.map(|body| Self(body, PhantomData)).map_err(|error| form.refuse(error))
     }
 }
 
 async fn received(request: Request, app: &App) -> Result<(ErrorForm, Result<Json, Error>), Response> {
     let (parts, body) = request.into_parts();
     let form = ErrorForm::of(&parts);
-    let bytes = read(body, app.config.server.max_body_mb).await.map_err(|fault| form.refuse(fault))?;
+    let bytes = read(body, app.config.server.max_body_mb).await.map_err(|error| form.refuse(error))?;
     let json = if bytes.is_empty() { Ok(Json::object()) } else { parsed(&bytes) };
     Ok((form, json))
 }
@@ -90,7 +90,7 @@ pub(crate) fn fits<T: JsonSchema + 'static>(value: &Json, part: &str) -> Result<
     refused(&check(of::<T>(Direction::Request), value, ExtraFields::AsDeclared), part)
 }
 
-fn refused(problems: &Problems, part: &str) -> Result<(), Error> {
+fn refused(problems: &Diagnostics, part: &str) -> Result<(), Error> {
     if problems.is_empty() {
         return Ok(());
     }

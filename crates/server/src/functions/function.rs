@@ -215,13 +215,13 @@ pub(super) fn json_answer<T>(
 
 fn refusal(app: &App, refused: &AdminError) -> Response {
     tracing::debug!("refused: {refused}");
-    let told = Json::from([("detail", body(&refused.fault).at_path("error.message"))]);
+    let told = Json::from([("detail", body(&refused.error).at_path("error.message"))]);
     if !refused.problems.is_empty() {
         let problems = refused.problems.iter().map(|one| problem::told(app, one, Some(&one.id), "file"));
         let problems = problems.map(|report| serde_json::to_value(report).unwrap_or(Value::Null).into());
         // A fresh object takes any key.
         told.put("problems", problems.collect::<Vec<Json>>());
     }
-    let status = StatusCode::from_u16(status(&refused.fault)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status = StatusCode::from_u16(status(&refused.error)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     json_response(status, &told)
 }

@@ -153,7 +153,7 @@ pub(super) async fn operators(State(app): State<Arc<App>>, request: Request, nex
             parts.extensions.insert(operator);
             next.run(Request::from_parts(parts, body)).await
         }
-        Err(fault) => Detail(fault).into_response(),
+        Err(error) => Detail(error).into_response(),
     }
 }
 

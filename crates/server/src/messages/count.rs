@@ -50,9 +50,9 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
         let tokens = estimate(chat).await?;
         Ok(json_response(StatusCode::OK, &Json::from([("input_tokens", tokens.into())])))
     };
-    named(&snapshot, counted, |fault| {
-        crate::reply::log(&fault);
-        AnthropicError(fault).into_response()
+    named(&snapshot, counted, |error| {
+        crate::reply::log(&error);
+        AnthropicError(error).into_response()
     })
     .await
 }

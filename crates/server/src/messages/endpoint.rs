@@ -52,7 +52,7 @@ impl Endpoint for Messages {
         }
         if chat.is_streamed() {
             // A service of Anthropic's counts at once; for any other one the prompt is counted while the model is asked.
-            encoder.estimate = Some(tokio::spawn(count::estimate(chat.body().copy())));
+            encoder.estimate = Some(tokio::spawn(count::estimate(chat.body().deep_clone())));
         }
     }
 }
@@ -73,7 +73,7 @@ impl Encoder for Message {
             let counted = counting.await.unwrap_or_else(|error| Err(Error::Host(error.to_string())));
             match counted {
                 Ok(tokens) => self.writer = std::mem::take(&mut self.writer).with_estimate(tokens),
-                Err(fault) => tracing::warn!("cannot count the tokens of a prompt: {fault}"),
+                Err(error) => tracing::warn!("cannot count the tokens of a prompt: {error}"),
             }
         }
     }
@@ -85,7 +85,7 @@ impl Encoder for Message {
 
     fn encode_chunk(&mut self, chunk: Chunk) -> Bytes {
         typed_events(&match chunk {
-            Chunk::Piece(piece) => self.writer.write(&piece.event),
+            Chunk::Model(chunk) => self.writer.write(&chunk.event),
             Chunk::Emitted(event) => vec![Json::from([("type", "valvehouse".into()), ("event", event)])],
         })
     }
@@ -94,12 +94,12 @@ impl Encoder for Message {
         Box::pin(ready(typed_events(&match end {
             Ok(_) if self.writer.lacks_first_choice() => vec![rejection::body(&first_choice::missing())],
             Ok(_) => self.writer.end(),
-            Err(fault) => vec![rejection::body(&fault)],
+            Err(error) => vec![rejection::body(&error)],
         })))
     }
 
-    fn encode_error(fault: Error) -> Response {
-        AnthropicError(fault).into_response()
+    fn encode_error(error: Error) -> Response {
+        AnthropicError(error).into_response()
     }
 }
 

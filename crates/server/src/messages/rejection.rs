@@ -15,15 +15,15 @@ impl IntoResponse for AnthropicError {
 }
 
 /// The body of an error, in an answer of its own or in the middle of a stream.
-pub(super) fn body(fault: &Error) -> Json {
-    let told = reply::body(fault);
-    let error = told.field("error");
+pub(super) fn body(error: &Error) -> Json {
+    let told = reply::body(error);
+    let body = told.field("error");
     // Of any kind, also one that came after this was written, with all that stands beside it.
-    if error.text("type").is_some() && told.text("type").is_some_and(|kind| kind == "error") {
+    if body.text("type").is_some() && told.text("type").is_some_and(|kind| kind == "error") {
         // Anthropic's own.
         return told;
     }
-    let kind = kind_of_status(reply::status(fault));
-    let error = [("type", kind.into()), ("message", error.field("message"))];
+    let kind = kind_of_status(reply::status(error));
+    let error = [("type", kind.into()), ("message", body.field("message"))];
     Json::from([("type", "error".into()), ("error", Json::from(error))])
 }

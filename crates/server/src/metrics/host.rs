@@ -90,8 +90,8 @@ async fn store(app: &App, families: &mut Families) {
     }
     let mut failures =
         families.counter("store_failures_total", "Failed operations of the store, by error kind.");
-    for (trouble, count) in app.host.store().troubles() {
-        failures.add(&[("error", trouble.as_str())], count as f64);
+    for (kind, count) in app.host.store().error_counts() {
+        failures.add(&[("error", kind.as_str())], count as f64);
     }
     let waiting = app.host.kv().waiting();
     families

@@ -31,11 +31,11 @@ impl Writer {
             return None;
         };
         self.has_first = true;
-        let refusal = choice.at_path("delta.refusal");
+        let rejection = choice.at_path("delta.refusal");
         let own = event::with_choice(chunk, choice);
         let (mut text, thinking) = (event::text(&own), event::reasoning(&own));
         // Ollama has no other place for the reason for which a model does not answer.
-        text.push_str(refusal.str_or_empty());
+        text.push_str(rejection.str_or_empty());
         if text.is_empty() && thinking.is_empty() {
             return None;
         }

@@ -46,8 +46,8 @@ async fn version() -> Response {
 }
 
 async fn tags(State(app): State<Arc<App>>, parts: Parts) -> Response {
-    if let Err(fault) = auth::user_of_key(&app, &parts) {
-        return refused::<Writer>(fault);
+    if let Err(error) = auth::user_of_key(&app, &parts) {
+        return refused::<Writer>(error);
     }
     let models = catalog::list(&app.host.snapshot()).await;
     let models: Vec<Json> = models.iter().map(tag).collect();
@@ -119,7 +119,7 @@ impl Encoder for Writer {
 
     fn encode_chunk(&mut self, chunk: Chunk) -> Bytes {
         match chunk {
-            Chunk::Piece(piece) => self.write(&piece.event).as_ref().map_or(Bytes::new(), line),
+            Chunk::Model(chunk) => self.write(&chunk.event).as_ref().map_or(Bytes::new(), line),
             Chunk::Emitted(event) => line(&Json::from([("event", event)])),
         }
     }
@@ -128,12 +128,12 @@ impl Encoder for Writer {
         Box::pin(ready(match end {
             Ok(_) if self.lacks_first_choice() => line(&body(&first_choice::missing())),
             Ok(_) => self.end().iter().map(line).collect::<Vec<Bytes>>().concat().into(),
-            Err(fault) => line(&body(&fault)),
+            Err(error) => line(&body(&error)),
         }))
     }
 
-    fn encode_error(fault: Error) -> Response {
-        OllamaError(fault).into_response()
+    fn encode_error(error: Error) -> Response {
+        OllamaError(error).into_response()
     }
 }
 

@@ -14,6 +14,6 @@ impl IntoResponse for OllamaError {
 }
 
 /// The error in an answer of its own, or as the last line of a stream.
-pub(super) fn body(fault: &Error) -> Json {
-    Json::from([("error", reply::body(fault).at_path("error.message"))])
+pub(super) fn body(error: &Error) -> Json {
+    Json::from([("error", reply::body(error).at_path("error.message"))])
 }

@@ -271,8 +271,8 @@ mod tests {
                 Kind::Chat,
             ),
         ] {
-            let fault = read(&Json::parse(sent.as_bytes()).unwrap(), kind).map(|_| ()).unwrap_err();
-            assert!(fault.to_string().contains("invalid images: expected base64 strings"), "{fault}");
+            let error = read(&Json::parse(sent.as_bytes()).unwrap(), kind).map(|_| ()).unwrap_err();
+            assert!(error.to_string().contains("invalid images: expected base64 strings"), "{error}");
         }
     }
 

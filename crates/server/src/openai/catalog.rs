@@ -20,7 +20,7 @@ pub(crate) async fn list(snapshot: &Snapshot) -> Vec<Json> {
             Passes::These(names) => models.extend(names.iter().map(|model| entry(model, name))),
             Passes::Everything => match tokio::time::timeout(PATIENCE, plan.provider.models()).await {
                 Ok(Ok(offered)) => models.extend(offered),
-                Ok(Err(fault)) => tracing::warn!(provider = name, "cannot list its models: {fault}"),
+                Ok(Err(error)) => tracing::warn!(provider = name, "cannot list its models: {error}"),
                 Err(_) => tracing::warn!(provider = name, "cannot list its models: no response within 5 s"),
             },
         }
@@ -46,7 +46,7 @@ pub(super) fn with_buttons(snapshot: &Snapshot, model: Json) -> Json {
         return model;
     }
     // A copy that nobody else holds takes any value.
-    let model = model.copy();
+    let model = model.deep_clone();
     model.edit("actions", buttons);
     model
 }

@@ -21,7 +21,7 @@ use valvehouse_core::kernel::is_ours;
 use valvehouse_core::provider::{ForwardRequest, TracedCall};
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
-use valvehouse_json::{Json, skim};
+use valvehouse_json::{Json, scan_object};
 
 /// The name of this endpoint in metrics and traces.
 pub(crate) const DOOR: &str = "chat";
@@ -93,7 +93,7 @@ fn nobody_looks<'a>(snapshot: &Snapshot, bytes: &'a [u8]) -> Option<(Ready, &'a 
         return None;
     }
     let (mut model, mut stream, mut has_messages, mut is_plain) = (None, None, false, true);
-    let is_object = skim(bytes, |key, value| match key {
+    let is_object = scan_object(bytes, |key, value| match key {
         "model" => is_plain &= model.replace(value).is_none(),
         "stream" => is_plain &= stream.replace(value).is_none(),
         "messages" => has_messages = value.strip_prefix('[').is_some_and(|rest| rest.trim_start() != "]"),
@@ -132,19 +132,19 @@ impl Encoder for Completion {
     fn encode_end(self, end: Result<Json, Error>) -> BoxFuture<'static, Bytes> {
         Box::pin(ready(match end {
             Ok(_) => Bytes::from_static(relay::DONE),
-            Err(fault) => relay::failed(&fault),
+            Err(error) => relay::failed(&error),
         }))
     }
 
-    fn encode_error(fault: Error) -> Response {
-        OpenAiError(fault).into_response()
+    fn encode_error(error: Error) -> Response {
+        OpenAiError(error).into_response()
     }
 }
 
 /// A part of a stream, as its event.
 pub(crate) fn encode_chunk(chunk: &Chunk) -> Bytes {
     match chunk {
-        Chunk::Piece(piece) => relay::event(piece),
+        Chunk::Model(chunk) => relay::event(chunk),
         Chunk::Emitted(event) => relay::emitted(event),
     }
 }
@@ -152,5 +152,5 @@ pub(crate) fn encode_chunk(chunk: &Chunk) -> Bytes {
 /// The end of a stream, with an error if it was interrupted, and `last` before the end marker.
 pub(crate) fn encode_end(failure: Option<&Error>, last: &[u8]) -> Bytes {
     let Some(failure) = failure else { return [last, relay::DONE].concat().into() };
-    [&relay::error(failure)[..], last, relay::DONE].concat().into()
+    [&relay::error_event(failure)[..], last, relay::DONE].concat().into()
 }

@@ -21,8 +21,8 @@ use valvehouse_json::Json;
 pub(crate) async fn models(State(app): State<Arc<App>>, parts: Parts) -> Response {
     let speaks_anthropic = anthropic::speaks_anthropic(&parts.headers);
     match auth::user_of_key(&app, &parts) {
-        Err(fault) if speaks_anthropic => return AnthropicError(fault).into_response(),
-        Err(fault) => return OpenAiError(fault).into_response(),
+        Err(error) if speaks_anthropic => return AnthropicError(error).into_response(),
+        Err(error) => return OpenAiError(error).into_response(),
         Ok(_) => {}
     }
     let list = catalog::list(&app.host.snapshot()).await;
@@ -37,13 +37,13 @@ pub(crate) async fn model(State(app): State<Arc<App>>, Path(id): Path<String>, p
     let speaks_anthropic = anthropic::speaks_anthropic(&parts.headers);
     let found = match auth::user_of_key(&app, &parts) {
         Ok(_) => find(&app.host.snapshot(), &id).await,
-        Err(fault) => Err(fault),
+        Err(error) => Err(error),
     };
     match found {
         Ok(model) if speaks_anthropic => json_response(StatusCode::OK, &anthropic::entry(&model)),
         Ok(model) => json_response(StatusCode::OK, &model),
-        Err(fault) if speaks_anthropic => AnthropicError(fault).into_response(),
-        Err(fault) => OpenAiError(fault).into_response(),
+        Err(error) if speaks_anthropic => AnthropicError(error).into_response(),
+        Err(error) => OpenAiError(error).into_response(),
     }
 }
 

@@ -13,7 +13,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{PassthroughAnswer, PassthroughBody, Piece};
+use valvehouse_core::provider::{PassthroughAnswer, PassthroughBody, StreamChunk};
 use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
 use valvehouse_net::MAX_BODY;
@@ -93,11 +93,11 @@ impl Relay {
                     }
                     if self.held.len() > MAX_LINE {
                         self.held.clear();
-                        let fault = self.broke_off(&TooLong::Line.to_string());
-                        return self.end(Some(&fault)).map(|bytes| (bytes, None));
+                        let error = self.interrupted(&TooLong::Line.to_string());
+                        return self.end(Some(&error)).map(|bytes| (bytes, None));
                     }
                 }
-                Some(Err(fault)) => return self.end(Some(&fault)).map(|bytes| (bytes, None)),
+                Some(Err(error)) => return self.end(Some(&error)).map(|bytes| (bytes, None)),
                 None => return self.end(None).map(|bytes| (bytes, None)),
             }
         }
@@ -128,13 +128,13 @@ impl Relay {
         }
     }
 
-    fn broke_off(&self, why: &str) -> Error {
+    fn interrupted(&self, why: &str) -> Error {
         let message = format!("the response of provider {} ended early: {why}", self.provider);
         Error::Provider { message: message.into(), timeout: false }
     }
 
     /// The bytes that the stream still lacks at its end.
-    fn end(mut self, fault: Option<&Error>) -> Option<Bytes> {
+    fn end(mut self, error: Option<&Error>) -> Option<Bytes> {
         let mut out = BytesMut::new();
         if is_event(&self.held) {
             // Only its line's end is missing.
@@ -154,13 +154,13 @@ impl Relay {
             StreamEnd::Done => {}
             StreamEnd::Properly => out.extend_from_slice(DONE),
             StreamEnd::Not => {
-                let cut = self.broke_off("the stream ended without a finish_reason and without [DONE]");
-                let fault = fault.unwrap_or(&cut);
-                tracing::warn!("a stream ended with an error: {fault}");
+                let cut = self.interrupted("the stream ended without a finish_reason and without [DONE]");
+                let error = error.unwrap_or(&cut);
+                tracing::warn!("a stream ended with an error: {error}");
                 if let Some(trace) = &self.trace {
-                    trace.fail(&fault.to_string());
+                    trace.fail(&error.to_string());
                 }
-                out.extend_from_slice(&failed(fault));
+                out.extend_from_slice(&failed(error));
             }
         }
         (!out.is_empty()).then(|| out.freeze())
@@ -227,13 +227,13 @@ fn is_end_elsewhere(json: &serde_json::Value) -> bool {
 pub(crate) const DONE: &[u8] = b"data: [DONE]\n\n";
 
 /// One event. An unchanged one is sent as it was received.
-pub(crate) fn event(piece: &Piece) -> Bytes {
-    let mut out = BytesMut::with_capacity(piece.raw.len() + 32);
-    let name = piece.name.as_deref();
-    if piece.raw.is_empty() {
-        sse::write(&mut out, name, &encoded(&piece.event));
+pub(crate) fn event(chunk: &StreamChunk) -> Bytes {
+    let mut out = BytesMut::with_capacity(chunk.raw.len() + 32);
+    let name = chunk.name.as_deref();
+    if chunk.raw.is_empty() {
+        sse::write(&mut out, name, &encoded(&chunk.event));
     } else {
-        sse::write(&mut out, name, &piece.raw);
+        sse::write(&mut out, name, &chunk.raw);
     }
     out.freeze()
 }
@@ -241,15 +241,15 @@ pub(crate) fn event(piece: &Piece) -> Bytes {
 /// An event that a plugin emitted, in the stream.
 pub(crate) fn emitted(event: &Json) -> Bytes {
     let envelope = Json::from([("event", event.clone())]);
-    self::event(&Piece::new(envelope))
+    self::event(&StreamChunk::new(envelope))
 }
 
 /// A failure in the middle of a stream.
-pub(super) fn error(fault: &Error) -> Bytes {
-    event(&Piece::new(reply::body(fault)))
+pub(super) fn error_event(error: &Error) -> Bytes {
+    event(&StreamChunk::new(reply::body(error)))
 }
 
 /// A failure in the middle of a stream, and the stream's end.
-pub(crate) fn failed(fault: &Error) -> Bytes {
-    [&error(fault)[..], DONE].concat().into()
+pub(crate) fn failed(error: &Error) -> Bytes {
+    [&error_event(error)[..], DONE].concat().into()
 }

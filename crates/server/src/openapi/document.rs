@@ -131,7 +131,7 @@ fn described(route: &RouteDescription, schemas: &mut SchemaGenerator) -> Value {
     let has_name = route.path.contains('{');
     let faults = FAULTS.iter().chain(takes_keys.then_some(&401)).chain(has_name.then_some(&404));
     for status in faults.chain(&operation.faults) {
-        let answer = || json!({"$ref": format!("#/components/responses/{}", fault(route.form, *status))});
+        let answer = || json!({"$ref": format!("#/components/responses/{}", error(route.form, *status))});
         answers.entry(status.to_string()).or_insert_with(answer);
     }
     let mut told = json!({
@@ -155,7 +155,7 @@ fn names_of(path: &str) -> Vec<&str> {
 }
 
 /// Returns the name of the answer to an error.
-fn fault(form: ErrorForm, status: u16) -> &'static str {
+fn error(form: ErrorForm, status: u16) -> &'static str {
     match (status, form) {
         (503, _) => "Stopping",
         (_, ErrorForm::Detail) => "Detail",

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 use valvehouse_core::error::{Error, RequestErrorKind};
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 
 /// The policy of the page: it uses only its own files, and connects only to this host.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \

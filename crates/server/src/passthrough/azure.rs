@@ -39,7 +39,7 @@ pub(super) async fn deployment(
     }
     match of_model(&app, request, &model).await {
         Ok(request) => openai::chat::chat(State(app), request).await,
-        Err(fault) => reply::refused(fault),
+        Err(error) => reply::refused(error),
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::PassthroughBody;
-use valvehouse_json::{Json, skim};
+use valvehouse_json::{Json, scan_object};
 
 /// The kind of a body, by its content type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -219,7 +219,7 @@ fn limited(
 /// if the body is not an object.
 pub(super) fn find_model(body: &[u8]) -> Option<(Option<Range<usize>>, usize)> {
     let (mut found, mut count) = (None, 0);
-    let is_object = skim(body, |key, value| {
+    let is_object = scan_object(body, |key, value| {
         if key == "model" {
             let start = value.as_ptr() as usize - body.as_ptr() as usize;
             (found, count) = (Some(start..start + value.len()), count + 1);
@@ -263,7 +263,7 @@ fn json_model(body: &Bytes) -> Result<Option<Range<usize>>, Error> {
 fn has_twice(body: &[u8]) -> bool {
     let mut keys = std::collections::HashSet::new();
     let mut is_twice = false;
-    skim(body, |key, _| is_twice |= !keys.insert(key.to_owned()));
+    scan_object(body, |key, _| is_twice |= !keys.insert(key.to_owned()));
     is_twice
 }
 

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use valvehouse_core::context::{Events, Turn};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::provider::{PassthroughAnswer, Provider, RelayRequest, RelayResponse, TracedCall};
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_host::app::App;
 use valvehouse_host::{ProviderPlan, Snapshot};
 use valvehouse_json::Json;
@@ -45,12 +45,12 @@ pub(crate) async fn through(
     let snapshot = app.host.snapshot();
     let anthropic = is_anthropic(&path, request.headers());
     let answer = Box::pin(answer(app, &snapshot, request, path, model, anthropic));
-    named(&snapshot, answer, move |fault| refused(fault, anthropic)).await
+    named(&snapshot, answer, move |error| refused(error, anthropic)).await
 }
 
 /// Refuses a WebSocket: no bytes of one are passed on.
 pub(super) async fn realtime(headers: HeaderMap) -> Response {
-    let fault = Error::Request {
+    let error = Error::Request {
         message: "cannot open a realtime session: this host does not pass WebSockets on; connect to the service directly, or \
                   use /v1/audio/speech, /v1/audio/transcriptions and /v1/chat/completions"
             .into(),
@@ -58,18 +58,18 @@ pub(super) async fn realtime(headers: HeaderMap) -> Response {
         code: Some("realtime_unsupported"),
         kind: RequestErrorKind::NotFound,
     };
-    refused(fault, speaks_anthropic(&headers))
+    refused(error, speaks_anthropic(&headers))
 }
 
 fn is_anthropic(path: &str, headers: &HeaderMap) -> bool {
     path.starts_with("messages/") || speaks_anthropic(headers)
 }
 
-fn refused(fault: Error, anthropic: bool) -> Response {
-    reply::log(&fault);
+fn refused(error: Error, anthropic: bool) -> Response {
+    reply::log(&error);
     match anthropic {
-        true => AnthropicError(fault).into_response(),
-        false => OpenAiError(fault).into_response(),
+        true => AnthropicError(error).into_response(),
+        false => OpenAiError(error).into_response(),
     }
 }
 
@@ -121,7 +121,7 @@ async fn answer(
     };
     let mut response = match relayed.await {
         Ok(relayed) => response_of(relayed),
-        Err(fault) => refused(watch.failed(fault), anthropic),
+        Err(error) => refused(watch.failed(error), anthropic),
     };
     exchange::answer(turn.exchange(), &mut response);
     Ok(recording::until_end(watch, response))
@@ -169,9 +169,9 @@ async fn pass_on(
         (headers, status) = (relayed.headers, relayed.status);
         PassthroughAnswer { provider, status, content_type: None, body: relayed.body }
     });
-    let forwarded = forwarded.map_err(|fault| match overflow.load(Relaxed) {
+    let forwarded = forwarded.map_err(|error| match overflow.load(Relaxed) {
         true => crate::body::too_large(max_mb),
-        false => fault,
+        false => error,
     });
     let forwarded = call.follow(forwarded)?;
     Ok(RelayResponse { status, headers, body: forwarded.body })
@@ -180,8 +180,8 @@ async fn pass_on(
 /// An answer that breaks off breaks its connection off: a part of it looks like the whole.
 fn response_of(relayed: RelayResponse) -> Response {
     let body = relayed.body.into_stream().inspect(|bytes| {
-        if let Err(fault) = bytes {
-            tracing::warn!("a response ended early: {fault}");
+        if let Err(error) = bytes {
+            tracing::warn!("a response ended early: {error}");
         }
     });
     let mut response = Response::new(Body::from_stream(body));

@@ -84,7 +84,7 @@ pub(super) async fn run(
     let body = Json::object();
     for (key, value) in request.entries() {
         if key != field {
-            put(&body, &key, value.copy())?;
+            put(&body, &key, value.deep_clone())?;
         }
     }
     if let (None, Some(model)) = (body.get("model"), sent.model()) {
@@ -159,8 +159,7 @@ impl Places {
                         set_at(request, &path, text)?;
                     }
                 }
-                let bytes =
-                    request.encode_as_spelt().map_err(|error| Error::invalid(error.to_string(), None))?;
+                let bytes = request.encode_raw().map_err(|error| Error::invalid(error.to_string(), None))?;
                 sent.replace(bytes)
             }
             Self::Form(places) => {

@@ -100,7 +100,7 @@ pub(super) async fn delete(
 async fn deleted(app: &App, by: &Operator, id: &str) -> Result<String, Error> {
     let id = known_filter(&app.host.snapshot(), id)?.id.clone();
     // Whoever deletes a guard here was not asked whether they mean it.
-    app.admin.delete(&id, false, &by.0).await.map_err(|refused| refused.fault)?;
+    app.admin.delete(&id, false, &by.0).await.map_err(|refused| refused.error)?;
     Ok(format!("Pipeline {id} deleted successfully"))
 }
 
@@ -108,13 +108,13 @@ async fn write(app: &App, by: &Operator, id: &str, text: Vec<u8>) -> Result<(), 
     let text =
         String::from_utf8(text).map_err(|_| Error::invalid(format!("{id}.rhai is not UTF-8 text"), None))?;
     let written = app.admin.write(Kind::guess(&text), id, &text, ExpectedVersion::Whatever, &by.0).await;
-    written.map(drop).map_err(|refused| refused.fault)
+    written.map(drop).map_err(|refused| refused.error)
 }
 
 /// A file's name without its end: the plugin's id.
 fn id_of(name: &str) -> Result<String, Error> {
     match name.strip_suffix(".rhai") {
-        Some(id) if valvehouse_core::words::is_id(id) => Ok(id.to_owned()),
+        Some(id) if valvehouse_core::text::is_id(id) => Ok(id.to_owned()),
         Some(_) => Err(Error::invalid(
             format!(
                 "invalid name of a plugin {name:?}: expected 1 to 64 characters of a-z, 0-9, _ and - before .rhai"

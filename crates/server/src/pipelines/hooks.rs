@@ -68,12 +68,12 @@ async fn answer(app: Arc<App>, name: &str, hook: Hook, request: Request) -> Resp
 }
 
 /// Open WebUI shows a refusal's detail, it means to; what it really gets hold of is the words beside the status.
-fn refused(fault: Error) -> Response {
-    reply::log(&fault);
-    let detail = reply::body(&fault).at_path("error.message");
+fn refused(error: Error) -> Response {
+    reply::log(&error);
+    let detail = reply::body(&error).at_path("error.message");
     let line: String = detail.str_or_empty().chars().take(MAX_REASON).collect();
     let line = line.replace(|letter: char| letter.is_control(), " ");
-    let mut response = Detail(fault).into_response();
+    let mut response = Detail(error).into_response();
     if let Ok(reason) = ReasonPhrase::try_from(line.into_bytes()) {
         response.extensions_mut().insert(reason);
     }
@@ -196,7 +196,7 @@ impl Call {
                 }
                 json_response(StatusCode::OK, &body)
             }
-            Err(fault) => refused(watch.failed(fault)),
+            Err(error) => refused(watch.failed(error)),
         };
         if let Some(events) = events_header(&turn.events().take()) {
             response.headers_mut().insert(EVENTS, events);
@@ -244,7 +244,7 @@ impl Call {
         if self.hook == Hook::Inlet {
             let text = message::text_of(&value);
             let text = value.as_str().map_or(text.into(), str::to_owned);
-            return Err(Error::Refused(Rejection { plugin: plugin.id.to_string(), ..Rejection::new(text) }));
+            return Err(Error::Rejected(Rejection { plugin: plugin.id.to_string(), ..Rejection::new(text) }));
         }
         if matches!(value.get("messages"), Some(Json::Array(_))) {
             return Ok(value);
@@ -252,7 +252,7 @@ impl Call {
         let content = value.get("content").unwrap_or(value);
         if let Some(last) = self.body.get("messages").and_then(|messages| messages.at(-1)) {
             // A copy holds nothing of the body it goes into.
-            last.edit("content", content.copy());
+            last.edit("content", content.deep_clone());
         }
         Ok(self.body.clone())
     }
@@ -297,7 +297,7 @@ pub(super) async fn all(State(app): State<Arc<App>>, request: Request, next: Nex
             parts.extensions.insert(KeyUser(user));
             next.run(Request::from_parts(parts, body)).await
         }
-        Err(fault) => Detail(fault).into_response(),
+        Err(error) => Detail(error).into_response(),
     }
 }
 
@@ -310,7 +310,7 @@ pub(super) async fn operators(State(app): State<Arc<App>>, request: Request, nex
             parts.extensions.insert(operator);
             next.run(Request::from_parts(parts, body)).await
         }
-        Err(fault) => Detail(fault).into_response(),
+        Err(error) => Detail(error).into_response(),
     }
 }
 
@@ -333,14 +333,14 @@ fn operator(app: &App, parts: &Parts) -> Result<auth::Operator, Error> {
 
 /// The user whose key it is.
 fn user(app: &App, parts: &Parts) -> Result<Json, Error> {
-    auth::user_of_key(app, parts).map_err(|fault| match credentials::given_key(&parts.headers) {
-        Some(_) => fault,
-        None => of_kind(fault, RequestErrorKind::Forbidden),
+    auth::user_of_key(app, parts).map_err(|error| match credentials::given_key(&parts.headers) {
+        Some(_) => error,
+        None => of_kind(error, RequestErrorKind::Forbidden),
     })
 }
 
-fn of_kind(fault: Error, kind: RequestErrorKind) -> Error {
-    match fault {
+fn of_kind(error: Error, kind: RequestErrorKind) -> Error {
+    match error {
         Error::Request { message, param, code, .. } => Error::Request { message, param, code, kind },
         other => other,
     }

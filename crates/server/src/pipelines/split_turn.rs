@@ -116,7 +116,7 @@ fn answering(kernel: &Kernel, id: &str, answer: Json) -> Kernel {
         kernel.chain().filters().iter().find(|filter| filter.name() == id).map_or(0.0, FilterEntry::place);
     // By another name: the filter's own inlet is spared.
     let name = format!("{id} (inlet)");
-    let answers = move |_: &mut FilterContext| Ok(Verdict::Respond(answer.copy()));
+    let answers = move |_: &mut FilterContext| Ok(Verdict::Respond(answer.deep_clone()));
     kernel.with_filter(FilterEntry::closure(&name, Hook::Inlet, answers).priority(place))
 }
 

@@ -36,7 +36,7 @@ pub(super) async fn update(
     sent: CheckedBody<AnyObject>,
 ) -> Values {
     let plugin = known_filter(&app.host.snapshot(), &name.id)?.id.clone();
-    app.admin.replace_valves(&plugin, None, &sent.0, &by.0).await.map_err(|refused| refused.fault)?;
+    app.admin.replace_valves(&plugin, None, &sent.0, &by.0).await.map_err(|refused| refused.error)?;
     Ok(JsonOf::new(in_force(known_filter(&app.host.snapshot(), &name.id)?)))
 }
 

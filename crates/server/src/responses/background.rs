@@ -88,9 +88,9 @@ pub(super) async fn create(
         key_user,
         log: Log::default(),
     };
-    if let Err(fault) = app.detached.spawn(&id, |ticket| run.run(ticket)) {
+    if let Err(error) = app.detached.spawn(&id, |ticket| run.run(ticket)) {
         app.host.store().delete_response(&id).await?;
-        return Err(fault);
+        return Err(error);
     }
     Ok(match is_streamed {
         true => streamed(app, id, -1),
@@ -247,11 +247,11 @@ impl Log {
         match type_of(&event) {
             "response.output_item.done" => {
                 let item = Json::parse(event.as_bytes()).ok().and_then(|event| event.get("item"));
-                self.output.extend(item.map(|item| item.copy()));
+                self.output.extend(item.map(|item| item.deep_clone()));
             }
             "response.completed" | "response.incomplete" | "response.failed" => {
                 let response = Json::parse(event.as_bytes()).ok().and_then(|event| event.get("response"));
-                self.last = response.map(|response| response.copy());
+                self.last = response.map(|response| response.deep_clone());
             }
             _ => {}
         }
@@ -382,17 +382,17 @@ impl Run {
                 self.fail(&code, &message);
                 return Ok(());
             }
-            Err(fault) => {
-                self.fail(code_of(&fault), &message_of(&fault));
+            Err(error) => {
+                self.fail(code_of(&error), &message_of(&error));
                 return Ok(());
             }
         };
-        let mut pieces = response.into_body().into_data_stream();
+        let mut chunks = response.into_body().into_data_stream();
         let mut rest: Vec<u8> = Vec::new();
         let mut flush_at = Instant::now() + FLUSH;
         loop {
-            let piece = tokio::select! {
-                piece = pieces.next() => piece,
+            let chunk = tokio::select! {
+                chunk = chunks.next() => chunk,
                 end = &mut *interruption => return Err(end),
                 () = tokio::time::sleep_until(flush_at), if !self.log.waiting.is_empty() => {
                     self.log.flush(&self.app, &self.id).await;
@@ -400,11 +400,11 @@ impl Run {
                     continue;
                 }
             };
-            let Some(Ok(piece)) = piece else { return Ok(()) };
+            let Some(Ok(chunk)) = chunk else { return Ok(()) };
             if self.log.waiting.is_empty() {
                 flush_at = Instant::now() + FLUSH;
             }
-            rest.extend_from_slice(&piece);
+            rest.extend_from_slice(&chunk);
             let mut from = 0;
             let ends: Vec<usize> = memchr::memmem::find_iter(&rest, BETWEEN).collect();
             for end in ends {
@@ -439,8 +439,8 @@ impl Run {
             let is_stored = self.log.flush(&self.app, &self.id).await
                 && match self.keeper.finish(&self.id, &response, &mut is_added).await {
                     Ok(_) => true,
-                    Err(fault) => {
-                        tracing::warn!("cannot store the response {}: {fault}", self.id);
+                    Err(error) => {
+                        tracing::warn!("cannot store the response {}: {error}", self.id);
                         false
                     }
                 };

@@ -119,7 +119,7 @@ impl Encoder for Compaction {
             ("encrypted_content", sealed(&summary, None).into()),
         ];
         let kept = self.kept.iter().map(|item| {
-            let item = item.copy();
+            let item = item.deep_clone();
 
             put(&item, "status", "completed");
             item
@@ -144,7 +144,7 @@ impl Encoder for Compaction {
         Box::pin(std::future::ready(Bytes::new()))
     }
 
-    fn encode_error(fault: Error) -> Response {
-        OpenAiError(fault).into_response()
+    fn encode_error(error: Error) -> Response {
+        OpenAiError(error).into_response()
     }
 }

@@ -215,11 +215,11 @@ fn given_items(sent: &Json) -> Result<Vec<Json>, Error> {
     if given.as_str().is_some() {
         return Err(Error::invalid("invalid items: expected a list of items", Some("items")));
     }
-    let items = input::items(&given).map_err(|fault| match fault {
+    let items = input::items(&given).map_err(|error| match error {
         Error::Request { message, code, kind, .. } => {
             Error::Request { message: message.replace("input", "items"), param: Some("items"), code, kind }
         }
-        fault => fault,
+        error => error,
     })?;
     if items.len() > MAX_ITEMS {
         return Err(Error::invalid(
@@ -254,7 +254,7 @@ fn metadata(sent: &Json) -> Result<Json, Error> {
             && value.as_str().is_some_and(|value| value.chars().count() <= MAX_METADATA.2)
     };
     match entries.len() <= MAX_METADATA.0 && entries.iter().all(fits) {
-        true => Ok(given.copy()),
+        true => Ok(given.deep_clone()),
         false => invalid(),
     }
 }

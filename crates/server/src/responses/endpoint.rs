@@ -126,7 +126,7 @@ impl Encoder for Answer {
 
     fn encode_chunk(&mut self, chunk: Chunk) -> Bytes {
         typed_events(&match chunk {
-            Chunk::Piece(piece) => self.writer.write(&piece.event),
+            Chunk::Model(chunk) => self.writer.write(&chunk.event),
             Chunk::Emitted(event) => self.writer.emitted(event),
         })
     }
@@ -139,8 +139,8 @@ impl Encoder for Answer {
             };
             typed_events(&match end {
                 Ok(_) => self.end().await,
-                Err(fault) => {
-                    let events = self.writer.fail(code_of(&fault), &message_of(&fault));
+                Err(error) => {
+                    let events = self.writer.fail(code_of(&error), &message_of(&error));
                     if let (Some(keeper), Some(last)) = (self.keeper, events.last()) {
                         keeper.keep(&last.field("response")).await;
                     }
@@ -150,8 +150,8 @@ impl Encoder for Answer {
         })
     }
 
-    fn encode_error(fault: Error) -> Response {
-        OpenAiError(fault).into_response()
+    fn encode_error(error: Error) -> Response {
+        OpenAiError(error).into_response()
     }
 }
 
@@ -159,32 +159,32 @@ impl Encoder for Answer {
 const KNOWN: [&str; 3] = ["context_length_exceeded", "insufficient_quota", "rate_limit_exceeded"];
 
 /// The code of an error in the middle of a stream, in the words that clients of this API read.
-pub(super) fn code_of(fault: &Error) -> &'static str {
-    let error = reply::body(fault).field("error");
+pub(super) fn code_of(error: &Error) -> &'static str {
+    let body = reply::body(error).field("error");
     let named = ["code", "type"].iter().find_map(|key| {
-        let given = error.text(key)?;
+        let given = body.text(key)?;
         KNOWN.into_iter().find(|known| *known == given)
     });
-    named.unwrap_or_else(|| match reply::status(fault) {
+    named.unwrap_or_else(|| match reply::status(error) {
         429 => "rate_limit_exceeded",
-        400 | 413 if told(fault).contains("context") => "context_length_exceeded",
+        400 | 413 if told(error).contains("context") => "context_length_exceeded",
         400..=499 => "invalid_prompt",
         _ => "server_error",
     })
 }
 
 /// The message of an error, without details for operators. A temporary limit names its end as Codex reads it.
-pub(super) fn message_of(fault: &Error) -> String {
-    let message = told(fault);
-    let seconds = reply::retry_after(fault).and_then(|after| after.to_str().ok()?.parse::<u64>().ok());
-    match seconds.filter(|_| code_of(fault) == "rate_limit_exceeded" && !message.contains("try again in")) {
+pub(super) fn message_of(error: &Error) -> String {
+    let message = told(error);
+    let seconds = reply::retry_after(error).and_then(|after| after.to_str().ok()?.parse::<u64>().ok());
+    match seconds.filter(|_| code_of(error) == "rate_limit_exceeded" && !message.contains("try again in")) {
         Some(seconds) => format!("{message}; try again in {seconds}s"),
         None => message,
     }
 }
 
-fn told(fault: &Error) -> String {
-    reply::body(fault).at_path("error.message").str_or_empty().to_owned()
+fn told(error: &Error) -> String {
+    reply::body(error).at_path("error.message").str_or_empty().to_owned()
 }
 
 /// The latest response of one connection.

@@ -77,7 +77,7 @@ pub(super) async fn input_items(
     };
     let (mut items, given, limit) = match found.await {
         Ok(found) => found,
-        Err(fault) => return reply::refused(fault),
+        Err(error) => return reply::refused(error),
     };
     items.truncate(given);
     json_response(StatusCode::OK, &page_of(items, &page, limit))

@@ -56,7 +56,7 @@ fn whole(item: &Json) -> Json {
                 let part = Json::from([("type", kind.into()), ("text", text.clone().into())]);
                 fields.push((key, vec![part].into()));
             }
-            _ => fields.push((key, value.copy())),
+            _ => fields.push((key, value.deep_clone())),
         }
     }
     fields.into_iter().collect::<Object>().into()
@@ -125,7 +125,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Error
                 check_called(item, at, &called)?;
                 out.push(result);
             }
-            _ => turn.keep(item.copy()),
+            _ => turn.keep(item.deep_clone()),
         }
     }
     turn.end(&mut out);
@@ -299,7 +299,7 @@ fn part(part: &Json) -> Json {
             let file = file.into_iter().filter_map(|key| Some((key, field(key)?)));
             Json::from([("type", "file".into()), ("file", object(file))])
         }
-        _ => part.copy(),
+        _ => part.deep_clone(),
     }
 }
 

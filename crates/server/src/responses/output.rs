@@ -76,16 +76,16 @@ pub(super) fn text_part(text: &str, annotations: &[Json], logprobs: &[Json]) -> 
 /// A source of a text, which chats nest under its type.
 pub(super) fn annotation(given: &Json) -> Json {
     let kind = given.text_or_empty("type");
-    let Some(Json::Object(inner)) = given.get(&kind) else { return given.copy() };
+    let Some(Json::Object(inner)) = given.get(&kind) else { return given.deep_clone() };
     let fields: Vec<(compact_str::CompactString, Json)> =
-        inner.entries().into_iter().map(|(key, value)| (key, value.copy())).collect();
+        inner.entries().into_iter().map(|(key, value)| (key, value.deep_clone())).collect();
     let kind = [("type".into(), kind.into())];
     kind.into_iter().chain(fields).collect::<valvehouse_json::Object>().into()
 }
 
 /// The probability of a token with all fields that clients read.
 pub(super) fn logprob(given: &Json) -> Json {
-    let given = given.copy();
+    let given = given.deep_clone();
     let token = given.text_or_empty("token");
     if given.get("bytes").is_none_or(|bytes| bytes.is_null()) {
         let bytes: Vec<Json> = token.bytes().map(|byte| i64::from(byte).into()).collect();

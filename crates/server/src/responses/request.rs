@@ -73,7 +73,7 @@ fn wishes(sent: &Json) -> Json {
     let other = sent.entries().into_iter().filter(|(key, value)| {
         !SAME.contains(&key.as_str()) && !SAID.contains(&key.as_str()) && !value.is_null()
     });
-    other.map(|(key, value)| (key, value.copy())).collect::<Object>().into()
+    other.map(|(key, value)| (key, value.deep_clone())).collect::<Object>().into()
 }
 
 /// Reads a request that was checked; `before` are the items of the conversation that it continues.
@@ -91,7 +91,7 @@ pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Er
     let mut fields: Vec<(&str, Json)> = Vec::new();
     for key in SAME {
         if let Some(value) = sent.given(key) {
-            fields.push((key, value.copy()));
+            fields.push((key, value.deep_clone()));
         }
     }
     fields.push(("messages", messages.into()));
@@ -223,7 +223,7 @@ fn response_format(sent: &Json) -> Option<Json> {
     match &*format.text("type")? {
         "json_schema" => {
             let keys = ["name", "description", "schema", "strict"];
-            let schema = keys.into_iter().filter_map(|key| Some((key, format.given(key)?.copy())));
+            let schema = keys.into_iter().filter_map(|key| Some((key, format.given(key)?.deep_clone())));
             Some(Json::from([("type", "json_schema".into()), ("json_schema", object(schema))]))
         }
         "json_object" => Some(Json::from([("type", "json_object".into())])),
@@ -234,7 +234,7 @@ fn response_format(sent: &Json) -> Option<Json> {
 /// The keys of `metadata` that are the host's: a chat service accepts the rest only with `store`.
 fn host_metadata(sent: &Json) -> Option<Json> {
     let metadata = sent.get("metadata")?;
-    let own = HOST_METADATA.into_iter().filter_map(|key| Some((key, metadata.given(key)?.copy())));
+    let own = HOST_METADATA.into_iter().filter_map(|key| Some((key, metadata.given(key)?.deep_clone())));
     let own = object(own);
     (!own.is_empty()).then_some(own)
 }

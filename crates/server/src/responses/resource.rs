@@ -38,9 +38,10 @@ pub(super) enum End {
 impl Resource {
     pub(super) fn new(request: &ResponsesRequest) -> Self {
         let sent = &request.sent;
-        let or = |key: &str, default: Json| sent.given(key).map_or(default, |value| value.copy());
+        let or = |key: &str, default: Json| sent.given(key).map_or(default, |value| value.deep_clone());
         let format = sent.at_path("text.format");
-        let format = if format.is_null() { Json::from([("type", "text".into())]) } else { format.copy() };
+        let format =
+            if format.is_null() { Json::from([("type", "text".into())]) } else { format.deep_clone() };
         let verbosity = sent.field("text").given("verbosity");
         let text =
             Json::from([("format", format), ("verbosity", verbosity.unwrap_or_else(|| "medium".into()))]);
@@ -123,7 +124,7 @@ impl Resource {
 
 /// A tool as the resource lists it: a function with all of its fields.
 fn tool(tool: &Json) -> Json {
-    let tool = tool.copy();
+    let tool = tool.deep_clone();
     if tool.text("type").is_some_and(|kind| kind == "function") {
         let absent =
             ["description", "parameters", "strict"].into_iter().filter(|key| tool.get(key).is_none());

@@ -67,8 +67,8 @@ pub(super) async fn open(State(app): State<Arc<App>>, mut request: Request) -> R
     let (Some(turns), Some(key)) = (turns, key) else { return no_socket() };
     let upgrade = hyper::upgrade::on(&mut request);
     let (parts, _) = request.into_parts();
-    if let Err(fault) = auth::user_of_key(&app, &parts) {
-        return OpenAiError(fault).into_response();
+    if let Err(error) = auth::user_of_key(&app, &parts) {
+        return OpenAiError(error).into_response();
     }
     if app.is_stopping() {
         return stopping();
@@ -114,7 +114,7 @@ fn key_of(request: &Request) -> Option<HeaderValue> {
 
 /// Clients that read 426 use events at once.
 fn no_socket() -> Response {
-    let fault = Error::Request {
+    let error = Error::Request {
         message:
             "cannot open a WebSocket: the request is not a handshake of WebSocket 13 over HTTP/1.1; use POST"
                 .into(),
@@ -122,7 +122,7 @@ fn no_socket() -> Response {
         code: Some("websocket_unsupported"),
         kind: RequestErrorKind::Invalid,
     };
-    let mut response = OpenAiError(fault).into_response();
+    let mut response = OpenAiError(error).into_response();
     *response.status_mut() = StatusCode::UPGRADE_REQUIRED;
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
@@ -214,7 +214,7 @@ impl Socket {
                     }
                     Ok(true)
                 }
-                Err(fault) => self.refuse(OpenAiError(fault).into_response()).await.map(|()| false),
+                Err(error) => self.refuse(OpenAiError(error).into_response()).await.map(|()| false),
             };
         }
         let turns = self.turns.clone();
@@ -229,20 +229,20 @@ impl Socket {
             self.refuse(response).await?;
             return Ok(false);
         }
-        let mut pieces = response.into_body().into_data_stream();
+        let mut chunks = response.into_body().into_data_stream();
         let mut rest: Vec<u8> = Vec::new();
         let mut is_answered = true;
         loop {
-            let piece = tokio::select! {
-                piece = pieces.next() => piece,
+            let chunk = tokio::select! {
+                chunk = chunks.next() => chunk,
                 message = self.stream.next() => {
                     self.hear(message).await?;
                     continue;
                 }
             };
-            let Some(Ok(piece)) = piece else { break };
+            let Some(Ok(chunk)) = chunk else { break };
             let looked = rest.len().saturating_sub(1);
-            rest.extend_from_slice(&piece);
+            rest.extend_from_slice(&chunk);
             let mut from = 0;
             let mut finder = memchr::memmem::find_iter(&rest[looked..], BETWEEN);
             let mut events = Vec::new();

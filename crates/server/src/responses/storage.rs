@@ -67,8 +67,8 @@ impl Keeper {
         }
         let output = response.list("output");
         let items: Vec<Json> = self.input.iter().skip(self.earlier).cloned().chain(output).collect();
-        if let Err(fault) = conversations::append(&self.app, id, &items).await {
-            tracing::warn!("cannot add to the conversation {id}: {fault}");
+        if let Err(error) = conversations::append(&self.app, id, &items).await {
+            tracing::warn!("cannot add to the conversation {id}: {error}");
         }
     }
 
@@ -222,7 +222,7 @@ pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Jso
             code: Some("previous_response_not_found"),
             kind: RequestErrorKind::Invalid,
         }),
-        Err(fault) => Err(fault),
+        Err(error) => Err(error),
     }
 }
 

@@ -54,7 +54,7 @@ impl Tools {
         }
         let is_custom = kind == "custom";
         if !is_custom && kind != "function" {
-            self.listed.push(tool.copy());
+            self.listed.push(tool.deep_clone());
             return Ok(());
         }
         let name = tool.text("name").filter(|name| !name.is_empty()).ok_or_else(|| {
@@ -76,7 +76,7 @@ impl Tools {
             fields.extend(tool.given("format").map(|format| ("format", grammar(&format))));
         } else {
             for key in ["description", "parameters", "strict"] {
-                fields.extend(tool.given(key).map(|value| (key, value.copy())));
+                fields.extend(tool.given(key).map(|value| (key, value.deep_clone())));
             }
         }
         self.listed.push(Json::from([("type", kind.into()), (kind, object(fields))]));
@@ -107,7 +107,7 @@ impl Tools {
                 choice.get("mode").filter(|_| !self.listed.is_empty())
             }
             // A hosted tool: the service that is asked may have it.
-            _ => Some(choice.copy()),
+            _ => Some(choice.deep_clone()),
         }
     }
 
@@ -135,7 +135,7 @@ impl Tools {
 /// The format of a custom tool's input, as chat requests say it.
 fn grammar(format: &Json) -> Json {
     if format.text("type").is_none_or(|kind| kind != "grammar") {
-        return format.copy();
+        return format.deep_clone();
     }
     let parts = ["syntax", "definition"].map(|key| (key, format.field(key)));
     Json::from([("type", "grammar".into()), ("grammar", Json::from(parts))])

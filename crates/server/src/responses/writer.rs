@@ -27,14 +27,14 @@ pub(super) struct Writer {
     encrypted: VecDeque<Json>,
     /// The thoughts of a whole answer, until the reasoning comes that they are of.
     thoughts: Option<String>,
-    /// Set if the reasoning came in one piece.
+    /// Set if the reasoning came in one chunk.
     has_thoughts: bool,
     finish: String,
     usage: Json,
     /// Sources and probabilities that came before the text that they belong to.
     annotations: Vec<Json>,
     logprobs: Vec<Json>,
-    /// Set if the log probabilities of all tokens came in one piece.
+    /// Set if the log probabilities of all tokens came in one chunk.
     has_logprobs: bool,
 }
 
@@ -179,7 +179,7 @@ impl Writer {
         for block in delta.list(CONTENT_BLOCKS) {
             match items::of_block(&block) {
                 Some(item) => self.foreign(item, &mut events),
-                None => self.blocks.push(block.copy()),
+                None => self.blocks.push(block.deep_clone()),
             }
         }
         if let Some(thought) = REASONING
@@ -202,8 +202,8 @@ impl Writer {
         if let Some(refusal) = delta.text("refusal").filter(|text| !text.is_empty()) {
             self.refuse(&refusal, &mut events);
         }
-        for (place, piece) in delta.list("tool_calls").iter().enumerate() {
-            self.call(place, piece, &mut events);
+        for (place, chunk) in delta.list("tool_calls").iter().enumerate() {
+            self.call(place, chunk, &mut events);
         }
         if let Some(reason) = choice.text("finish_reason").filter(|reason| !reason.is_empty()) {
             self.finish = reason.into();
@@ -449,19 +449,19 @@ impl Writer {
         events.push(self.event_of("response.refusal.delta", at, delta));
     }
 
-    fn call(&mut self, place: usize, piece: &Json, events: &mut Vec<Json>) {
-        let given = piece.get("index").and_then(|index| index.as_i64());
+    fn call(&mut self, place: usize, chunk: &Json, events: &mut Vec<Json>) {
+        let given = chunk.get("index").and_then(|index| index.as_i64());
         let index = given.unwrap_or_else(|| i64::try_from(place).unwrap_or(0));
-        let custom = piece.get("custom").filter(|custom| !custom.is_null());
+        let custom = chunk.get("custom").filter(|custom| !custom.is_null());
         let is_own = |item: &Item| matches!(&item.kind, Kind::Call { index: own, .. } if *own == index);
         let at = self.items.iter().position(is_own);
         let is_custom = custom.is_some();
-        let called = custom.unwrap_or_else(|| piece.field("function"));
+        let called = custom.unwrap_or_else(|| chunk.field("function"));
         let at = at.unwrap_or_else(|| {
             self.close_texts(events);
             self.flush_encrypted(events);
             self.close_whole_calls(events);
-            let call_id = piece.text("id").filter(|id| !id.is_empty());
+            let call_id = chunk.text("id").filter(|id| !id.is_empty());
             let call_id = call_id.map_or_else(|| new_id("call"), String::from);
             let name = called.string("name");
             let prefix = if is_custom { "ctc" } else { "fc" };

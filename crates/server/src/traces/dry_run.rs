@@ -77,10 +77,10 @@ async fn pressed(app: &Arc<App>, parts: &Parts, button: &str, body: Json) -> Res
 fn outcome(mut watch: TraceGuard, answer: Result<Json, Error>) -> Json {
     let (status, answer, error) = match answer {
         Ok(answer) => (200, answer, Json::Null),
-        Err(fault) => {
-            let (status, error) = (reply::status(&fault), reply::body(&fault).field("error"));
-            watch.failed(fault);
-            (status, Json::Null, error)
+        Err(error) => {
+            let (status, body) = (reply::status(&error), reply::body(&error).field("error"));
+            watch.failed(error);
+            (status, Json::Null, body)
         }
     };
     let trace = watch.trace().clone();
@@ -128,7 +128,7 @@ fn user(body: &Json) -> Result<Json, Error> {
     let user = match body.get("user") {
         None | Some(Json::Null) => return Ok(Json::object()),
         Some(Json::Text(id)) => Json::from([("id", id.into())]),
-        Some(user @ Json::Object(_)) if user.text("id").is_some() => user.copy(),
+        Some(user @ Json::Object(_)) if user.text("id").is_some() => user.deep_clone(),
         Some(_) => {
             let wrong = "`user` must be an id, or an object with an `id`";
             return Err(Error::invalid(wrong, Some("user")));

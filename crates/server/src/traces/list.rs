@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
+use valvehouse_core::text::did_you_mean;
 use valvehouse_core::trace::Trace;
-use valvehouse_core::words::did_you_mean;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 

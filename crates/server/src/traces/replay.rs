@@ -15,7 +15,7 @@ use valvehouse_host::app::App;
 use valvehouse_host::{StepReplay, replay_steps};
 use valvehouse_json::Json;
 use valvehouse_json::diff::{DiffOperation, diff};
-use valvehouse_script::Problem;
+use valvehouse_script::Diagnostic;
 
 /// The time that a whole replay may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -61,7 +61,7 @@ fn refused(message: String, code: &'static str) -> Error {
     Error::Request { message, param: None, code: Some(code), kind: RequestErrorKind::Unusable }
 }
 
-fn does_not_load(problems: &[Problem]) -> Error {
+fn does_not_load(problems: &[Diagnostic]) -> Error {
     let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
     Error::Request {
         message: format!("the script does not load: {}", told.join("; ")),
@@ -93,7 +93,7 @@ fn compared(step: &StepReplay) -> Json {
     // Of events only the last word is known that was another one; what went on has a value.
     let word = if record.calls > 1 && recorded.is_some() { "continue" } else { record.word };
     let is_same = recorded == replayed.value.as_ref() && (record.calls > 1 || word == replayed.word);
-    let or_null = |value: Option<&Json>| Json::from(value.map(Json::copy));
+    let or_null = |value: Option<&Json>| Json::from(value.map(Json::deep_clone));
     let (was, is) = (or_null(recorded), or_null(replayed.value.as_ref()));
     let changes: Vec<Json> = diff(&was, &is).iter().map(DiffOperation::to_json).collect();
     Json::from([

@@ -42,10 +42,10 @@ impl<E: Encoder> AnswerBytes<E> {
     }
 
     fn finish(&mut self, end: Result<Json, Error>) {
-        if let Err(fault) = &end {
-            tracing::warn!("a stream ended with an error: {fault}");
+        if let Err(error) = &end {
+            tracing::warn!("a stream ended with an error: {error}");
             if let Some(trace) = self.answer.turn().trace() {
-                trace.fail(&fault.to_string());
+                trace.fail(&error.to_string());
             }
         }
         self.end = self.encoder.take().map(|encoder| encoder.encode_end(end));
@@ -69,19 +69,19 @@ impl<E: Encoder> Stream for AnswerBytes<E> {
                 None => std::task::ready!(this.answer.poll_event(context)),
             };
             let bytes = match event {
-                Some(Ok(TurnEvent::Piece(piece))) => match &mut this.form {
+                Some(Ok(TurnEvent::Chunk(chunk))) => match &mut this.form {
                     EventForm::Text(text) => {
-                        let pieces = text.pieces(piece).into_iter();
-                        let written = pieces.map(|piece| encoder.encode_chunk(Chunk::Piece(piece)));
+                        let chunks = text.chunks(chunk).into_iter();
+                        let written = chunks.map(|chunk| encoder.encode_chunk(Chunk::Model(chunk)));
                         written.collect::<Vec<_>>().concat().into()
                     }
-                    EventForm::Own | EventForm::OpenWebUi => encoder.encode_chunk(Chunk::Piece(piece)),
+                    EventForm::Own | EventForm::OpenWebUi => encoder.encode_chunk(Chunk::Model(chunk)),
                 },
                 Some(Ok(TurnEvent::Emitted(event))) => match &mut this.form {
                     EventForm::Own => encoder.encode_chunk(Chunk::Emitted(event)),
                     EventForm::OpenWebUi => encoder.encode_chunk(Chunk::Emitted(for_open_webui(event))),
                     EventForm::Text(text) => match text.chunk_of(&event) {
-                        Some(piece) => encoder.encode_chunk(Chunk::Piece(piece)),
+                        Some(chunk) => encoder.encode_chunk(Chunk::Model(chunk)),
                         None => continue,
                     },
                 },
@@ -89,8 +89,8 @@ impl<E: Encoder> Stream for AnswerBytes<E> {
                     this.finish(Ok(answer.reply));
                     continue;
                 }
-                Some(Err(fault)) => {
-                    this.finish(Err(fault));
+                Some(Err(error)) => {
+                    this.finish(Err(error));
                     continue;
                 }
                 // The bytes of a service come first, or not at all.

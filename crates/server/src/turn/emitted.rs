@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use valvehouse_core::chat::{Head, delta, response};
 use valvehouse_core::context::EmittedEvent;
-use valvehouse_core::provider::Piece;
+use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 
 /// The most bytes of text that stand for the events of one answer.
@@ -23,7 +23,7 @@ pub(crate) struct EventText {
     kinds: Vec<String>,
     model: String,
     head: Option<Head>,
-    /// Set if the head is of a chunk that stands for an event, so that the pieces behind it have its id.
+    /// Set if the head is of a chunk that stands for an event, so that the chunks behind it have its id.
     is_own: bool,
     text: Progress,
 }
@@ -51,42 +51,42 @@ impl EventText {
     }
 
     /// Returns the chunk that stands for an event, if something is written for it now.
-    pub(super) fn chunk_of(&mut self, event: &Json) -> Option<Piece> {
+    pub(super) fn chunk_of(&mut self, event: &Json) -> Option<StreamChunk> {
         let text = self.text_of(event)?;
         Some(self.chunk(text))
     }
 
-    /// Returns the chunks to send for a piece of the answer: before its end the sources of all events.
-    pub(super) fn pieces(&mut self, piece: Piece) -> Vec<Piece> {
+    /// Returns the chunks to send for a chunk of the answer: before its end the sources of all events.
+    pub(super) fn chunks(&mut self, chunk: StreamChunk) -> Vec<StreamChunk> {
         if self.head.is_none()
-            && let Some(id) = piece.event.text("id")
+            && let Some(id) = chunk.event.text("id")
         {
-            let head = Head::with_id(id.as_str(), piece.event.text_or_empty("model"));
-            let created = piece.event.get("created").and_then(|created| created.as_i64());
+            let head = Head::with_id(id.as_str(), chunk.event.text_or_empty("model"));
+            let created = chunk.event.get("created").and_then(|created| created.as_i64());
             let created = created.and_then(|created| u64::try_from(created).ok()).unwrap_or(head.created);
             self.head = Some(Head { created, ..head });
         }
-        let said = piece.event.at_path("choices.0.delta.content");
+        let said = chunk.event.at_path("choices.0.delta.content");
         if let Some(said) = said.as_str().filter(|said| !said.is_empty()) {
             (self.text.begun, self.text.is_fresh) = (true, said.ends_with('\n'));
         }
         let mut before = Vec::new();
-        if delta::finishes(&piece.event) {
+        if delta::finishes(&chunk.event) {
             before.extend(self.text.take_sources().map(|text| self.chunk(text)));
         }
-        let piece = match (&self.head, self.is_own) {
-            (Some(head), true) if piece.event.get("id").is_some() => {
-                let event = piece.event.copy();
+        let chunk = match (&self.head, self.is_own) {
+            (Some(head), true) if chunk.event.get("id").is_some() => {
+                let event = chunk.event.deep_clone();
                 // A copy that nobody else holds takes any value.
                 event.edit("id", head.id.as_str());
                 event.edit("created", head.created);
                 // The first chunk of all has said the role.
                 event.at_path("choices.0.delta").remove("role");
-                Piece::received(Bytes::new(), event, piece.name.clone())
+                StreamChunk::received(Bytes::new(), event, chunk.name.clone())
             }
-            _ => piece,
+            _ => chunk,
         };
-        before.into_iter().chain([piece]).collect()
+        before.into_iter().chain([chunk]).collect()
     }
 
     /// Writes the events of a whole answer into it. Events before and after the call of the model are not distinguished:
@@ -115,7 +115,7 @@ impl EventText {
         message.edit("content", format!("{before}{between}{said}{sources}"));
     }
 
-    fn chunk(&mut self, text: String) -> Piece {
+    fn chunk(&mut self, text: String) -> StreamChunk {
         let is_first = self.head.is_none();
         if is_first {
             self.is_own = true;
@@ -126,7 +126,7 @@ impl EventText {
         if is_first {
             delta.edit("role", "assistant");
         }
-        Piece::new(head.chunk(delta, None))
+        StreamChunk::new(head.chunk(delta, None))
     }
 
     /// Returns the text of an event; `None` if nothing is written for it, or not yet.

@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Context, TurnFacts};
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::Piece;
+use valvehouse_core::provider::StreamChunk;
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
@@ -99,7 +99,7 @@ pub(crate) trait Endpoint: Sync {
 /// A part of a streamed answer.
 pub(crate) enum Chunk {
     /// An event of the model's.
-    Piece(Piece),
+    Model(StreamChunk),
     /// An event that a plugin emitted.
     Emitted(Json),
 }
@@ -133,7 +133,7 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
     fn encode_end(self, end: Result<Json, Error>) -> BoxFuture<'static, Bytes>;
 
     /// An error before anything was sent, with its status.
-    fn encode_error(fault: Error) -> Response;
+    fn encode_error(error: Error) -> Response;
 }
 
 /// Names the run of an agent.

@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn an_event_is_over_with_an_empty_line_however_lines_end_and_bytes_come() {
-        for (pieces, between) in [
+        for (chunks, between) in [
             (vec![], true),
             (vec!["data: a\n\n"], true),
             (vec!["data: a\n"], false),
@@ -108,8 +108,8 @@ mod tests {
             (vec!["a\n\n", "data: b\n"], false),
         ] {
             let mut end = End::default();
-            pieces.iter().for_each(|piece| end.follow(piece.as_bytes()));
-            assert_eq!(end.is_between_events(), between, "{pieces:?}");
+            chunks.iter().for_each(|chunk| end.follow(chunk.as_bytes()));
+            assert_eq!(end.is_between_events(), between, "{chunks:?}");
         }
     }
 }

@@ -48,9 +48,9 @@ pub(crate) async fn received(app: &App, parts: &Parts, body: Body) -> Result<(Js
 }
 
 /// Logs an error, and returns it in the words of an endpoint.
-pub(crate) fn refused<E: Encoder>(fault: Error) -> Response {
-    reply::log(&fault);
-    E::encode_error(fault)
+pub(crate) fn refused<E: Encoder>(error: Error) -> Response {
+    reply::log(&error);
+    E::encode_error(error)
 }
 
 /// Runs the turn of one request: decode, the turn, encode.
@@ -75,7 +75,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let takes_events = endpoint.takes_events(call, &chat);
     let form = event_form(call, &chat, takes_events);
     let takes_events = stream && takes_events;
-    // Traces that keep everything need every answer read; events have their place between its pieces.
+    // Traces that keep everything need every answer read; events have their place between its chunks.
     let is_text = matches!(form, EventForm::Text(_));
     let raw = E::Encoder::TAKES_RAW && !app.traces.keeps_everything() && !takes_events && !is_text;
     // A client whose whole answer is waited for hears after a while that it is still being served.
@@ -144,10 +144,10 @@ pub(crate) async fn respond<E: Encoder>(
         true => streamed(call, encoder, (way.is_held, way.form), answer).await,
         false => whole(call, encoder, way.form, answer).await,
     };
-    let mut response = answered.unwrap_or_else(|fault| {
+    let mut response = answered.unwrap_or_else(|error| {
         refused::<E>(match recording {
-            Some(recording) => recording.failed(fault),
-            None => fault,
+            Some(recording) => recording.failed(error),
+            None => error,
         })
     });
     if let Some(events) = events_header(&turn.events().take()) {
@@ -172,7 +172,7 @@ async fn whole<E: Encoder>(
                 return Ok(json_response(StatusCode::OK, &encoder.encode(answer.reply).await?));
             };
             // The agent's memory may hold the answer as well.
-            let (events, reply) = (turn.events().take(), answer.reply.copy());
+            let (events, reply) = (turn.events().take(), answer.reply.deep_clone());
             text.write_into(&reply, &events);
             let mut response = json_response(StatusCode::OK, &encoder.encode(reply).await?);
             if let Some(events) = events_header(&events) {

@@ -281,9 +281,13 @@ impl Maps {
             let plugin = plugin.to_owned();
             let entry = self.scopes.get(&scope).and_then(|entries| entries.get(&key));
             into.push(match entry {
-                Some(Entry { value, expires_at, .. }) => {
-                    pending.change(KvRow { plugin, value: value.copy(), expires_at: *expires_at, scope, key })
-                }
+                Some(Entry { value, expires_at, .. }) => pending.change(KvRow {
+                    plugin,
+                    value: value.deep_clone(),
+                    expires_at: *expires_at,
+                    scope,
+                    key,
+                }),
                 None => KvChange::Delete { plugin, scope, key },
             });
         }

@@ -36,7 +36,7 @@ impl KvMap {
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<Json> {
         let (maps, now) = self.open();
-        maps.entry(&self.scope, key, now).map(|entry| entry.value.copy())
+        maps.entry(&self.scope, key, now).map(|entry| entry.value.deep_clone())
     }
 
     /// Sets a key, for this long or for ever. Null deletes.
@@ -92,9 +92,9 @@ impl KvMap {
     ) -> Result<Json, E> {
         for _ in 0..MAX_TRIES {
             let seen = self.look(key);
-            let after = checked(key, &change(seen.value.copy())?)?;
+            let after = checked(key, &change(seen.value.deep_clone())?)?;
             if self.put_if(key, &seen, after.clone(), ttl)? {
-                return Ok(after.copy());
+                return Ok(after.deep_clone());
             }
         }
         Err(KvError::Contended.into())
@@ -134,9 +134,11 @@ impl KvMap {
     pub fn look(&self, key: &str) -> SeenValue {
         let (maps, now) = self.open();
         match maps.entry(&self.scope, key, now) {
-            Some(entry) => {
-                SeenValue { value: entry.value.copy(), version: entry.version, expires_at: entry.expires_at }
-            }
+            Some(entry) => SeenValue {
+                value: entry.value.deep_clone(),
+                version: entry.version,
+                expires_at: entry.expires_at,
+            },
             None => SeenValue { value: Json::Null, version: 0, expires_at: None },
         }
     }
@@ -212,5 +214,5 @@ pub(super) fn checked(key: &str, value: &Json) -> Result<Json, KvError> {
     if text.len() > LARGEST_VALUE {
         return Err(KvError::Value);
     }
-    Ok(value.copy())
+    Ok(value.deep_clone())
 }

@@ -5,7 +5,7 @@ use super::error::KvError;
 use super::map::{Clock, KvMap, SeenValue, checked};
 use super::pending::Pending;
 use crate::clock::now;
-use crate::error::{StoreError, Trouble};
+use crate::error::{StoreError, StoreErrorKind};
 use crate::record::{KvChange, KvNews, KvRow};
 use futures::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
@@ -258,7 +258,7 @@ impl Kv {
             (Ok(None), KvChange::Set(row)) => (row, true),
             (Ok(None), _) => (KvRow { value: Json::Null, expires_at: None, ..before }, true),
             (Ok(Some(stored)), _) => (stored, false),
-            (Err(error), _) if error.trouble == Trouble::Unreachable => {
+            (Err(error), _) if error.kind == StoreErrorKind::Unreachable => {
                 return map.put_if(key, seen, after, ttl);
             }
             (Err(error), _) => {

@@ -2,7 +2,7 @@
 
 use super::listener::Listener;
 use super::{pooler, schema};
-use crate::error::{Place, StoreError, Trouble};
+use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::sql::{Pool, ServerPool};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
@@ -63,7 +63,7 @@ impl Server {
         answered.map_err(|error| match error {
             sqlx::Error::PoolTimedOut => {
                 let cause = format!("it does not answer within {:?}", self.patience);
-                StoreError::new(DOING, &self.place, Trouble::Unreachable, cause)
+                StoreError::new(DOING, &self.place, StoreErrorKind::Unreachable, cause)
             }
             error => StoreError::from_sqlx(DOING, &self.place, &error),
         })
@@ -75,7 +75,7 @@ impl Server {
         loop {
             match self.probe().await {
                 Err(error)
-                    if matches!(error.trouble, Trouble::Unreachable | Trouble::Busy)
+                    if matches!(error.kind, StoreErrorKind::Unreachable | StoreErrorKind::Busy)
                         && since.elapsed() + PAUSE < self.patience =>
                 {
                     tokio::time::sleep(PAUSE).await;
@@ -148,7 +148,7 @@ fn place(url: &str) -> Place {
 /// The error of a shared store without a key: each host would make one of its own.
 pub(crate) fn without_key(place: &Place) -> StoreError {
     let cause = "hosts that share it need the same key, but [store] key is not set";
-    let mend =
+    let help =
         "set it on each host, such as key = \"env:VALVEHOUSE_STORE_KEY\"; create one with `valvehouse key`";
-    StoreError { mend: Some(mend.to_owned()), ..StoreError::new(DOING, place, Trouble::Sealed, cause) }
+    StoreError { help: Some(help.to_owned()), ..StoreError::new(DOING, place, StoreErrorKind::Sealed, cause) }
 }

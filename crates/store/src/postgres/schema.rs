@@ -1,6 +1,6 @@
 //! The tables of today, made by the first host that needs them or by `valvehouse migrate`.
 
-use crate::error::{Place, StoreError, Trouble};
+use crate::error::{Place, StoreError, StoreErrorKind};
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, Row as _, SqlStr};
@@ -92,5 +92,5 @@ pub(super) async fn migrate(
 pub(super) fn waits(place: &Place, missing: &[(i64, &str)]) -> StoreError {
     let titles: Vec<&str> = missing.iter().map(|(_, title)| *title).collect();
     let cause = format!("its tables are of an earlier version: {} missing", titles.join(", "));
-    StoreError::new("open the store", place, Trouble::OlderSchema, cause)
+    StoreError::new("open the store", place, StoreErrorKind::OlderSchema, cause)
 }

@@ -2,7 +2,7 @@
 
 use crate::sql::Lock;
 use crate::sql_store::SqlStore;
-use crate::{Conversations as _, Kv, KvChange, KvRow, NewRun, RunStart, Store, Trouble};
+use crate::{Conversations as _, Kv, KvChange, KvRow, NewRun, RunStart, Store, StoreErrorKind};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -153,7 +153,7 @@ async fn update(kv: &Kv, key: &str, change: impl Fn(Json) -> Json) -> usize {
     let map = kv.map("a", "own");
     for attempt in 1.. {
         let seen = map.look(key);
-        if kv.swap(&map, key, &seen, &change(seen.value.copy()), None).await.unwrap() {
+        if kv.swap(&map, key, &seen, &change(seen.value.deep_clone()), None).await.unwrap() {
             return attempt;
         }
     }
@@ -375,8 +375,8 @@ async fn a_database_that_goes_and_comes_back_is_told_and_used_again() {
     store.changed().await;
     server.kill();
     let error = store.generation().await.unwrap_err();
-    assert_eq!(error.trouble, Trouble::Unreachable, "{error}");
-    assert_eq!(store.failing().map(|error| error.trouble), Some(Trouble::Unreachable));
+    assert_eq!(error.kind, StoreErrorKind::Unreachable, "{error}");
+    assert_eq!(store.failing().map(|error| error.kind), Some(StoreErrorKind::Unreachable));
     server.resume();
     // The write was acknowledged before the failure: it is there.
     let since = std::time::Instant::now();
@@ -396,7 +396,7 @@ async fn an_error_names_the_database_and_not_its_password() {
         SqlStore::postgres("postgres://me:hunter2@127.0.0.1:1/nowhere", None).await.map(drop).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("postgres://127.0.0.1:1/nowhere") && !text.contains("hunter2"), "{text}");
-    assert_eq!(error.trouble, Trouble::Unreachable, "{text}");
+    assert_eq!(error.kind, StoreErrorKind::Unreachable, "{text}");
     let Some(server) = Postgres::start() else { return };
     let url = server.database();
     let error = SqlStore::postgres(&url, None).await.map(drop).unwrap_err().to_string();
@@ -408,7 +408,7 @@ async fn an_error_names_the_database_and_not_its_password() {
     let error =
         SqlStore::postgres(&url, Some(&SecretSource::File(file.clone()))).await.map(drop).unwrap_err();
     std::fs::remove_file(file).unwrap();
-    assert_eq!(error.trouble, Trouble::Sealed, "{error}");
+    assert_eq!(error.kind, StoreErrorKind::Sealed, "{error}");
 }
 
 fn settings(url: &str) -> StoreSettings {
@@ -462,7 +462,7 @@ async fn a_host_waits_for_the_tables_and_an_earlier_version_goes_on_with_later_o
     let waits = StoreSettings { migrate: SchemaMigration::Wait, ..settings(&url) };
     let opened = async || SqlStore::shared(&waits, None).await;
     let error = opened().await.map(drop).unwrap_err();
-    assert_eq!(error.trouble, Trouble::OlderSchema, "{error}");
+    assert_eq!(error.kind, StoreErrorKind::OlderSchema, "{error}");
     assert!(error.to_string().contains("valvehouse migrate"), "{error}");
     let missing = crate::missing_steps(&waits).await.unwrap();
     assert!(!missing.is_empty());
@@ -480,7 +480,7 @@ async fn a_host_waits_for_the_tables_and_an_earlier_version_goes_on_with_later_o
     opened().await.expect("it is only more");
     add(901, "breaking: the table of valves is another one").await;
     let error = opened().await.map(drop).unwrap_err();
-    assert_eq!(error.trouble, Trouble::NewerSchema, "{error}");
+    assert_eq!(error.kind, StoreErrorKind::NewerSchema, "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -496,7 +496,7 @@ async fn connections_that_died_without_a_word_are_noticed_and_replaced() {
     assert!(at_once.iter().all(Result::is_ok));
     proxy.die();
     let error = behind.generation().await.unwrap_err();
-    assert_eq!(error.trouble, Trouble::Unreachable, "{error}");
+    assert_eq!(error.kind, StoreErrorKind::Unreachable, "{error}");
     proxy.live();
     writer.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
     assert_eq!(behind.generation().await.unwrap(), 1, "it asks over a new connection");
@@ -521,7 +521,7 @@ async fn a_server_that_accepts_and_never_answers_is_away() {
     };
     let error = SqlStore::shared(&settings, None).await.map(drop).unwrap_err();
     accepting.abort();
-    assert_eq!(error.trouble, Trouble::Unreachable, "{error}");
+    assert_eq!(error.kind, StoreErrorKind::Unreachable, "{error}");
     assert!(error.to_string().contains("does not answer within 200ms"), "{error}");
 }
 
@@ -555,7 +555,7 @@ async fn a_store_on_a_snapshot_stays_away_from_another_database_of_the_same_name
     cold.kv_write(&[KvChange::Set(entry.clone())]).await.unwrap();
     assert_eq!(cold.kv_all().await.unwrap(), [entry]);
     let error = cold.replace_valves("a", None, &json(r#"{"x": 2}"#), "test").await.unwrap_err();
-    assert_eq!(error.trouble, Trouble::Unreachable, "{error}");
+    assert_eq!(error.kind, StoreErrorKind::Unreachable, "{error}");
 
     server.resume();
     let since = std::time::Instant::now();
@@ -587,7 +587,7 @@ async fn work_on_connections_that_died_without_a_word_ends_when_the_database_is_
     for _ in 0..20 {
         let work = tokio::time::timeout(Duration::from_secs(30), store.generation());
         let error = work.await.expect("it ends").unwrap_err();
-        assert_eq!(error.trouble, Trouble::Unreachable, "{error}");
+        assert_eq!(error.kind, StoreErrorKind::Unreachable, "{error}");
     }
     assert!(store.outage().is_some());
     proxy.live();

@@ -45,7 +45,7 @@ pub(crate) async fn add(
         for one in questions {
             let content = Json::from([
                 ("whose", one.whose.as_str().into()),
-                ("held", one.held.as_ref().map_or(Json::Null, Json::copy)),
+                ("held", one.held.as_ref().map_or(Json::Null, Json::deep_clone)),
                 ("since", one.since_ms.into()),
             ]);
             let sealed = key.seal(&encode(&content)?, &question_of(&one.id, &one.host_id));
@@ -143,7 +143,7 @@ pub(crate) async fn send(
 ) -> Result<bool, sqlx::Error> {
     let content = Json::from([
         ("by", sent.by.as_deref().map_or(Json::Null, Json::from)),
-        ("answer", sent.answer.copy()),
+        ("answer", sent.answer.deep_clone()),
     ]);
     let asked = query_scalar::<i64>(
         "SELECT count(*) FROM questions

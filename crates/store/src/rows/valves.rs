@@ -105,7 +105,7 @@ fn merged(stored: Json, given: &Json) -> Result<Json, sqlx::Error> {
         if value.is_null() {
             stored.remove(&key);
         } else {
-            stored.set(&key, value.copy()).map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
+            stored.set(&key, value.deep_clone()).map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
         }
     }
     Ok(stored)

@@ -4,7 +4,7 @@
 use super::journal::Journal;
 use super::local::Local;
 use crate::clock::now;
-use crate::error::{StoreError, Trouble};
+use crate::error::{StoreError, StoreErrorKind};
 use crate::outage::{Outage, SnapshotInfo};
 use crate::postgres::Server;
 use crate::record::KvChange;
@@ -28,7 +28,7 @@ pub(crate) struct Availability {
     local: Option<Local>,
     outage: watch::Sender<Option<(StoreError, i64)>>,
     checking: tokio::sync::Mutex<()>,
-    doubt: Arc<Notify>,
+    recheck: Arc<Notify>,
 }
 
 impl Availability {
@@ -45,12 +45,12 @@ impl Availability {
             local,
             outage: watch::Sender::new(outage.map(|error| (error, now()))),
             checking: tokio::sync::Mutex::default(),
-            doubt: Arc::default(),
+            recheck: Arc::default(),
         });
         if this.error().is_some() {
-            this.doubt.notify_one();
+            this.recheck.notify_one();
         }
-        tokio::spawn(follow(Arc::downgrade(&this), this.doubt.clone()));
+        tokio::spawn(follow(Arc::downgrade(&this), this.recheck.clone()));
         this
     }
 
@@ -73,8 +73,8 @@ impl Availability {
     }
 
     /// Notes a failed connection and starts a check of the database.
-    pub(crate) fn doubt(&self) {
-        self.doubt.notify_one();
+    pub(crate) fn recheck(&self) {
+        self.recheck.notify_one();
     }
 
     /// Waits until the database is away. Whoever waits for long has it asked: a connection that died without a word
@@ -88,7 +88,7 @@ impl Availability {
                         return error.clone();
                     }
                 }
-                () = tokio::time::sleep(self.server.patience) => self.doubt(),
+                () = tokio::time::sleep(self.server.patience) => self.recheck(),
             }
         }
     }
@@ -100,7 +100,7 @@ impl Availability {
             return true;
         }
         match self.server.probe().await {
-            Err(error) if error.trouble == Trouble::Unreachable => {
+            Err(error) if error.kind == StoreErrorKind::Unreachable => {
                 tracing::warn!("the store is unavailable, continuing without it: {error}");
                 self.pool.renew();
                 self.outage.send_replace(Some((error, now())));
@@ -169,7 +169,7 @@ impl Availability {
                 );
                 journal.clear();
             }
-            Err(error) if error.trouble == Trouble::Refused => {
+            Err(error) if error.kind == StoreErrorKind::Refused => {
                 tracing::error!(
                     "cannot write the kv entries that changed meanwhile, which are set aside: {error}"
                 );
@@ -188,12 +188,12 @@ impl Availability {
             return Ok(());
         }
         let cause = "it is not the database of the snapshot that this host started from";
-        let mend = format!(
+        let help = format!(
             "correct store.url and restart; if it is correct, remove {} and restart",
             local.file().display()
         );
-        let error = StoreError::new(CHECKING, &self.server.place, Trouble::NotADatabase, cause);
-        Err(StoreError { mend: Some(mend), ..error })
+        let error = StoreError::new(CHECKING, &self.server.place, StoreErrorKind::NotADatabase, cause);
+        Err(StoreError { help: Some(help), ..error })
     }
 
     /// Tries to return. Returns `true` if the database is reachable.
@@ -201,7 +201,7 @@ impl Availability {
         let Err(error) = self.recover().await else { return true };
         self.outage.send_modify(|outage| {
             if let Some((known, _)) = outage {
-                if error.trouble != known.trouble {
+                if error.kind != known.kind {
                     tracing::warn!("the store is still unavailable: {error}");
                 }
                 *known = error;
@@ -213,14 +213,14 @@ impl Availability {
 
 impl Drop for Availability {
     fn drop(&mut self) {
-        self.doubt.notify_one();
+        self.recheck.notify_one();
     }
 }
 
 /// Checks the database after every reported failure, and until it is back.
-async fn follow(availability: std::sync::Weak<Availability>, doubt: Arc<Notify>) {
+async fn follow(availability: std::sync::Weak<Availability>, recheck: Arc<Notify>) {
     loop {
-        doubt.notified().await;
+        recheck.notified().await;
         let Some(this) = availability.upgrade() else { return };
         if !this.is_away().await {
             continue;

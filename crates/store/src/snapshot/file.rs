@@ -2,7 +2,7 @@
 
 use super::content::Content;
 use crate::clock::now;
-use crate::error::{Place, StoreError, Trouble};
+use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::rows::json::encode;
 use crate::seal::{SealKey, random_word};
 use crate::sealing::KeyText;
@@ -62,9 +62,9 @@ pub(super) fn read(
     key: &KeyText,
 ) -> Result<Option<(Snapshot, SealKey)>, StoreError> {
     let place = Place::File(file.to_owned());
-    let refused = |cause: String, mend: &str| StoreError {
-        mend: Some(format!("{mend}; a host that reaches its database writes a new one")),
-        ..StoreError::new(READING, &place, Trouble::Damaged, cause)
+    let refused = |cause: String, help: &str| StoreError {
+        help: Some(format!("{help}; a host that reaches its database writes a new one")),
+        ..StoreError::new(READING, &place, StoreErrorKind::Damaged, cause)
     };
     let text = match read_whole(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -4,7 +4,7 @@
 use super::file::{Origin, beside, check_kind, read_limited};
 use super::json::{change_from_json, change_to_json};
 use crate::clock::now;
-use crate::error::{Place, StoreError, Trouble};
+use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::kv::joined;
 use crate::record::{KvChange, KvRow};
 use crate::rows::json::encode;
@@ -78,8 +78,8 @@ impl Journal {
             }
             let text = read_limited(&mut file).map_err(failed)?;
             journal.read(&text).map_err(|cause| StoreError {
-                mend: Some("remove it; the kv entries that changed since then are lost with it".to_owned()),
-                ..StoreError::new(READING, &place, Trouble::Damaged, cause)
+                help: Some("remove it; the kv entries that changed since then are lost with it".to_owned()),
+                ..StoreError::new(READING, &place, StoreErrorKind::Damaged, cause)
             })?;
             journal.adopted.push((path, file));
         }

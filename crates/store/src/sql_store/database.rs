@@ -1,6 +1,6 @@
 //! A store in an SQL database: its connections, and one piece of work on them.
 
-use crate::error::{Place, StoreError, StoreFuture, Trouble, Troubles};
+use crate::error::{Place, StoreError, StoreErrorCounts, StoreErrorKind, StoreFuture};
 #[cfg(feature = "postgres")]
 use crate::postgres;
 use crate::seal::SealKey;
@@ -44,7 +44,7 @@ pub struct SqlStore {
     pub(crate) key: SealKey,
     /// Writers in their order, and when one of them last failed to get the lock.
     queue: tokio::sync::Mutex<Option<Instant>>,
-    pub(super) troubles: Troubles,
+    pub(super) error_counts: StoreErrorCounts,
     /// Wakes the subscribers of the generation.
     #[cfg(feature = "postgres")]
     pub(super) listener: Option<crate::postgres::Listener>,
@@ -112,13 +112,13 @@ impl SqlStore {
                     snapshot.map(|file| Local::of_database(file, &database, proof, &key)).transpose()?;
                 (key, local, None)
             }
-            Err(error) if matches!(error.trouble, Trouble::Unreachable | Trouble::Busy) => {
+            Err(error) if matches!(error.kind, StoreErrorKind::Unreachable | StoreErrorKind::Busy) => {
                 let (Some(file), Some(from)) = (snapshot, from) else { return Err(error) };
                 let text = KeyText::read(&server.place, from, true)?;
                 let Some((local, key)) = Local::of_snapshot(file, &database, &text)? else {
                     let without = format!("there is no snapshot to start from ({})", file.display());
-                    let mend = error.mend.map_or(without.clone(), |mend| format!("{mend}; {without}"));
-                    return Err(StoreError { mend: Some(mend), ..error });
+                    let help = error.help.map_or(without.clone(), |help| format!("{help}; {without}"));
+                    return Err(StoreError { help: Some(help), ..error });
                 };
                 (key, Some(local), Some(error))
             }
@@ -145,14 +145,14 @@ impl SqlStore {
 
     fn of_parts(place: Place, durable: Pool, swift: Pool, key: SealKey) -> Self {
         crate::conversation::opened();
-        let (queue, troubles) = (tokio::sync::Mutex::default(), Troubles::default());
+        let (queue, error_counts) = (tokio::sync::Mutex::default(), StoreErrorCounts::default());
         Self {
             place,
             durable,
             swift,
             key,
             queue,
-            troubles,
+            error_counts,
             #[cfg(feature = "postgres")]
             listener: None,
             #[cfg(feature = "postgres")]
@@ -264,17 +264,17 @@ impl SqlStore {
             };
             match done {
                 Ok(value) => {
-                    self.troubles.end(doing);
+                    self.error_counts.end(doing);
                     Ok(value)
                 }
                 Err(error) => {
                     #[cfg(feature = "postgres")]
-                    if error.trouble == Trouble::Unreachable
+                    if error.kind == StoreErrorKind::Unreachable
                         && let Some(availability) = self.availability()
                     {
-                        availability.doubt();
+                        availability.recheck();
                     }
-                    self.troubles.add(doing, &error);
+                    self.error_counts.add(doing, &error);
                     Err(error)
                 }
             }
@@ -342,7 +342,7 @@ impl SqlStore {
     }
 
     pub(super) fn is_busy(&self, error: &sqlx::Error) -> bool {
-        StoreError::from_sqlx("", &self.place, error).trouble == Trouble::Busy
+        StoreError::from_sqlx("", &self.place, error).kind == StoreErrorKind::Busy
     }
 
     /// Returns `true` if other processes take turns at the lock, rather than one of them holding it.

@@ -3,7 +3,7 @@
 use super::database::SqlStore;
 #[cfg(feature = "postgres")]
 use crate::error::Place;
-use crate::error::{StoreError, StoreFuture, Trouble};
+use crate::error::{StoreError, StoreErrorKind, StoreFuture};
 use crate::history::Action;
 #[cfg(feature = "postgres")]
 use crate::record::KvNews;
@@ -348,7 +348,7 @@ impl Store for SqlStore {
                     }
                     // The same entries may have reached the database: they are written once more. A value is the
                     // same then; a count of this moment may count twice.
-                    Err(error) if error.trouble == Trouble::Unreachable => {
+                    Err(error) if error.kind == StoreErrorKind::Unreachable => {
                         let is_written = availability.is_away().await && availability.append(changes).await?;
                         if is_written { Ok(()) } else { Err(error) }
                     }
@@ -443,12 +443,12 @@ impl Store for SqlStore {
         }
     }
 
-    fn troubles(&self) -> Vec<(Trouble, u64)> {
-        self.troubles.counts()
+    fn error_counts(&self) -> Vec<(StoreErrorKind, u64)> {
+        self.error_counts.counts()
     }
 
     fn failing(&self) -> Option<StoreError> {
-        self.troubles.recent()
+        self.error_counts.recent()
     }
 
     #[cfg(feature = "postgres")]

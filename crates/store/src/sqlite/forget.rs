@@ -2,7 +2,7 @@
 
 use super::open;
 use crate::clock::now;
-use crate::error::{Place, StoreError, Trouble};
+use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::record::HOST_SILENCE;
 use crate::rows::generation::raise;
 use crate::sealing::{self, KeyFrom};
@@ -16,9 +16,9 @@ const DOING: &str = "forget the stored valves";
 /// had some.
 pub(crate) async fn forget_valves(file: &Path, key: Option<&SecretSource>) -> Result<u64, StoreError> {
     let place = &Place::File(file.to_owned());
-    let refused = |cause: &str, mend: &str| {
-        let error = StoreError::new(DOING, place, Trouble::Refused, cause);
-        Err(StoreError { mend: Some(mend.to_owned()), ..error })
+    let refused = |cause: &str, help: &str| {
+        let error = StoreError::new(DOING, place, StoreErrorKind::Refused, cause);
+        Err(StoreError { help: Some(help.to_owned()), ..error })
     };
     if !file.exists() {
         return refused("the store does not exist", "check store.url");

@@ -1,6 +1,6 @@
 //! Opening the file: created for this user only, and brought to today's tables.
 
-use crate::error::{Place, StoreError, Trouble};
+use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::sql::Pool;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
@@ -35,7 +35,7 @@ pub(crate) async fn open(file: &Path) -> Result<(Pool, Pool), StoreError> {
     loop {
         match connect(file).await {
             // Going over to the write-ahead log fails at once while another process does the same.
-            Err(error) if error.trouble == Trouble::Busy && tries < TRIES => tries += 1,
+            Err(error) if error.kind == StoreErrorKind::Busy && tries < TRIES => tries += 1,
             result => return result,
         }
         tokio::time::sleep(PAUSE).await;
@@ -93,7 +93,7 @@ fn create(file: &Path) -> Result<(), StoreError> {
             ErrorKind::AlreadyExists => StoreError::new(
                 MAKING,
                 &Place::File(folder.to_owned()),
-                Trouble::NotADatabase,
+                StoreErrorKind::NotADatabase,
                 "this is a file, not a folder",
             ),
             _ => StoreError::from_io(MAKING, &Place::File(folder.to_owned()), &error),

@@ -3,7 +3,7 @@
 use super::open;
 use crate::sql::{Lock, Pool};
 use crate::sql_store::SqlStore;
-use crate::{KvChange, KvRow, LastGood, Store, StoreError, Trouble};
+use crate::{KvChange, KvRow, LastGood, Store, StoreError, StoreErrorKind};
 use std::path::Path;
 use std::time::Instant;
 use tempfile::TempDir;
@@ -168,7 +168,7 @@ async fn something_else_in_its_place_is_told() {
     let file = folder.path().join("state.db");
     std::fs::write(&file, "these are my notes, ".repeat(100)).unwrap();
     let error = refusal(&file).await;
-    assert_eq!(error.trouble, Trouble::NotADatabase);
+    assert_eq!(error.kind, StoreErrorKind::NotADatabase);
     assert_eq!(
         error.to_string(),
         format!(
@@ -189,7 +189,7 @@ async fn a_store_of_a_newer_version_is_left_alone() {
         .unwrap();
     store.close().await;
     let error = refusal(&file).await;
-    assert_eq!(error.trouble, Trouble::NewerSchema);
+    assert_eq!(error.kind, StoreErrorKind::NewerSchema);
     assert!(error.to_string().contains("does not know step 9999"), "{error}");
 }
 
@@ -211,7 +211,7 @@ async fn a_folder_of_somebody_else_is_told() {
     let result = SqlStore::sqlite(&folder.path().join("state.db")).await.map(drop);
     // Root may write anywhere; then there is nothing to tell.
     if let Err(error) = result {
-        assert_eq!(error.trouble, Trouble::ReadOnly);
+        assert_eq!(error.kind, StoreErrorKind::ReadOnly);
         assert!(error.to_string().contains("a folder this user may write to"), "{error}");
     }
 }
@@ -238,11 +238,11 @@ async fn a_full_disk_is_named_until_there_is_room_again() {
         })
         .collect();
     let error = store.kv_write(&changes).await.unwrap_err();
-    assert_eq!(error.trouble, Trouble::Full, "{error}");
-    assert_eq!(store.failing().map(|error| error.trouble), Some(Trouble::Full));
+    assert_eq!(error.kind, StoreErrorKind::Full, "{error}");
+    assert_eq!(store.failing().map(|error| error.kind), Some(StoreErrorKind::Full));
     assert!(store.kv_all().await.unwrap().is_empty(), "all or nothing");
-    let fault = valvehouse_core::error::Error::from(error);
-    assert!(matches!(fault, valvehouse_core::error::Error::Unstored { code: "store_full", .. }), "{fault}");
+    let error = valvehouse_core::error::Error::from(error);
+    assert!(matches!(error, valvehouse_core::error::Error::Unstored { code: "store_full", .. }), "{error}");
     limit(pages + 1_000).await;
     store.kv_write(&changes).await.unwrap();
     assert_eq!(store.failing(), None);
@@ -259,7 +259,7 @@ async fn writers_behind_a_held_lock_fail_together() {
     let merges = (0..20).map(|_| one.merge_valves("a", None, &values, "test"));
     let ended = futures::future::join_all(merges).await;
     // A writer that waits for the lock of another process waits once, however many are ahead.
-    assert!(ended.iter().all(|ended| ended.as_ref().is_err_and(|error| error.trouble == Trouble::Busy)));
+    assert!(ended.iter().all(|ended| ended.as_ref().is_err_and(|error| error.kind == StoreErrorKind::Busy)));
     assert!(one.probe().await.is_err());
     lock.rollback().await.unwrap();
     one.merge_valves("a", None, &values, "test").await.unwrap();

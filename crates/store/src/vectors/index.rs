@@ -9,7 +9,7 @@ use super::contract::{
 };
 use super::memory::MemoryVectors;
 use super::ranking::{Best, unit};
-use crate::error::{StoreError, Trouble};
+use crate::error::{StoreError, StoreErrorKind};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -365,9 +365,9 @@ fn refused(doing: &str, cause: String) -> StoreError {
     StoreError {
         doing: doing.to_owned(),
         place: "vectors".to_owned(),
-        trouble: Trouble::Refused,
+        kind: StoreErrorKind::Refused,
         cause,
-        mend: None,
+        help: None,
     }
 }
 

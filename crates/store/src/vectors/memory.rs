@@ -5,7 +5,7 @@ use super::contract::{
     checked_growth,
 };
 use crate::clock::now;
-use crate::error::{StoreError, StoreFuture, Trouble};
+use crate::error::{StoreError, StoreErrorKind, StoreFuture};
 use crate::seal::SealKey;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -92,9 +92,9 @@ fn error(cause: String) -> StoreError {
     StoreError {
         doing: "store vectors".to_owned(),
         place: "memory".to_owned(),
-        trouble: Trouble::Refused,
+        kind: StoreErrorKind::Refused,
         cause,
-        mend: None,
+        help: None,
     }
 }
 
@@ -125,7 +125,7 @@ impl Vectors for MemoryVectors {
             let all = space.vectors.values().map(|(vector, _)| vector);
             let with_data = |one: &StoredVector| StoredVector {
                 vector: Vec::new(),
-                data: one.data.copy(),
+                data: one.data.deep_clone(),
                 ..one.clone()
             };
             let most = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
@@ -170,7 +170,7 @@ impl Vectors for MemoryVectors {
             let version = space.state.version + 1;
             for (one, text) in change.put.iter().zip(&texts) {
                 let (id, vector) = (one.id.clone(), one.vector.clone());
-                let stored = StoredVector { id, version, at: now(), data: one.data.copy(), vector };
+                let stored = StoredVector { id, version, at: now(), data: one.data.deep_clone(), vector };
                 vectors.insert(one.id.clone(), (stored, one.size(text)));
             }
             let after = VectorSpace {

@@ -147,7 +147,7 @@ async fn an_id_with_a_nul_is_one_or_is_refused(store: &dyn Conversations) {
     for id in ["a\0b", "a\0c"] {
         match store.begin_run(&beginning(id, id, 0, &[said(id)])).await {
             Ok(_) => assert_eq!(texts(store, id).await, [id]),
-            Err(error) => assert_eq!(error.trouble, valvehouse_store::Trouble::Refused, "{error}"),
+            Err(error) => assert_eq!(error.kind, valvehouse_store::StoreErrorKind::Refused, "{error}"),
         }
     }
 }

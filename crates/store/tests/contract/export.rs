@@ -134,13 +134,13 @@ async fn what_is_damaged_is_refused_and_leaves_nothing(store: &dyn Conversations
         ("runs.0.checkpoints.0.saved_at", "null", "`runs[0].checkpoints[0].saved_at` must be"),
     ];
     for (path, value, cause) in damage {
-        let damaged = whole.copy();
+        let damaged = whole.deep_clone();
         put(&damaged, path, json(value));
         let error = other.import(&damaged, None).await.unwrap_err().to_string();
         assert!(error.contains("import a conversation") && error.contains(cause), "{path} {value}: {error}");
     }
     for missing in ["format", "forked_from", "kept", "messages", "runs", "id"] {
-        let damaged = whole.copy();
+        let damaged = whole.deep_clone();
         damaged.remove(missing);
         let error = other.import(&damaged, None).await.unwrap_err().to_string();
         assert!(error.contains(&format!("`{missing}` must be")) && error.contains("is missing"), "{error}");
@@ -149,7 +149,7 @@ async fn what_is_damaged_is_refused_and_leaves_nothing(store: &dyn Conversations
         assert!(other.import(&json(nothing), None).await.is_err());
     }
     // This one shows only when half of it is written.
-    let deep = whole.copy();
+    let deep = whole.deep_clone();
     let last = json(&format!("{}{}", "[".repeat(127), "]".repeat(127)));
     deep.at_path("messages").as_array().unwrap().push(last).unwrap();
     let error = other.import(&deep, None).await.unwrap_err().to_string();

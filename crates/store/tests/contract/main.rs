@@ -185,11 +185,11 @@ async fn grants_are_changed_only_by_who_knows_them(store: &dyn Store) {
         "nothing is there"
     );
     assert_eq!(store.generation().await.unwrap(), 1);
-    assert_eq!(store.grants().await.unwrap(), [("x".to_owned(), one.copy())]);
+    assert_eq!(store.grants().await.unwrap(), [("x".to_owned(), one.deep_clone())]);
     assert_eq!(store.set_grants("x", Some(&two), Some(&one), "test").await.unwrap(), Some(2));
     store.set_grants("a-tool", Some(&one), None, "test").await.unwrap();
     let found = store.grants().await.unwrap();
-    assert_eq!(found, [("a-tool".to_owned(), one.copy()), ("x".to_owned(), two.copy())]);
+    assert_eq!(found, [("a-tool".to_owned(), one.deep_clone()), ("x".to_owned(), two.deep_clone())]);
     let error = store.set_grants("x", Some(&json("[1]")), Some(&two), "test").await.unwrap_err();
     assert!(error.to_string().contains("expected an object"), "{error}");
     store.set_grants("x", None, None, "test").await.unwrap();

@@ -109,7 +109,7 @@ async fn a_change_beyond_a_limit_changes_nothing<S: Vectors + ?Sized>(store: &S)
         (vec![entry("b", &large, &[1.0, 2.0])], "exceeded its limit of 64 KiB"),
     ] {
         let error = put(store, &own, &entries).await.unwrap_err();
-        assert_eq!(error.trouble, Trouble::Refused);
+        assert_eq!(error.kind, StoreErrorKind::Refused);
         assert!(error.cause.contains(cause), "{error}");
     }
     let entries = [entry("b", "1", &[1.0, 2.0]), entry("c", "1", &[1.0, 2.0])];

@@ -2,10 +2,10 @@
 
 use super::view::{View, in_short};
 use std::sync::Arc;
-use valvehouse_core::words::optional;
+use valvehouse_core::text::optional;
 use valvehouse_host::{Change, Plugin, Report, Snapshot, State};
 use valvehouse_json::Json;
-use valvehouse_script::Problem;
+use valvehouse_script::Diagnostic;
 use valvehouse_terminal::{Paint, report};
 
 /// The reports of reloads, compared with what ran before.
@@ -42,7 +42,7 @@ struct News {
     is_bad: bool,
     /// Set if another version runs than before.
     is_new: bool,
-    problems: Vec<Problem>,
+    problems: Vec<Diagnostic>,
 }
 
 impl News {
@@ -53,7 +53,7 @@ impl News {
 
     /// None where another change of the report tells of it.
     fn of(change: &Change, report: &Report, before: &Snapshot, now: &Snapshot) -> Option<Self> {
-        let bad = |word, id: &Arc<str>, rest: &str, problems: &[Problem]| Self {
+        let bad = |word, id: &Arc<str>, rest: &str, problems: &[Diagnostic]| Self {
             is_bad: true,
             is_new: false,
             problems: problems.to_vec(),
@@ -86,10 +86,10 @@ impl News {
                 bad("broken", id, "it does not load and has never loaded", problems)
             }
             Change::Missing(id) => {
-                let mend = format!("requests are refused until it is restored or: valvehouse confirm {id}");
-                Self { is_new: true, ..bad("missing", id, &mend, &[]) }
+                let help = format!("requests are refused until it is restored or: valvehouse confirm {id}");
+                Self { is_new: true, ..bad("missing", id, &help, &[]) }
             }
-            Change::Problem(problem) => {
+            Change::Diagnostic(problem) => {
                 Self { id: None, ..bad("problem", &"".into(), "", std::slice::from_ref(problem)) }
             }
         })
@@ -120,7 +120,7 @@ impl News {
 }
 
 /// The warnings of a script that loads.
-fn warnings(now: &Snapshot, id: &str) -> Vec<Problem> {
+fn warnings(now: &Snapshot, id: &str) -> Vec<Diagnostic> {
     let script = now.plugins.get(id).and_then(|plugin| plugin.script.as_ref());
     script.map_or_else(Vec::new, |script| script.findings())
 }

@@ -2,8 +2,8 @@
 
 use super::view::{View, change_in_short};
 use std::sync::Arc;
+use valvehouse_core::text::optional;
 use valvehouse_core::trace::{StepRecord, Trace};
-use valvehouse_core::words::optional;
 use valvehouse_json::Json;
 use valvehouse_json::diff::{DiffOperation, diff};
 use valvehouse_terminal::{Paint, clean};

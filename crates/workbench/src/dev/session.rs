@@ -237,7 +237,7 @@ async fn work_off(
             test_runs::run(work.tests, &app.config).await.tell(work.in_sum, &view);
         }
         if let Some((number, trace, models)) = work.replay {
-            let again = replay_turn(&app, &trace, models, status_of).await.map_err(|fault| fault.to_string());
+            let again = replay_turn(&app, &trace, models, status_of).await.map_err(|error| error.to_string());
             if tell.send(ReplayedRequest { number, of: trace, again }).is_err() {
                 return;
             }

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 use valvehouse_config::Config;
-use valvehouse_core::words::count;
+use valvehouse_core::text::count;
 use valvehouse_host::app;
 use valvehouse_json::Json;
-use valvehouse_script::{Kind, Loader, Problem};
+use valvehouse_script::{Diagnostic, Kind, Loader};
 use valvehouse_terminal::{Paint, clean};
 
 /// The test files of a project.
@@ -61,7 +61,7 @@ impl Tests {
 pub(super) struct TestRun {
     files: Vec<FileRan>,
     /// Of files that cannot be read.
-    problems: Vec<Problem>,
+    problems: Vec<Diagnostic>,
     took: Duration,
 }
 

@@ -3,7 +3,7 @@
 use jiff::Zoned;
 use std::sync::Arc;
 use tokio::sync::Notify;
-use valvehouse_core::words::shortened;
+use valvehouse_core::text::shortened;
 use valvehouse_json::Json;
 use valvehouse_terminal::{Console, Paint, clean};
 

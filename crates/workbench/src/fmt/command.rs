@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use valvehouse_config::Config;
-use valvehouse_core::words::count;
+use valvehouse_core::text::count;
 use valvehouse_json::Json;
 use valvehouse_script::format::format;
 use valvehouse_terminal::{CommandError, Console, Exit, files, report};

@@ -1,7 +1,7 @@
 //! The problems of a text: those that `check` would report of the file, were it saved.
 
-use super::document::{CheckedProblem, Document, range_of, range_of_problem};
-use lsp_types::{Diagnostic, DiagnosticSeverity, NumberOrString, Position, Range};
+use super::document::{CheckedDiagnostic, Document, range_of, range_of_problem};
+use lsp_types::{DiagnosticSeverity, NumberOrString, Position, Range};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use tokio::runtime::Handle;
@@ -11,7 +11,8 @@ use valvehouse_json::Json;
 use valvehouse_script::fix::fix;
 use valvehouse_script::testing::Suite;
 use valvehouse_script::{
-    Kind, LoadedFile, Problem, Script, Severity, SourceFile, is_module, read_file, read_text, script_of_tests,
+    Diagnostic, Kind, LoadedFile, Script, Severity, SourceFile, is_module, read_file, read_text,
+    script_of_tests,
 };
 use valvehouse_terminal::{Case, ScriptPlace, case, report};
 
@@ -46,15 +47,15 @@ impl Project {
     }
 
     /// The problems of a text with their fixes, and its effective valves if it compiles.
-    pub(super) fn diagnose(&self, document: &Document) -> (Vec<CheckedProblem>, Option<Json>) {
+    pub(super) fn diagnose(&self, document: &Document) -> (Vec<CheckedDiagnostic>, Option<Json>) {
         let config = match &self.config {
             Ok(config) => config,
-            Err(why) => return (vec![CheckedProblem { diagnostic: of_settings(why), fix: None }], None),
+            Err(why) => return (vec![CheckedDiagnostic { diagnostic: of_settings(why), fix: None }], None),
         };
         let (problems, valves) = self.problems(config, &document.path, &document.text);
         let found = problems.iter().map(|problem| {
             let fix = is_here(document, problem).then(|| fix(problem, &document.text)).flatten();
-            CheckedProblem { diagnostic: diagnostic(document, problem), fix }
+            CheckedDiagnostic { diagnostic: diagnostic(document, problem), fix }
         });
         (found.collect(), valves)
     }
@@ -64,7 +65,7 @@ impl Project {
         self.config.as_ref().map_err(String::as_str)
     }
 
-    fn problems(&self, config: &Config, path: &Path, text: &str) -> (Vec<Problem>, Option<Json>) {
+    fn problems(&self, config: &Config, path: &Path, text: &str) -> (Vec<Diagnostic>, Option<Json>) {
         let ScriptPlace { kind, root, path } = ScriptPlace::of_text(config, path, text);
         if script_of_tests(&path).is_some() {
             return (self.of_tests(config, (kind, &root), &path, text), None);
@@ -86,7 +87,7 @@ impl Project {
     }
 
     /// The problems of a test file. Its script is unknown until the file is saved.
-    fn of_tests(&self, config: &Config, of: (Kind, &Path), path: &Path, text: &str) -> Vec<Problem> {
+    fn of_tests(&self, config: &Config, of: (Kind, &Path), path: &Path, text: &str) -> Vec<Diagnostic> {
         if !path.is_file() {
             return Vec::new();
         }
@@ -100,17 +101,17 @@ impl Project {
     }
 }
 
-fn of_settings(why: &str) -> Diagnostic {
+fn of_settings(why: &str) -> lsp_types::Diagnostic {
     let message = format!("scripts cannot be checked before the project's settings are right:\n{why}");
     let at = Range::new(Position::new(0, 0), Position::new(0, 1));
-    Diagnostic { source: source(), ..Diagnostic::new_simple(at, message) }
+    lsp_types::Diagnostic { source: source(), ..lsp_types::Diagnostic::new_simple(at, message) }
 }
 
-fn is_here(document: &Document, problem: &Problem) -> bool {
+fn is_here(document: &Document, problem: &Diagnostic) -> bool {
     problem.path.file_name() == document.path.file_name()
 }
 
-pub(super) fn diagnostic(document: &Document, problem: &Problem) -> Diagnostic {
+pub(super) fn diagnostic(document: &Document, problem: &Diagnostic) -> lsp_types::Diagnostic {
     let (range, mut message) = if is_here(document, problem) {
         (range_of_problem(&document.text, problem), problem.message.clone())
     } else {
@@ -125,7 +126,14 @@ pub(super) fn diagnostic(document: &Document, problem: &Problem) -> Diagnostic {
         Severity::Error => DiagnosticSeverity::ERROR,
         Severity::Warning => DiagnosticSeverity::WARNING,
     };
-    Diagnostic { range, severity: Some(severity), code, source: source(), message, ..Diagnostic::default() }
+    lsp_types::Diagnostic {
+        range,
+        severity: Some(severity),
+        code,
+        source: source(),
+        message,
+        ..lsp_types::Diagnostic::default()
+    }
 }
 
 fn source() -> Option<String> {

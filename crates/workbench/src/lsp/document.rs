@@ -1,12 +1,12 @@
 //! A text that is open in the editor, and places in it as the protocol counts them: lines from 0, and
 //! columns in units of UTF-16.
 
-use lsp_types::{Diagnostic, Position, Range};
+use lsp_types::{Position, Range};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use valvehouse_json::Json;
-use valvehouse_script::Problem;
+use valvehouse_script::Diagnostic;
 use valvehouse_script::editor::Sketch;
 use valvehouse_script::fix::Fix;
 
@@ -19,16 +19,16 @@ pub(super) struct Document {
     /// The time at which it is to be checked.
     pub(super) due: Option<Instant>,
     /// The problems of the text, once it was checked.
-    pub(super) found: Vec<CheckedProblem>,
+    pub(super) found: Vec<CheckedDiagnostic>,
     /// The failures of its tests, until the text changes.
-    pub(super) failed: Vec<Diagnostic>,
+    pub(super) failed: Vec<lsp_types::Diagnostic>,
     /// The effective valves of the last text that compiled, without secrets.
     pub(super) valves: Option<Json>,
 }
 
 /// A problem, and the edit that fixes it.
-pub(super) struct CheckedProblem {
-    pub(super) diagnostic: Diagnostic,
+pub(super) struct CheckedDiagnostic {
+    pub(super) diagnostic: lsp_types::Diagnostic,
     pub(super) fix: Option<Fix>,
 }
 
@@ -86,7 +86,7 @@ pub(super) fn range_of(text: &str, bytes: &std::ops::Range<usize>) -> Range {
 
 /// The range of a problem: its word; its line where there is no column; the first line where it is with the file as a
 /// whole.
-pub(super) fn range_of_problem(text: &str, problem: &Problem) -> Range {
+pub(super) fn range_of_problem(text: &str, problem: &Diagnostic) -> Range {
     let line = problem.line.unwrap_or(1).saturating_sub(1);
     let row = text.split('\n').nth(line).unwrap_or_default();
     // Places are told without the mark that some files begin with.
@@ -126,13 +126,13 @@ mod tests {
     #[test]
     fn a_problem_covers_its_word_behind_an_emoji_too() {
         let text = "let s = \"😀\"; wrong;";
-        let mut problem = Problem::new(Code::Syntax, "x", Path::new("x.rhai"), "no");
+        let mut problem = Diagnostic::new(Code::Syntax, "x", Path::new("x.rhai"), "no");
         problem.line = Some(1);
         problem.column = Some(14);
         problem.excerpt = text.into();
         let range = range_of_problem(text, &problem);
         assert_eq!((range.start.character, range.end.character), (14, 19));
-        let whole = range_of_problem(text, &Problem::new(Code::Syntax, "x", Path::new("x.rhai"), "no"));
+        let whole = range_of_problem(text, &Diagnostic::new(Code::Syntax, "x", Path::new("x.rhai"), "no"));
         assert_eq!((whole.start.character, whole.end.character), (0, 20));
     }
 }

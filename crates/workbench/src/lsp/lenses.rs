@@ -4,15 +4,13 @@ use super::diagnostics::diagnostic;
 use super::document::{Document, position_of, range_of};
 use crate::test::{How, TestSelection, running};
 use futures::StreamExt;
-use lsp_types::{
-    CodeLens, Command, Diagnostic, InlayHint, InlayHintLabel, InlayHintTooltip, MessageType, Range, Url,
-};
+use lsp_types::{CodeLens, Command, InlayHint, InlayHintLabel, InlayHintTooltip, MessageType, Range, Url};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use valvehouse_config::Config;
-use valvehouse_core::words::{count, shortened};
+use valvehouse_core::text::{count, shortened};
 use valvehouse_json::Json;
-use valvehouse_script::{Problem, script_of_tests, tests_of_script};
+use valvehouse_script::{Diagnostic, script_of_tests, tests_of_script};
 
 /// The command that runs the tests of a file: its URI, and the name of one of them.
 pub(super) const RUN_TESTS: &str = "valvehouse.runTests";
@@ -83,12 +81,12 @@ pub(super) struct TestsRan {
     pub(super) kind: MessageType,
     pub(super) message: String,
     /// The problems of those that failed.
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<Diagnostic>,
 }
 
 impl TestsRan {
     /// The problems as an open file shows them.
-    pub(super) fn diagnostics(&self, document: &Document) -> Vec<Diagnostic> {
+    pub(super) fn diagnostics(&self, document: &Document) -> Vec<lsp_types::Diagnostic> {
         self.problems.iter().map(|problem| diagnostic(document, problem)).collect()
     }
 }

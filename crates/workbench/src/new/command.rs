@@ -10,7 +10,7 @@ use valvehouse_config::Config;
 use valvehouse_core::filter::Hook;
 use valvehouse_host::app;
 use valvehouse_json::Json;
-use valvehouse_script::{FolderScan, Kind, LoadedFile, Loader, Problem, Script, is_id, read_file};
+use valvehouse_script::{Diagnostic, FolderScan, Kind, LoadedFile, Loader, Script, is_id, read_file};
 use valvehouse_terminal::{CommandError, Console, Exit, report};
 
 /// Runs what needs no project, nor one that is right: a new one, and a look at what comes along.
@@ -129,21 +129,21 @@ fn id_of(name: &str, what: NewKind) -> Result<String, CommandError> {
     if is_id(name) && (what == NewKind::Module || !name.starts_with('_')) {
         return Ok(name.to_owned());
     }
-    let mended = mended(name, what);
+    let corrected = corrected(name, what);
     Err(CommandError::usage(format!(
-        "invalid name `{name}` of a {0}: expected 1 to 64 characters of a-z, 0-9, `_` and `-` that do not begin with `_`; try: valvehouse new {0} {mended}",
+        "invalid name `{name}` of a {0}: expected 1 to 64 characters of a-z, 0-9, `_` and `-` that do not begin with `_`; try: valvehouse new {0} {corrected}",
         word(what)
     )))
 }
 
-fn mended(name: &str, what: NewKind) -> String {
+fn corrected(name: &str, what: NewKind) -> String {
     let stem = name.rsplit(['/', '\\']).next().unwrap_or(name);
     let stem = stem.strip_suffix(".rhai").unwrap_or(stem).to_lowercase();
     let letter = |letter: char| if is_id(&letter.to_string()) { letter } else { '_' };
-    let mended: String = stem.chars().map(letter).collect();
-    let parts: Vec<&str> = mended.split('_').filter(|part| !part.is_empty()).collect();
-    let mended: String = parts.join("_").chars().take(64).collect();
-    if mended.is_empty() { format!("my_{}", word(what)) } else { mended }
+    let corrected: String = stem.chars().map(letter).collect();
+    let parts: Vec<&str> = corrected.split('_').filter(|part| !part.is_empty()).collect();
+    let corrected: String = parts.join("_").chars().take(64).collect();
+    if corrected.is_empty() { format!("my_{}", word(what)) } else { corrected }
 }
 
 /// Checks that no other file has that id.
@@ -198,7 +198,12 @@ fn there_already(path: &Path) -> CommandError {
 }
 
 /// The new script as a host would load it, and what it still lacks, such as a grant.
-async fn compiled(kind: Kind, root: &Path, path: &Path, config: &Config) -> (Option<Script>, Vec<Problem>) {
+async fn compiled(
+    kind: Kind,
+    root: &Path,
+    path: &Path,
+    config: &Config,
+) -> (Option<Script>, Vec<Diagnostic>) {
     let granted = app::stored_grants(config).await;
     let script = read_file(kind, root, path).map_err(|problem| vec![problem]).and_then(
         |LoadedFile { file, .. }| Script::compile(&file, &app::settings_of(config, &granted, kind, &file.id)),
@@ -216,7 +221,7 @@ async fn compiled(kind: Kind, root: &Path, path: &Path, config: &Config) -> (Opt
 fn tell(
     made: &[PathBuf],
     next: &[next_steps::Step],
-    problems: &[Problem],
+    problems: &[Diagnostic],
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let paths = made.iter().map(|path| report::near(path).display().to_string());
@@ -253,10 +258,10 @@ mod tests {
             ("größe", "gr_e"),
             ("…", "my_filter"),
         ] {
-            assert_eq!(mended(name, NewKind::Filter), id);
-            assert!(id_of(&mended(name, NewKind::Filter), NewKind::Filter).is_ok());
+            assert_eq!(corrected(name, NewKind::Filter), id);
+            assert!(id_of(&corrected(name, NewKind::Filter), NewKind::Filter).is_ok());
         }
-        let long = mended(&"x".repeat(100), NewKind::Tool);
+        let long = corrected(&"x".repeat(100), NewKind::Tool);
         assert!(id_of(&long, NewKind::Tool).is_ok());
     }
 }

@@ -7,7 +7,7 @@
 use super::scaffold::{Folder, NewFile, kind_of, word};
 use super::scaffold::{NewKind, ShippedFiles};
 use std::path::Path;
-use valvehouse_core::words::{count, did_you_mean};
+use valvehouse_core::text::{count, did_you_mean};
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, frontmatter, imported_by, is_module};
 use valvehouse_terminal::{CommandError, Console, Exit, table};

@@ -72,7 +72,7 @@ fn arguments(schema: &Json) -> String {
     let word = |name: &Json| {
         let name = name.as_str()?;
         let about = properties.get(name)?;
-        let first = about.get("enum").and_then(|values| values.items().first().map(Json::copy));
+        let first = about.get("enum").and_then(|values| values.items().first().map(Json::deep_clone));
         let value = match (first, about.text("type").as_deref()) {
             (Some(Json::Text(text)), _) => text.to_string(),
             (Some(other), _) => other.to_string(),

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use valvehouse_config as config;
 use valvehouse_core::filter::Hook;
-use valvehouse_core::words::title_case;
+use valvehouse_core::text::title_case;
 use valvehouse_script::Kind;
 
 /// A file to be made, below the project's folder or one of its folders.

@@ -1,6 +1,6 @@
 //! Lines that begin with a colon.
 
-use valvehouse_core::words::nearest;
+use valvehouse_core::text::nearest;
 
 /// The names that commands begin with.
 pub(super) const NAMES: [&str; 10] =

@@ -1,10 +1,10 @@
 //! The view of a line's result, and of functions.
 
 use std::io;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_script::reference::{Function, functions as all};
-use valvehouse_script::{LineResult, Problem};
+use valvehouse_script::{Diagnostic, LineResult};
 use valvehouse_terminal::{Console, clean, report, table};
 
 /// A value of so many characters stands in one line.
@@ -36,7 +36,7 @@ pub(super) fn short_or_pretty(value: &Json) -> String {
 }
 
 /// Shows the problem of a line.
-pub(super) fn problem(problem: &Problem, out: &Console) -> io::Result<()> {
+pub(super) fn problem(problem: &Diagnostic, out: &Console) -> io::Result<()> {
     if out.is_json() {
         return out.json(&Json::from([("error", report::as_json(problem))]));
     }

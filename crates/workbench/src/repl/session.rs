@@ -5,7 +5,7 @@
 use super::commands::{Command, HELP};
 use super::input::{Input, TypedLine};
 use super::render;
-use crate::trial::{self, Stage, TrialTurn, body};
+use crate::dry_run::{self, DryRunTarget, DryRunTurn, body};
 use std::sync::Arc;
 use tokio::sync::broadcast::Receiver;
 use valvehouse_config::{Capability, Config};
@@ -17,7 +17,7 @@ use valvehouse_core::trace::{RequestFacts, Traces};
 use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, Snapshot};
 use valvehouse_json::Json;
-use valvehouse_script::{Code, Kind, Problem, Repl, SandboxScript, Script, SourceFile, UserValves};
+use valvehouse_script::{Code, Diagnostic, Kind, Repl, SandboxScript, Script, SourceFile, UserValves};
 use valvehouse_terminal::{CommandError, Console, Exit, questions, report, table};
 
 /// The id of the script that lines stand for where none is loaded.
@@ -57,7 +57,7 @@ async fn talk(
             _ if line.is_empty() => {}
             Some(Ok(Command::Quit)) => break,
             Some(Ok(command)) => {
-                if let Err(failure) = session.obey(command).await {
+                if let Err(failure) = session.run_command(command).await {
                     failed = true;
                     out.fail(&failure);
                 }
@@ -109,10 +109,10 @@ impl<'a> Session<'a> {
         out: &'a Console,
     ) -> Result<Self, CommandError> {
         let (script, users) = match &asked.plugin {
-            Some(named) => trial::find(named, &app.host.snapshot(), &app.config)?,
+            Some(named) => dry_run::find(named, &app.host.snapshot(), &app.config)?,
             None => (scratch(&app, asked.live).await?, Arc::default()),
         };
-        let script = Arc::new(trial::sandbox(asked.live).enter(script));
+        let script = Arc::new(dry_run::sandbox(asked.live).enter(script));
         let mut session = Self {
             reports: app.host.reports(),
             repl: None,
@@ -214,10 +214,10 @@ impl<'a> Session<'a> {
             && std::fs::read_to_string(&file.path).is_ok_and(|text| *text != *file.text)
             && !self.snapshot().plugins.contains_key(&file.id);
         if let Some(named) = self.named.clone().filter(|_| changed)
-            && let Ok((script, users)) = trial::find(&named, &self.snapshot(), &self.app.config)
+            && let Ok((script, users)) = dry_run::find(&named, &self.snapshot(), &self.app.config)
         {
             let body = self.body();
-            let script = trial::sandbox(self.live).enter(script);
+            let script = dry_run::sandbox(self.live).enter(script);
             self.users = users;
             // It has just loaded.
             let _ = self.begin(Arc::new(script), &body);
@@ -242,7 +242,7 @@ impl<'a> Session<'a> {
                 let body = conversation(&self.model());
                 self.begin(self.script.clone(), &body)?;
                 let why = format!("{error}; the declarations of earlier lines are lost");
-                Err(Problem::new(Code::Broke, ID, std::path::Path::new("line"), why))
+                Err(Diagnostic::new(Code::Broke, ID, std::path::Path::new("line"), why))
             }
         };
         match &came {
@@ -264,7 +264,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    async fn obey(&mut self, command: Command) -> Result<(), CommandError> {
+    async fn run_command(&mut self, command: Command) -> Result<(), CommandError> {
         let out = self.out;
         match command {
             Command::Help => out.line(HELP)?,
@@ -307,8 +307,8 @@ impl<'a> Session<'a> {
     }
 
     fn load(&mut self, named: String) -> Result<(), CommandError> {
-        let (script, users) = trial::find(&named, &self.snapshot(), &self.app.config)?;
-        let script = trial::sandbox(self.live).enter(script);
+        let (script, users) = dry_run::find(&named, &self.snapshot(), &self.app.config)?;
+        let script = dry_run::sandbox(self.live).enter(script);
         let body = self.body();
         self.users = users;
         self.begin(Arc::new(script), &body)?;
@@ -335,9 +335,12 @@ impl<'a> Session<'a> {
         let recording = Traces::new(1).begin(asked, true);
         let facts = TurnFacts { trace: Some(recording.trace().clone()), ..self.facts() };
         let turn = Turn::new(facts, self.context.clone(), questions::listening(None, self.out).0);
-        let stage = Stage::of(SandboxScript::new(self.script.clone(), self.users.clone()), self.snapshot());
-        let tried = TrialTurn { turn, recording };
-        let value = trial::once(&stage, hook, body::Body::Value(self.body().copy()), tried, self.out).await?;
+        let target =
+            DryRunTarget::of(SandboxScript::new(self.script.clone(), self.users.clone()), self.snapshot());
+        let tried = DryRunTurn { turn, recording };
+        let value =
+            dry_run::once(&target, hook, body::Body::Value(self.body().deep_clone()), tried, self.out)
+                .await?;
         if let (Some(repl), Some(value)) = (&mut self.repl, value.filter(|_| !hook.has_ctx())) {
             repl.set_body(&value);
         }

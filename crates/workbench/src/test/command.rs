@@ -8,7 +8,7 @@ use super::{coverage, json_report, junit};
 use futures::StreamExt;
 use std::time::Instant;
 use valvehouse_config::Config;
-use valvehouse_core::words::count;
+use valvehouse_core::text::count;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
 /// Runs tests and shows what came of them.

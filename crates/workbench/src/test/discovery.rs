@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use valvehouse_config::Config;
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::text::did_you_mean;
 use valvehouse_host::app;
-use valvehouse_script::{Kind, Loader, Problem, script_of_tests, tests_of_script};
+use valvehouse_script::{Diagnostic, Kind, Loader, script_of_tests, tests_of_script};
 use valvehouse_terminal::{Case, CommandError, ScriptPlace, case, report};
 
 /// The tests that are meant.
@@ -13,7 +13,7 @@ pub(crate) struct TestSelection {
     /// In the order of their paths.
     pub(crate) cases: Vec<Case>,
     /// Files that cannot be read, and tests without a script.
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<Diagnostic>,
     /// Scripts without tests.
     pub(crate) untested: Vec<PathBuf>,
 }

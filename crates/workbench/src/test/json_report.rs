@@ -5,11 +5,11 @@ use super::runner::{FileCoverage, FileRan, Sum, TestRan};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use valvehouse_json::Json;
-use valvehouse_script::Problem;
+use valvehouse_script::Diagnostic;
 use valvehouse_terminal::report;
 
 /// Everything, as one object.
-pub(crate) fn told(files: &[FileRan], problems: &[Problem], untested: &[PathBuf], sum: &Sum) -> Json {
+pub(crate) fn told(files: &[FileRan], problems: &[Diagnostic], untested: &[PathBuf], sum: &Sum) -> Json {
     Json::from([
         ("tests", sum.tests.into()),
         ("passed", (sum.tests - sum.failed).into()),

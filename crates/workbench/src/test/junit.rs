@@ -5,13 +5,13 @@ use super::summary::SummaryStyle;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use std::path::Path;
 use std::time::Duration;
-use valvehouse_script::Problem;
+use valvehouse_script::Diagnostic;
 use valvehouse_terminal::{CommandError, Exit, PLAIN, report};
 
 /// Writes the file, and its folder where there is none.
 pub(super) fn write(
     files: &[FileRan],
-    problems: &[Problem],
+    problems: &[Diagnostic],
     took: Duration,
     path: &Path,
 ) -> Result<(), CommandError> {
@@ -24,7 +24,7 @@ pub(super) fn write(
     std::fs::write(path, text).map_err(|why| failed(why.to_string()))
 }
 
-fn report(files: &[FileRan], problems: &[Problem], took: Duration) -> Report {
+fn report(files: &[FileRan], problems: &[Diagnostic], took: Duration) -> Report {
     let mut report = Report::new("valvehouse");
     report.set_time(took);
     for file in files.iter().filter(|file| !file.is_silent()) {
@@ -68,7 +68,7 @@ fn case(TestRan { test, ran }: &TestRan, file: &str) -> TestCase {
 }
 
 /// A file that could not be run, as a test that went wrong.
-fn broken(problems: &[Problem], file: &str) -> TestCase {
+fn broken(problems: &[Diagnostic], file: &str) -> TestCase {
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
     if let Some(first) = problems.first() {
         status.set_message(first.message.as_str()).set_type(first.code.id());

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use valvehouse_config::Config;
 use valvehouse_host::app;
 use valvehouse_script::testing::{Suite, SuiteOptions, Test, TestResult};
-use valvehouse_script::{Coverage, Problem, Settings};
+use valvehouse_script::{Coverage, Diagnostic, Settings};
 use valvehouse_terminal::{Case, Exit};
 
 /// The tests to run, and the way in which they are run.
@@ -49,7 +49,7 @@ pub(crate) struct FileRan {
     pub(crate) script: PathBuf,
     pub(crate) tests: PathBuf,
     /// The outcome of its tests, or the reason for which there was nothing to run.
-    pub(crate) result: Result<Vec<TestRan>, Vec<Problem>>,
+    pub(crate) result: Result<Vec<TestRan>, Vec<Diagnostic>>,
     /// Tests it has, also those that were not meant.
     all: Vec<Test>,
     pub(crate) covered: Option<FileCoverage>,
@@ -152,7 +152,7 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    pub(crate) fn of(files: &[FileRan], problems: &[Problem], took: Duration) -> Self {
+    pub(crate) fn of(files: &[FileRan], problems: &[Diagnostic], took: Duration) -> Self {
         let tests = || files.iter().flat_map(FileRan::tests);
         let broken = files.iter().filter(|file| file.result.is_err()).count();
         Self {

@@ -3,9 +3,9 @@
 use super::runner::{FileRan, Sum, TestRan};
 use std::path::PathBuf;
 use std::time::Duration;
-use valvehouse_core::words::count;
+use valvehouse_core::text::count;
 use valvehouse_json::Json;
-use valvehouse_script::Problem;
+use valvehouse_script::Diagnostic;
 use valvehouse_script::testing::TestFailure;
 use valvehouse_terminal::report::{self, Broke};
 use valvehouse_terminal::{Paint, clean, table, trace_view::difference};
@@ -31,7 +31,7 @@ impl SummaryStyle {
     }
 
     /// The problem of a file.
-    pub(crate) fn problem(&self, problem: &Problem) -> String {
+    pub(crate) fn problem(&self, problem: &Diagnostic) -> String {
         report::shown(problem, self.paint)
     }
 
@@ -68,7 +68,7 @@ impl SummaryStyle {
 
     /// The place, the reason, and the difference.
     pub(crate) fn failed(&self, failed: &TestFailure) -> String {
-        let problem = Problem { message: shortened(&failed.problem.message), ..failed.problem.clone() };
+        let problem = Diagnostic { message: shortened(&failed.problem.message), ..failed.problem.clone() };
         let mut text = match broken(&problem) {
             // An author looks at the script first.
             Some(of_script) => {
@@ -116,13 +116,13 @@ impl SummaryStyle {
 }
 
 /// The problem of a failed script, at its place.
-fn broken(of_test: &Problem) -> Option<Problem> {
+fn broken(of_test: &Diagnostic) -> Option<Diagnostic> {
     let broke = Broke::of(&of_test.message)?;
     let text = std::fs::read_to_string(broke.path).ok()?;
     let excerpt = broke.excerpt(&text)?.trim_end().to_owned();
     let (line, column) = (Some(broke.line), Some(broke.column));
     let (path, message) = (broke.path.to_owned(), broke.why.to_owned());
-    Some(Problem { path, line, column, excerpt, message, ..of_test.clone() })
+    Some(Diagnostic { path, line, column, excerpt, message, ..of_test.clone() })
 }
 
 /// A message with its paths relative to the current folder.
@@ -133,8 +133,8 @@ fn shortened(message: &str) -> String {
     }
 }
 
-fn presentable(problem: &Problem) -> String {
-    Problem { path: report::near(&problem.path), ..problem.clone() }.place()
+fn presentable(problem: &Diagnostic) -> String {
+    Diagnostic { path: report::near(&problem.path), ..problem.clone() }.place()
 }
 
 pub(super) fn ms(time: Duration) -> String {

@@ -50,7 +50,7 @@ impl Model {
             let summary = || provider::Answer::Whole(head.text("they talked"));
             return if self.writes { Ok(summary()) } else { Err(down()) };
         }
-        self.asked.lock().push(body.copy());
+        self.asked.lock().push(body.deep_clone());
         let mut answers = self.answers.lock();
         let answer = if answers.is_empty() { Answer::Text } else { answers.remove(0) };
         let mut next = self.next.lock();

@@ -41,7 +41,7 @@ impl Row for Turn {
                     let pieces: Vec<Value> = pieces.iter().map(|piece| value(&piece.event)).collect();
                     openai::of_stream(&pieces)
                 }
-                Err(fault) => refused(&fault),
+                Err(error) => refused(&error),
             };
             seen.events = Some(events);
             seen
@@ -85,7 +85,7 @@ impl Row for Chat {
                     answer.text = texts.join("\n\n");
                     TurnView { answer: Some(answer), ..TurnView::default() }
                 }
-                Err(fault) => refused(&fault),
+                Err(error) => refused(&error),
             }
         })
     }
@@ -111,9 +111,9 @@ fn facts(case: &Case, way: &Way) -> TurnFacts {
     TurnFacts { model: Json::from([("id", case.model(way).into())]), ..TurnFacts::default() }
 }
 
-fn refused(fault: &Error) -> TurnView {
-    let (class, message) = match fault {
-        Error::Refused(refusal) => (Class::of_status(refusal.status), refusal.message.clone()),
+fn refused(error: &Error) -> TurnView {
+    let (class, message) = match error {
+        Error::Rejected(refusal) => (Class::of_status(refusal.status), refusal.message.clone()),
         Error::Answered { status, body, .. } => {
             (Class::of_status(*status), value(body)["error"]["message"].as_str().unwrap_or_default().into())
         }

@@ -1,7 +1,7 @@
 //! The interpretation of a person's answer to an approval request. An unclear answer is a rejection.
 
 use valvehouse_core::limits::clipped;
-use valvehouse_core::words::yes_or_no;
+use valvehouse_core::text::yes_or_no;
 use valvehouse_json::Json;
 
 /// A person's decision.
@@ -42,7 +42,7 @@ impl Decision {
         }
         match answer.get("arguments").filter(|arguments| !arguments.is_null()) {
             None => Self::Approved { arguments: None },
-            Some(arguments @ Json::Object(_)) => Self::Approved { arguments: Some(arguments.copy()) },
+            Some(arguments @ Json::Object(_)) => Self::Approved { arguments: Some(arguments.deep_clone()) },
             Some(other) => {
                 Self::Rejected(format!("the approved arguments are {}, not a map", clipped(&other)))
             }

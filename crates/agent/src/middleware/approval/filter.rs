@@ -113,8 +113,8 @@ impl Approval {
 
 impl HookRunner for Approval {
     fn run(&self, _: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
-        if let Some(refusal) = seal::replaced_tool(ctx) {
-            return Ok(Verdict::Reject(refusal));
+        if let Some(rejection) = seal::replaced_tool(ctx) {
+            return Ok(Verdict::Reject(rejection));
         }
         if !self.asks.needs_approval(&ctx.tool(), &ctx.args()) {
             return match *self.asks {
@@ -124,7 +124,7 @@ impl HookRunner for Approval {
             };
         }
         Ok(match self.decide(ctx) {
-            Err(refusal) => Verdict::Reject(refusal),
+            Err(rejection) => Verdict::Reject(rejection),
             Ok(Decision::Approved { arguments: None }) => sealed(ctx)?,
             Ok(Decision::Approved { arguments: Some(arguments) }) => {
                 let put = ctx.value.set("args", arguments);

@@ -10,7 +10,7 @@ use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{FilterContext, Hook, HookRunner, Verdict};
 use valvehouse_core::limits::clipped;
-use valvehouse_core::words::hex;
+use valvehouse_core::text::hex;
 use valvehouse_json::{Json, Object};
 
 pub(super) const NAME: &str = "human_approval_check";
@@ -75,11 +75,12 @@ impl Binding {
 impl HookRunner for Binding {
     fn run(&self, _: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
         // From here on, no other code holds these values.
-        let own = [("tool", ctx.tool()), ("args", ctx.args().copy())].map(|(name, part)| (name.into(), part));
+        let own =
+            [("tool", ctx.tool()), ("args", ctx.args().deep_clone())].map(|(name, part)| (name.into(), part));
         let seal = ctx.value.get(SEAL).map(|seal| (SEAL.into(), seal));
         ctx.value = Json::Object(own.into_iter().chain(seal).collect::<Object>());
-        if let Some(refusal) = replaced_tool(ctx) {
-            return Ok(Verdict::Reject(refusal));
+        if let Some(rejection) = replaced_tool(ctx) {
+            return Ok(Verdict::Reject(rejection));
         }
         let was_looked_at = ctx.value.get(SEAL).is_some();
         if Self::has_seal(ctx) || !was_looked_at && !self.0.needs_approval(&ctx.tool(), &ctx.args()) {

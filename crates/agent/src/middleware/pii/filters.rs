@@ -1,7 +1,7 @@
 //! The filters around models and tools, and their options.
 
 use super::find::Kind;
-use super::hide::{RedactedValue, Settings};
+use super::redact::{RedactedValue, Settings};
 use crate::middleware::definition::{Middleware, Parts};
 use crate::middleware::options::Options;
 use crate::middleware::typed::{Pii, PiiStrategy};
@@ -65,7 +65,7 @@ impl Settings {
         // size.
         let text = value.encode().map_err(|error| broke(&error))?;
         let value = Json::parse(&text).map_err(|error| broke(&error))?;
-        let hidden = if part == "messages" { self.hide_in_messages(&value) } else { self.hide(&value) };
+        let hidden = if part == "messages" { self.redact_in_messages(&value) } else { self.redact(&value) };
         let RedactedValue { value, found } = hidden;
         if found.is_empty() {
             return Ok(Verdict::Continue);

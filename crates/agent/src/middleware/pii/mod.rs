@@ -6,6 +6,6 @@
 
 mod filters;
 mod find;
-mod hide;
+mod redact;
 
 pub(super) use filters::{NAME, middleware};

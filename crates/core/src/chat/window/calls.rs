@@ -69,7 +69,7 @@ impl Calls {
         let place = |entry: &Json| entry.get("call").and_then(|at| at.as_i64()?.try_into().ok());
         Self {
             calls: calls.iter().map(|call| Call::load(call, longest)).collect(),
-            queue: queue.iter().filter_map(|entry| Some((place(entry)?, entry.get("piece")?))).collect(),
+            queue: queue.iter().filter_map(|entry| Some((place(entry)?, entry.get("chunk")?))).collect(),
             longest,
             is_closed: held.get(CLOSED).is_some(),
         }
@@ -79,7 +79,7 @@ impl Calls {
         // Both maps belong to this module, so the writes cannot fail.
         held.edit(CALLS, self.calls.iter().map(Call::to_json).collect::<Vec<_>>());
         let entry =
-            |(at, piece): &(usize, Json)| Json::from([("call", Json::from(*at)), ("piece", piece.clone())]);
+            |(at, chunk): &(usize, Json)| Json::from([("call", Json::from(*at)), ("chunk", chunk.clone())]);
         match self.queue.is_empty() {
             true => drop(held.remove(QUEUE)),
             false => held.edit(QUEUE, self.queue.iter().map(entry).collect::<Vec<_>>()),
@@ -101,17 +101,17 @@ impl Calls {
             return Ok(());
         }
         let ends = ends || self.is_closed || held.get(OVER).is_some();
-        for piece in &given {
-            let at = self.place_of(piece);
-            self.queue.push_back((at, piece.clone()));
+        for chunk in &given {
+            let at = self.place_of(chunk);
+            self.queue.push_back((at, chunk.clone()));
         }
         let mut out = Out::default();
         match ends {
             true => self.finish(&mut out, look)?,
             false => self.go_on(&mut out, look)?,
         }
-        let out = out.pieces();
-        let is_same = out.len() == given.len() && out.iter().zip(&given).all(|(new, old)| new.is_same(old));
+        let out = out.chunks();
+        let is_same = out.len() == given.len() && out.iter().zip(&given).all(|(new, old)| new.ptr_eq(old));
         if !is_same {
             let delta = child(choice, "delta");
             match out.is_empty() {
@@ -125,18 +125,18 @@ impl Calls {
     }
 
     /// Returns the position of the call that a delta continues or begins.
-    fn place_of(&mut self, piece: &Json) -> usize {
-        let index = piece.get("index").and_then(|index| index.as_i64());
-        let name = call_name(piece);
+    fn place_of(&mut self, chunk: &Json) -> usize {
+        let index = chunk.get("index").and_then(|index| index.as_i64());
+        let name = call_name(chunk);
         let known = self.calls.iter().rposition(|call| index.is_none() || call.index == index);
-        let known = known.filter(|at| continues_call(piece, &self.calls[*at].id, &self.calls[*at].name));
+        let known = known.filter(|at| continues_call(chunk, &self.calls[*at].id, &self.calls[*at].name));
         if let Some(at) = known {
             if self.calls[at].name.is_empty() {
                 self.calls[at].name = name;
             }
             return at;
         }
-        let id = piece.text_or_empty("id");
+        let id = chunk.text_or_empty("id");
         let lane = Lane::load(&Json::Null, self.longest);
         self.calls.push(Call { index, id, name, progress: Progress::default(), lane });
         self.calls.len() - 1
@@ -146,14 +146,14 @@ impl Calls {
     fn go_on<L: WindowVisitor>(&mut self, out: &mut Out, look: &mut L) -> Result<(), L::Error> {
         let mut blocker = self.calls.iter().position(|call| call.lane.waits());
         let mut left = Vec::new();
-        while let Some((at, piece)) = self.queue.pop_front() {
+        while let Some((at, chunk)) = self.queue.pop_front() {
             if blocker.is_some_and(|blocker| blocker != at) {
-                left.push((at, piece));
+                left.push((at, chunk));
                 continue;
             }
             let call = &mut self.calls[at];
-            let is_emptied = call.feed(&piece, false, look)?;
-            out.add(at, piece, is_emptied);
+            let is_emptied = call.feed(&chunk, false, look)?;
+            out.add(at, chunk, is_emptied);
             blocker = call.lane.waits().then_some(at);
             if blocker.is_none() {
                 left.drain(..).rev().for_each(|entry| self.queue.push_front(entry));
@@ -167,11 +167,11 @@ impl Calls {
     fn finish<L: WindowVisitor>(&mut self, out: &mut Out, look: &mut L) -> Result<(), L::Error> {
         for (at, call) in self.calls.iter_mut().enumerate() {
             let own: Vec<Json> =
-                self.queue.iter().filter(|(of, _)| *of == at).map(|(_, piece)| piece.clone()).collect();
+                self.queue.iter().filter(|(of, _)| *of == at).map(|(_, chunk)| chunk.clone()).collect();
             let last = own.len();
-            for (place, piece) in own.into_iter().enumerate() {
-                let is_emptied = call.feed(&piece, place + 1 == last, look)?;
-                out.add(at, piece, is_emptied);
+            for (place, chunk) in own.into_iter().enumerate() {
+                let is_emptied = call.feed(&chunk, place + 1 == last, look)?;
+                out.add(at, chunk, is_emptied);
             }
             if call.lane.waits() {
                 let rest = call.lane.flush(true, look)?;
@@ -207,11 +207,11 @@ impl Call {
     /// Replaces a delta's text with the text to release now. Returns `true` if no text is left.
     fn feed<L: WindowVisitor>(
         &mut self,
-        piece: &Json,
+        chunk: &Json,
         is_last: bool,
         look: &mut L,
     ) -> Result<bool, L::Error> {
-        let Some((of, holder, key)) = input_of(piece) else { return Ok(false) };
+        let Some((of, holder, key)) = input_of(chunk) else { return Ok(false) };
         let text = holder.with(key, |text| CompactString::from(text.map_or("", Json::str_or_empty)));
         let index = self.index;
         self.lane.begin_with("arguments", || {
@@ -237,9 +237,9 @@ impl Call {
 
 /// Returns the field that holds the input text of a call delta: the holder's key, the holder and the text's
 /// key.
-fn input_of(piece: &Json) -> Option<(&'static str, Object, &'static str)> {
+fn input_of(chunk: &Json) -> Option<(&'static str, Object, &'static str)> {
     [("function", "arguments"), ("custom", "input")].into_iter().find_map(|(of, key)| {
-        let Json::Object(holder) = piece.get(of)? else { return None };
+        let Json::Object(holder) = chunk.get(of)? else { return None };
         let is_text = holder.with(key, |text| matches!(text, Some(Json::Text(_))));
         is_text.then_some((of, holder, key))
     })
@@ -251,16 +251,16 @@ struct Out(Vec<(usize, Json)>);
 
 impl Out {
     /// Adds a delta, unless its text is withheld and it has no other content.
-    fn add(&mut self, at: usize, piece: Json, is_emptied: bool) {
-        if is_emptied && is_only_text(&piece) {
+    fn add(&mut self, at: usize, chunk: Json, is_emptied: bool) {
+        if is_emptied && is_only_text(&chunk) {
             return;
         }
         let joins = self.0.iter().find(|(own, _)| *own == at).and_then(|(_, own)| {
-            let ((_, holder, key), (_, more, more_key)) = (input_of(own)?, input_of(&piece)?);
-            (is_only_text(&piece) && key == more_key).then_some((holder, key, more))
+            let ((_, holder, key), (_, more, more_key)) = (input_of(own)?, input_of(&chunk)?);
+            (is_only_text(&chunk) && key == more_key).then_some((holder, key, more))
         });
         let Some((holder, key, more)) = joins else {
-            self.0.push((at, piece));
+            self.0.push((at, chunk));
             return;
         };
         let text = |of: &Object| of.with(key, |text| text.map_or("", Json::str_or_empty).to_owned());
@@ -271,14 +271,14 @@ impl Out {
         }
     }
 
-    fn pieces(self) -> Vec<Json> {
-        self.0.into_iter().map(|(_, piece)| piece).collect()
+    fn chunks(self) -> Vec<Json> {
+        self.0.into_iter().map(|(_, chunk)| chunk).collect()
     }
 }
 
 /// Returns `true` if a delta has no content other than text.
-fn is_only_text(piece: &Json) -> bool {
-    let Json::Object(fields) = piece else { return false };
+fn is_only_text(chunk: &Json) -> bool {
+    let Json::Object(fields) = chunk else { return false };
     let mut only = true;
     fields.for_each(|key, value| {
         only = only

@@ -116,13 +116,13 @@ impl Lane {
     /// Adds a part of the text. Returns the text to send now.
     pub(super) fn feed<L: WindowVisitor>(
         &mut self,
-        piece: &str,
+        chunk: &str,
         is_over: bool,
         look: &mut L,
     ) -> Result<CompactString, L::Error> {
         let mut text = std::mem::take(&mut self.text);
         let waited = text.chars().count();
-        text.push_str(piece);
+        text.push_str(chunk);
         if text.is_empty() && self.tokens.is_empty() {
             return Ok(text);
         }
@@ -163,10 +163,10 @@ impl Lane {
     /// Adds a part of the text. Returns all withheld text; the text may still continue in a later event.
     pub(super) fn feed_to_end<L: WindowVisitor>(
         &mut self,
-        piece: &str,
+        chunk: &str,
         look: &mut L,
     ) -> Result<CompactString, L::Error> {
-        let mut out = self.feed(piece, false, look)?;
+        let mut out = self.feed(chunk, false, look)?;
         if self.waits() {
             let ready = std::mem::take(&mut self.ready);
             out.push_str(&self.flush(false, look)?);
@@ -259,7 +259,7 @@ impl Lane {
         match spelling(choice, name) {
             Some(tokens) => {
                 let is_same = tokens.with(|old| {
-                    old.len() == ready.len() && old.iter().zip(&ready).all(|(old, new)| old.is_same(new))
+                    old.len() == ready.len() && old.iter().zip(&ready).all(|(old, new)| old.ptr_eq(new))
                 });
                 if !is_same {
                     // The list held these tokens before, so the write cannot fail.
@@ -294,7 +294,7 @@ impl Lane {
 
     /// Returns the mold filled with this text.
     pub(super) fn poured(&self, out: &str) -> Json {
-        let poured = self.mold.copy();
+        let poured = self.mold.deep_clone();
         fill(&poured, out);
         poured
     }

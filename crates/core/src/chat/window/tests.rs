@@ -72,7 +72,7 @@ const PLACES: [(&str, &str); 7] = [
     (r#"{"tool_calls":[{"index":0,"function":{"arguments":TEXT}}]}"#, "tool_calls.0.function.arguments"),
 ];
 
-fn piece(place: &str, text: &str) -> Json {
+fn chunk(place: &str, text: &str) -> Json {
     Json::parse(place.replace("TEXT", &Json::from(text).to_string()).as_bytes()).unwrap()
 }
 
@@ -86,7 +86,7 @@ fn a_secret_is_found_however_it_is_cut_and_wherever_it_travels() {
                 for finish in [Some("stop"), None].into_iter().take(if first == second { 2 } else { 1 }) {
                     let cut = [&text[..first], &text[first..second], &text[second..]];
                     let mut events: Vec<Json> =
-                        cut.iter().map(|text| delta_of(0, piece(place, text), None)).collect();
+                        cut.iter().map(|text| delta_of(0, chunk(place, text), None)).collect();
                     events.extend(finish.map(|why| delta_of(0, Json::object(), Some(why))));
                     let all = through(&events);
                     for event in &all {
@@ -212,15 +212,15 @@ fn words_are_not_cut_when_an_end_of_one_is_near() {
 proptest! {
     #[test]
     fn texts_come_out_as_if_they_had_come_whole(
-        pieces in prop::collection::vec("(secret-42|secret|-42|a|aa|ü| |, |x{1,12}){0,4}", 1..8),
+        chunks in prop::collection::vec("(secret-42|secret|-42|a|aa|ü| |, |x{1,12}){0,4}", 1..8),
         finishes in any::<bool>(),
     ) {
         let mut events: Vec<Json> =
-            pieces.iter().map(|text| delta_of(0, Json::from([("content", text.as_str().into())]), None)).collect();
+            chunks.iter().map(|text| delta_of(0, Json::from([("content", text.as_str().into())]), None)).collect();
         if finishes {
             events.push(delta_of(0, Json::object(), Some("stop")));
         }
-        let text = pieces.concat();
+        let text = chunks.concat();
         let answer = folded(&through(&events)).at_path("choices.0.message.content");
         let expected = Blot(MAX_LENGTH).changed(&text).unwrap();
         prop_assert_eq!(answer.as_str().unwrap_or_default(), expected.as_str());

@@ -5,7 +5,7 @@
 
 use super::shape::{Kind, Parameter, Shape};
 use crate::limits::clipped;
-use crate::words::nearest;
+use crate::text::nearest;
 use std::fmt;
 use valvehouse_json::{Json, Number, Object};
 
@@ -38,7 +38,7 @@ pub(super) fn arguments(declared: Option<&[Parameter]>, args: &Json) -> Result<J
     let mut check = Check::new(Spelling::Loose);
     let fitting = match (args, declared) {
         (Json::Object(given), Some(parameters)) => check.members(parameters, given, &Path::Start("")),
-        (Json::Object(_), None) => args.copy(),
+        (Json::Object(_), None) => args.deep_clone(),
         _ => {
             let text = format!("the arguments must be an object of names and values, not {}", args.kind());
             return Err(ArgumentError { problems: vec![text], more: 0 });
@@ -116,7 +116,7 @@ impl Check {
                     if *required {
                         self.tell(&here, || format!("is required{}", misspelt(name, declared, given)));
                     }
-                    shape.default.as_ref().map(Json::copy)
+                    shape.default.as_ref().map(Json::deep_clone)
                 }
             };
             fitting.extend(value.map(|value| (name.as_str().into(), value)));
@@ -139,7 +139,7 @@ impl Check {
         let fitting = match (&shape.kind, &read) {
             (Kind::Array(Some(items)), Json::Array(list)) => self.items(items, &list.items(), path),
             (Kind::Object(Some(properties)), Json::Object(object)) => self.members(properties, object, path),
-            _ => read.copy(),
+            _ => read.deep_clone(),
         };
         if let Err((_, asks)) = shape.limits.check(&fitting) {
             self.tell(path, || format!("{asks}, not {}", clipped(given)));

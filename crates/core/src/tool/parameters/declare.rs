@@ -5,7 +5,7 @@ use super::check::{self, ArgumentError, own_value};
 use super::shape::{Kind, Parameter, Shape};
 use crate::error::DeclarationError;
 use crate::limits::{Limits, clipped, shortened, unknown_keys};
-use crate::words::did_you_mean;
+use crate::text::did_you_mean;
 use std::sync::Arc;
 use valvehouse_json::Json;
 
@@ -399,7 +399,7 @@ fn value(shape: &Shape) -> Json {
         Kind::String | Kind::Integer | Kind::Number | Kind::Boolean => {}
     }
     if let Some(default) = &shape.default {
-        put(&schema, "default", default.copy());
+        put(&schema, "default", default.deep_clone());
     }
     schema
 }

@@ -125,16 +125,16 @@ impl<'a> Invocation<'a> {
         facts.message_id = uuid::Uuid::new_v4().to_string();
         let mut recording = app.traces.begin(caller.asked(snapshot.generation), false);
         facts.trace = Some(recording.trace().clone());
-        let turn = Turn::new(facts, Context::new(caller.variables.copy()), Events::default());
+        let turn = Turn::new(facts, Context::new(caller.variables.deep_clone()), Events::default());
         // Tools that its script calls are none of the caller's.
         snapshot.invoking_only(Vec::new()).runs(&turn);
         let work = turn.lasting(self.decide(plugin, payload, &turn));
         let decided = tokio::time::timeout(self.time, work).await;
         let result = match decided {
             Err(_) => Err(self.too_slow()),
-            Ok(Err(fault)) => {
-                let why = words(&fault);
-                drop(recording.failed(fault));
+            Ok(Err(error)) => {
+                let why = words(&error);
+                drop(recording.failed(error));
                 Err(self.failed(&why))
             }
             Ok(Ok(Decision::Payload(payload))) => Ok(self.passes(plugin, payload)),
@@ -163,8 +163,8 @@ impl<'a> Invocation<'a> {
                     }
                     break;
                 }
-                Err(Error::Refused(refusal)) => return Ok(Decision::Refused(refusal.message)),
-                Err(fault) => return Err(fault),
+                Err(Error::Rejected(rejection)) => return Ok(Decision::Refused(rejection.message)),
+                Err(error) => return Err(error),
             }
         }
         Ok(Decision::Payload(payload.written(&self.payload)))

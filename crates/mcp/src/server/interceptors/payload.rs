@@ -60,7 +60,7 @@ impl Payload {
         };
         // A filter is shown no request that the endpoints of chats would refuse.
         if let Some(request) = checked {
-            ChatRequest::new(Json::from(request)).map_err(|fault| format!("{about}: {fault}"))?;
+            ChatRequest::new(Json::from(request)).map_err(|error| format!("{about}: {error}"))?;
         }
         Ok(Self { event, phase, value: value.clone(), is_wrapped })
     }

@@ -109,7 +109,7 @@ impl Introspector {
             .header("accept", "application/json")
             .secret_header("authorization", &Secret::new(&format!("Basic {basic}")))
             .within(ANSWER);
-        let response = client.send(call).await.map_err(|fault| fault.to_string())?;
+        let response = client.send(call).await.map_err(|error| error.to_string())?;
         match response.status {
             200 => {}
             401 | 403 => {
@@ -120,7 +120,7 @@ impl Introspector {
             }
             status => return Err(format!("{url} answered with status {status}")),
         }
-        let (body, is_longer) = response.start(MAX_ANSWER).await.map_err(|fault| fault.to_string())?;
+        let (body, is_longer) = response.start(MAX_ANSWER).await.map_err(|error| error.to_string())?;
         if is_longer {
             return Err(format!("the answer of {url} exceeded its limit of {} KiB", MAX_ANSWER >> 10));
         }

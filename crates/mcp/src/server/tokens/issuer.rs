@@ -139,11 +139,11 @@ fn metadata_addresses(issuer: &str) -> Vec<Url> {
 
 async fn get(address: Url, client: &Client) -> Result<Value, String> {
     let call = HttpCall::get(address.clone()).header("accept", "application/json").within(ANSWER);
-    let response = client.send(call).await.map_err(|fault| fault.to_string())?;
+    let response = client.send(call).await.map_err(|error| error.to_string())?;
     if response.status != 200 {
         return Err(format!("{address} answered with status {}", response.status));
     }
-    let (body, is_longer) = response.start(MAX_ANSWER).await.map_err(|fault| fault.to_string())?;
+    let (body, is_longer) = response.start(MAX_ANSWER).await.map_err(|error| error.to_string())?;
     if is_longer {
         return Err(format!("the answer of {address} exceeded its limit of {} KiB", MAX_ANSWER >> 10));
     }

@@ -27,7 +27,7 @@ async fn run(script: Arc<Script>, turn: &Turn) -> Result<String, String> {
         let body = Json::object();
         match script.call(Hook::Inlet, vec![live(&body, Shape::Body)], &turn).0 {
             Ok(_) => Ok(body.get("out").unwrap_or_default().to_string()),
-            Err(CallEnd::Refused(refusal)) => Err(refusal.message),
+            Err(CallEnd::Rejected(rejection)) => Err(rejection.message),
             Err(CallEnd::Broken { failure, .. }) => Err(failure.cause),
         }
     };

@@ -3,7 +3,7 @@
 mod http;
 
 use super::{globals, modules};
-use crate::problem::of_run;
+use crate::diagnostic::of_run;
 use crate::sources::Sources;
 use crate::value::json_of;
 use rhai::{Dynamic, Engine};

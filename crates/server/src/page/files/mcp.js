@@ -58,7 +58,7 @@ export function mcp(place, _parts, scope) {
     return h("section", { class: "card", "aria-label": server.name },
       h("div", { class: "row" }, h("h2", {}, server.name), badge(server.state)),
       h("p", { class: "dim" }, h("code", {}, visible(server.address)), ` · trust = ${server.trust} · ${count(server.tools.length, "tool")}`),
-      server.trouble && h("p", { class: "failed" }, visible(server.trouble)),
+      server.error && h("p", { class: "failed" }, visible(server.error)),
       waiting.length > 1 && h("p", {}, button(`Approve all ${waiting.length} as shown`, () => approve(server, waiting), { class: "main", disabled: away })),
       gone.length > 1 && h("p", {}, button(`Forget all ${gone.length} that are gone`, () => forget(server, gone), { class: "quiet" })),
       server.tools.map((tool) => entry(server, tool, open)));

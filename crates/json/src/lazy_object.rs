@@ -1,0 +1,243 @@
+//! A scanner for the entries of an object that creates no values, for code that needs a few fields of a body
+//! that is passed through unchanged.
+
+use crate::entries::Keys;
+use crate::scan;
+use crate::value::MAX_DEPTH;
+
+/// Calls `entry` with the raw text of each key and value, in order. Returns `false` if the text is not a JSON
+/// object or a key has escapes; `entry` may have been called before that is detected.
+pub fn scan_object<'a>(text: &'a [u8], mut entry: impl FnMut(&'a str, &'a str)) -> bool {
+    let Ok(text) = std::str::from_utf8(text) else { return false };
+    let mut object = LazyObject { bytes: text.as_bytes(), at: 0 };
+    let read = object.object(0, |key, value| entry(&text[key.0..key.1], &text[value.0..value.1]));
+    object.space();
+    read.is_some() && object.at == text.len()
+}
+
+/// Returns the length and the keys of the object that starts here if it has only plain values, no escapes in
+/// keys and, as far as a quick check shows, no repeated keys.
+pub(super) fn flat(text: &str) -> Option<(usize, Keys)> {
+    let (mut object, mut keys) = (LazyObject { bytes: text.as_bytes(), at: 0 }, Keys::default());
+    object.members(b'{', b'}', |own| {
+        let (key, is_plain) = own.key()?;
+        let key = &text[key.0..key.1];
+        match own.peek()? {
+            b'{' | b'[' => None,
+            _ if is_plain && keys.add(key) => own.value(0),
+            _ => None,
+        }
+    })?;
+    Some((object.at, keys))
+}
+
+/// Returns the text of such an object from the value of a key on.
+pub(super) fn from_value_of<'a>(text: &'a [u8], key: &str) -> Option<&'a [u8]> {
+    let mut object = LazyObject { bytes: text, at: 1 };
+    while object.peek()? == b'"' {
+        let start = object.at + 1;
+        let end = start + text[start..].iter().position(|byte| *byte == b'"')?;
+        object.at = end + 1;
+        object.take(b':')?;
+        object.space();
+        if &text[start..end] == key.as_bytes() {
+            return text.get(object.at..);
+        }
+        object.value(0)?;
+        if object.peek()? == b',' {
+            object.at += 1;
+        }
+    }
+    None
+}
+
+/// Returns the raw text of the value that starts here.
+pub(super) fn value_of(text: &[u8]) -> Option<&[u8]> {
+    let mut object = LazyObject { bytes: text, at: 0 };
+    object.value(0)?;
+    text.get(..object.at)
+}
+
+/// The start and end positions of a text.
+type Span = (usize, usize);
+
+struct LazyObject<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl LazyObject<'_> {
+    fn space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    /// Returns the next byte that is not white space.
+    fn peek(&mut self) -> Option<u8> {
+        self.space();
+        self.bytes.get(self.at).copied()
+    }
+
+    fn take(&mut self, byte: u8) -> Option<()> {
+        (self.peek()? == byte).then(|| self.at += 1)
+    }
+
+    fn object(&mut self, depth: usize, mut entry: impl FnMut(Span, Span)) -> Option<()> {
+        self.members(b'{', b'}', |own| {
+            let (key, is_plain) = own.key()?;
+            // Only the keys of the outermost object are read.
+            if depth == 0 && !is_plain {
+                return None;
+            }
+            own.space();
+            let start = own.at;
+            own.value(depth + 1)?;
+            entry(key, (start, own.at));
+            Some(())
+        })
+    }
+
+    /// Scans a key and its colon. Returns its span, and `true` if it has no escapes.
+    fn key(&mut self) -> Option<(Span, bool)> {
+        self.space();
+        let start = self.at + 1;
+        let is_plain = self.string()?;
+        let key = (start, self.at - 1);
+        self.take(b':')?;
+        Some((key, is_plain))
+    }
+
+    fn array(&mut self, depth: usize) -> Option<()> {
+        self.members(b'[', b']', |own| own.value(depth + 1))
+    }
+
+    /// Scans the members between two brackets, separated by commas.
+    fn members(
+        &mut self,
+        open: u8,
+        close: u8,
+        mut member: impl FnMut(&mut Self) -> Option<()>,
+    ) -> Option<()> {
+        self.take(open)?;
+        if self.peek()? == close {
+            return self.take(close);
+        }
+        loop {
+            member(self)?;
+            if self.peek()? == close {
+                return self.take(close);
+            }
+            self.take(b',')?;
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Option<()> {
+        match self.peek()? {
+            b'{' | b'[' if depth >= MAX_DEPTH => None,
+            b'"' => self.string().map(drop),
+            b'{' => self.object(depth, |_, _| ()),
+            b'[' => self.array(depth),
+            b't' => self.word(b"true"),
+            b'f' => self.word(b"false"),
+            b'n' => self.word(b"null"),
+            _ => self.number(),
+        }
+    }
+
+    fn word(&mut self, word: &[u8]) -> Option<()> {
+        self.bytes[self.at..].starts_with(word).then(|| self.at += word.len())
+    }
+
+    /// Scans a string. Returns `true` if it has no escapes.
+    fn string(&mut self) -> Option<bool> {
+        let (length, is_plain) = scan::string(&self.bytes[self.at..])?;
+        self.at += length;
+        Some(is_plain)
+    }
+
+    fn number(&mut self) -> Option<()> {
+        self.skip(|byte| byte == b'-', 1);
+        match self.bytes.get(self.at)? {
+            b'0' => self.at += 1,
+            _ => self.digits()?,
+        }
+        if self.skip(|byte| byte == b'.', 1) {
+            self.digits()?;
+        }
+        if self.skip(|byte| matches!(byte, b'e' | b'E'), 1) {
+            self.skip(|byte| matches!(byte, b'+' | b'-'), 1);
+            self.digits()?;
+        }
+        Some(())
+    }
+
+    fn digits(&mut self) -> Option<()> {
+        self.skip(|byte| byte.is_ascii_digit(), usize::MAX).then_some(())
+    }
+
+    /// Skips up to `most` matching bytes. Returns `true` if any was skipped.
+    fn skip(&mut self, is: impl Fn(u8) -> bool, most: usize) -> bool {
+        let skipped = self.bytes[self.at..].iter().take(most).take_while(|byte| is(**byte)).count();
+        self.at += skipped;
+        skipped > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Json;
+    use proptest::prelude::*;
+
+    fn entries(text: &str) -> Option<Vec<(&str, &str)>> {
+        let mut all = Vec::new();
+        scan_object(text.as_bytes(), |key, value| all.push((key, value))).then_some(all)
+    }
+
+    #[test]
+    fn an_object_is_read_as_it_is_spelt() {
+        let text = r#" { "a" : [1, {"b":"]}\"\\"}] ,"c":-0.5e+2,"":null,"d":"\u00e4" } "#;
+        let all = [("a", r#"[1, {"b":"]}\"\\"}]"#), ("c", "-0.5e+2"), ("", "null"), ("d", "\"\\u00e4\"")];
+        assert_eq!(entries(text).unwrap(), all);
+        assert_eq!(entries("{}").unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_no_object_or_has_escapes_in_its_keys_is_left_to_others() {
+        for text in [
+            "",
+            "[]",
+            "1",
+            "{",
+            "{}x",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{\"a\":1,}",
+            "{a:1}",
+            r#"{"a\u0062":1}"#,
+            "{\"a\":01}",
+            "{\"a\":1.}",
+            "{\"a\":tru}",
+            "{\"a\":\"\n\"}",
+            r#"{"a":"\x"}"#,
+            r#"{"a":"\u12"}"#,
+        ] {
+            assert_eq!(entries(text), None, "{text}");
+        }
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH));
+        assert_eq!(entries(&deep), None);
+        assert!(entries(&deep.replace("[[", "[").replace("]]", "]")).is_some());
+    }
+
+    proptest! {
+        /// The parser accepts exactly the texts that the scanner accepts.
+        #[test]
+        fn it_takes_what_the_parser_takes(text in r#"\{("[a-b]{0,2}":([0-9.e-]{1,4}|"[a-z\\"u0-9]{0,7}"|\[[0-9,\[\]]{0,5}\]|null|\{\}),?){0,3}\}"#) {
+            let parsed = Json::parse(text.as_bytes()).is_ok();
+            let scanned = entries(&text).is_some();
+            prop_assert!(scanned || !parsed, "only the parser takes {text}");
+            prop_assert!(parsed || !scanned, "only the scan takes {text}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The name of the value that is not there when a run fails on `()`, read from the source at the place of the error.
+
+use crate::thrown::ThrownError;
+use rhai::{EvalAltResult, Position};
+
+/// Bytes of a name that are shown.
+const MAX_NAME: usize = 80;
+
+/// The expression that is `()` where a run failed because of it: `body.metadata` of `body.metadata.seen = true`.
+pub(super) fn name_of<'a>(error: &EvalAltResult, source: &'a str, position: Position) -> Option<&'a str> {
+    let line = source.lines().nth(position.line()?.checked_sub(1)?)?;
+    let column = position.position()?.checked_sub(1)?;
+    let at = line.char_indices().nth(column).map(|(at, _)| at)?;
+    let (before, behind) = line.split_at(at);
+    let (before, behind) = (before.trim_end(), behind.trim_start());
+    let name = match error {
+        EvalAltResult::ErrorDotExpr(text, _) if text.contains("for type '()'") => {
+            chain_before(without_dot(before))
+        }
+        EvalAltResult::ErrorIndexingType(text, _) if text.starts_with("() [") => chain_before(before),
+        EvalAltResult::ErrorFunctionNotFound(signature, _) => {
+            let (name, kinds) = signature.split_once(" (")?;
+            let is_first = kinds.starts_with("()");
+            match name.starts_with(|letter: char| letter.is_alphabetic() || letter == '_') {
+                true if !is_first => None,
+                true if before.ends_with('.') => chain_before(without_dot(before)),
+                true => chain_after(behind.strip_prefix(name)?.trim_start().strip_prefix('(')?),
+                false if is_first => chain_before(before),
+                false if kinds.ends_with(", ())") => chain_after(without_operator(behind)),
+                false => None,
+            }
+        }
+        EvalAltResult::ErrorRuntime(value, _) => {
+            let thrown = value.read_lock::<ThrownError>()?;
+            match thrown.rejection.message.strip_prefix("cannot compare ").filter(|_| thrown.bug)? {
+                message if message.starts_with("() with ") => chain_before(before),
+                message if message.contains(" with () by ") => chain_after(without_operator(behind)),
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    name.filter(|name| {
+        name.len() <= MAX_NAME && name.starts_with(|letter: char| letter.is_alphabetic() || letter == '_')
+    })
+}
+
+fn without_dot(text: &str) -> &str {
+    let text = text.strip_suffix('.').unwrap_or(text);
+    text.strip_suffix('?').unwrap_or(text).trim_end()
+}
+
+fn without_operator(text: &str) -> &str {
+    text.trim_start_matches(['<', '>', '=', '+', '-', '*', '/', '%', '!']).trim_start()
+}
+
+fn is_part(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '_' | '.' | '?' | ':')
+}
+
+/// The chain of dots and brackets that a text ends with.
+fn chain_before(text: &str) -> Option<&str> {
+    let mut begin = text.len();
+    let mut open = 0_usize;
+    for (at, letter) in text.char_indices().rev() {
+        match letter {
+            ']' | ')' => open += 1,
+            '[' | '(' if open > 0 => open -= 1,
+            _ if open > 0 || is_part(letter) => {}
+            _ => break,
+        }
+        begin = at;
+    }
+    Some(&text[begin..]).filter(|chain| open == 0 && !chain.is_empty())
+}
+
+/// The chain of dots and brackets that a text begins with.
+fn chain_after(text: &str) -> Option<&str> {
+    let mut end = 0;
+    let mut open = 0_usize;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '[' | '(' => open += 1,
+            ']' | ')' if open > 0 => open -= 1,
+            _ if open > 0 || is_part(letter) => {}
+            _ => break,
+        }
+        end = at + letter.len_utf8();
+    }
+    Some(&text[..end]).filter(|chain| open == 0 && !chain.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_ends_where_the_expression_does() {
+        for (text, chain) in [
+            ("    body.metadata", "body.metadata"),
+            ("if x > 1 && body.messages[0].nope", "body.messages[0].nope"),
+            ("let t = f(a, b).c", "f(a, b).c"),
+            ("let t = (1 + body?.x", "body?.x"),
+        ] {
+            assert_eq!(chain_before(text), Some(chain), "{text}");
+        }
+        assert_eq!(chain_before("x = "), None);
+        assert_eq!(chain_before("a]"), None);
+        assert_eq!(chain_after("body.options.limit { x }"), Some("body.options.limit"));
+        assert_eq!(chain_after("x[\"a b\"]) + 1"), Some("x[\"a b\"]"));
+        assert_eq!(chain_after("{"), None);
+    }
+}

@@ -1,0 +1,308 @@
+//! Syntax of Python or JavaScript, and its counterpart here.
+
+use super::codes::Code;
+use super::diagnostic::Diagnostic;
+use super::keywords;
+use valvehouse_core::text::nearest;
+
+const IMPORT: &str = "the host's modules need no import";
+const NOTHING_TO_IMPORT: &str = "remove the import: the host's modules, such as json:: and http::, need \
+                                 none; import a file of your own with `import \"lib/words\" as words;`";
+
+/// The same problem described as such a mistake.
+pub(super) fn told(problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
+    if problem.code == Code::TooComplex {
+        return None;
+    }
+    let foreign = |message: Option<String>, help: &str| {
+        let message = message.unwrap_or_else(|| problem.message.clone());
+        Some(Diagnostic { code: Code::ForeignSyntax, message, ..problem.clone() }.help(help))
+    };
+    let line = problem.excerpt.trim_start();
+    if ["def ", "class ", "async def", "from pydantic", "@"].iter().any(|word| line.starts_with(word)) {
+        return foreign(
+            Some("cannot read Python: a script is written in Rhai".into()),
+            "write a hook as `fn inlet(body) { … }` at the top level, a tool as `fn handler(args) { … }`; \
+             docs/guide describes how to port a filter",
+        );
+    }
+    if ["function ", "export "].iter().any(|word| line.starts_with(word)) {
+        return foreign(
+            Some("cannot read JavaScript: a script is written in Rhai".into()),
+            "write `fn` for `function`; a hook is `fn inlet(body) { … }` at the top level",
+        );
+    }
+    if let Some(line) = keywords::line_before(problem, source) {
+        let (message, help) = match line.is_import {
+            true => (IMPORT, NOTHING_TO_IMPORT),
+            false => ("unknown keyword `pass`", "remove it; a block may be empty: `{ }`"),
+        };
+        return foreign(Some(message.into()), help).map(|problem| problem.at(source, line.place));
+    }
+    if let Some((message, help)) = of_message(problem) {
+        return foreign(Some(message.into()), help);
+    }
+    if let Some(help) = of_name(problem) {
+        return foreign(None, help);
+    }
+    if problem.message.starts_with("undefined variable") {
+        return None;
+    }
+    let (what, help) = of_place(problem)?;
+    foreign(what, help)
+}
+
+/// Explains a message of the parser: the same in other words, and the hint.
+fn of_message(problem: &Diagnostic) -> Option<(&'static str, &'static str)> {
+    let text = problem.message.as_str();
+    if text.starts_with("invalid character: '") {
+        return Some(("single quotes are for one character", "write a text in double quotes or backticks"));
+    }
+    Some(match text {
+        "'#' is a reserved symbol" => ("a comment begins with `//`", "write a comment with `//`"),
+        "unexpected 'try'" => {
+            ("`try` has no value", "declare the variable before the `try` and set it inside")
+        }
+        "unknown operator: '?'" => (
+            "unknown operator `?`",
+            "write `if a { b } else { c }`, also as a value; `a ?? b` is `b` if `a` is ()",
+        ),
+        _ if text.starts_with("'++' ") || text == "unknown operator: '++'" => {
+            ("unknown operator `++`", "write `x += 1`")
+        }
+        _ if text.starts_with("'--' ") || text == "unknown operator: '--'" => {
+            ("unknown operator `--`", "write `x -= 1`")
+        }
+        _ if text.starts_with("'===' ") => {
+            ("unknown operator `===`", "write `==`; there is one kind of comparison")
+        }
+        _ if text.starts_with("'!==' ") => {
+            ("unknown operator `!==`", "write `!=`; there is one kind of comparison")
+        }
+        _ if text.starts_with("':=' ") => {
+            ("unknown operator `:=`", "write `let x = 5;` to declare a variable, `x = 5;` to change it")
+        }
+        _ if text.starts_with("'->' ") => {
+            ("a function has no return type", "remove `->` and the type behind it: `fn name(a) { … }`")
+        }
+        _ if text.starts_with("'(* .. *)' ") => {
+            ("unknown operator `**` before an argument", "pass the map or list itself: `helper(options)`")
+        }
+        _ => return None,
+    })
+}
+
+/// Returns the counterpart of another language's word.
+fn of_name(problem: &Diagnostic) -> Option<&'static str> {
+    let help = match problem.message.strip_prefix("undefined variable: ")? {
+        "null" | "None" | "nil" | "undefined" | "none" => "write `()` for no value",
+        "True" | "False" => "write `true` and `false`",
+        "elif" => "write `else if`",
+        "self" => "remove `self`: a hook gets its value as the first parameter, and its settings as `valves`",
+        "csv" | "json" | "jwt" | "time" | "random" | "regex" | "text" | "hash" | "base64" | "url"
+        | "html" => "write `::` before a function of a module, as in json::stringify(value)",
+        "JSON" => "write json::parse(text) and json::stringify(value)",
+        "re" => "write regex::, as in regex::find_all(text, pattern)",
+        "requests" | "httpx" | "fetch" | "urllib" => {
+            "write http::get(url), with `requirements: http` in the opening comment"
+        }
+        "os" => "write env::get(name) for environment variables and files::read(path) for files",
+        "console" | "logger" | "logging" => "write to the log with print(text) or log::info(text)",
+        "math" | "Math" => "write `x.sqrt()`, `x.floor()`, `x.abs()`, PI()",
+        "datetime" | "Date" => "write time::unix(), time::iso(), time::format(unix, \"%Y-%m-%d\")",
+        "not" => "write `!`, as in `!(a in b)`",
+        "dict" | "list" | "str" | "int" | "float" | "bool" => {
+            "write type_of(value), which returns a text: \"map\", \"array\", \"string\" …"
+        }
+        _ => return None,
+    };
+    Some(help)
+}
+
+/// Explains a problem by the words around its place: the message, where the parser does not know it, and the
+/// hint.
+fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
+    let at = problem.excerpt.chars().skip(problem.column? - 1).collect::<String>();
+    let before = problem.excerpt.chars().take(problem.column? - 1).collect::<String>();
+    let before = before.trim_end();
+    let line = problem.excerpt.trim();
+    let told = |what: &str, help| Some((Some(what.to_owned()), help));
+    match at.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()? {
+        word if word.starts_with("except") => {
+            return told("unknown keyword `except`", "write `catch (e) { … }`");
+        }
+        "for" if before.contains('[') => {
+            return told("list comprehensions are not supported", "write `list.map(|x| x * 2)`");
+        }
+        "and" => return told("unknown operator `and`", "write `&&`"),
+        _ if problem.message.starts_with("expecting ',' to separate the arguments") && is_assigned(&at) => {
+            return told(
+                "named arguments are not supported",
+                "pass the values in their order, or one map: `f(#{ key: value })`; a list is sorted by \
+                 `list.order(|a, b| a.x - b.x)`",
+            );
+        }
+        _ if problem.message.starts_with("expecting ')' for a matching (") && at.starts_with(',') => {
+            return told("tuples are not supported", "write a list: `[1, 2]`");
+        }
+        _ if is_declared(before) && at.starts_with(',') || is_pattern(&problem.message, &at) => {
+            return told(
+                "`let` declares one variable",
+                "write one `let` for each: `let a = pair[0]; let b = pair[1];`",
+            );
+        }
+        _ if is_declared(before) && at.starts_with(':') => {
+            return told("a variable has no declared type", "remove the `:` and the type: `let x = 5;`");
+        }
+        "or" => return told("unknown operator `or`", "write `||`; `a ?? b` is `b` if `a` is ()"),
+        "not" => return told("unknown operator `not`", "write `!`, as in `!(a in b)`"),
+        _ if before.ends_with("not") || at.contains("\" not in ") => {
+            return told("unknown operator `not`", "write `!`, as in `!(a in b)`");
+        }
+        _ if before.ends_with("elif") => {
+            return told("unknown keyword `elif`", "write `else if`");
+        }
+        _ if at.starts_with('"') && ["if", "while"].iter().any(|word| ends_with_word(before, word)) => {
+            return told(
+                "invalid condition: expected true or false, got a text",
+                "compare it: `if text != \"\" { … }`",
+            );
+        }
+        "if" if !before.is_empty() && at.contains(" else ") && !line.starts_with("if ") => {
+            return told(
+                "the condition must stand before its value",
+                "write `let x = if condition { a } else { b };`",
+            );
+        }
+        _ if ends_with_word(before, "lambda") || at.starts_with("lambda ") => {
+            return told("unknown keyword `lambda`", "write a closure as `|x| x * 2`");
+        }
+        _ if before.contains("for ") && problem.message.contains("'in'") && at.starts_with(',') => {
+            return told(
+                "`for` needs brackets around two variables",
+                "write `for (item, index) in list { … }`; of a map, `for key in map { let value = map[key]; }`",
+            );
+        }
+        _ if at.starts_with('"') && ends_with_word(before, "f") => {
+            return told(
+                "unknown prefix `f` of a text",
+                "use backticks for a text with values: `Hello ${name}`",
+            );
+        }
+        _ if line.starts_with("import ") && !line.contains(['"', '`']) => {
+            return told(IMPORT, NOTHING_TO_IMPORT);
+        }
+        _ => {}
+    }
+    let begins = |text: &str| {
+        ["fn ", "if ", "for ", "while ", "else", "try"].iter().any(|word| text.starts_with(word))
+    };
+    // A colon of a map or of a slice stands behind a bracket of its own.
+    let statement = before.rsplit([';', '{', '[']).next().unwrap_or(before).trim_start();
+    if begins(line) && line.ends_with(':') || at.starts_with(':') && begins(statement) {
+        return told(
+            "`:` cannot start a block",
+            "write a block in braces: `if a { … }`, `fn inlet(body) { … }`",
+        );
+    }
+    let bracket = before.rfind('[').filter(|open| !before[*open..].contains([']', '{', '"']));
+    if bracket.is_some() && (at.starts_with(':') || at.starts_with(']') && before.ends_with(':')) {
+        return told(
+            "`:` is not a range",
+            "write `list[1..3]`, `list.tail(4)` for the last four elements, `list.extract(start, count)` or \
+             `text.sub_string(start, count)`",
+        );
+    }
+    let opened = before.rfind('{').filter(|brace| !before[..*brace].ends_with('#'));
+    if at.starts_with(':') && opened.is_some() {
+        return told("`{` starts a block, not a map", "write a map as `#{ key: value }`");
+    }
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let word = before.rsplit_once(|letter| !is_part(letter)).map_or(before, |(_, word)| word);
+    let is_given_a_value = at.trim_start_matches(is_part).trim_start().starts_with("= ");
+    if (word == "var" || nearest(word, ["let"]).is_some()) && is_given_a_value {
+        return told("invalid declaration of a variable", "write `let name = value;`");
+    }
+    if let Some((word, help)) = keywords::at_place(before, &at) {
+        return Some((Some(format!("unknown keyword `{word}`")), help));
+    }
+    if at.starts_with("=>") {
+        return told("invalid closure: `=>` is only for `switch`", "write a closure as `|x| x * 2`");
+    }
+    if problem.message.starts_with("expecting a boolean expression") && line.contains(['|', '&']) {
+        return told(
+            "`&&` and `||` take true or false",
+            "write `a ?? b` for a default, which is `b` if `a` is (); else compare both sides",
+        );
+    }
+    None
+}
+
+/// Returns `true` for `let name`, with nothing behind it.
+fn is_declared(before: &str) -> bool {
+    let before = before.rsplit([';', '{']).next().unwrap_or(before).trim();
+    let name = before.strip_prefix("let ").or(before.strip_prefix("const ")).unwrap_or_default().trim();
+    !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
+}
+
+/// Returns `true` for what follows the name of an argument: `=`, and no comparison.
+fn is_assigned(at: &str) -> bool {
+    at.strip_prefix('=').is_some_and(|rest| !rest.starts_with(['=', '>']))
+}
+
+/// Returns `true` if several variables are declared at once: `let [a, b] = …`.
+fn is_pattern(message: &str, at: &str) -> bool {
+    message.starts_with("expecting name of a variable") && at.starts_with(['[', '{', '('])
+}
+
+/// Returns `true` if a text ends with this word, and not with a longer one.
+fn ends_with_word(text: &str, word: &str) -> bool {
+    text.strip_suffix(word)
+        .is_some_and(|rest| !rest.ends_with(|letter: char| letter.is_alphanumeric() || letter == '_'))
+}
+
+/// Returns the counterpart of another language's function.
+pub(crate) fn function(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "append" | "add" => "write `push(value)` to add one element, `append(array)` to add all",
+        "join" => "write text::join(array, separator)",
+        "first" => "write `[0]` for the first element",
+        "items" | "entries" => "write `for key in map { let value = map[key]; }`",
+        "extend" | "concat" => "write `append(array)` or `+`",
+        "update" | "assign" => "write `mixin(map)`",
+        "startswith" | "startsWith" => "write `starts_with(text)`",
+        "endswith" | "endsWith" => "write `ends_with(text)`",
+        "lower" | "toLowerCase" => "write `to_lower()`",
+        "upper" | "toUpperCase" => "write `to_upper()`",
+        "strip" => "write text::trim(text)",
+        "includes" | "has" | "has_key" => "write `contains(value)` or `value in list`",
+        "length" | "size" => "write `len()`",
+        "substring" | "substr" | "slice" => "write `sub_string(start, length)` or `[start..end]`",
+        "str" | "toString" => "write `to_string()`, or `${…}` within backticks",
+        "format" => "use backticks for a text with values: `Hello ${name}`",
+        "enumerate" => "write `for (item, index) in list { … }`",
+        "isinstance" | "type" | "typeof" => {
+            "write `type_of(value)`, which returns a text: \"string\", \"array\", \"map\" …"
+        }
+        "rjust" | "ljust" | "zfill" | "padStart" | "padEnd" => {
+            "write `text.pad(length, \" \")` in a statement of its own, which fills the text at its end"
+        }
+        _ if name == "Error" || name.ends_with("Exception") || name.ends_with("Error") => {
+            "write `throw \"why\"`; in a hook, `deny(\"why\")` refuses the request"
+        }
+        "any" => "write `list.some(|x| …)`",
+        "reversed" => "write `let back = list.copy(); back.reverse();`",
+        "list" => "write an array as `[a, b]`; `map.keys()` and `text.split(\",\")` return arrays",
+        "dict" => "write a map as `#{ key: value }`",
+        "bool" => "compare it: `x != ()`, `x != \"\"`, `!empty(x)`",
+        "hasattr" => "`\"key\" in map`",
+        "getattr" => "write `map[\"key\"] ?? value`",
+        "open" => "write files::read(path), with `requirements: files` in the opening comment",
+        "sleep" => "write time::sleep(milliseconds)",
+        "gather" => "write parallel([|| …, || …])",
+        "create_task" => "write parallel([|| …, || …]) for calls that wait at the same time",
+        "int" | "to_int" => "write `parse_int(text)`",
+        "float" | "to_float" => "write `parse_float(text)`",
+        _ => return None,
+    })
+}

@@ -1,0 +1,56 @@
+//! Statements that only other languages have, and what stands for them here.
+
+use super::diagnostic::Diagnostic;
+use rhai::Position;
+
+/// A keyword of another language, and the hint.
+const KEYWORDS: [(&str, &str); 14] = [
+    ("await", "remove `await`; functions of the host wait without it"),
+    ("async", "write `fn`; functions of the host wait without `await`"),
+    ("del", "write `map.remove(\"key\")` for a key, `list.remove(index)` for an element"),
+    ("global", "store values of a turn in `state`, and values of several turns in kv::"),
+    ("nonlocal", "change the variable itself; a closure shares the variables around it"),
+    ("assert", "write `if … { throw \"why\"; }`; tests have `assert(condition)`"),
+    ("yield", "write `yield_text(text)` in `fn pipe(body)`, or return a list"),
+    ("raise", "write `throw`"),
+    ("with", "write `let text = files::read(path);`, which opens and closes the file"),
+    ("elif", "write `else if`"),
+    ("match", "write `switch value { 1 => a, _ => b }`"),
+    ("var", "write `let`"),
+    ("pass", "remove it; a block may be empty: `{ }`"),
+    ("is", "write `==`; `()` stands for no value, as in `x == ()`"),
+];
+
+/// The keyword that stands before the place of a problem, or at it.
+pub(super) fn at_place(before: &str, at: &str) -> Option<(&'static str, &'static str)> {
+    let before = before.trim_end();
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let last = before.rsplit(|letter| !is_part(letter)).next().unwrap_or_default();
+    let is_name = before[..before.len() - last.len()].trim_end().ends_with(['.', ':', '#']);
+    let first = at.split(|letter| !is_part(letter)).next().unwrap_or_default();
+    let known = KEYWORDS.iter().find(|(word, _)| *word == last && !is_name);
+    // Between two operands a word is an operator.
+    let operator = || KEYWORDS.iter().find(|(word, _)| *word == "is" && *word == first && !before.is_empty());
+    known.or_else(operator).copied()
+}
+
+/// A whole line of Python that the parser complains about where the next line begins.
+pub(super) struct Line {
+    /// `import`, or `pass`.
+    pub(super) is_import: bool,
+    pub(super) place: Position,
+}
+
+/// Finds `import x`, `from x import y` or `pass` in the line of a problem or the one before it.
+pub(super) fn line_before(problem: &Diagnostic, source: &str) -> Option<Line> {
+    let until = source.lines().enumerate().take(problem.line.unwrap_or(0));
+    let until: Vec<(usize, &str)> = until.filter(|(_, line)| !line.trim().is_empty()).collect();
+    until.into_iter().rev().take(2).find_map(|(index, line)| {
+        let text = line.trim();
+        let is_import =
+            (text.starts_with("import ") || text.starts_with("from ")) && !text.contains(['"', ';', '(']);
+        let column = line.chars().count() - line.trim_start().chars().count() + 1;
+        let place = Position::new(u16::try_from(index + 1).ok()?, u16::try_from(column).ok()?);
+        (is_import || text == "pass").then_some(Line { is_import, place })
+    })
+}

@@ -1,0 +1,25 @@
+//! A problem of a script: its kind, its place, and its hint.
+
+mod absent;
+mod codes;
+mod diagnostic;
+mod foreign;
+mod forms;
+mod keywords;
+mod parse;
+mod place;
+mod run;
+mod summary;
+mod unclosed;
+
+#[cfg(test)]
+mod tests;
+
+pub use codes::Code;
+pub use diagnostic::{Diagnostic, Severity};
+pub(crate) use diagnostic::{MAX_PROBLEMS, has_errors};
+pub(crate) use foreign::function as foreign_function;
+pub(crate) use parse::of_parse;
+pub(crate) use run::{at_run, of_run};
+pub(crate) use summary::{help_for_run, summary_of_run, without_place};
+pub(crate) use unclosed::comment as unclosed_comment;

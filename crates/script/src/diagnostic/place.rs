@@ -1,0 +1,139 @@
+//! The place of a problem in its source.
+
+use super::diagnostic::Diagnostic;
+use crate::spans::{self, SpanKind};
+use rhai::Position;
+
+impl Diagnostic {
+    /// The same at a place of its source.
+    #[must_use]
+    pub(crate) fn at(mut self, source: &str, position: Position) -> Self {
+        self.line = position.line();
+        self.column = position.position().or(position.line().map(|_| 1));
+        if let Some(line) = self.line.and_then(|line| source.lines().nth(line - 1)) {
+            self.excerpt = line.trim_end().to_owned();
+        }
+        self
+    }
+
+    /// The same at the first place where a word stands in the code, or else anywhere.
+    #[must_use]
+    pub fn at_word(self, source: &str, word: &str) -> Self {
+        match find_word(&spans::code_only(source), word) {
+            Some(at) => self.at_byte(source, at),
+            None => self.at_text(source, word),
+        }
+    }
+
+    /// The same where a word stands behind a key of the opening comment, or at that key.
+    #[must_use]
+    pub(crate) fn at_said(self, source: &str, key: &str, word: &str) -> Self {
+        let comment = spans::of(source).into_iter().find(|(piece, _)| *piece == SpanKind::Comment);
+        let comment = comment.map_or("", |(_, range)| &source[..range.end]);
+        let key = comment.match_indices(key).map(|(at, _)| at).find(|&at| {
+            let line = comment[..at].rsplit_once('\n').map_or(&comment[..at], |(_, line)| line);
+            let line = line.trim_start_matches("/*").trim_start();
+            line.is_empty() && comment[at + key.len()..].starts_with(':')
+        });
+        let Some(key) = key else { return self.at_text(source, word) };
+        let line = comment[key..].split_once('\n').map_or(&comment[key..], |(line, _)| line);
+        let word =
+            line.split_once(':').and_then(|(name, said)| Some(name.len() + 1 + find_word(said, word)?));
+        self.at_byte(source, key + word.unwrap_or(0))
+    }
+
+    /// The same at the first parameter of that name of a function.
+    #[must_use]
+    pub(crate) fn at_parameter(self, source: &str, function: &str, name: &str) -> Self {
+        let code = spans::code_only(source);
+        let place = function_at(&code, function).and_then(|at| Some(at + find_word(&code[at..], name)?));
+        match place {
+            Some(at) => self.at_byte(source, at),
+            None => self.at_word(source, name),
+        }
+    }
+
+    /// The same at the first place where a word stands in the source, comments included.
+    fn at_text(self, source: &str, word: &str) -> Self {
+        let found = source.lines().enumerate().find_map(|(index, line)| {
+            let column = find_word(line, word)?;
+            Some((index + 1, line[..column].chars().count() + 1))
+        });
+        match found {
+            Some((line, column)) => match (u16::try_from(line), u16::try_from(column)) {
+                (Ok(line), Ok(column)) => self.at(source, Position::new(line, column)),
+                _ => self,
+            },
+            None => self,
+        }
+    }
+
+    /// The same where a function is defined.
+    #[must_use]
+    pub(crate) fn at_function(self, source: &str, name: &str) -> Self {
+        match function_at(&spans::code_only(source), name) {
+            Some(at) => self.at_byte(source, at),
+            None => self.at_word(source, name),
+        }
+    }
+
+    /// The same at a byte of its source.
+    #[must_use]
+    pub(crate) fn at_byte(self, source: &str, at: usize) -> Self {
+        match position_at(source, at) {
+            Some(position) => self.at(source, position),
+            None => self,
+        }
+    }
+
+    /// The same at the place that a path of names leads to, each looked for behind the one before;
+    /// where one is not found, at the last that is.
+    #[must_use]
+    pub(crate) fn at_path(self, source: &str, path: &str) -> Self {
+        let (code, mut from, mut found) = (spans::code_only(source), 0, None);
+        for word in
+            path.split(['.', '[', ']']).filter(|word| !word.is_empty() && word.parse::<u32>().is_err())
+        {
+            let Some(at) = find_key(&code, source, from, word) else { break };
+            found = Some(at);
+            from = at + word.len();
+        }
+        match found {
+            Some(at) => self.at_byte(source, at),
+            None => self,
+        }
+    }
+}
+
+/// Returns the place of a function's name behind its `fn`.
+fn function_at(code: &str, name: &str) -> Option<usize> {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    code.match_indices(name).find_map(|(at, _)| {
+        let before = code[..at].trim_end();
+        let is_whole = before.len() < at && !code[at + name.len()..].starts_with(is_part);
+        let word = before.strip_suffix("fn").filter(|before| !before.ends_with(is_part));
+        word.filter(|_| is_whole).map(|_| at)
+    })
+}
+
+/// Returns the place of a word behind another: in the code, or as a key or text in quotes.
+fn find_key(code: &str, source: &str, from: usize, word: &str) -> Option<usize> {
+    let in_code = find_word(&code[from..], word).map(|at| from + at);
+    let quoted = source[from..].find(&format!("\"{word}\"")).map(|at| from + at + 1);
+    [in_code, quoted].into_iter().flatten().min()
+}
+
+fn find_word(line: &str, word: &str) -> Option<usize> {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    line.match_indices(word)
+        .map(|(at, _)| at)
+        .find(|&at| !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part))
+}
+
+/// Line and column of a byte, where Rhai can count that far.
+pub(super) fn position_at(source: &str, at: usize) -> Option<Position> {
+    let before = &source[..at];
+    let line = u16::try_from(before.matches('\n').count() + 1).ok()?;
+    let column = u16::try_from(before.rsplit('\n').next()?.chars().count() + 1).ok()?;
+    Some(Position::new(line, column))
+}

@@ -1,0 +1,102 @@
+//! Errors of a running script.
+
+use super::absent;
+use super::codes::Code;
+use super::diagnostic::{Diagnostic, lower_first};
+use super::forms;
+use super::place::position_at;
+use super::summary::{help_for_run, message_of};
+use crate::rename;
+use crate::sources::{Source, Sources};
+use rhai::{EvalAltResult, Position};
+use std::path::Path;
+
+/// A run-time error as the log shows it: message, function, file:line:column, the calls.
+///
+/// Functions of the host have no call position: it is searched in the source.
+pub(crate) fn of_run(sources: &Sources, function: &str, error: &EvalAltResult) -> String {
+    let root = error.unwrap_inner();
+    let message = message_of(root);
+    let Trail { source, position, calls } = trail(sources, function, error, &message);
+    let mut text = format!("{}: {}", place(&source.path, position), lower_first(&message));
+    if let Some(name) = absent::name_of(root, &source.text, position) {
+        text.push_str(&format!("; `{name}` is ()"));
+    }
+    let function = if function.starts_with("anon$") { "a closure" } else { function };
+    text.push_str(&format!(", in {}", rename::as_written(function)));
+    if let Some(help) = help_for(root) {
+        text.push_str(&format!(" (help: {help})"));
+    }
+    if !calls.is_empty() {
+        text.push_str(&format!(" ({})", calls.join(", ")));
+    }
+    text
+}
+
+/// The same as a problem at its place, with a message of the caller's.
+pub(crate) fn at_run(
+    code: Code,
+    id: &str,
+    sources: &Sources,
+    function: &str,
+    error: &EvalAltResult,
+    message: String,
+) -> Diagnostic {
+    let Trail { source, position, calls } = trail(sources, function, error, &message);
+    let message = match absent::name_of(error.unwrap_inner(), &source.text, position) {
+        Some(name) => format!("{message}; `{name}` is ()"),
+        None => message,
+    };
+    let message = if calls.is_empty() { message } else { format!("{message} ({})", calls.join(", ")) };
+    let problem = Diagnostic::new(code, id, &source.path, message).at(&source.text, position);
+    match help_for(error.unwrap_inner()) {
+        Some(help) => problem.help(help),
+        None => problem,
+    }
+}
+
+fn help_for(error: &EvalAltResult) -> Option<String> {
+    help_for_run(error).map(str::to_owned).or_else(|| forms::fitting(error))
+}
+
+/// The place of a run's error, and the calls that led there, the outermost first.
+struct Trail<'a> {
+    source: &'a Source,
+    position: Position,
+    calls: Vec<String>,
+}
+
+fn trail<'a>(sources: &'a Sources, function: &str, error: &EvalAltResult, message: &str) -> Trail<'a> {
+    let mut frame = error;
+    let mut source = sources.of(function, "", sources.script());
+    let mut calls = Vec::new();
+    while let EvalAltResult::ErrorInFunctionCall(name, given, inner, position) = frame {
+        calls.push(format!("{} called at {}", rename::as_written(name), place(&source.path, *position)));
+        source = sources.of(name, given, source);
+        frame = inner;
+    }
+    let position = match error.unwrap_inner().position() {
+        Position::NONE => only_call(&source.text, message).unwrap_or(Position::NONE),
+        position => position,
+    };
+    Trail { source, position, calls }
+}
+
+/// Returns the place of the only call of `http::get` whose message begins with its name.
+fn only_call(source: &str, message: &str) -> Option<Position> {
+    let name = message.split(": ").next().filter(|name| name.contains("::") && !name.contains(' '))?;
+    let mut calls = source.match_indices(name);
+    let (at, _) = calls.next()?;
+    if calls.next().is_some() {
+        return None;
+    }
+    position_at(source, at)
+}
+
+fn place(path: &Path, position: Position) -> String {
+    match (position.line(), position.position()) {
+        (Some(line), Some(column)) => format!("{}:{line}:{column}", path.display()),
+        (Some(line), None) => format!("{}:{line}", path.display()),
+        _ => path.display().to_string(),
+    }
+}

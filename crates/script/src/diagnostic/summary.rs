@@ -1,0 +1,141 @@
+//! Errors of a running script, without their place.
+
+use super::diagnostic::lower_first;
+use super::foreign;
+use crate::budget::ExceededLimit;
+use crate::standard::shortened_text;
+use crate::thrown::ThrownError;
+use crate::{redaction, rename};
+use rhai::{EvalAltResult, Position};
+
+/// Describes an error of a run without its place, for readers who must not know it.
+pub(crate) fn summary_of_run(error: &EvalAltResult) -> String {
+    lower_first(&message_of(error.unwrap_inner()))
+}
+
+pub(super) fn message_of(error: &EvalAltResult) -> String {
+    match error {
+        EvalAltResult::ErrorTerminated(token, _) => {
+            token.read_lock::<ExceededLimit>().map_or("was ended".into(), |exceeded| exceeded.to_string())
+        }
+        EvalAltResult::ErrorRuntime(value, _) => match value.read_lock::<ThrownError>() {
+            Some(thrown) => thrown.rejection.message.clone(),
+            None => shown(&shortened_text(value, 4 * MAX_SHOWN)),
+        },
+        EvalAltResult::ErrorFunctionNotFound(signature, _) => shown(&without_place(
+            &EvalAltResult::ErrorFunctionNotFound(in_words(signature), Position::NONE).to_string(),
+        )),
+        EvalAltResult::ErrorMismatchDataType(wanted, given, _) if wanted == "bool" => {
+            format!("invalid condition: expected true or false, got {}", kind_in_words(given))
+        }
+        EvalAltResult::ErrorDotExpr(..)
+        | EvalAltResult::ErrorIndexingType(..)
+        | EvalAltResult::ErrorMismatchDataType(..) => shown(&with_kinds(&without_place(&error.to_string()))),
+        // The place is said by us, with the file.
+        other => shown(&without_place(&other.to_string())),
+    }
+}
+
+/// A signature that no function has, with kinds in words of scripts: `keep_last (array, string)`.
+fn in_words(signature: &str) -> String {
+    let Some((name, kinds)) = signature.split_once(" (") else { return signature.to_owned() };
+    let Some(kinds) = kinds.strip_suffix(')') else { return signature.to_owned() };
+    let kinds: Vec<&str> = kinds.split(", ").map(kind_in_words).collect();
+    format!("{name} ({})", kinds.join(", "))
+}
+
+/// A text in which types of the interpreter stand between other words.
+fn with_kinds(text: &str) -> String {
+    let text = text.replace("&str | ImmutableString | String", "string");
+    let words = text.split_inclusive(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    let words = words.map(|word| {
+        let name = word.trim_end_matches(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        format!("{}{}", kind_in_words(name), &word[name.len()..])
+    });
+    words.collect()
+}
+
+/// The word of scripts for a type of the interpreter.
+fn kind_in_words(kind: &str) -> &str {
+    match kind {
+        "&str | ImmutableString | String" | "&str" | "ImmutableString" | "String" => "string",
+        "i64" => "integer",
+        "f64" => "float",
+        "Fn" => "function",
+        other if other.contains("ops::range::Range") => "range",
+        other => other,
+    }
+}
+
+/// Characters of a message that are shown.
+const MAX_SHOWN: usize = 2_000;
+
+/// A message without secrets, then as far as anybody would read it: what is cut first shows a part of them.
+fn shown(message: &str) -> String {
+    redaction::redacted(message).chars().take(MAX_SHOWN).collect()
+}
+
+/// Returns Rhai's text without its place: that names files of the operator, and a caught error may be shown
+/// to anybody.
+pub(crate) fn without_place(text: &str) -> String {
+    rename::as_written(cut_place(text))
+}
+
+fn cut_place(text: &str) -> &str {
+    let text = text.split("\nin c").next().unwrap_or(text);
+    let text = match text.rfind(" (line ") {
+        Some(at) if text.ends_with(')') => &text[..at],
+        _ => text,
+    };
+    match text.rfind(" @ '") {
+        Some(at) if text.ends_with('\'') => &text[..at],
+        _ => text,
+    }
+}
+
+/// Returns the counterpart of Python's or JavaScript's way to say it.
+pub(crate) fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
+    match error {
+        EvalAltResult::ErrorFunctionNotFound(signature, _) => {
+            let (name, kinds) = signature.split_once(" (").unwrap_or((signature, ""));
+            if kinds.starts_with("()") && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
+            {
+                return Some(
+                    "the first value is `()`: a key or variable has no value; write `?.` to call only on a \
+                     value, or `a ?? b` for a default",
+                );
+            }
+            match name {
+                "!" => Some("compare it: `x == ()`, `x == \"\"`, or `empty(x)`"),
+                _ if kinds.split(", ").any(|kind| kind.trim_end_matches(')') == "(") => {
+                    Some("one of the values is `()`; write a default with `??`, such as `value ?? 0`")
+                }
+                _ => foreign::function(name),
+            }
+        }
+        EvalAltResult::ErrorFor(_) => Some(
+            "the value after `in` must be a list, map, text or range; write `for x in list ?? []` if it may \
+             be `()`",
+        ),
+        EvalAltResult::ErrorIndexingType(text, _) if text.starts_with("() [") => {
+            Some("the value before `[` is `()`; write `?[` to get `()` instead of the error")
+        }
+        EvalAltResult::ErrorMismatchDataType(wanted, ..) if wanted == "bool" => {
+            Some("compare it: `if x != () {`, `if x != \"\" {`, or `if !empty(x) {`")
+        }
+        EvalAltResult::ErrorDataRace(..) => Some(
+            "the closure uses the variable at the start of its chain; assign the start to a variable first: \
+             `let keys = map.keys(); keys.map(|key| map[key])`",
+        ),
+        EvalAltResult::ErrorMismatchDataType(_, given, _) if given.contains("ops::range::Range") => {
+            Some("write `extract(start..end)` for an array of the script")
+        }
+        EvalAltResult::ErrorDotExpr(text, _) if text.ends_with("for type '()'") => {
+            Some("the value before `.` is `()`; write `?.` to get `()` instead of the error")
+        }
+        EvalAltResult::ErrorDotExpr(text, _) if text.contains("for type '()' to handle") => {
+            Some("the value before the last `.` is `()`; set it first, or use `ensure(path, #{})`")
+        }
+        _ => None,
+    }
+}

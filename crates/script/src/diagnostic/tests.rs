@@ -1,0 +1,120 @@
+//! The pages about problems: each code has one, and its examples do what they are said to.
+
+use super::{Code, Severity};
+use crate::{Diagnostic, Kind, Script, Settings, read_file};
+use std::path::Path;
+
+const DOCUMENT: &str = include_str!("../../problems.md");
+
+/// Codes of what no text of one script shows: its file, its folder, its settings, or too much of something.
+const WITHOUT_EXAMPLE: [Code; 30] = [
+    Code::Unreadable,
+    Code::TooLong,
+    Code::NoText,
+    Code::Empty,
+    Code::BadId,
+    Code::SameId,
+    Code::GuardGone,
+    Code::Quarantined,
+    Code::SetAside,
+    Code::GuardWeakened,
+    Code::UnknownName,
+    Code::SettingsRefused,
+    Code::SettingsWaiting,
+    Code::SecretUnread,
+    Code::GenerationRefused,
+    Code::StorePolled,
+    Code::StoreAway,
+    Code::McpAway,
+    Code::McpQuarantined,
+    Code::TooComplex,
+    Code::NoHandler,
+    Code::NoAction,
+    Code::MissingTool,
+    Code::ValveMisfit,
+    Code::TooManyModules,
+    Code::NoTest,
+    Code::TestWithParameters,
+    Code::TestFailed,
+    Code::Broke,
+    Code::ScheduledFailed,
+];
+
+/// Everything that is told about an example: a script, and modules behind lines `// file: PATH`.
+fn problems(example: &str) -> Vec<Diagnostic> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut files = example.split("// file: ");
+    let script = files.next().unwrap();
+    for file in files {
+        let (path, text) = file.split_once('\n').unwrap();
+        write(&folder.path().join(path.trim()), text);
+    }
+    let path = folder.path().join("x.rhai");
+    write(&path, script);
+    // With a hook in it, too: that is one of the mistakes.
+    let is_tool = script.contains("fn handler(") || script.contains("fn tools(");
+    let is_action = script.contains("fn action(");
+    let kind = match is_tool {
+        true => Kind::Tool,
+        false if is_action => Kind::Action,
+        false => Kind::Filter,
+    };
+    match read_file(kind, folder.path(), &path) {
+        Err(problem) => vec![problem],
+        Ok(read) => match Script::compile(&read.file, &Settings::default()) {
+            Ok(script) => [script.warnings.clone(), script.lints()].concat(),
+            Err(problems) => problems,
+        },
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+fn example<'a>(page: &'a str, word: &str) -> Option<&'a str> {
+    let (_, rest) = page.split_once(&format!("{word}:\n```rhai\n"))?;
+    rest.split_once("\n```").map(|(example, _)| example)
+}
+
+fn told(problems: &[Diagnostic]) -> String {
+    problems.iter().map(|problem| format!("{problem}\n")).collect()
+}
+
+#[test]
+fn every_code_has_one_page_with_its_title_and_its_reason() {
+    let headings: Vec<&str> = DOCUMENT.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    let expected: Vec<String> =
+        Code::ALL.iter().map(|code| format!("{} {}", code.id(), code.title())).collect();
+    assert_eq!(headings, expected);
+    for code in Code::ALL {
+        assert!(code.summary().len() > 40, "{code}: {}", code.summary());
+        assert_eq!(Code::from_name(&code.id().to_lowercase()), Some(*code));
+    }
+    assert_eq!(Code::from_name("V999"), None);
+}
+
+#[test]
+fn what_a_page_calls_wrong_is_told_with_its_code_and_what_it_calls_right_is_not() {
+    for code in Code::ALL {
+        let (wrong, right) = (example(code.page(), "Wrong"), example(code.page(), "Right"));
+        if WITHOUT_EXAMPLE.contains(code) {
+            assert!(wrong.is_none(), "{code} has an example: take it out of the list");
+        } else {
+            let found = problems(wrong.unwrap_or_else(|| panic!("{code} has no example")));
+            assert!(!found.is_empty(), "{code}: the wrong example is all right");
+            assert!(found.iter().all(|problem| problem.code == *code), "{code}:\n{}", told(&found));
+            assert!(found.iter().all(|problem| problem.help.is_some()), "{code}:\n{}", told(&found));
+            assert!(right.is_some(), "{code} does not say how it is right");
+        }
+        let left = right.map(problems).unwrap_or_default();
+        assert!(left.is_empty(), "{code}: the right example:\n{}", told(&left));
+    }
+}
+
+#[test]
+fn what_does_not_load_is_an_error() {
+    let found = problems("fn inlet(body) {\n    body.x = ;\n}");
+    assert_eq!(found.iter().map(|problem| problem.severity).collect::<Vec<_>>(), [Severity::Error]);
+}

@@ -1,0 +1,215 @@
+//! Properties of the host's values that are misspelt: these values are open maps, so that an unknown key is
+//! no mistake by itself, one that is almost a known one very likely is.
+
+use super::tree::{self, Link, Node};
+use super::tree::{Body, View};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::reference::{self, Form};
+use rhai::{Expr, Stmt};
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, HashSet};
+use valvehouse_core::filter::Hook;
+use valvehouse_core::text::nearest;
+
+/// The letters from which `max_token` is a mistake for `max_tokens`, and no key of its own.
+const MIN_SINGULAR: usize = 9;
+
+/// A value of the host's.
+#[derive(Clone, Copy, PartialEq)]
+enum Handle {
+    Body,
+    Messages,
+    Message,
+    Event,
+    Ctx,
+    User,
+    Model,
+    Request,
+}
+
+impl Handle {
+    /// Its name in the reference, and words that it has at times besides: of services, and of clients.
+    const fn named(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Self::Body => ("body", &["seed"]),
+            Self::Messages => ("messages", &["len", "is_empty"]),
+            Self::Message => ("message", &["id"]),
+            Self::Event => ("event", &["delta", "error", "event", "role"]),
+            Self::Ctx => (
+                "ctx",
+                &[
+                    "filters",
+                    "history",
+                    "iteration",
+                    "name",
+                    "options",
+                    "state",
+                    "text",
+                    "tool_name",
+                    "tools",
+                    "trace",
+                    "usage",
+                    "valves",
+                    "variables",
+                ],
+            ),
+            Self::User => ("__user__", &["profile_image_url", "timezone"]),
+            Self::Model => ("__model__", &["info"]),
+            Self::Request => ("__request__", &["cookies", "ip", "query", "state", "url"]),
+        }
+    }
+
+    /// The letters from which a written key that is almost a known one is a mistake: those of requests are many.
+    const fn min_written(self) -> usize {
+        match self {
+            Self::Event | Self::Message => 3,
+            _ => 6,
+        }
+    }
+
+    /// Its words but methods.
+    fn words(self) -> impl Iterator<Item = &'static str> {
+        let (name, others) = self.named();
+        let known = reference::handle(name).map_or(&[][..], |handle| &handle.words);
+        let known = known.iter().filter(|word| !matches!(word.form, Form::Method(_)));
+        known.map(|word| word.name.as_str()).chain(others.iter().copied())
+    }
+
+    /// Returns the handle that a word leads to.
+    fn below(self, word: &str) -> Option<Self> {
+        match (self, word) {
+            (Self::Body | Self::Ctx, "messages") => Some(Self::Messages),
+            _ => None,
+        }
+    }
+}
+
+pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
+    let mut problems = Vec::new();
+    // Of the whole file at one go: a file may write thousands of names.
+    let named_once = LazyCell::new(|| named_once(view.source));
+    for function in &view.functions {
+        let names = names_in(function);
+        if names.is_empty() {
+            continue;
+        }
+        tree::each(&function.statements, &mut |node, _| {
+            let Node::Expr(expression @ (Expr::Dot(..) | Expr::Index(..))) = node else { return };
+            let (root, links) = tree::chain(expression);
+            let mut handle = tree::variable(root).and_then(|name| names.get(name).copied());
+            for link in &links {
+                let Some(here) = handle else { return };
+                if let Link::Property(name, position) = link
+                    && let Some(near) = misspelt(view, here, name, &named_once)
+                {
+                    let what = match view.written.contains(*name) {
+                        true => format!("unknown key `{name}`: nothing reads it"),
+                        false => format!("unknown key `{name}`: nothing sets it"),
+                    };
+                    let told = view.problem(Code::UnknownProperty, *position, what);
+                    problems.push(told.help(format!("did you mean `{near}`?")));
+                }
+                handle = next(here, link);
+            }
+        });
+    }
+    problems
+}
+
+/// The word that was meant.
+fn misspelt<'a>(
+    view: &View<'a>,
+    handle: Handle,
+    name: &str,
+    named_once: &HashSet<&'a str>,
+) -> Option<&'static str> {
+    let is_known = handle.words().any(|word| word == name)
+        || name.len() < 3
+        || view.written.contains(name) && (name.len() < handle.min_written() || !named_once.contains(name))
+        || view.texts.contains(name);
+    if is_known {
+        return None;
+    }
+    nearest(name, handle.words().filter(|word| word.len() > 3)).filter(|near| {
+        // `tool` and `tools`, `file` and `files` may well be two keys.
+        name.len() >= MIN_SINGULAR || near.trim_end_matches('s') != name.trim_end_matches('s')
+    })
+}
+
+/// The names that stand in one place only.
+fn named_once(source: &str) -> HashSet<&str> {
+    let (mut once, mut often) = (HashSet::new(), HashSet::new());
+    for name in source.split(|letter: char| !letter.is_alphanumeric() && letter != '_') {
+        if !often.contains(name) && !once.insert(name) {
+            once.remove(name);
+            often.insert(name);
+        }
+    }
+    once
+}
+
+/// Returns the handle that a link leads to.
+fn next(handle: Handle, link: &Link<'_>) -> Option<Handle> {
+    match (handle, link) {
+        (_, Link::Property(name, _)) => handle.below(name),
+        (Handle::Messages, Link::Index(_)) => Some(Handle::Message),
+        (Handle::Messages, Link::Call(call)) if &*call.name == "last" => Some(Handle::Message),
+        _ => None,
+    }
+}
+
+/// Variables of a function that hold values of the host's.
+fn names_in(function: &Body) -> BTreeMap<String, Handle> {
+    let mut names = BTreeMap::new();
+    let is_hosts =
+        Hook::from_name(&function.name).is_some() || function.name == "pipe" || function.name == "handler";
+    if !is_hosts {
+        return names;
+    }
+    for param in &function.params {
+        let handle = match (param.as_str(), Hook::from_name(&function.name)) {
+            ("body", _) => Handle::Body,
+            ("event", Some(Hook::Stream)) => Handle::Event,
+            ("ctx", Some(_)) => Handle::Ctx,
+            ("__user__", _) => Handle::User,
+            ("__model__", _) => Handle::Model,
+            ("__request__", _) => Handle::Request,
+            _ => continue,
+        };
+        names.insert(param.clone(), handle);
+    }
+    tree::each(&function.statements, &mut |node, _| match node {
+        Node::Stmt(Stmt::Var(variable, ..)) => {
+            let found = held(&names, &variable.1);
+            put(&mut names, &variable.0.name, found);
+        }
+        Node::Stmt(Stmt::For(parts, _)) => {
+            let found = held(&names, &parts.2.expr).filter(|found| *found == Handle::Messages);
+            put(&mut names, &parts.0.name, found.map(|_| Handle::Message));
+        }
+        Node::Stmt(Stmt::Assignment(assignment)) => {
+            if let Some(name) = tree::variable(&assignment.1.lhs) {
+                names.remove(name);
+            }
+        }
+        _ => {}
+    });
+    names
+}
+
+fn put(names: &mut BTreeMap<String, Handle>, name: &str, found: Option<Handle>) {
+    match found {
+        Some(handle) => _ = names.insert(name.to_owned(), handle),
+        None => _ = names.remove(name),
+    }
+}
+
+/// Returns the handle that an expression gives.
+fn held(names: &BTreeMap<String, Handle>, expression: &Expr) -> Option<Handle> {
+    let (root, links) = tree::chain(expression);
+    let mut handle = *names.get(tree::variable(root)?)?;
+    for link in &links {
+        handle = next(handle, link)?;
+    }
+    Some(handle)
+}

@@ -1,0 +1,284 @@
+//! A script's text cut into code, comments and texts, also where it does not parse.
+
+use std::ops::Range;
+
+/// Texts in code in texts that are looked into: nobody writes more.
+const MAX_NESTED: usize = 32;
+
+/// The kind of a script's piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SpanKind {
+    Code,
+    Comment,
+    /// In double or single quotes, these included.
+    Quotes,
+    /// In backticks, without what stands in `${…}`.
+    Backticks,
+}
+
+/// The pieces of a script in their order: each byte is in one of them.
+pub(super) fn of(source: &str) -> Vec<(SpanKind, Range<usize>)> {
+    let mut cutter = Cutter::new(source);
+    cutter.code(false);
+    cutter.pieces
+}
+
+/// Returns `true` if everything that a text opens is closed in it: brackets, texts in backticks, block comments. A
+/// text that closes too much is whole, and the parser reports the error.
+pub fn is_whole(text: &str) -> bool {
+    let mut cutter = Cutter::new(text);
+    cutter.code(false);
+    let mut depth = 0_u32;
+    for (piece, range) in &cutter.pieces {
+        let brackets = text[range.clone()].chars().filter(|letter| "()[]{}".contains(*letter));
+        for bracket in brackets.filter(|_| *piece == SpanKind::Code) {
+            match (bracket, depth.checked_sub(1)) {
+                ('(' | '[' | '{', _) => depth += 1,
+                (_, Some(less)) => depth = less,
+                (_, None) => return true,
+            }
+        }
+    }
+    // A text in quotes that goes on in the next line ends in a backslash.
+    let last = cutter.pieces.last().map(|(piece, range)| (*piece, &text[range.clone()]));
+    let goes_on =
+        matches!(last, Some((SpanKind::Quotes, end)) if end.trim_end_matches(['\n', '\r']).ends_with('\\'));
+    depth == 0 && !cutter.is_open && !goes_on
+}
+
+/// The source with blanks in place of comments and texts; every place stays where it is.
+pub(super) fn code_only(source: &str) -> String {
+    let mut code = String::with_capacity(source.len());
+    for (piece, range) in of(source) {
+        let text = &source[range];
+        if piece == SpanKind::Code {
+            code.push_str(text);
+        } else {
+            code.extend(text.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
+        }
+    }
+    code
+}
+
+struct Cutter<'a> {
+    source: &'a str,
+    at: usize,
+    /// The start of the piece that is being read.
+    began: usize,
+    /// The number of texts in backticks around it.
+    nesting: usize,
+    /// No `'` before this place is closed before it: each line is searched once.
+    uncharacterized: usize,
+    /// Set if the text ends in a comment or in backticks.
+    is_open: bool,
+    pieces: Vec<(SpanKind, Range<usize>)>,
+}
+
+impl<'a> Cutter<'a> {
+    fn new(source: &'a str) -> Self {
+        Self { source, at: 0, began: 0, nesting: 0, uncharacterized: 0, is_open: false, pieces: Vec::new() }
+    }
+
+    /// Code until the end, or until the bracket that closes `${`.
+    fn code(&mut self, is_inserted: bool) {
+        let mut depth = 0_u32;
+        while let Some(letter) = self.next() {
+            match letter {
+                '{' | '}' => {
+                    self.at += 1;
+                    if letter == '}' && is_inserted && depth == 0 {
+                        break;
+                    }
+                    depth = if letter == '{' { depth + 1 } else { depth.saturating_sub(1) };
+                }
+                '/' if self.rest().starts_with("//") => {
+                    let length = self.rest().find('\n').unwrap_or(self.rest().len());
+                    self.piece(SpanKind::Comment, length);
+                }
+                '/' if self.rest().starts_with("/*") => {
+                    let (length, is_closed) = comment(self.rest());
+                    self.is_open |= !is_closed;
+                    self.piece(SpanKind::Comment, length);
+                }
+                '"' => self.piece(SpanKind::Quotes, quoted(self.rest(), '"')),
+                '\'' => match self.character() {
+                    Some(length) => self.piece(SpanKind::Quotes, length),
+                    None => self.at += 1,
+                },
+                '#' => match raw(self.rest()) {
+                    Some(length) => self.piece(SpanKind::Quotes, length),
+                    // None of them opens one either: each is looked at once.
+                    None => self.at += hashes(self.rest()),
+                },
+                '`' => self.backticks(),
+                letter => self.at += letter.len_utf8(),
+            }
+        }
+        self.end(SpanKind::Code);
+    }
+
+    fn backticks(&mut self) {
+        self.end(SpanKind::Code);
+        self.at += 1;
+        let mut is_closed = false;
+        while let Some(letter) = self.next() {
+            if letter == '`' {
+                self.at += 1;
+                is_closed = true;
+                break;
+            }
+            if self.rest().starts_with("${") && self.nesting < MAX_NESTED {
+                self.end(SpanKind::Backticks);
+                self.at += 2;
+                self.nesting += 1;
+                self.code(true);
+                self.nesting -= 1;
+            } else {
+                self.at += letter.len_utf8();
+            }
+        }
+        self.is_open |= !is_closed;
+        self.end(SpanKind::Backticks);
+    }
+
+    /// Returns the length of `'x'` in bytes; `None` if the quote is not closed, as in a comment of another language.
+    fn character(&mut self) -> Option<usize> {
+        if self.at < self.uncharacterized {
+            return None;
+        }
+        let length = quoted(self.rest(), '\'');
+        let is_closed = length > 1 && self.rest()[..length].ends_with('\'');
+        if !is_closed {
+            self.uncharacterized = self.at + length;
+        }
+        is_closed.then_some(length)
+    }
+
+    fn next(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn rest(&self) -> &str {
+        &self.source[self.at..]
+    }
+
+    /// Adds such a piece of so many bytes.
+    fn piece(&mut self, piece: SpanKind, length: usize) {
+        self.end(SpanKind::Code);
+        self.at += length;
+        self.end(piece);
+    }
+
+    fn end(&mut self, piece: SpanKind) {
+        if self.began < self.at {
+            self.pieces.push((piece, self.began..self.at));
+        }
+        self.began = self.at;
+    }
+}
+
+/// Returns the length of a block comment, and `true` if it is closed; they stand in each other.
+pub(crate) fn comment(text: &str) -> (usize, bool) {
+    let (mut depth, mut at) = (0_u32, 0);
+    while at < text.len() {
+        let rest = &text.as_bytes()[at..];
+        if rest.starts_with(b"/*") {
+            depth += 1;
+            at += 2;
+        } else if rest.starts_with(b"*/") {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return (at, true);
+            }
+        } else {
+            at += 1;
+        }
+    }
+    (text.len(), false)
+}
+
+/// Returns the length of a text that begins with a quote; one that is never closed ends with its line.
+fn quoted(text: &str, quote: char) -> usize {
+    let mut is_escaped = false;
+    for (at, letter) in text.char_indices().skip(1) {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '\n' => return at,
+            letter if letter == quote => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn hashes(text: &str) -> usize {
+    text.len() - text.trim_start_matches('#').len()
+}
+
+/// Returns the length of `#"…"#`.
+fn raw(text: &str) -> Option<usize> {
+    let hashes = hashes(text);
+    let inner = text[hashes..].strip_prefix('"')?;
+    let end = format!("\"{}", "#".repeat(hashes));
+    Some(inner.find(&end).map_or(text.len(), |at| hashes + 1 + at + end.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_texts_are_no_code() {
+        for (source, code) in [
+            ("a // b\nc", "a c"),
+            ("a /* b /* c */ d */ e", "a e"),
+            (r#"a "b\"c" d"#, "a d"),
+            ("`a${b(`c${d}`)}e` f", "${b( ${d} )} f"),
+            ("a '\"' b \"c", "a b"),
+            ("a #\"b \" c\"# d", "a d"),
+            ("ü 'ä", "ü 'ä"),
+        ] {
+            let found = code_only(source);
+            assert_eq!(found.split_whitespace().collect::<Vec<_>>().join(" "), code, "{source}");
+            assert_eq!(found.len(), source.len(), "{source}");
+        }
+    }
+
+    #[test]
+    fn what_is_closed_is_whole() {
+        for text in [
+            "1 + 1",
+            "let a = [1, 2];",
+            "fn f(x) {\n  x + 1\n}",
+            "\"a { in a text\"",
+            "'{'",
+            "'\\'' // {",
+            "`a ${b[\"}\"]} {`",
+            "`two `` backticks {`",
+            "/* { /* ( */ */ 1",
+            "1 }",
+            "\"never ends",
+            "",
+        ] {
+            assert!(is_whole(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_open_goes_on_in_the_next_line() {
+        for text in [
+            "fn f(x) {",
+            "#{ a: [1,",
+            "`over\nlines",
+            "`${ f(",
+            "`${ \"`\" ",
+            "/* a comment",
+            "f(\"{\"",
+            "\"goes on \\",
+        ] {
+            assert!(!is_whole(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! The environment of one test: what it laid out, what it saw, and the script under test on it.
+//!
+//! Files that a test puts there, in a folder of its own.
+
+use super::canned::{Hosts, Model, People, StoredChats};
+use super::failure::Wrong;
+use super::programs::CannedShell;
+use crate::argument::UserValves;
+use crate::budget::Budget;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::package::{MAX_MEMORIES, memory, space_of_user};
+use crate::resources::{Background, Clock, Resources, SetClock, Work};
+use crate::sandbox::{Sandbox, SandboxScript, TestOutside};
+use crate::{Coverage, Lists, ScheduledCall, Script, Settings, SourceFile};
+use futures::FutureExt as _;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::time::Duration;
+use valvehouse_config::{Grant, Grants};
+use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_core::context::{Context, Turn};
+use valvehouse_core::metrics::PluginMetrics;
+use valvehouse_core::provider::{BUILTIN_EMBEDDING, builtin_embedding};
+use valvehouse_core::tool::{Retry, Tool, ToolSpec};
+use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
+use valvehouse_json::{Json, Object};
+use valvehouse_os::{Folders, Programs, Variables};
+use valvehouse_store::{Kv, NewVector, VectorIndex};
+
+/// The time when tests begin: 2026-01-01T00:00:00Z, a Thursday.
+const BEGIN: i64 = 1_767_225_600_000;
+/// Everything of one test.
+pub(super) struct TestEnvironment {
+    /// The script with its declared valves.
+    pub(super) declared: Arc<Script>,
+    settings: Settings,
+    pub(super) clock: Arc<SetClock>,
+    pub(super) model: Model,
+    chats: StoredChats,
+    pub(super) hosts: Hosts,
+    pub(super) people: People,
+    pub(super) shell: CannedShell,
+    pub(super) skipped: AtomicBool,
+    /// The work that the script left for the time behind the answer.
+    pub(super) left: Arc<LeftWork>,
+    /// Calls of the tools that the test laid out.
+    pub(super) tool_calls: Arc<Mutex<Vec<Json>>>,
+    /// The values that a failed assertion compared.
+    pub(super) wrong: Mutex<Option<Wrong>>,
+    pub(super) on: On,
+    pub(super) written: Mutex<Vec<PathBuf>>,
+    pub(super) recording: TraceGuard,
+    laid: Mutex<TestInputs>,
+}
+
+/// Work that waits for the end of a call.
+#[derive(Default)]
+pub(super) struct LeftWork(Mutex<Vec<Work>>);
+
+impl std::fmt::Debug for LeftWork {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LeftWork")
+    }
+}
+
+impl Background for LeftWork {
+    fn put(&self, work: Work) {
+        self.0.lock().push(work);
+    }
+}
+
+impl TestEnvironment {
+    /// The client has its answer: deferred work is executed in order.
+    pub(super) async fn answered_in(&self, turn: &Turn) {
+        turn.afterwards().hand_on();
+        let left = std::mem::take(&mut *self.left.0.lock());
+        for work in left {
+            let (plugin, what) = (work.plugin.clone(), work.what);
+            if let Err(why) = work.run(Some(self.recording.trace().clone())).await {
+                self.recording.trace().line(&plugin, "error", &format!("{what} failed: {why}"));
+            }
+        }
+    }
+}
+
+/// The test that is on.
+#[derive(Default)]
+pub(super) struct On {
+    /// Its function.
+    pub(super) name: String,
+    /// The folder of the golden files, and `true` if they are rewritten.
+    pub(super) golden: (PathBuf, bool),
+    /// The recorder of the script's lines that ran.
+    pub(super) coverage: Option<Arc<Coverage>>,
+}
+
+/// The values that the test laid out for the script.
+pub(super) struct TestInputs {
+    valves: Json,
+    pub(super) user_valves: Json,
+    pub(super) turn: Option<Turn>,
+    tools: Vec<Tool>,
+    /// The models of the host; those of the turn alone where the test laid out none.
+    pub(super) models: Option<Json>,
+    /// The lists of the script that a test asked for.
+    lists: Lists,
+    variables: BTreeMap<String, String>,
+    files: Option<Files>,
+    /// The script as its valves, files and variables make it.
+    script: Option<Arc<Script>>,
+    /// The same as it is called.
+    made: Option<PreparedScript>,
+}
+
+/// The script, ready to be called.
+#[derive(Clone)]
+pub(super) struct PreparedScript {
+    pub(super) own: SandboxScript,
+    /// The tools that the test laid out.
+    pub(super) canned: Vec<Tool>,
+}
+
+impl PreparedScript {
+    /// Returns all tools of a turn: the script's own, then those of the test.
+    pub(super) fn tools(&self) -> impl Iterator<Item = Tool> {
+        self.own.tools.iter().chain(&self.canned).cloned()
+    }
+}
+
+/// The script with its declared valves, or what is wrong with it.
+pub(super) fn declared(script: &SourceFile, settings: &Settings) -> Result<Arc<Script>, Vec<Diagnostic>> {
+    let settings = Settings {
+        configured: Json::Null,
+        stored: Json::Null,
+        grants: everything(script),
+        ..settings.clone()
+    };
+    Script::compile(script, &settings).map(Arc::new)
+}
+
+impl TestEnvironment {
+    /// For one test of a script, which is given as it is with its declared valves.
+    pub(super) fn new(declared: &Arc<Script>, settings: &Settings, on: On) -> Arc<Self> {
+        let clock = Arc::new(SetClock { now: AtomicI64::new(BEGIN), began: AtomicI64::new(BEGIN) });
+        let time = clock.clone();
+        let model = Model::default();
+        let chats = StoredChats::default();
+        let left = Arc::<LeftWork>::default();
+        let settings = Settings {
+            configured: Json::Null,
+            stored: Json::Null,
+            grants: everything(&declared.file),
+            metrics: Arc::new(PluginMetrics::default()),
+            breaker: BreakerSettings { failure_threshold: 0, ..settings.breaker },
+            stream: patient(settings.stream),
+            hook: patient(settings.hook),
+            kv: Arc::new(Kv::with_clock(move || time.now.load(Relaxed))),
+            models: Some(Arc::new(model.clone())),
+            vectors: VectorIndex::default(),
+            chats: Some(Arc::new(chats.clone())),
+            background: Some(left.clone()),
+            ..settings.clone()
+        };
+        let environment = Arc::new(Self {
+            declared: declared.clone(),
+            settings,
+            clock,
+            model,
+            chats,
+            hosts: Hosts::default(),
+            people: People::default(),
+            shell: CannedShell::default(),
+            skipped: AtomicBool::new(false),
+            tool_calls: Arc::default(),
+            left,
+            wrong: Mutex::default(),
+            on,
+            written: Mutex::default(),
+            recording: Traces::new(0)
+                .begin(RequestFacts { endpoint: "test", ..RequestFacts::default() }, true),
+            laid: Mutex::new(TestInputs {
+                valves: Json::object(),
+                user_valves: Json::object(),
+                turn: None,
+                tools: Vec::new(),
+                models: None,
+                lists: Lists::default(),
+                variables: BTreeMap::new(),
+                files: None,
+                script: None,
+                made: None,
+            }),
+        });
+        let turn = environment.turn_of(&Json::object());
+        environment.laid.lock().turn = Some(turn);
+        environment
+    }
+
+    /// Returns the resources of the test itself: the script's own maps, its clock, and nothing else.
+    pub(super) fn resources(&self) -> Arc<Resources> {
+        Arc::new(Resources {
+            clock: Clock::Set(self.clock.clone()),
+            kv: Some(self.settings.kv.clone()),
+            vectors: Some(self.settings.vectors.clone()),
+            memories: Some((self.settings.vectors.clone(), Arc::new(self.model.clone()))),
+            ..Resources::default()
+        })
+    }
+
+    /// The turn that runs.
+    pub(super) fn turn(&self) -> Turn {
+        self.laid.lock().turn.clone().unwrap_or_default()
+    }
+
+    /// Returns the printed lines, oldest first: the level and the line.
+    pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
+        self.recording.trace().lines().into_iter().filter_map(|line| Some((line.level, line.text?))).collect()
+    }
+
+    /// The hooks and tools that ran.
+    pub(super) fn called(&self) -> Vec<String> {
+        self.settings.metrics.sums().into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// The script's valves from now on.
+    pub(super) fn set_valves(&self, given: &Json) -> Result<(), String> {
+        let schema = &self.declared.manifest.valves;
+        let entries = given
+            .as_object()
+            .map(Object::entries)
+            .ok_or("invalid valves: expected a map, valves(#{ name: value })")?;
+        if schema.fields().is_empty() && !entries.is_empty() {
+            return Err("the script declares no valves".into());
+        }
+        let values = Json::object();
+        for (name, value) in entries {
+            let value = schema.check(&name, &value).map_err(|wrong| wrong.to_string())?;
+            values.put(&name, value);
+        }
+        self.laid_anew(|laid| laid.valves = values);
+        Ok(())
+    }
+
+    /// Changes what is laid out around the script.
+    pub(super) fn laid<T>(&self, change: impl FnOnce(&mut TestInputs) -> T) -> T {
+        let mut laid = self.laid.lock();
+        laid.made = None;
+        change(&mut laid)
+    }
+
+    /// Changes the environment; the script is recompiled at its next call.
+    fn laid_anew<T>(&self, change: impl FnOnce(&mut TestInputs) -> T) -> T {
+        self.laid(|laid| {
+            laid.script = None;
+            change(laid)
+        })
+    }
+
+    pub(super) fn add_tool(&self, name: &str, result: Json) {
+        let spec = ToolSpec { description: "A canned tool of a test".into(), ..ToolSpec::new(name) };
+        let (calls, own) = (self.tool_calls.clone(), name.to_owned());
+        let tool = Tool::new(spec, move |args: Json, _: Context| {
+            calls.lock().push(Json::from([("name", own.as_str().into()), ("args", args)]));
+            std::future::ready(answer_of(&result))
+        });
+        self.laid(|laid| laid.tools.push(tool));
+    }
+
+    pub(super) fn set_list(&self, what: ScheduledCall, list: Json) {
+        self.laid_anew(|laid| laid.lists.set(what, list));
+    }
+
+    pub(super) fn add_variable(&self, name: &str, value: &str) {
+        self.laid_anew(|laid| laid.variables.insert(name.to_owned(), value.to_owned()));
+    }
+
+    /// The user of the turn that runs.
+    fn user(&self) -> Result<String, String> {
+        let user = self.turn().facts().verified_user.clone();
+        user.ok_or_else(|| "the turn has no user; call turn(#{ user: #{ id: \"ann\" } }) before".to_owned())
+    }
+
+    /// One more memory of the user.
+    pub(super) fn add_memory(&self, text: &str) -> Result<(), String> {
+        let owner = space_of_user("", &self.user()?);
+        let data = memory(text, self.clock.now.load(Relaxed));
+        let entry = NewVector {
+            id: self.settings.vectors.id_of(&owner, text),
+            data,
+            vector: builtin_embedding(text),
+        };
+        let put = self.settings.vectors.put(&owner, BUILTIN_EMBEDDING, vec![entry], false, MAX_MEMORIES);
+        // In memory nothing is waited for.
+        let put = put.now_or_never().ok_or("the memories of the test are in use")?;
+        put.map(drop).map_err(|error| error.cause)
+    }
+
+    /// One more conversation of the user.
+    pub(super) fn add_chat(&self, id: &str, messages: &Json) -> Result<(), String> {
+        self.chats.add(self.user()?, id, messages, self.clock.now.load(Relaxed));
+        Ok(())
+    }
+
+    pub(super) fn add_file(&self, path: &str, content: &[u8]) -> Result<(), String> {
+        self.laid_anew(|laid| {
+            let files = match laid.files.take() {
+                Some(files) => files,
+                None => Files::new()?,
+            };
+            let added = files.add(path, content);
+            laid.files = Some(files);
+            added
+        })
+    }
+
+    /// The script as it is laid out now.
+    pub(super) fn made(&self) -> Result<PreparedScript, String> {
+        let mut laid = self.laid.lock();
+        if let Some(made) = &laid.made {
+            return Ok(made.clone());
+        }
+        let script = match laid.script.take() {
+            Some(script) => script,
+            None => self.compiled(&laid)?,
+        };
+        laid.script = Some(script.clone());
+        let schema = script.manifest.user_valves.as_ref();
+        let default = Json::from(schema.map(|schema| schema.effective(&[&laid.user_valves]).0.freeze()));
+        let users = Arc::new(UserValves { default, ..UserValves::default() });
+        let mut own = SandboxScript::new(script, users);
+        own.tools = own.tools.into_iter().map(without_pauses).collect();
+        let made = PreparedScript { own, canned: laid.tools.clone() };
+        laid.made = Some(made.clone());
+        Ok(made)
+    }
+
+    fn compiled(&self, laid: &TestInputs) -> Result<Arc<Script>, String> {
+        let settings =
+            Settings { configured: laid.valves.clone(), lists: laid.lists.clone(), ..self.settings.clone() };
+        let (hosts, shell) = (self.hosts.clone(), self.shell.clone());
+        let folders = laid.files.as_ref().map(Files::folders).unwrap_or_default();
+        let outside = TestOutside {
+            clock: self.clock.clone(),
+            web: Arc::new(move |ask| hosts.answer(ask)),
+            folders: Folders::new(&folders),
+            programs: Programs::answered_by(move |command, options| shell.run(command, options)),
+            variables: Variables::given(laid.variables.clone()),
+        };
+        let sandbox = Sandbox::of_test(outside, self.on.coverage.clone());
+        let compiled = sandbox.compile(&self.declared.file, &settings);
+        compiled.map(Arc::new).map_err(|problems| told_of(&problems))
+    }
+}
+
+/// Returns grants for everything that a script may declare here: the resources are laid out, or empty. Hosts
+/// that it names itself are all it may ask.
+fn everything(script: &SourceFile) -> Grants {
+    Grants {
+        http: if script.text.contains("allow_hosts") { Grant::Nothing } else { Grant::Everything },
+        files: vec![PathBuf::from("/nowhere")],
+        shell: Grant::Only(vec!["nothing".into()]),
+        env: Grant::Everything,
+        kv: true,
+        llm: true,
+        tools: Grant::Nothing,
+        vectors: true,
+        memories: true,
+        chats: true,
+    }
+}
+
+/// The budget of production. A host that was built without optimising is twenty times slower, which is not
+/// the script's fault.
+fn patient(budget: Budget) -> Budget {
+    let times = if cfg!(debug_assertions) { 20 } else { 1 };
+    Budget { time: budget.time.saturating_mul(times), ..budget }
+}
+
+/// A tool that is retried at once, because the clock of a test does not advance.
+fn without_pauses(mut tool: Tool) -> Tool {
+    let retry = Retry { delay: Duration::ZERO, ..tool.spec.retry };
+    tool.spec = Arc::new(ToolSpec { retry, ..(*tool.spec).clone() });
+    tool
+}
+
+fn answer_of(result: &Json) -> Result<valvehouse_core::tool::ToolResult, valvehouse_core::tool::ToolError> {
+    match result.text("error") {
+        Some(error) => Err(String::from(error).into()),
+        None => Ok(result.deep_clone().into()),
+    }
+}
+
+fn told_of(problems: &[Diagnostic]) -> String {
+    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
+    errors.map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// Files of one test, gone with it.
+pub(super) struct Files(PathBuf);
+
+impl Files {
+    pub(super) fn new() -> Result<Self, String> {
+        let path = std::env::temp_dir().join(format!("valvehouse-test-{}", uuid::Uuid::new_v4().simple()));
+        std::fs::create_dir_all(&path)
+            .map_err(|why| format!("cannot create a folder for the files of the test: {why}"))?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn add(&self, path: &str, content: &[u8]) -> Result<(), String> {
+        let relative = Path::new(path);
+        let is_plain = |part| matches!(part, std::path::Component::Normal(_));
+        if relative.components().count() < 2 || !relative.components().all(is_plain) {
+            return Err(format!(
+                "invalid path `{path}`: expected a folder and a file, such as data/notes.txt"
+            ));
+        }
+        let whole = self.0.join(relative);
+        let folder = whole.parent().unwrap_or(&self.0);
+        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&whole, content));
+        written.map_err(|why| format!("cannot write {}: {why}", whole.display()))
+    }
+
+    /// Returns the folders that stand for the granted ones.
+    pub(super) fn folders(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        folders.sort();
+        folders
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        // In the system's folder for what may go.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,133 @@
+//! Code that is legal Rhai and surely not meant: warnings of `valvehouse check`.
+
+use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
+use super::source::SourceFile;
+use super::spans::{self, SpanKind};
+use rhai::{AST, ASTNode, Expr, Position, Stmt};
+use std::collections::HashSet;
+
+/// Methods of Rhai's strings that change their string and answer `()`.
+const CHANGING: [&str; 2] = ["trim", "replace"];
+/// Methods that change what they are called on and answer `()`.
+const FILLING: [&str; 3] = ["push", "insert", "pad"];
+/// Functions that answer for all messages at once what a loop would find out one by one.
+const HELPERS: &str = "use `.last(role)`, `.count(role)`, `.tail(n)` or `.system` instead of the loop";
+
+/// All warnings about a script.
+pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
+    let warning = |code: Code, position: Position, message: String, help: String| {
+        Diagnostic::of(code, file, message).at(source, position).help(help).warning()
+    };
+    let mut warnings = Vec::new();
+    let own: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
+    ast.walk(&mut |path: &[ASTNode<'_>]| {
+        if let Some((ASTNode::Expr(Expr::MethodCall(call, position)), above)) = path.split_last()
+            && CHANGING.contains(&call.name.as_str())
+            && is_used_as_value(above)
+        {
+            warnings.push(warning(
+                Code::ChangesInPlace,
+                *position,
+                format!("`{}` changes its string in place and returns `()`", call.name),
+                format!("write `text::{}(…)`, which returns the new text", call.name),
+            ));
+        }
+        if let Some((ASTNode::Expr(Expr::MethodCall(call, position)), above)) = path.split_last()
+            && FILLING.contains(&call.name.as_str())
+            && !own.contains(call.name.as_str())
+            && is_used_as_value(above)
+        {
+            warnings.push(warning(
+                Code::ChangesInPlace,
+                *position,
+                format!("`{}` changes the value before the dot in place and returns `()`", call.name),
+                format!("call `{}` in a statement of its own, then use the changed value", call.name),
+            ));
+        }
+        if let [.., ASTNode::Stmt(Stmt::For(parts, position))] = path
+            && only_counts_roles(&parts.2.expr, parts.2.body.statements())
+        {
+            warnings.push(warning(
+                Code::NeedlessLoop,
+                *position,
+                "this loop over messages only compares roles".into(),
+                HELPERS.into(),
+            ));
+        }
+        warnings.len() < MAX_PROBLEMS
+    });
+    for (at, escape) in escapes_in_backticks(source).into_iter().take(MAX_PROBLEMS) {
+        let told = Diagnostic::of(
+            Code::EscapeInBackticks,
+            file,
+            format!("`\\{escape}` is not an escape in a string of backticks"),
+        );
+        let help = "write a literal line break or tab, or use a string in double quotes";
+        warnings.push(told.at_byte(source, at).help(help).warning());
+    }
+    warnings
+}
+
+/// Returns `true` if the code around a chain of dots takes its value.
+fn is_used_as_value(above: &[ASTNode<'_>]) -> bool {
+    let is_chain = |node: &&ASTNode<'_>| matches!(node, ASTNode::Expr(Expr::Dot(..) | Expr::Index(..)));
+    let user = above.iter().rev().find(|node| !is_chain(node));
+    !matches!(user, None | Some(ASTNode::Stmt(Stmt::Expr(_))))
+}
+
+/// `for m in body.messages { if m.role == "user" { n += 1 } }`
+fn only_counts_roles(over: &Expr, body: &[Stmt]) -> bool {
+    let mut of_messages = false;
+    over.walk(&mut Vec::new(), &mut |path: &[ASTNode<'_>]| {
+        if let Some(ASTNode::Expr(Expr::Property(property, _))) = path.last() {
+            of_messages |= property.2 == "messages";
+        }
+        true
+    });
+    let [Stmt::If(branch, _)] = body else { return false };
+    let [Stmt::Assignment(_)] = branch.body.statements() else { return false };
+    let (mut roles, mut others) = (0, 0);
+    let mut look = |path: &[ASTNode<'_>]| {
+        if let Some(ASTNode::Expr(Expr::Property(property, _))) = path.last() {
+            if property.2 == "role" { roles += 1 } else { others += 1 }
+        }
+        true
+    };
+    branch.expr.walk(&mut Vec::new(), &mut look);
+    branch.body.statements()[0].walk(&mut Vec::new(), &mut look);
+    of_messages && roles == 1 && others == 0 && branch.branch.is_empty()
+}
+
+/// Returns `true` if a call of `regex::` is still open behind this text, as far as its end shows: each text
+/// of a file is looked at.
+fn is_in_regex(before: &str) -> bool {
+    const WINDOW: usize = 1_024;
+    let before = &before[before.ceil_char_boundary(before.len().saturating_sub(WINDOW))..];
+    let Some(call) = before.rfind("regex::") else { return false };
+    let (opened, closed) = (before[call..].matches('(').count(), before[call..].matches(')').count());
+    opened > closed
+}
+
+/// Returns `true` if a text is a pattern by what else is in it, wherever it is used.
+fn is_pattern(text: &str) -> bool {
+    ["\\s", "\\S", "\\d", "\\D", "\\w", "\\W", "\\b", "\\.", "[^", "(?"]
+        .iter()
+        .any(|part| text.contains(part))
+}
+
+/// Places of `\n` and its like in strings of backticks, where they mean nothing.
+fn escapes_in_backticks(source: &str) -> Vec<(usize, char)> {
+    let texts = spans::of(source).into_iter().filter(|(piece, _)| *piece == SpanKind::Backticks);
+    // A pattern reads its own escapes.
+    let texts = texts
+        .filter(|(_, range)| source[range.clone()].contains('\\') && !is_in_regex(&source[..range.start]))
+        .filter(|(_, range)| !is_pattern(&source[range.clone()]));
+    let escapes = texts.flat_map(|(_, range)| {
+        let text = &source[range.clone()];
+        text.match_indices('\\').filter_map(move |(at, _)| {
+            let escape = text[at + 1..].chars().next().filter(|letter| matches!(letter, 'n' | 't' | 'r'))?;
+            Some((range.start + at, escape))
+        })
+    });
+    escapes.collect()
+}

@@ -1,0 +1,112 @@
+//! The endpoint of a request, known by its path before any route is: its limits, and the form of its
+//! refusals.
+
+use crate::messages::models::speaks_anthropic;
+use crate::messages::rejection::AnthropicError;
+use crate::ollama::rejection::OllamaError;
+use crate::reply::{Detail, OpenAiError};
+use axum::http::Method;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use valvehouse_core::error::Error;
+
+/// A kind of endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EndpointGroup {
+    /// Models, asked in OpenAI's words,
+    OpenAi,
+    /// or in Anthropic's,
+    Anthropic,
+    /// or in Ollama's.
+    Ollama,
+    /// Tools, by the Model Context Protocol.
+    Mcp,
+    /// The pipelines endpoint of Open WebUI.
+    Pipelines,
+    /// Buttons under messages, as Open WebUI presses them.
+    Actions,
+    /// The Functions API, for operators as well.
+    Functions,
+    /// Other routes for operators, and all that is unknown.
+    Operators,
+}
+
+/// Routes that are passed on to a service.
+const PASSED: [&str; 9] = [
+    "/embeddings",
+    "/completions",
+    "/moderations",
+    "/rerank",
+    "/audio",
+    "/images",
+    "/files",
+    "/batches",
+    "/realtime",
+];
+
+impl EndpointGroup {
+    pub(super) fn of(parts: &Parts) -> Self {
+        let path = parts.uri.path();
+        let bare = path.strip_prefix("/v1").unwrap_or(path);
+        let is_in = |endpoint: &str| {
+            bare.strip_prefix(endpoint).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        if path.starts_with("/api/v1/questions/") {
+            Self::OpenAi
+        } else if path == "/mcp" || path.starts_with("/.well-known/oauth-protected-resource") {
+            Self::Mcp
+        } else if path.starts_with("/api/v1/functions") {
+            Self::Functions
+        } else if bare.starts_with("/api/chat/actions/") {
+            Self::Actions
+        } else if matches!(path, "/api/chat" | "/api/generate" | "/api/tags" | "/api/version") {
+            Self::Ollama
+        } else if path.starts_with("/api/") {
+            Self::Operators
+        } else if is_in("/messages") || is_in("/models") && speaks_anthropic(&parts.headers) {
+            Self::Anthropic
+        } else if PASSED.iter().any(|route| is_in(route)) {
+            if speaks_anthropic(&parts.headers) { Self::Anthropic } else { Self::OpenAi }
+        } else if path.starts_with("/openai/")
+            || is_in("/models")
+            || is_in("/chat/completions")
+            || is_in("/responses")
+        {
+            Self::OpenAi
+        } else if is_in("/pipelines") || bare.contains("/filter/") || bare.contains("/valves") {
+            Self::Pipelines
+        } else {
+            Self::Operators
+        }
+    }
+
+    /// Returns `true` if pages of other sites may ever use it.
+    pub(super) fn may_be_shared(self) -> bool {
+        matches!(self, Self::OpenAi | Self::Anthropic | Self::Ollama | Self::Mcp | Self::Actions)
+    }
+
+    /// Returns `true` if its answers are for operators only.
+    pub(super) fn is_operators(self) -> bool {
+        matches!(self, Self::Functions | Self::Pipelines | Self::Operators)
+    }
+
+    /// Returns `true` if a request asks a model or a filter to work.
+    pub(super) fn is_asked(self, method: &Method) -> bool {
+        *method == Method::POST
+            && match self {
+                Self::OpenAi | Self::Anthropic | Self::Ollama => true,
+                Self::Pipelines | Self::Mcp | Self::Actions => true,
+                Self::Functions | Self::Operators => false,
+            }
+    }
+
+    /// A refusal as its clients read it.
+    pub(super) fn refused(self, error: Error) -> Response {
+        match self {
+            Self::Anthropic => AnthropicError(error).into_response(),
+            Self::Ollama => OllamaError(error).into_response(),
+            Self::OpenAi | Self::Operators | Self::Mcp => OpenAiError(error).into_response(),
+            Self::Functions | Self::Pipelines | Self::Actions => Detail(error).into_response(),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! For whom a request is and whose page sends it.
+//!
+//! A browser lets any page send requests anywhere, also to this machine, and a name of somebody else's may
+//! point here. So the name that is asked for must be one of ours, and the page one of ours or a listed one.
+
+use super::endpoint::EndpointGroup;
+use crate::address::{host_of, is_own, name_of};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use valvehouse_config::is_loopback;
+use valvehouse_core::error::{Error, RequestErrorKind};
+use valvehouse_host::app::App;
+
+/// The headers of our own that pages may read.
+const SHOWN: &str = "retry-after, www-authenticate, mcp-session-id, x-valvehouse-generation, x-valvehouse-trace, x-valvehouse-events, x-valvehouse-model";
+
+/// Without keys only names of this machine are accepted; with keys, any name unless some are listed.
+pub(super) fn check_host(app: &App, parts: &Parts) -> Result<(), Error> {
+    let server = &app.config.server;
+    // Whoever asks whether the process lives may not know its name, and learns nothing.
+    let is_any = parts.uri.path() == "/livez" || !server.keys.is_empty() && server.hosts.is_empty();
+    let given = [host_of(parts), parts.uri.authority().map(|authority| authority.as_str())];
+    let is_ours = |host: &str| {
+        name_of(host).is_some_and(|name| {
+            host.is_empty()
+                || is_loopback(name)
+                || name.eq_ignore_ascii_case(&server.listen.host)
+                || server.hosts.iter().any(|own| own.eq_ignore_ascii_case(name))
+        })
+    };
+    match given.into_iter().flatten().find(|host| !is_any && !is_ours(host)) {
+        None => Ok(()),
+        Some(host) => Err(forbidden(
+            format!(
+                "this host is not allowed to answer for {:?}: add the name to the settings: [server] hosts = [{:?}]",
+                host,
+                name_of(host).unwrap_or("…")
+            ),
+            "host_not_allowed",
+        )),
+    }
+}
+
+/// The origin of another site's page, where it is listed and may read the answer.
+pub(super) fn check_origin(
+    app: &App,
+    parts: &Parts,
+    endpoint: EndpointGroup,
+) -> Result<Option<HeaderValue>, Error> {
+    let headers = &parts.headers;
+    let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let (site, origin) = (text(&SITE), text(&header::ORIGIN));
+    // Browsers know best which page is ours, also behind a proxy that changes the host's name.
+    if site == Some("same-origin") {
+        return Ok(None);
+    }
+    let is_own_page = origin.is_none_or(|origin| host_of(parts).is_some_and(|host| is_own(origin, host)));
+    let is_beside = matches!(site, Some("cross-site" | "same-site"));
+    if is_own_page && (!is_beside || is_visit(parts)) {
+        return Ok(None);
+    }
+    let origin = origin.unwrap_or("another site");
+    let is_listed = app.config.server.origins.iter().any(|listed| listed.eq_ignore_ascii_case(origin));
+    if is_listed && endpoint.may_be_shared() {
+        return Ok(headers.get(header::ORIGIN).cloned());
+    }
+    let help = match endpoint.may_be_shared() {
+        true => format!("; add it to the settings: [server] origins = [{origin:?}]"),
+        false => "; operators' routes are only for the page of this host".to_owned(),
+    };
+    Err(forbidden(
+        format!("a page of {origin} is not allowed to send requests to this host{help}"),
+        "origin_not_allowed",
+    ))
+}
+
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// A followed link: a page of its own, which no other page can read.
+fn is_visit(parts: &Parts) -> bool {
+    let is = |name: &str, word: &str| parts.headers.get(name).is_some_and(|value| value == word);
+    let is_reading = matches!(parts.method, Method::GET | Method::HEAD);
+    is_reading && is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document")
+}
+
+/// Answers the question of a browser that comes before the request of a listed page.
+pub(super) fn preflight(headers: &HeaderMap) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let answer = response.headers_mut();
+    answer.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
+    if let Some(asked) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+        answer.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
+    }
+    answer.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}
+
+/// Lets the page of this origin read the answer.
+pub(super) fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(SHOWN));
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+}
+
+fn forbidden(message: String, code: &'static str) -> Error {
+    Error::Request { message, param: None, code: Some(code), kind: RequestErrorKind::Forbidden }
+}

@@ -1,0 +1,59 @@
+//! One press of a button.
+
+use super::body::{self, Body};
+use super::outcome::{self, ValueView};
+use super::target::{self, DryRunOptions, DryRunTarget};
+use valvehouse_core::filter::Hook;
+use valvehouse_json::Json;
+use valvehouse_script::{Button, ScriptAction};
+use valvehouse_terminal::{CommandError, Console, Exit};
+
+/// The name of the function, and of this kind of run.
+pub(super) const ACTION: &str = "action";
+
+/// Presses the button that `--button` names, or the only one.
+pub(super) async fn run(
+    target: &DryRunTarget,
+    body: Body,
+    asked: &DryRunOptions,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let (action, button) = pressed(target, asked)?;
+    let tried = target::turn(asked, &target.snapshot)?;
+    let before = body::value(Hook::Outlet, body, &target.snapshot, &tried.turn)?;
+    let work = async {
+        let result = action.press(&button, before.deep_clone(), &tried.turn).await;
+        tried.turn.flushed(result).await
+    };
+    let result = tried.turn.lasting(work).await;
+    let view = ValueView {
+        fields: Vec::new(),
+        text: &|value| value.text_or_empty("content").to_string(),
+        below: &|value| match value {
+            Json::Object(_) => Ok(out.line(&value.pretty(2))?),
+            _ => Ok(()),
+        },
+    };
+    outcome::finish(target, asked, tried, result, &view, out)
+}
+
+fn pressed(target: &DryRunTarget, asked: &DryRunOptions) -> Result<(ScriptAction, Button), CommandError> {
+    let id = target.script().id();
+    let action = target.own.script.clone().into_action(target.own.users.clone()).ok_or_else(|| {
+        CommandError::usage(format!("`{id}` has no action; write `fn action(body)` in a file in actions/"))
+    })?;
+    let names = action.buttons().iter().map(|button| button.own_id.as_str()).collect::<Vec<_>>().join(", ");
+    let found = match (&asked.button, action.buttons()) {
+        (Some(name), buttons) => {
+            buttons.iter().find(|button| [&button.own_id, &button.id].contains(&name)).ok_or_else(|| {
+                CommandError::usage(format!("unknown button `{name}` of `{id}`; its buttons are {names}"))
+            })
+        }
+        (None, [only]) => Ok(only),
+        (None, _) => {
+            Err(CommandError::usage(format!("`{id}` has several buttons; pass --button with one of {names}")))
+        }
+    };
+    let button = found?.clone();
+    Ok((action, button))
+}

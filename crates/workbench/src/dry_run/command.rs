@@ -1,0 +1,93 @@
+//! The choice between the ways of a run.
+
+use super::target::DryRunOptions;
+use super::target::DryRunTarget;
+use super::{action, body, hooks, pipes, scheduled, streams, turns};
+use valvehouse_config::Config;
+use valvehouse_core::filter::Hook;
+use valvehouse_script::ScheduledCall;
+use valvehouse_terminal::{CommandError, Console, Exit};
+
+/// The name of a pipe in the place of a hook's.
+const PIPE: &str = "pipe";
+
+/// Runs one hook of a script on a body, or a whole turn, and shows what that changes.
+///
+/// # Errors
+///
+/// Returns the reason for which it could not be done.
+pub async fn run(asked: DryRunOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
+    if let Some(what) = ScheduledCall::from_name(&asked.hook) {
+        let named = asked.script.as_deref().ok_or_else(|| {
+            CommandError::usage(format!("missing script: valvehouse run {} FILE", what.as_str()))
+        })?;
+        let target = DryRunTarget::open(named, &asked, config).await?;
+        let has = target.script().scheduled().iter().any(|(own, _)| *own == what);
+        let done = match has {
+            true => scheduled::run(&target, what, &asked, out).await,
+            false => Err(CommandError::usage(format!(
+                "`{named}` has no scheduled {}; {}",
+                what.as_str(),
+                if what == ScheduledCall::Tick {
+                    "write `const every = \"1h\";` and `fn tick()`"
+                } else {
+                    "write `const ttl = \"10m\";`"
+                }
+            ))),
+        };
+        target.close().await;
+        return done;
+    }
+    if asked.body.is_none() && asked.text.is_none() {
+        return Err(CommandError::usage(format!(
+            "missing input for {}: pass --body FILE or --text TEXT",
+            asked.hook
+        )));
+    }
+    if asked.hook == action::ACTION {
+        let named = asked.script.as_deref().ok_or_else(|| {
+            CommandError::usage("missing script: valvehouse run action word_count --text \"an answer\"")
+        })?;
+        let body = body::body(&asked)?;
+        let target = DryRunTarget::open(named, &asked, config).await?;
+        let done = action::run(&target, body, &asked, out).await;
+        target.close().await;
+        return done;
+    }
+    if asked.hook == PIPE {
+        let named = asked
+            .script
+            .as_deref()
+            .ok_or_else(|| CommandError::usage("missing script: valvehouse run pipe FILE --text hello"))?;
+        let body = body::body(&asked)?;
+        let target = DryRunTarget::open(named, &asked, config).await?;
+        let done = pipes::run(&target, body, &asked, out).await;
+        target.close().await;
+        return done;
+    }
+    let Some(hook) = Hook::ALL.into_iter().find(|hook| hook.name() == asked.hook) else {
+        return match asked.hook.as_str() {
+            "turn" => turns::run(&asked, config, out).await,
+            _ => Err(CommandError::usage("to call a tool, run: valvehouse invoke TOOL KEY=VALUE")),
+        };
+    };
+    let named = asked.script.as_deref().ok_or_else(|| {
+        CommandError::usage(format!(
+            "missing script of {hook}: valvehouse run {hook} turn_limit --text hello"
+        ))
+    })?;
+    let body = body::body(&asked)?;
+    let target = DryRunTarget::open(named, &asked, config).await?;
+    if !target.script().hooks().any(|own| own == hook) {
+        let own: Vec<&str> = target.script().hooks().map(Hook::name).collect();
+        let has = if own.is_empty() { "no hooks".to_owned() } else { own.join(", ") };
+        target.close().await;
+        return Err(CommandError::usage(format!("`{named}` has no {hook}; it has {has}")));
+    }
+    let done = match hook {
+        Hook::Stream | Hook::StreamEnd => streams::run(&target, hook, body, &asked, out).await,
+        _ => hooks::run(&target, hook, body, &asked, out).await,
+    };
+    target.close().await;
+    done
+}

@@ -1,0 +1,89 @@
+//! One hook on one value.
+
+use super::body::{self, Body};
+use super::outcome::{self, DryRunOutcome};
+use super::target::{self, DryRunTarget, DryRunTurn};
+use super::target::{DryRunOptions, Print};
+use valvehouse_core::chat::{ChatRequest, message};
+use valvehouse_core::filter::Hook;
+use valvehouse_json::Json;
+use valvehouse_script::SandboxRun;
+use valvehouse_terminal::{CommandError, Console, Exit};
+
+pub(super) async fn run(
+    target: &DryRunTarget,
+    hook: Hook,
+    body: Body,
+    asked: &DryRunOptions,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let Observation { before, came, trace } =
+        see(target, hook, body, target::turn(asked, &target.snapshot)?).await?;
+    match (asked.print, &came.value) {
+        _ if out.is_json() => out.json(&outcome::as_json(target, asked, &before, &came, &trace))?,
+        (Print::Value, Some(value)) => out.json(value)?,
+        (Print::Text, Some(value)) => out.line(&text(hook, value))?,
+        _ => outcome::show(target, &before, &came, &trace, out)?,
+    }
+    outcome::say_note(asked, out);
+    came.exit(target, out)
+}
+
+/// The value that a hook saw, and what it made of it.
+struct Observation {
+    before: Json,
+    came: DryRunOutcome,
+    trace: Json,
+}
+
+async fn see(
+    target: &DryRunTarget,
+    hook: Hook,
+    body: Body,
+    tried: DryRunTurn,
+) -> Result<Observation, CommandError> {
+    let before = body::value(hook, body, &target.snapshot, &tried.turn)?;
+    if hook == Hook::Inlet {
+        ChatRequest::new(before.clone())?;
+    }
+    let work = target.own.traced_hook(hook, before.deep_clone(), &tried.turn, tried.recording.trace());
+    let came = match tried.turn.lasting(work).await {
+        SandboxRun { error: Some(error), .. } => DryRunOutcome::failed(error),
+        SandboxRun { word: "skip", value, .. } => DryRunOutcome { word: "skip", value, error: None },
+        SandboxRun { value, .. } => DryRunOutcome { word: "continue", value, error: None },
+    };
+    let trace = outcome::ended(tried.recording, &came);
+    Ok(Observation { before, came, trace })
+}
+
+/// One hook, shown as people read it; the value that it left.
+pub(crate) async fn once(
+    target: &DryRunTarget,
+    hook: Hook,
+    body: Body,
+    tried: DryRunTurn,
+    out: &Console,
+) -> Result<Option<Json>, CommandError> {
+    let Observation { before, came, trace } = see(target, hook, body, tried).await?;
+    outcome::show(target, &before, &came, &trace, out)?;
+    let value = came.value.clone();
+    came.exit(target, out).map(|_| value)
+}
+
+/// The text in what a hook left.
+fn text(hook: Hook, value: &Json) -> String {
+    let result = value.field("result");
+    match (hook, value) {
+        (_, Json::Text(text)) => text.to_string(),
+        (Hook::PostChat | Hook::PostInvocation, _) => match &result {
+            Json::Text(text) => text.to_string(),
+            Json::Object(_) if hook == Hook::PostChat => message::text_of(&result).to_string(),
+            other => other.to_string(),
+        },
+        (Hook::PreInvocation, _) => value.field("args").to_string(),
+        _ => {
+            let last = Json::from(value.get("messages").and_then(|messages| messages.at(-1)));
+            message::text_of(&last).to_string()
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! One call of what a host calls from time to time.
+
+use super::outcome::{self, DryRunOutcome};
+use super::target::{self, DryRunTarget};
+use super::target::{DryRunOptions, Print};
+use valvehouse_core::error::{Error, PluginError};
+use valvehouse_json::Json;
+use valvehouse_script::{Lists, ScheduledCall};
+use valvehouse_terminal::{CommandError, Console, Exit};
+
+pub(super) async fn run(
+    target: &DryRunTarget,
+    what: ScheduledCall,
+    asked: &DryRunOptions,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let target::DryRunTurn { recording, .. } = target::turn(asked, &target.snapshot)?;
+    let called = target.script().run_scheduled(what, Some(recording.trace().clone())).await;
+    let came = match called {
+        Ok(list) => DryRunOutcome { word: "continue", value: Some(Lists::entries(&list)), error: None },
+        Err(why) => DryRunOutcome::failed(Error::Broken(PluginError::new(why))),
+    };
+    let trace = outcome::ended(recording, &came);
+    match (asked.print, &came.value) {
+        _ if out.is_json() => {
+            let told = outcome::head(target, asked, &came, &trace);
+            // A new value in a new object: it fits.
+            told.edit("value", Json::from(came.value.clone()));
+            out.json(&told)?;
+        }
+        (Print::Value | Print::Text, Some(value)) => out.json(value)?,
+        (_, value) => {
+            outcome::show_steps(target, &came, &trace, out)?;
+            if let Some(value @ Json::Array(_)) = value {
+                out.line(&value.pretty(2))?;
+            }
+        }
+    }
+    outcome::say_note(asked, out);
+    came.exit(target, out)
+}

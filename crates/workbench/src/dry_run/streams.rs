@@ -1,0 +1,174 @@
+//! The stream hooks on the events of an answer.
+
+use super::body::Body;
+use super::outcome::{self, DryRunOutcome};
+use super::target::{self, DryRunTarget};
+use super::target::{DryRunOptions, Print};
+use valvehouse_core::chat::{delta, event, response};
+use valvehouse_core::context::Turn;
+use valvehouse_core::error::Error;
+use valvehouse_core::filter::Hook;
+use valvehouse_core::kernel::Kernel;
+use valvehouse_core::text::optional;
+use valvehouse_json::Json;
+use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, report, trace_view};
+
+/// An event that went in, or nothing for the end of the stream, and what came out for it.
+struct EventPair {
+    before: Option<Json>,
+    after: Vec<Json>,
+}
+
+pub(super) async fn run(
+    target: &DryRunTarget,
+    hook: Hook,
+    body: Body,
+    asked: &DryRunOptions,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let events = chunks(hook, body)?;
+    let tried = target::turn(asked, &target.snapshot)?;
+    let kernel = target.own.chain().build();
+    let mut passed = Vec::new();
+    let work = through(&kernel, hook, events, &tried.turn, &mut passed);
+    let came = match tried.turn.lasting(work).await {
+        Ok(()) => DryRunOutcome { word: "continue", value: None, error: None },
+        Err(error) => DryRunOutcome::failed(error),
+    };
+    let trace = outcome::ended(tried.recording, &came);
+    let after = || passed.iter().flat_map(|passed| passed.after.iter());
+    match asked.print {
+        _ if out.is_json() => {
+            let told = outcome::head(target, asked, &came, &trace);
+            told.edit("text", whole_text(after()));
+            told.edit("stream", passed.iter().map(EventPair::as_json).collect::<Vec<_>>());
+            out.json(&told)?;
+        }
+        Print::Value => out.json(&after().map(Json::deep_clone).collect::<Vec<_>>().into())?,
+        Print::Text => out.line(&whole_text(after()))?,
+        Print::Difference => show(target, &passed, &trace, out)?,
+    }
+    outcome::say_note(asked, out);
+    came.exit(target, out)
+}
+
+/// Every event through `stream`, then the end.
+async fn through(
+    kernel: &Kernel,
+    hook: Hook,
+    events: Vec<Json>,
+    turn: &Turn,
+    passed: &mut Vec<EventPair>,
+) -> Result<(), Error> {
+    let template = events.last().cloned().unwrap_or_else(|| whole("", None));
+    if hook == Hook::Stream {
+        for event in events {
+            let before = event.deep_clone();
+            let after = kernel.stream_event(event, turn).await?;
+            // Hooks may hold what they gave and change it later.
+            let after = after.iter().map(Json::deep_clone).collect();
+            passed.push(EventPair { before: Some(before), after });
+        }
+    }
+    let added = kernel.stream_end(template, turn).await?;
+    if !added.is_empty() {
+        passed.push(EventPair { before: None, after: added.iter().map(Json::deep_clone).collect() });
+    }
+    Ok(())
+}
+
+/// The events of the input, with the end of an answer.
+fn chunks(hook: Hook, body: Body) -> Result<Vec<Json>, CommandError> {
+    let mut events = match body {
+        Body::Text(text) => text.split_inclusive(' ').map(|word| whole(word, None)).collect(),
+        Body::Events(events) => events,
+        Body::Value(Json::Array(chunks)) => {
+            chunks.items().iter().map(chunk).collect::<Result<Vec<_>, _>>()?
+        }
+        Body::Value(answer @ Json::Object(_)) if !answer.at_path("choices.0.message").is_null() => {
+            let choices = answer.list("choices");
+            choices.iter().map(|choice| event::of_choice(&answer, choice, &choice.field("message"))).collect()
+        }
+        Body::Value(one @ Json::Object(_)) => vec![chunk(&one)?],
+        Body::Value(other) => {
+            return Err(CommandError::data(format!("{hook} needs a list of chunks, not {}", other.kind())));
+        }
+    };
+    if !events.is_empty() && !events.iter().any(delta::finishes) {
+        events.push(whole("", Some("stop")));
+    }
+    Ok(events)
+}
+
+/// A text, a delta, or a whole event.
+fn chunk(given: &Json) -> Result<Json, CommandError> {
+    match given {
+        Json::Text(text) => Ok(whole(text, None)),
+        Json::Object(fields) if fields.contains("choices") || fields.contains("error") => Ok(given.clone()),
+        Json::Object(_) => Ok(event::complete(given, &whole("", None))),
+        other => Err(CommandError::data(format!(
+            "invalid chunk of a stream: expected a string, a delta such as {{\"content\": \"…\"}}, or a whole event, got {}",
+            other.kind()
+        ))),
+    }
+}
+
+fn whole(text: &str, finish: Option<&str>) -> Json {
+    let says = if text.is_empty() { Json::object() } else { Json::from([("content", text.into())]) };
+    response::Head::with_id("run", "test").chunk(says, finish)
+}
+
+fn whole_text<'a>(events: impl Iterator<Item = &'a Json>) -> String {
+    events.map(|one| event::text(one).to_string()).collect()
+}
+
+impl EventPair {
+    fn as_json(&self) -> Json {
+        Json::from([("before", self.before.clone().into()), ("after", self.after.clone().into())])
+    }
+
+    fn row(&self, number: usize, paint: Paint) -> String {
+        let after: Vec<String> = self.after.iter().map(said).collect();
+        let after = if after.is_empty() { "(dropped)".to_owned() } else { after.join("  |  ") };
+        let Some(before) = &self.before else {
+            return format!("  end  {}", paint.green(&format!("+ {after}")));
+        };
+        if matches!(self.after.as_slice(), [only] if only == before) {
+            return paint.dim(&format!("{number:>5}    {}", said(before)));
+        }
+        let (before, after) = (format!("- {}", said(before)), format!("+ {after}"));
+        format!("{number:>5}  {}\n       {}", paint.red(&before), paint.green(&after))
+    }
+}
+
+/// An event as people read it: its text, or what else it says.
+fn said(one: &Json) -> String {
+    let text = event::text(one);
+    let why = one.at_path("choices.0.finish_reason");
+    let ends = optional(why.as_str(), |why| format!(" (finish_reason {why})"));
+    let says = match event::delta(one) {
+        // An empty text is one, too.
+        Some(delta) if text.is_empty() && !delta.is_empty() && delta.text("content").is_none() => {
+            delta.to_string()
+        }
+        None if text.is_empty() => one.to_string(),
+        _ => Json::from(text.as_str()).to_string(),
+    };
+    clean(&format!("{says}{ends}"))
+}
+
+fn show(
+    target: &DryRunTarget,
+    passed: &[EventPair],
+    trace: &Json,
+    out: &Console,
+) -> Result<(), CommandError> {
+    let paint = out.results();
+    let path = report::near(&target.script().file.path);
+    out.line(&format!("{}{}", paint.dim(&path.display().to_string()), trace_view::costs(trace, paint)))?;
+    for (number, passed) in passed.iter().enumerate() {
+        out.line(&passed.row(number + 1, paint))?;
+    }
+    let text = whole_text(passed.iter().flat_map(|passed| passed.after.iter()));
+    Ok(out.line(&format!("  text {}", clean(&Json::from(text.as_str()).to_string())))?)
+}

@@ -1,0 +1,253 @@
+//! The script of a run, its sandbox and its turn, and the options of a run.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use valvehouse_config::Config;
+use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
+use valvehouse_core::text::did_you_mean;
+use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
+use valvehouse_host::app::{self, App, ProviderKeys};
+use valvehouse_host::{Plugin, Snapshot, State};
+use valvehouse_json::Json;
+use valvehouse_script::{Diagnostic, LoadedFile, Sandbox, SandboxScript, Script, UserValves, read_file};
+use valvehouse_terminal::{CommandError, PLAIN, check_valve, report};
+
+/// A script in its project.
+pub(crate) struct DryRunTarget {
+    pub(super) own: SandboxScript,
+    pub(super) snapshot: Arc<Snapshot>,
+    /// The host that it acts in, where what it does is real.
+    app: Option<Arc<App>>,
+}
+
+impl DryRunTarget {
+    /// An available script.
+    pub(crate) fn of(own: SandboxScript, snapshot: Arc<Snapshot>) -> Self {
+        Self { own, snapshot, app: None }
+    }
+
+    pub(super) fn script(&self) -> &Arc<Script> {
+        &self.own.script
+    }
+
+    /// Finds and compiles the script of a file or an id.
+    pub(super) async fn open(
+        named: &str,
+        asked: &DryRunOptions,
+        config: Config,
+    ) -> Result<Self, CommandError> {
+        let settings = config.clone();
+        let (snapshot, app) = opened(config, asked.live, ProviderKeys::Left).await?;
+        let found = find(named, &snapshot, &settings).and_then(|(script, users)| {
+            let script = sandbox(asked.live).enter(with_valves(script, &asked.valves)?);
+            Ok(SandboxScript::new(Arc::new(script), users))
+        });
+        match found {
+            Ok(own) => Ok(Self { own, snapshot, app }),
+            Err(failure) => {
+                close(app).await;
+                Err(failure)
+            }
+        }
+    }
+
+    pub(super) async fn close(self) {
+        close(self.app).await;
+    }
+}
+
+/// Returns the sandbox of a run: a closed one unless it is live.
+pub(crate) fn sandbox(is_live: bool) -> Sandbox {
+    if is_live { Sandbox::live() } else { Sandbox::closed() }
+}
+
+/// The generation to try things in, and its host where it is a real one.
+pub(super) async fn opened(
+    config: Config,
+    live: bool,
+    keys: ProviderKeys,
+) -> Result<(Arc<Snapshot>, Option<Arc<App>>), CommandError> {
+    if !live {
+        return Ok((Arc::new(app::dry_run(&config, keys).await?), None));
+    }
+    let app = App::open(config).await?;
+    Ok((app.host.snapshot(), Some(app)))
+}
+
+pub(super) async fn close(app: Option<Arc<App>>) {
+    if let Some(app) = app {
+        app.close().await;
+    }
+}
+
+/// The script of a file or an id, on its own metrics.
+pub(crate) fn find(
+    named: &str,
+    snapshot: &Snapshot,
+    config: &Config,
+) -> Result<(Script, Arc<UserValves>), CommandError> {
+    let file = [PathBuf::from(named), config.project.join(named)].into_iter().find(|path| path.is_file());
+    let same = |path: &Path| path.canonicalize().ok();
+    let plugin = match &file {
+        Some(file) => snapshot.plugins.values().find(|plugin| same(&plugin.path) == same(file)),
+        None => snapshot.plugins.get(named),
+    };
+    if let Some(plugin) = plugin {
+        return loaded(plugin).map(|script| (script, plugin.users.clone()));
+    }
+    let Some(file) = file else {
+        let unread = snapshot.problems.iter().find(|problem| problem.id == named);
+        if let Some(problem) = unread {
+            return Err(does_not_load(std::slice::from_ref(problem)));
+        }
+        let hint = did_you_mean(named, snapshot.plugins.keys().map(|id| &**id));
+        return Err(CommandError::usage(format!(
+            "unknown file or plugin `{named}`{hint}; valvehouse list shows all plugins"
+        )));
+    };
+    let kind = app::kind_of(config, &file);
+    let root = file.parent().unwrap_or(Path::new(""));
+    let granted = Default::default();
+    let script = read_file(kind, root, &file).map_err(|problem| vec![problem]).and_then(
+        |LoadedFile { file, .. }| Script::compile(&file, &app::settings_of(config, &granted, kind, &file.id)),
+    );
+    let script = script.map_err(|problems| does_not_load(&problems))?;
+    let default = script.manifest.user_valves.as_ref().map(|schema| schema.effective(&[]).0);
+    let users = UserValves { default: default.into(), ..UserValves::default() };
+    Ok((script, Arc::new(users)))
+}
+
+/// A plugin's script in its current version on disk, not its last good version.
+fn loaded(plugin: &Plugin) -> Result<Script, CommandError> {
+    match (&plugin.script, &plugin.state) {
+        (Some(script), State::Live) => {
+            Sandbox::live().script(script).map_err(|problems| does_not_load(&problems))
+        }
+        (_, State::Missing) => Err(CommandError::data(format!(
+            "the file of `{}` is missing: {}",
+            plugin.id,
+            plugin.path.display()
+        ))),
+        (_, state) => Err(does_not_load(state.problems())),
+    }
+}
+
+fn does_not_load(problems: &[Diagnostic]) -> CommandError {
+    let told = problems.iter().map(|problem| format!("\n{}", report::shown(problem, PLAIN)));
+    CommandError::data(format!("the script does not load:{}", told.collect::<String>()))
+}
+
+/// The same with valves of the command line over what is stored.
+fn with_valves(script: Script, given: &[(String, String)]) -> Result<Script, CommandError> {
+    if given.is_empty() {
+        return Ok(script);
+    }
+    let stored = match script.valve_layers()[1] {
+        layer @ Json::Object(_) => layer.deep_clone(),
+        _ => Json::object(),
+    };
+    let (id, schema) = (script.id(), &script.manifest.valves);
+    for (key, text) in given {
+        check_valve(id, schema, key)?;
+        let value = schema.check(key, &text.as_str().into());
+        let value = value.map_err(|error| CommandError::data(format!("`{id}`: {error}")))?;
+        // A fresh object takes any key.
+        stored.edit(key, value);
+    }
+    Sandbox::live().with_valves(stored).script(&script).map_err(|problems| does_not_load(&problems))
+}
+
+/// A turn, and what is written down of it.
+pub(crate) struct DryRunTurn {
+    pub(crate) turn: Turn,
+    pub(crate) recording: TraceGuard,
+}
+
+/// A turn of the given facts, all of which is written down.
+pub(super) fn turn(asked: &DryRunOptions, snapshot: &Snapshot) -> Result<DryRunTurn, CommandError> {
+    let model = asked.model.clone().or_else(|| snapshot.model_names().into_iter().next());
+    let model = model.unwrap_or_default();
+    let facts = match snapshot.ready(&model, &[]) {
+        Ok(ready) => ready.facts,
+        Err(error) if asked.model.is_some() => return Err(error.into()),
+        Err(_) => Json::Null,
+    };
+    let metadata = match asked.metadata.as_deref().map(|text| (text, Json::parse(text.as_bytes()))) {
+        None => Json::object(),
+        Some((_, Ok(object @ Json::Object(_)))) => object,
+        Some((text, _)) => {
+            return Err(CommandError::usage(format!("--metadata must be a JSON object, not {text}")));
+        }
+    };
+    let recording = Traces::new(1).begin(
+        RequestFacts {
+            endpoint: "cli",
+            model,
+            user: asked.user.clone().unwrap_or_default(),
+            chat_id: asked.chat.clone().unwrap_or_default(),
+            generation: snapshot.generation,
+            stream: asked.hook == "stream",
+        },
+        true,
+    );
+    let request = Json::from([
+        ("method", "RUN".into()),
+        ("path", "valvehouse run".into()),
+        ("headers", Json::object()),
+        ("client", Json::Null),
+    ]);
+    let user = asked.user.as_deref().map(|id| Json::from([("id", id.into())]));
+    let facts = TurnFacts {
+        user: user.unwrap_or_else(Json::object),
+        verified_user: asked.user.clone(),
+        model: facts,
+        models: snapshot.listed().clone(),
+        request: request.freeze(),
+        chat_id: asked.chat.clone().unwrap_or_default(),
+        message_id: uuid::Uuid::new_v4().to_string(),
+        trace: Some(recording.trace().clone()),
+        ..TurnFacts::default()
+    };
+    let context = Context::with_metadata(Json::object(), metadata);
+    Ok(DryRunTurn { turn: Turn::new(facts, context, Events::default()), recording })
+}
+
+/// One hook of a script, or a turn, and what it runs on.
+#[derive(Debug, Clone)]
+pub struct DryRunOptions {
+    /// The name of the hook, or `turn` for a whole turn through all filters.
+    pub hook: String,
+    /// The script: a file, or the id of a plugin.
+    pub script: Option<String>,
+    /// The body: a file, `-` for stdin, or the JSON itself.
+    pub body: Option<String>,
+    /// A text in its place: what a user says, or what the model answers.
+    pub text: Option<String>,
+    /// Valves for this run only.
+    pub valves: Vec<(String, String)>,
+    /// The button of an action that has several.
+    pub button: Option<String>,
+    /// The model of the turn.
+    pub model: Option<String>,
+    /// The id of the user who asks.
+    pub user: Option<String>,
+    /// The id of the chat it happens in.
+    pub chat: Option<String>,
+    /// The metadata that other hooks left, as a JSON object.
+    pub metadata: Option<String>,
+    /// Set if the script uses its own grants and stored values instead of canned ones.
+    pub live: bool,
+    /// The part of the run that is its result.
+    pub print: Print,
+}
+
+/// The part of a run that is its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Print {
+    /// The outcome, and what it changed.
+    Difference,
+    /// The value as the hook left it, as JSON.
+    Value,
+    /// The text in it: of the last message, of the answer.
+    Text,
+}

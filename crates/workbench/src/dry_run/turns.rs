@@ -1,0 +1,99 @@
+//! A whole turn through all filters, from a body.
+
+use super::body;
+use super::outcome::{self, DryRunOutcome};
+use super::target::{self, DryRunTurn};
+use super::target::{DryRunOptions, Print};
+use std::sync::Arc;
+use valvehouse_config::Config;
+use valvehouse_core::chat::{ChatRequest, message, response};
+use valvehouse_core::context::Turn;
+use valvehouse_core::error::Error;
+use valvehouse_core::kernel::RunOptions;
+use valvehouse_host::app::{App, ProviderKeys};
+use valvehouse_host::{Ready, Snapshot};
+use valvehouse_json::Json;
+use valvehouse_terminal::{CommandError, Console, Exit, plugin_problems, report, trace_view};
+
+pub(super) async fn run(asked: &DryRunOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
+    if let Some(script) = &asked.script {
+        let why = "a turn goes through all filters of the project";
+        return Err(CommandError::usage(format!("{why}; remove `{script}`, and pass --body")));
+    }
+    if !asked.valves.is_empty() {
+        return Err(CommandError::usage(
+            "a turn uses the stored valves; change them with: valvehouse valves set",
+        ));
+    }
+    let body = body::conversation_of(body::body(asked)?)?;
+    let (snapshot, app) = target::opened(config, asked.live, ProviderKeys::Read).await?;
+    for problem in plugin_problems(&snapshot) {
+        out.say(&report::shown(&problem, out.talk()));
+    }
+    let done = turn(asked, body, &snapshot, app.as_ref(), out).await;
+    target::close(app).await;
+    done
+}
+
+async fn turn(
+    asked: &DryRunOptions,
+    body: Json,
+    snapshot: &Arc<Snapshot>,
+    app: Option<&Arc<App>>,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let named = asked.model.clone().or_else(|| body.text("model").map(String::from));
+    let model = named.or_else(|| snapshot.model_names().into_iter().next()).unwrap_or_default();
+    // Values of ours in an object of ours: they fit.
+    body.edit("model", model.as_str());
+    let request = ChatRequest::new(body)?;
+    let ready = snapshot.ready(&model, &[])?;
+    let asked = &DryRunOptions { model: Some(model), ..asked.clone() };
+    let DryRunTurn { turn, recording } = target::turn(asked, snapshot)?;
+    let answered = answer(&ready, request, turn, app).await;
+    let (answer, came) = match answered {
+        Ok(answer) => (Some(answer), DryRunOutcome { word: "continue", value: None, error: None }),
+        Err(error) => (None, DryRunOutcome::failed(error)),
+    };
+    let trace = outcome::ended(recording, &came);
+    match (asked.print, &answer) {
+        _ if out.is_json() => {
+            let told = Json::from([
+                ("live", asked.live.into()),
+                ("answer", answer.clone().into()),
+                ("trace", trace),
+            ]);
+            out.json(&told)?;
+        }
+        (Print::Value, Some(answer)) => out.json(answer)?,
+        (Print::Text, Some(answer)) => out.line(&said(answer))?,
+        (_, answer) => {
+            out.line(&trace_view::shown(&trace, out.results()))?;
+            if let Some(answer) = answer {
+                out.text(&said(answer))?;
+                out.line("")?;
+            }
+        }
+    }
+    outcome::say_note(asked, out);
+    came.error.map_or(Ok(Exit::Done), |error| Err(error.into()))
+}
+
+fn said(answer: &Json) -> String {
+    message::text_of(&response::message_of(answer)).to_string()
+}
+
+/// As a host would; what runs in a sandbox is not remembered.
+async fn answer(
+    ready: &Ready,
+    request: ChatRequest,
+    turn: Turn,
+    app: Option<&Arc<App>>,
+) -> Result<Json, Error> {
+    let options = RunOptions::new(turn);
+    let answer = match app {
+        Some(app) => app.run(ready, request, options, |_| {}),
+        None => ready.kernel.run(request, options),
+    };
+    Ok(answer.answer().await?.reply)
+}

@@ -1,0 +1,104 @@
+//! The arguments of one hook, or of a turn, on a body.
+
+use super::pair::pair;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, ValueEnum};
+use valvehouse_core::filter::Hook;
+use valvehouse_script::ScheduledCall;
+use valvehouse_workbench::dry_run::{self, DryRunOptions};
+
+/// `valvehouse run`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse run inlet turn_limit --body request.json
+  valvehouse run inlet turn_limit --text \"hello\" --valves max_turns=0
+  valvehouse run inlet redact --body '{\"messages\": [{\"role\": \"user\", \"content\": \"my sk-…\"}]}'
+  valvehouse run outlet redact --text \"an answer\"
+  valvehouse run stream redact --body answer.sse      a recorded answer, its `data: …` lines
+  valvehouse run stream redact --body '[\"a pie\", \"ce\"]' --print text
+  valvehouse run pre_invocation guard --body '{\"tool\": \"weather\", \"args\": {\"city\": \"Oslo\"}}'
+  valvehouse run action word_count --text \"an answer\"
+  valvehouse run turn --body request.json --model assistant
+  valvehouse run pipe council --text hello    a model that a script offers
+  valvehouse run tick cleanup --live          a scheduled call
+  cat request.json | valvehouse run inlet redact --body - --print value | jq .messages
+
+Name a script by file or id; it runs with the project's valves and budgets. It is a dry run: scripts
+access no other host, file, program or model, and kv writes are discarded; --live allows all of that. A
+turn always calls its model, and questions are not answered. To run a tool, use valvehouse invoke TOOL.
+
+Exit codes: 1 the script rejected the body, 65 it does not load or failed.")]
+pub(in crate::cli) struct Run {
+    /// Run this hook, `action` for the press of a button, `turn` for a whole turn through all filters, `pipe` for a model of a script, or `tick`, `pipes` or `tools`, which need no body
+    #[arg(value_name = "HOOK", value_parser = PossibleValuesParser::new(hooks()))]
+    pub(in crate::cli) hook: String,
+    /// Run this script: a file, or the id of a plugin
+    #[arg(value_name = "FILE")]
+    pub(in crate::cli) script: Option<String>,
+    /// Pass this value to the hook: a file, - for stdin, or the JSON itself
+    #[arg(long, value_name = "FILE", conflicts_with = "text")]
+    pub(in crate::cli) body: Option<String>,
+    /// Pass this text: the user's message, or the model's answer
+    #[arg(long, value_name = "TEXT")]
+    pub(in crate::cli) text: Option<String>,
+    /// Set a valve for this run only
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    pub(in crate::cli) valves: Vec<(String, String)>,
+    /// Press this button of an action that has several
+    #[arg(long, value_name = "BUTTON")]
+    pub(in crate::cli) button: Option<String>,
+    /// Set the model of the turn
+    #[arg(long, short, value_name = "MODEL")]
+    pub(in crate::cli) model: Option<String>,
+    /// Set the id of the user
+    #[arg(long, short, value_name = "USER")]
+    pub(in crate::cli) user: Option<String>,
+    /// Set the id of the chat
+    #[arg(long, value_name = "CHAT")]
+    pub(in crate::cli) chat: Option<String>,
+    /// Set `__metadata__` with a JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(in crate::cli) metadata: Option<String>,
+    /// Use the script's grants, and store its writes
+    #[arg(long)]
+    pub(in crate::cli) live: bool,
+    /// Print this on stdout
+    #[arg(long, value_name = "WHAT", default_value = "difference")]
+    pub(in crate::cli) print: Print,
+}
+
+/// The part of a run that is its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Print {
+    /// The outcome and the changes
+    Difference,
+    /// The value after the hook, as JSON
+    Value,
+    /// Its text: the last message or the answer
+    Text,
+}
+
+fn hooks() -> Vec<PossibleValue> {
+    let hooks = Hook::ALL.into_iter().map(|hook| PossibleValue::new(hook.name()));
+    // The hidden value tells those who look for it where it is.
+    let scheduled = ScheduledCall::ALL.into_iter().map(|what| PossibleValue::new(what.as_str()));
+    let others = [
+        PossibleValue::new("action"),
+        PossibleValue::new("turn"),
+        PossibleValue::new("pipe"),
+        PossibleValue::new("tool").hide(true),
+    ];
+    hooks.chain(scheduled).chain(others).collect()
+}
+
+impl From<Run> for DryRunOptions {
+    fn from(run: Run) -> Self {
+        let print = match run.print {
+            Print::Difference => dry_run::Print::Difference,
+            Print::Value => dry_run::Print::Value,
+            Print::Text => dry_run::Print::Text,
+        };
+        let Run { hook, script, body, text, valves, button, model, user, chat, metadata, live, .. } = run;
+        Self { hook, script, body, text, valves, button, model, user, chat, metadata, live, print }
+    }
+}
