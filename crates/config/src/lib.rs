@@ -24,8 +24,6 @@ mod read;
 mod reader;
 mod reference;
 mod secret;
-#[cfg(feature = "schema")]
-mod schema;
 mod settings;
 mod tree;
 mod unread;
@@ -42,9 +40,7 @@ pub use origin::Origin;
 pub use provider::{
     Api, ExposedModels, KINDS, ProviderKind, ProviderSettings, ROUTES, RetrySettings, Timeouts, Wire,
 };
-pub use reference::{Effective, SECTIONS, Section, SettingRow, document, effective};
-#[cfg(feature = "schema")]
-pub use schema::schema;
+pub use reference::{Effective, document, effective, schema};
 pub use secret::{HASHED, Secret, SecretSource, SecretUnread};
 pub use settings::{
     AdminSettings, BudgetSettings, Config, FolderSettings, InferenceKey, Listen, ModelSettings, OtlpSettings,

@@ -5,6 +5,7 @@ use crate::mcp::{Interceptor, McpServer, ResourceServer};
 use crate::network::Network;
 use crate::origin::Origin;
 use crate::provider::ProviderSettings;
+use crate::reference::Values;
 use crate::secret::{Secret, SecretSource};
 use indexmap::IndexMap;
 use std::collections::BTreeMap;
@@ -55,6 +56,7 @@ pub struct Config {
     /// `[grants.ID]`
     pub grants: IndexMap<String, Grants>,
     pub(super) origins: BTreeMap<String, Origin>,
+    pub(super) values: Values,
 }
 
 impl Config {
@@ -207,12 +209,6 @@ pub struct TraceSettings {
     pub turns: usize,
     /// The plugins whose values are kept as well, by id.
     pub contents: Vec<String>,
-}
-
-impl Default for TraceSettings {
-    fn default() -> Self {
-        Self { turns: 100, contents: Vec::new() }
-    }
 }
 
 /// The collector to which requests that ended are sent, as OpenTelemetry's collectors take them.

@@ -9,7 +9,6 @@ use crate::reader::{Log, Reader};
 use crate::secret::SecretSource;
 use crate::tree::{Node, Setting};
 use std::path::Path;
-use std::time::Duration;
 use url::Url;
 
 /// The value of `auth` that stands for OAuth in place of a token.
@@ -19,17 +18,18 @@ const MAX_NAME: usize = 32;
 
 pub(super) fn servers(root: &mut Reader<'_>, project: &Path) -> Vec<McpServer> {
     let entries = root.entries("mcp");
-    entries.into_iter().filter_map(|(place, entry)| server(place, entry, project, root.log)).collect()
+    entries.into_iter().filter_map(|(places, entry)| server(places, entry, project, root.log)).collect()
 }
 
-fn server(place: String, entry: Setting, project: &Path, log: &mut Log) -> Option<McpServer> {
-    let mut it = Reader::new(place, entry, log);
+fn server(places: (String, String), entry: Setting, project: &Path, log: &mut Log) -> Option<McpServer> {
+    let mut it = Reader::new(places, entry, log);
     let name = name(&mut it);
     let url = it.text("url");
     let auth = auth(&mut it, project);
     let command = command(&mut it);
-    let env = env(&mut it, project);
-    let cwd = it.text("cwd").map_or_else(|| project.to_owned(), |cwd| project.join(cwd));
+    let env = it.secrets("env", project);
+    // Without a `.` in it.
+    let cwd = project.join(it.text_or_empty("cwd")).components().collect();
     let transport = match (url, command) {
         (Some(url), None) => address(&mut it, &url).map(|url| McpTransport::Http { url, auth }),
         (None, Some(command)) => Some(McpTransport::Command { command, env, cwd }),
@@ -44,30 +44,23 @@ fn server(place: String, entry: Setting, project: &Path, log: &mut Log) -> Optio
             None
         }
     };
-    let tools = it.texts_given("tools").unwrap_or_else(|| vec!["*".to_owned()]);
-    let trust = match it.text("trust").as_deref() {
-        None | Some("pin") => McpTrust::Pin,
-        Some("always") => McpTrust::Always,
-        Some(other) => {
-            let what = format!(
-                "must be \"pin\" (only approved tools) or \"always\" (all tools of the server), not {other:?}"
-            );
-            it.wrong("trust", &what);
-            McpTrust::Pin
-        }
+    let tools = it.texts("tools");
+    let trust = match it.word("trust").as_str() {
+        "always" => McpTrust::Always,
+        _ => McpTrust::Pin,
     };
-    let timeout = it.whole("timeout_ms", 1..=3_600_000).unwrap_or(60_000);
-    let concurrency = it.whole("concurrency", 1..=1_000).unwrap_or(8);
-    let max_result = it.whole("max_result_kb", 1..=65_536).unwrap_or(1_024);
+    let timeout = it.time("timeout_ms");
+    let concurrency = it.whole("concurrency");
+    let max_result = it.whole::<usize>("max_result_kb");
     it.finish();
     Some(McpServer {
         name: name?,
         transport: transport?,
         tools,
         trust,
-        timeout: Duration::from_millis(timeout),
-        concurrency: usize::try_from(concurrency).unwrap_or(8),
-        max_result: usize::try_from(max_result).unwrap_or(1_024) * 1_024,
+        timeout,
+        concurrency,
+        max_result: max_result * 1_024,
     })
 }
 
@@ -94,8 +87,7 @@ fn auth(it: &mut Reader<'_>, project: &Path) -> McpAuth {
         url
     });
     let scopes = table.texts("scopes");
-    let port =
-        table.whole("redirect_port", 0..=u64::from(u16::MAX)).and_then(|port| u16::try_from(port).ok());
+    let redirect_port = table.whole("redirect_port");
     if client_secret.is_some() && client_id.is_none() {
         table.wrong("client_secret", "is set without `client_id`: set both or neither");
     }
@@ -103,7 +95,6 @@ fn auth(it: &mut Reader<'_>, project: &Path) -> McpAuth {
     if !is_oauth {
         it.wrong("oauth", "has no effect without `auth = \"oauth\"`: set that, or remove this table");
     }
-    let redirect_port = port.unwrap_or(0);
     McpAuth::OAuth(McpOAuth { client_id, client_secret, client_metadata_url, scopes, redirect_port })
 }
 
@@ -146,14 +137,14 @@ fn command(it: &mut Reader<'_>) -> Option<Vec<String>> {
         Some(program) => vec![program],
         None => it.texts("command"),
     };
-    let args = it.texts_given("args");
+    let args = it.texts("args");
     if command.is_empty() {
-        if args.is_some() {
+        if !args.is_empty() {
             it.wrong("args", "are set without a `command`: set `command`, or remove them");
         }
         return None;
     }
-    command.extend(args.into_iter().flatten());
+    command.extend(args);
     if command[0].trim().is_empty() {
         it.wrong("command", "is empty: name a program");
         return None;
@@ -161,40 +152,15 @@ fn command(it: &mut Reader<'_>) -> Option<Vec<String>> {
     Some(command)
 }
 
-fn env(it: &mut Reader<'_>, project: &Path) -> Vec<(String, SecretSource)> {
-    let Some(mut table) = it.inner("env") else { return Vec::new() };
-    let mut read = Vec::new();
-    for (name, setting) in table.rest() {
-        match &setting.node {
-            Node::Text(text) => read.push((name, SecretSource::parse(text, project))),
-            node => {
-                let message = format!("{} must be text in quotes, not {}", table.key(&name), node.kind());
-                table.log.problem(&setting.origin, message);
-            }
-        }
-    }
-    table.finish();
-    read
-}
-
 /// `[interceptors.ID]`.
 pub(super) fn interceptor(it: &mut Reader<'_>) -> Interceptor {
-    let kind = match it.text("type").as_deref() {
-        None | Some("mutation") => InterceptorKind::Mutation,
-        Some("validation") => InterceptorKind::Validation,
-        Some(other) => {
-            let what = format!("must be \"mutation\" or \"validation\", not {other:?}");
-            it.wrong("type", &what);
-            InterceptorKind::Mutation
-        }
+    let kind = match it.word("type").as_str() {
+        "validation" => InterceptorKind::Validation,
+        _ => InterceptorKind::Mutation,
     };
-    let mode = match it.text("mode").as_deref() {
-        None | Some("enforce") => InterceptorMode::Enforce,
-        Some("audit") => InterceptorMode::Audit,
-        Some(other) => {
-            it.wrong("mode", &format!("must be \"enforce\" or \"audit\", not {other:?}"));
-            InterceptorMode::Enforce
-        }
+    let mode = match it.word("mode").as_str() {
+        "audit" => InterceptorMode::Audit,
+        _ => InterceptorMode::Enforce,
     };
     Interceptor { kind, mode }
 }
@@ -204,7 +170,10 @@ pub(super) fn resource_server(it: &mut Reader<'_>, project: &Path) -> Option<Res
     let issuers = it.texts("authorization_servers");
     let resource = it.text("resource");
     let scopes = it.texts("scopes");
-    let user_claim = it.text("user_claim").filter(|claim| !claim.is_empty());
+    let user_claim = it.text_or_empty("user_claim");
+    if user_claim.is_empty() {
+        it.wrong("user_claim", "is empty: name a claim, or remove it");
+    }
     let mcp_tools = it.texts_given("mcp_tools");
     let introspection = introspection(it, project);
     if issuers.is_empty() {
@@ -226,7 +195,6 @@ pub(super) fn resource_server(it: &mut Reader<'_>, project: &Path) -> Option<Res
         it.wrong("resource", "must be the public URL of this endpoint, such as \"https://example.com/mcp\"");
         return None;
     };
-    let user_claim = user_claim.unwrap_or_else(|| "sub".to_owned());
     Some(ResourceServer {
         authorization_servers: issuers,
         resource,

@@ -1,27 +1,30 @@
 //! Providers and models.
 
 use super::plugins::breaker;
-use super::section::{secret, section};
+use super::section::secret;
 use crate::provider::{
-    Api, ExposedModels, KINDS, ProviderKind, ProviderSettings, ROUTES, RetrySettings, Timeouts, Wire,
+    Api, ExposedModels, KINDS, ProviderKind, ProviderSettings, RetrySettings, Timeouts, Wire,
 };
 use crate::reader::{Log, Reader};
 use crate::secret::SecretSource;
 use crate::settings::ModelSettings;
 use crate::tree::{Node, Setting};
 use std::path::Path;
-use std::time::Duration;
-use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
 
 pub(super) fn providers(root: &mut Reader<'_>, project: &Path) -> Vec<ProviderSettings> {
     let entries = root.entries("providers");
-    entries.into_iter().filter_map(|(place, entry)| provider(place, entry, project, root.log)).collect()
+    entries.into_iter().filter_map(|(places, entry)| provider(places, entry, project, root.log)).collect()
 }
 
-fn provider(place: String, entry: Setting, project: &Path, log: &mut Log) -> Option<ProviderSettings> {
-    let mut it = Reader::new(place, entry, log);
+fn provider(
+    places: (String, String),
+    entry: Setting,
+    project: &Path,
+    log: &mut Log,
+) -> Option<ProviderSettings> {
+    let mut it = Reader::new(places, entry, log);
     let name = name(&mut it);
     let kind = kind(&mut it, name.as_deref());
     let base_url = it.text("base_url");
@@ -43,21 +46,19 @@ fn provider(place: String, entry: Setting, project: &Path, log: &mut Log) -> Opt
         matches!(&api_key, Some(SecretSource::Literal(word)) if word.expose() == "client");
     let api_key = api_key.filter(|_| !is_paid_by_callers);
     let models = offered(&mut it);
-    let routes = routes(&mut it);
-    let mut timeouts = Timeouts::default();
-    section(&mut it, "timeouts", |it| {
-        let mut ms = |key, timeout: &mut Duration| {
-            if let Some(ms) = it.whole(key, 1..=86_400_000) {
-                *timeout = Duration::from_millis(ms);
-            }
-        };
-        ms("connect_ms", &mut timeouts.connect);
-        ms("response_ms", &mut timeouts.answer);
-        ms("idle_ms", &mut timeouts.idle);
-        timeouts.total = it.whole("total_ms", 1..=86_400_000).map(Duration::from_millis);
+    let routes = it.texts_given("routes");
+    let timeouts = it.section("timeouts", |it| Timeouts {
+        connect: it.time("connect_ms"),
+        answer: it.time("response_ms"),
+        idle: it.time("idle_ms"),
+        total: it.time_given("total_ms"),
     });
-    let retry = section(&mut it, "retry", retry).unwrap_or_default();
-    let breaker = section(&mut it, "breaker", breaker).unwrap_or_default();
+    let retry = it.section("retry", retry);
+    let breaker = it.section("breaker", breaker);
+    if let (Some(kind), Some(base_url)) = (&kind, &base_url) {
+        it.note("kind", kind.name);
+        it.note("base_url", base_url.as_str());
+    }
     it.finish();
     Some(ProviderSettings {
         name: name?,
@@ -76,39 +77,24 @@ fn provider(place: String, entry: Setting, project: &Path, log: &mut Log) -> Opt
 
 /// The API by which it is asked: only services with OpenAI's wire have two.
 fn api(it: &mut Reader<'_>, kind: Option<ProviderKind>) -> Api {
-    let Some(given) = it.text("api") else { return Api::default() };
-    let known = Api::ALL.into_iter().find(|(name, _)| *name == given).map(|(_, api)| api);
-    match (known, kind) {
-        (None, _) => {
-            let names = Api::ALL.map(|(name, _)| name).join(" or ");
-            it.wrong("api", &format!("must be {names}, not `{given}`"));
+    match (it.word("api").as_str(), kind) {
+        ("responses", Some(kind)) if kind.wire != Wire::OpenAi => {
+            let what = format!("must be `chat`: a service of kind `{}` has no Responses API", kind.name);
+            it.wrong("api", &what);
+            Api::Chat
         }
-        (Some(Api::Responses), Some(kind)) if kind.wire != Wire::OpenAi => {
-            it.wrong(
-                "api",
-                &format!("must be `chat`: a service of kind `{}` has no Responses API", kind.name),
-            );
-        }
-        _ => {}
+        ("responses", _) => Api::Responses,
+        _ => Api::Chat,
     }
-    known.unwrap_or(Api::Chat)
 }
 
 fn retry(it: &mut Reader<'_>) -> RetrySettings {
-    let mut retry = RetrySettings::default();
-    if let Some(attempts) = it.whole("max_attempts", 1..=21).and_then(|attempts| u32::try_from(attempts).ok())
-    {
-        retry.max_retries = attempts - 1;
+    RetrySettings {
+        max_retries: it.whole::<u32>("max_attempts").saturating_sub(1),
+        initial_delay: it.time("initial_delay_ms"),
+        max_delay: it.time("max_delay_ms"),
+        after_send: it.truth("after_send"),
     }
-    let mut ms = |key, wait: &mut Duration| {
-        if let Some(ms) = it.whole(key, 1..=3_600_000) {
-            *wait = Duration::from_millis(ms);
-        }
-    };
-    ms("initial_delay_ms", &mut retry.initial_delay);
-    ms("max_delay_ms", &mut retry.max_delay);
-    retry.after_send = it.truth("after_send").unwrap_or(retry.after_send);
-    retry
 }
 
 fn name(it: &mut Reader<'_>) -> Option<String> {
@@ -159,15 +145,6 @@ fn base_url_of(it: &mut Reader<'_>, text: &str) -> Option<String> {
     None
 }
 
-fn routes(it: &mut Reader<'_>) -> Option<Vec<String>> {
-    let routes = it.texts_given("routes")?;
-    if let Some(wrong) = routes.iter().find(|route| !ROUTES.contains(&route.as_str())) {
-        let known = format!("names the unknown route {wrong:?}{}", did_you_mean(wrong, ROUTES));
-        it.wrong("routes", &format!("{known}; known routes: {}", ROUTES.join(", ")));
-    }
-    Some(routes)
-}
-
 fn offered(it: &mut Reader<'_>) -> ExposedModels {
     match it.take("models") {
         None => ExposedModels::Listed(Vec::new()),
@@ -186,16 +163,16 @@ fn offered(it: &mut Reader<'_>) -> ExposedModels {
 
 pub(super) fn models(root: &mut Reader<'_>, providers: &[ProviderSettings]) -> Vec<ModelSettings> {
     let entries = root.entries("models");
-    entries.into_iter().filter_map(|(place, entry)| model(place, entry, providers, root.log)).collect()
+    entries.into_iter().filter_map(|(places, entry)| model(places, entry, providers, root.log)).collect()
 }
 
 fn model(
-    place: String,
+    places: (String, String),
     entry: Setting,
     providers: &[ProviderSettings],
     log: &mut Log,
 ) -> Option<ModelSettings> {
-    let mut it = Reader::new(place, entry, log);
+    let mut it = Reader::new(places, entry, log);
     let name = name(&mut it);
     let provider = it.text("provider").or_else(|| match providers {
         [only] => Some(only.name.clone()),
@@ -215,16 +192,20 @@ fn model(
     let filters = it.texts("filters");
     let tools = it.texts("tools");
     let actions = it.texts("actions");
-    let tool_search = it.truth("tool_search").unwrap_or(false);
-    let max_tool_iterations = it.whole("max_tool_iterations", 1..=1000).unwrap_or(10) as usize;
-    let memory = it.truth("memory").unwrap_or(false);
+    let tool_search = it.truth("tool_search");
+    let max_tool_iterations = it.whole("max_tool_iterations");
+    let memory = it.truth("memory");
     let description = it.text("description");
     let abilities = it.texts("abilities");
-    let context_length = it.whole("context_length", 1..=1_000_000_000);
+    let context_length = it.whole_given("context_length");
     let price = price(&mut it);
-    let variables = table(&mut it, "variables", "{ permissions = [\"chat\"] }");
+    let variables = it.table("variables");
     let preset = it.text("preset");
-    let middleware = table(&mut it, "middleware", "{ call_limit = { max_model_calls = 5 } }");
+    let middleware = it.table("middleware");
+    if let (Some(provider), Some(model)) = (&provider, &model) {
+        it.note("provider", provider.as_str());
+        it.note("model", model.as_str());
+    }
     it.finish();
     Some(ModelSettings {
         name: name?,
@@ -250,7 +231,7 @@ fn model(
 
 /// The price of a million tokens by their kind.
 fn price(it: &mut Reader<'_>) -> Json {
-    let price = table(it, "price", "{ input = 0.5, output = 1.5 }");
+    let price = it.table("price");
     for (kind, value) in price.entries() {
         if !value.as_f64().is_some_and(|value| value >= 0.0) {
             it.wrong(
@@ -262,55 +243,18 @@ fn price(it: &mut Reader<'_>) -> Json {
     price
 }
 
-/// A table whose keys are read by somebody else: `middleware = { call_limit = { max_model_calls = 5 } }`.
-fn table(it: &mut Reader<'_>, key: &'static str, example: &str) -> Json {
-    match it.take(key).map(|setting| setting.opened().to_json()) {
-        None => Json::object(),
-        Some(all @ Json::Object(_)) => all,
-        Some(_) => {
-            it.wrong(key, &format!("must be a table, such as {example}"));
-            Json::object()
-        }
+/// Supplies the demo to a project that has no provider.
+pub(super) fn supply_demo(root: &mut Reader<'_>) {
+    if root.has("providers") {
+        return;
     }
-}
-
-pub(super) fn demo_provider() -> ProviderSettings {
-    let kind = ProviderKind { name: "demo", wire: Wire::Demo, base_url: "", key: "" };
-    ProviderSettings {
-        name: "demo".to_owned(),
-        kind,
-        base_url: String::new(),
-        api: Api::Chat,
-        api_key: None,
-        is_paid_by_callers: false,
-        routes: None,
-        models: ExposedModels::Listed(Vec::new()),
-        timeouts: Timeouts::default(),
-        retry: RetrySettings::default(),
-        breaker: BreakerSettings::default(),
-    }
-}
-
-pub(super) fn demo_model() -> ModelSettings {
-    ModelSettings {
-        name: "demo".to_owned(),
-        provider: "demo".to_owned(),
-        model: "demo".to_owned(),
-        fallbacks: Vec::new(),
-        system_prompt: None,
-        filters: Vec::new(),
+    root.supply("providers", &vec![Json::from([("name", "demo".into())])].into());
+    let model = Json::from([
+        ("name", "demo".into()),
         // To see them work: whoever configures a model says which tools it gets.
-        tools: vec!["*".to_owned()],
-        actions: Vec::new(),
-        tool_search: false,
-        max_tool_iterations: 10,
-        memory: false,
-        description: Some("Answers without a network, always the same way.".to_owned()),
-        abilities: vec!["tools".to_owned()],
-        context_length: None,
-        price: Json::object(),
-        variables: Json::object(),
-        preset: None,
-        middleware: Json::object(),
-    }
+        ("tools", vec![Json::from("*")].into()),
+        ("description", "Answers without a network, always the same way.".into()),
+        ("abilities", vec![Json::from("tools")].into()),
+    ]);
+    root.supply("models", &vec![model].into());
 }

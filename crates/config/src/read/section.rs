@@ -1,20 +1,8 @@
-//! A section, and the keys that are read alike in several.
+//! The keys that are read alike in several tables.
 
 use crate::reader::Reader;
 use crate::secret::SecretSource;
 use std::path::Path;
-
-/// Reads a section to its end, when there is one.
-pub(super) fn section<T>(
-    root: &mut Reader<'_>,
-    key: &'static str,
-    read: impl FnOnce(&mut Reader<'_>) -> T,
-) -> Option<T> {
-    let mut inner = root.inner(key)?;
-    let value = read(&mut inner);
-    inner.finish();
-    Some(value)
-}
 
 pub(super) const NO_DIGEST: &str =
     "must have 64 hexadecimal digits after `sha256:`; create them with `valvehouse key`";

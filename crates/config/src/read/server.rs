@@ -1,6 +1,6 @@
 //! The addresses that the host listens on, and the folders of its scripts and its state.
 
-use super::section::{NO_DIGEST, section};
+use super::section::{NO_DIGEST, secret};
 use crate::network::Network;
 use crate::reader::{Reader, truth};
 use crate::secret::{Secret, SecretSource};
@@ -12,101 +12,42 @@ use crate::tree::{Node, Setting};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use url::Url;
-use valvehouse_core::text::did_you_mean;
 
-pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
-    let mut server = Server {
-        listen: Listen { host: "127.0.0.1".to_owned(), port: 9099 },
-        keys: Vec::new(),
-        trust_user_headers: false,
-        trust_body_user: true,
-        trusted_proxies: Vec::new(),
-        pipelines: true,
-        client_variables: Vec::new(),
-        render_events: Vec::new(),
-        request_headers: REQUEST_HEADERS.map(str::to_owned).to_vec(),
-        response_headers: RESPONSE_HEADERS.map(str::to_owned).to_vec(),
-        max_body_mb: 32,
-        max_text_mb: 4,
-        keep_alive_ms: 15_000,
-        hosts: Vec::new(),
-        origins: Vec::new(),
-        mcp_tools: vec!["*".to_owned()],
-        mcp_tool_search: false,
-        requests_per_minute: 0,
-    };
-    section(root, "server", |it| {
-        if let Some(text) = it.text("listen") {
-            match listen(&text) {
-                Some(listen) => server.listen = listen,
-                None => it.wrong(
-                    "listen",
-                    &format!("must be an address and a port, such as \"127.0.0.1:9099\", not {text:?}"),
-                ),
-            }
-        }
-        server.keys = it
-            .list("keys")
-            .into_iter()
-            .flatten()
-            .enumerate()
-            .filter_map(|(index, item)| key(it, index, item, project))
-            .collect();
-        server.trust_user_headers = it.truth("trust_user_headers").unwrap_or(server.trust_user_headers);
-        server.trust_body_user = it.truth("trust_body_user").unwrap_or(server.trust_body_user);
-        server.trusted_proxies = proxies(it);
-        server.pipelines = it.truth("pipelines").unwrap_or(server.pipelines);
-        server.client_variables = it.texts("client_variables");
-        server.render_events = it.texts("render_events");
-        if let Some(unknown) = server.render_events.iter().find(|kind| !RENDERED.contains(&kind.as_str())) {
-            let near = did_you_mean(unknown, RENDERED);
+pub(super) fn server(it: &mut Reader<'_>, project: &Path) -> Server {
+    let listen = it.text("listen").and_then(|text| {
+        let listen = listen(&text);
+        if listen.is_none() {
             it.wrong(
-                "render_events",
-                &format!("names {unknown:?}{near}; the kinds are {}", RENDERED.join(", ")),
+                "listen",
+                &format!("must be an address and a port, such as \"127.0.0.1:9099\", not {text:?}"),
             );
         }
-        if let Some(names) = headers(it, "request_headers") {
-            server.request_headers = names;
-        }
-        if let Some(names) = headers(it, "response_headers") {
-            server.response_headers = names;
-        }
-        server.max_body_mb = it.whole("max_body_mb", 1..=4096).unwrap_or(server.max_body_mb);
-        server.max_text_mb = it.whole("max_text_mb", 1..=64).unwrap_or(server.max_text_mb);
-        server.keep_alive_ms = it.whole("keep_alive_ms", 0..=3_600_000).unwrap_or(server.keep_alive_ms);
-        server.hosts = hosts(it);
-        server.origins = origins(it);
-        server.mcp_tools = it.texts_given("mcp_tools").unwrap_or_else(|| server.mcp_tools.clone());
-        server.mcp_tool_search = it.truth("mcp_tool_search").unwrap_or(server.mcp_tool_search);
-        let often =
-            it.whole("requests_per_minute", 0..=1_000_000).and_then(|often| u32::try_from(often).ok());
-        server.requests_per_minute = often.unwrap_or(server.requests_per_minute);
+        listen
     });
-    server
+    let listen = listen.unwrap_or_else(|| Listen { host: "127.0.0.1".to_owned(), port: 0 });
+    let keys = it.list("keys").into_iter().flatten().enumerate();
+    Server {
+        listen,
+        keys: keys.filter_map(|(index, item)| key(it, index, item, project)).collect(),
+        trust_user_headers: it.truth("trust_user_headers"),
+        trust_body_user: it.truth("trust_body_user"),
+        trusted_proxies: proxies(it),
+        pipelines: it.truth("pipelines"),
+        client_variables: it.texts("client_variables"),
+        render_events: it.texts("render_events"),
+        request_headers: headers(it, "request_headers"),
+        response_headers: headers(it, "response_headers"),
+        max_body_mb: it.whole("max_body_mb"),
+        max_text_mb: it.whole("max_text_mb"),
+        keep_alive_ms: it.whole("keep_alive_ms"),
+        hosts: hosts(it),
+        origins: origins(it),
+        mcp_tools: it.texts("mcp_tools"),
+        mcp_tool_search: it.truth("mcp_tool_search"),
+        requests_per_minute: it.whole("requests_per_minute"),
+    }
 }
 
-/// The headers of a client that reach the service, unless the settings list others.
-const REQUEST_HEADERS: [&str; 10] = [
-    "openai-organization",
-    "openai-project",
-    "openai-beta",
-    "idempotency-key",
-    "http-referer",
-    "x-title",
-    "traceparent",
-    "tracestate",
-    "anthropic-beta",
-    "anthropic-version",
-];
-/// The headers of a service that reach its client, unless the settings list others.
-const RESPONSE_HEADERS: [&str; 6] = [
-    "x-request-id",
-    "request-id",
-    "x-ratelimit-*",
-    "anthropic-ratelimit-*",
-    "retry-after",
-    "openai-processing-ms",
-];
 /// Headers that belong to a connection, a body or a credential, and not to a request on its way.
 const NEVER_PASSED: [&str; 20] = [
     "authorization",
@@ -132,8 +73,8 @@ const NEVER_PASSED: [&str; 20] = [
 ];
 
 /// Names of headers, in lower case; one may end in `*`.
-fn headers(it: &mut Reader<'_>, key: &'static str) -> Option<Vec<String>> {
-    let names = it.texts_given(key)?;
+fn headers(it: &mut Reader<'_>, key: &'static str) -> Vec<String> {
+    let names = it.texts(key);
     for name in &names {
         let stem = name.strip_suffix('*').unwrap_or(name);
         let is_name = |name: &str| {
@@ -147,17 +88,15 @@ fn headers(it: &mut Reader<'_>, key: &'static str) -> Option<Vec<String>> {
         });
         if !is_name(stem) {
             it.wrong(key, &format!("must be header names, such as \"x-request-id\", not {name:?}"));
-            return None;
         }
         if let Some(never) = never {
             it.wrong(
                 key,
                 &format!("lists {name:?}, but {never} cannot be passed on: it belongs to a connection or is a credential; remove it"),
             );
-            return None;
         }
     }
-    Some(names.iter().map(|name| name.to_ascii_lowercase()).collect())
+    names.iter().map(|name| name.to_ascii_lowercase()).collect()
 }
 
 fn proxies(it: &mut Reader<'_>) -> Vec<Network> {
@@ -241,7 +180,8 @@ fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Opti
             return None;
         }
     }
-    let mut entry = Reader::new(place, item, it.log);
+    let places = it.places(&format!("keys[{index}]"), "keys[0]");
+    let mut entry = Reader::new(places, item, it.log);
     let key = super::section::key(&mut entry, project);
     let user = entry.take("user").map(|user| user.opened().to_json());
     if user.as_ref().is_some_and(|user| user.text("id").is_none_or(|id| id.trim().is_empty())) {
@@ -256,29 +196,13 @@ fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Opti
 }
 
 pub(super) fn trace(it: &mut Reader<'_>) -> TraceSettings {
-    let usual = TraceSettings::default();
-    let turns = it.whole("turns", 0..=10_000).and_then(|turns| usize::try_from(turns).ok());
-    let contents = it.texts_given("contents").unwrap_or(usual.contents);
-    TraceSettings { turns: turns.unwrap_or(usual.turns), contents }
+    TraceSettings { turns: it.whole("turns"), contents: it.texts("contents") }
 }
 
 pub(super) fn otlp(it: &mut Reader<'_>, project: &Path) -> Option<OtlpSettings> {
     let endpoint = it.text("endpoint").filter(|text| !text.trim().is_empty());
-    let service = it.text("service").unwrap_or_else(|| "valvehouse".to_owned());
-    let headers = it.inner("headers").map(|mut headers| {
-        let mut read = Vec::new();
-        for (name, setting) in headers.rest() {
-            match &setting.node {
-                Node::Text(text) => read.push((name, SecretSource::parse(text, project))),
-                node => {
-                    let message = format!("otlp.headers.{name} must be text in quotes, not {}", node.kind());
-                    headers.log.problem(&setting.origin, message);
-                }
-            }
-        }
-        headers.finish();
-        read
-    });
+    let service = it.text_or_empty("service");
+    let headers = it.secrets("headers", project);
     let endpoint = endpoint?;
     let Some(endpoint) =
         Url::parse(endpoint.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"))
@@ -292,83 +216,71 @@ pub(super) fn otlp(it: &mut Reader<'_>, project: &Path) -> Option<OtlpSettings> 
     if cfg!(not(feature = "otlp")) {
         it.wrong("endpoint", "cannot be used: valvehouse was built without the feature `otlp`; build it with that feature, or remove this setting");
     }
-    Some(OtlpSettings { endpoint, headers: headers.unwrap_or_default(), service })
+    Some(OtlpSettings { endpoint, headers, service })
 }
-
-/// The kinds of events that can become text.
-const RENDERED: [&str; 5] = ["message", "replace", "status", "files", "citation"];
 
 /// The letters of a public key of minisign.
 const PUBLIC_KEY_LENGTH: usize = 56;
 
-pub(super) fn folders(root: &mut Reader<'_>, project: &Path) -> FolderSettings {
-    let mut folders = FolderSettings {
-        filters: project.join("filters"),
-        tools: project.join("tools"),
-        actions: project.join("actions"),
-        source: ScriptSource::Folder,
-        public_key: None,
-    };
-    section(root, "folders", |it| {
-        if let Some(path) = path(it, "filters", project) {
-            folders.filters = path;
-        }
-        if let Some(path) = path(it, "tools", project) {
-            folders.tools = path;
-        }
-        if let Some(path) = path(it, "actions", project) {
-            folders.actions = path;
-        }
-        match it.text("source").as_deref() {
-            None | Some("folder") => {}
-            Some("store") => folders.source = ScriptSource::Store,
-            Some(other) => it.wrong("source", &format!("must be \"folder\" or \"store\", not {other:?}")),
-        }
-        if let Some(key) = it.text("public_key") {
-            let key = key.trim().to_owned();
-            if key.len() != PUBLIC_KEY_LENGTH || !key.starts_with("RW") {
-                it.wrong(
-                    "public_key",
-                    "must be a minisign public key: the line of the .pub file that begins with RW",
-                );
-            }
-            folders.public_key = Some(key);
+pub(super) fn folders(it: &mut Reader<'_>, project: &Path) -> FolderSettings {
+    let public_key = it.text("public_key").map(|key| key.trim().to_owned());
+    if public_key.as_ref().is_some_and(|key| key.len() != PUBLIC_KEY_LENGTH || !key.starts_with("RW")) {
+        it.wrong(
+            "public_key",
+            "must be a minisign public key: the line of the .pub file that begins with RW",
+        );
+    }
+    FolderSettings {
+        filters: path(it, "filters", project),
+        tools: path(it, "tools", project),
+        actions: path(it, "actions", project),
+        source: match it.word("source").as_str() {
+            "store" => ScriptSource::Store,
+            _ => ScriptSource::Folder,
+        },
+        public_key,
+    }
+}
+
+fn path(it: &mut Reader<'_>, key: &'static str, project: &Path) -> PathBuf {
+    let text = it.text(key);
+    if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+        it.wrong(key, "is empty: name a folder");
+    }
+    text.map_or_else(|| project.to_owned(), |text| project.join(text))
+}
+
+pub(super) fn store(it: &mut Reader<'_>, project: &Path) -> StoreSettings {
+    let key = secret(it, "key", project);
+    let address = it.text("url").map(|url| StoreAddress::parse(&url, project));
+    let address = address.and_then(|address| match address {
+        Ok(address) => Some(address),
+        Err(error) => {
+            it.wrong("url", &error.to_string());
+            None
         }
     });
-    folders
-}
-
-fn path(it: &mut Reader<'_>, key: &'static str, project: &Path) -> Option<PathBuf> {
-    let text = it.text(key)?;
-    if text.trim().is_empty() {
-        it.wrong(key, "is empty: name a folder");
-        return None;
-    }
-    Some(project.join(text))
-}
-
-pub(super) fn store(it: &mut Reader<'_>, project: &Path, store: &mut StoreSettings) {
-    if let Some(url) = it.text("url") {
-        match StoreAddress::parse(&url, project) {
-            Ok(address) => store.address = address,
-            Err(error) => it.wrong("url", &error.to_string()),
-        }
-    }
-    store.listen_url = server_url(it, "listen_url", project, &store.address);
-    store.migrate_url = server_url(it, "migrate_url", project, &store.address);
-    match it.text("migrate").as_deref() {
-        None | Some("auto") => {}
-        Some("wait") => store.migrate = SchemaMigration::Wait,
-        Some(other) => it.wrong("migrate", &format!("must be \"auto\" or \"wait\", not {other:?}")),
-    }
-    store.connect_ms = it.whole("connect_ms", 100..=600_000).unwrap_or(store.connect_ms);
-    match it.take("snapshot") {
-        None => {}
-        Some(setting) if truth(&setting) == Some(false) => store.snapshot = None,
-        Some(Setting { node: Node::Text(file), .. }) if !file.trim().is_empty() => {
-            store.snapshot = Some(project.join(file));
-        }
-        Some(_) => it.wrong("snapshot", "must be the path of a file, or false"),
+    let address = address.unwrap_or_else(|| StoreAddress::Sqlite(project.to_owned()));
+    StoreSettings {
+        key,
+        listen_url: server_url(it, "listen_url", project, &address),
+        migrate_url: server_url(it, "migrate_url", project, &address),
+        migrate: match it.word("migrate").as_str() {
+            "wait" => SchemaMigration::Wait,
+            _ => SchemaMigration::Auto,
+        },
+        connect_ms: it.whole("connect_ms"),
+        snapshot: match it.take("snapshot") {
+            Some(setting) if truth(&setting) == Some(false) => None,
+            Some(Setting { node: Node::Text(file), .. }) if !file.trim().is_empty() => {
+                Some(project.join(file))
+            }
+            _ => {
+                it.wrong("snapshot", "must be the path of a file, or false");
+                None
+            }
+        },
+        address,
     }
 }
 

@@ -37,6 +37,7 @@ fn section(section: &Section) -> String {
 
 fn setting(it: &SettingRow) -> String {
     let SettingRow { key, form, usual, about, example } = it;
+    let form = form.in_words();
     let usual = if usual.starts_with('*') { (*usual).to_owned() } else { format!("`{usual}`") };
     let name = written(key);
     // An entry of a list is written within it.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::load::read_with_log;
+use crate::{Config, RetrySettings, Timeouts};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One of everything, under the names of the table.
@@ -42,14 +43,11 @@ budget = {}
 [grants.id]
 "#;
 
-/// The keys of [`ALL`] that have a value.
-const GIVEN: [&str; 4] = ["mcp.name.url", "mcp.name.auth", "oauth.authorization_servers", "oauth.resource"];
-
-fn described() -> BTreeMap<String, SettingRow> {
+fn described() -> BTreeMap<String, &'static SettingRow> {
     SECTIONS
         .iter()
         .flat_map(|section| section.settings)
-        .map(|it| (it.key.replace(".ID", ".id").replace("mcp.NAME", "mcp.name"), *it))
+        .map(|it| (it.key.replace(".ID", ".id").replace("mcp.NAME", "mcp.name"), it))
         .collect()
 }
 
@@ -73,26 +71,55 @@ fn every_key_that_is_read_is_described_and_no_other() {
 }
 
 #[test]
-fn the_defaults_that_are_described_are_those_in_force() {
+fn everything_that_is_described_is_shown() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("valvehouse.toml"), ALL).unwrap();
     let (config, _) = read_with_log(folder.path());
-    let shown = effective(&config);
-    let mut left: BTreeMap<String, SettingRow> = described();
-    left.retain(|key, _| !key.starts_with("server.keys["));
-    for one in &shown {
-        let described = left.remove(&one.key).unwrap_or_else(|| panic!("{} is not described", one.key));
-        match described.usual {
-            // A server needs an address, and tokens need an issuer and what they are for.
-            _ if GIVEN.contains(&one.key.as_str()) => {}
-            "*none*" => assert_eq!(one.value, "", "{}", one.key),
-            usual if usual.starts_with('*') => {}
-            _ if one.key == "server.keys" => {}
-            usual => assert_eq!(one.value, usual, "{}", one.key),
-        }
+    let shown: BTreeSet<String> = effective(&config).into_iter().map(|one| one.key).collect();
+    let mut described: BTreeSet<String> = described().into_keys().collect();
+    described.retain(|key| !key.starts_with("server.keys["));
+    assert_eq!(shown, described);
+}
+
+#[test]
+fn types_that_are_also_made_without_a_file_have_the_defaults_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("valvehouse.toml"), ALL).unwrap();
+    let config = Config::load_with(folder.path(), [], &[]).unwrap();
+    let provider = &config.providers[0];
+    assert_eq!(provider.timeouts, Timeouts::default());
+    assert_eq!(provider.retry, RetrySettings::default());
+    assert_eq!((&provider.breaker, &config.breaker), (&Default::default(), &Default::default()));
+    assert_eq!(config.store.connect_ms, crate::StoreSettings::CONNECT_MS);
+}
+
+#[test]
+fn values_of_the_environment_are_shown_as_they_are_understood() {
+    let variables = [
+        ("SERVER__MAX_BODY_MB", "64"),
+        ("SERVER__PIPELINES", "off"),
+        ("SERVER__HOSTS", "a.example, b.example"),
+        ("OTLP__HEADERS", "{\"authorization\": \"cAnArY\"}"),
+        ("PROVIDERS__MINE__KIND", "ollama"),
+        ("PROVIDERS__MINE__API_KEY", "cAnArY"),
+    ];
+    let variables = variables.map(|(name, text)| (format!("VALVEHOUSE__{name}"), text.to_owned()));
+    let folder = tempfile::tempdir().unwrap();
+    let config = Config::load_with(folder.path(), variables, &[]).unwrap();
+    let shown: BTreeMap<String, String> =
+        effective(&config).into_iter().map(|one| (one.key, one.value)).collect();
+    for (key, value) in [
+        ("server.max_body_mb", "64"),
+        ("server.pipelines", "false"),
+        ("server.hosts", "[\"a.example\", \"b.example\"]"),
+        ("otlp.headers", "{ authorization = \"***\" }"),
+        ("providers.mine.base_url", "\"http://127.0.0.1:11434\""),
+        ("providers.mine.api_key", "\"***\""),
+        ("store.url", "\"sqlite://.valvehouse/state.db\""),
+    ] {
+        assert_eq!(shown[key], value, "{key}");
     }
-    let left: Vec<&String> = left.keys().collect();
-    assert!(left.is_empty(), "not shown: {left:?}");
+    assert!(!format!("{config:?}").contains("cAnArY"));
 }
 
 #[test]
