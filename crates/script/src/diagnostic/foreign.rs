@@ -1,7 +1,7 @@
 //! Syntax of Python or JavaScript, and its counterpart here.
 
 use super::codes::Code;
-use super::diagnostic::Diagnostic;
+use super::finding::Diagnostic;
 use super::keywords;
 use valvehouse_core::text::nearest;
 

@@ -1,6 +1,6 @@
 //! Statements that only other languages have, and what stands for them here.
 
-use super::diagnostic::Diagnostic;
+use super::finding::Diagnostic;
 use rhai::Position;
 
 /// A keyword of another language, and the hint.

@@ -1,8 +1,9 @@
-//! A problem of a script: its kind, its place, and its hint.
+//! Findings in scripts: their kind, their place, and the help.
 
 mod absent;
 mod codes;
-mod diagnostic;
+
+mod finding;
 mod foreign;
 mod forms;
 mod keywords;
@@ -16,8 +17,8 @@ mod unclosed;
 mod tests;
 
 pub use codes::Code;
-pub use diagnostic::{Diagnostic, Severity};
-pub(crate) use diagnostic::{MAX_PROBLEMS, has_errors};
+pub use finding::{Diagnostic, Severity};
+pub(crate) use finding::{MAX_PROBLEMS, has_errors};
 pub(crate) use foreign::function as foreign_function;
 pub(crate) use parse::of_parse;
 pub(crate) use run::{at_run, of_run};

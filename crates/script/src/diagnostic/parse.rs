@@ -1,7 +1,7 @@
 //! Errors of the parser in words of ours, with hints for the usual mistakes.
 
 use super::codes::Code;
-use super::diagnostic::{Diagnostic, lower_first};
+use super::finding::{Diagnostic, lower_first};
 use super::{foreign, unclosed};
 use crate::{hooks, spans};
 use rhai::{LexError, ParseError, ParseErrorType, Position};

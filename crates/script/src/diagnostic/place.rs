@@ -1,6 +1,6 @@
 //! The place of a problem in its source.
 
-use super::diagnostic::Diagnostic;
+use super::finding::Diagnostic;
 use crate::spans::{self, SpanKind};
 use rhai::Position;
 

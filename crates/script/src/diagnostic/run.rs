@@ -2,7 +2,7 @@
 
 use super::absent;
 use super::codes::Code;
-use super::diagnostic::{Diagnostic, lower_first};
+use super::finding::{Diagnostic, lower_first};
 use super::forms;
 use super::place::position_at;
 use super::summary::{help_for_run, message_of};

@@ -1,6 +1,6 @@
 //! Errors of a running script, without their place.
 
-use super::diagnostic::lower_first;
+use super::finding::lower_first;
 use super::foreign;
 use crate::budget::ExceededLimit;
 use crate::standard::shortened_text;

@@ -1,7 +1,7 @@
 //! A bracket that is never closed: reported where it opens, since the parser only notices at the end.
 
 use super::codes::Code;
-use super::diagnostic::Diagnostic;
+use super::finding::Diagnostic;
 use crate::source::SourceFile;
 use crate::spans::{self, SpanKind};
 use rhai::ParseErrorType;
