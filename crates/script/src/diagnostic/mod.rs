@@ -2,7 +2,6 @@
 
 mod absent;
 mod codes;
-
 mod finding;
 mod foreign;
 mod forms;
