@@ -29,7 +29,7 @@ pub struct AfterAnswers {
     traces: OnceLock<Arc<Traces>>,
     is_closed: AtomicBool,
     pending: AtomicUsize,
-    /// Tells that a chunk of work has ended.
+    /// Tells that a piece of work has ended.
     ended: Notify,
     bytes: AtomicUsize,
     done: AtomicU64,
@@ -39,7 +39,7 @@ pub struct AfterAnswers {
     told: Mutex<Option<Instant>>,
 }
 
-/// The chunks of work so far, by what became of them.
+/// The pieces of work so far, by what became of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkCounts {
     /// Wait or run.
@@ -72,7 +72,7 @@ impl AfterAnswers {
         })
     }
 
-    /// Records each chunk of work among these.
+    /// Records each piece of work among these.
     pub(crate) fn recorded_in(&self, traces: Arc<Traces>) {
         // A host has one list of traces.
         let _ = self.traces.set(traces);
@@ -167,7 +167,7 @@ impl Background for AfterAnswers {
     }
 }
 
-/// One chunk of work that is not done; dropped, it failed.
+/// One piece of work that is not done; dropped, it failed.
 struct Pending {
     queue: Arc<AfterAnswers>,
     bytes: usize,

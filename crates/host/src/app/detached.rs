@@ -33,17 +33,17 @@ pub struct DetachedTasks {
     tasks: Mutex<JoinSet<()>>,
     running: Arc<Semaphore>,
     stops: Stops,
-    /// Tells that a chunk of work has ended.
+    /// Tells that a piece of work has ended.
     ended: Arc<Notify>,
 }
 
-/// One chunk of work: its place among those that run, and the word that it has to end.
+/// One piece of work: its place among those that run, and the word that it has to end.
 pub struct Ticket {
     running: Arc<Semaphore>,
     stop: watch::Receiver<Option<StopReason>>,
 }
 
-/// The place of one chunk of work among those that run.
+/// The place of one piece of work among those that run.
 pub struct QueueSlot(Arc<Semaphore>);
 
 impl QueueSlot {
@@ -149,7 +149,7 @@ impl DetachedTasks {
     }
 }
 
-/// One chunk of work among those in progress.
+/// One piece of work among those in progress.
 struct Entry {
     stops: Stops,
     ended: Arc<Notify>,

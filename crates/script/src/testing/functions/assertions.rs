@@ -53,11 +53,11 @@ pub(super) fn register(module: &mut Module) {
     );
     function(
         "assert_contains",
-        &["text_or_list", "chunk", "()"],
-        "Fails if a text does not contain a chunk, or a list does not contain an element.",
+        &["text_or_list", "part", "()"],
+        "Fails if a text does not contain a part, or a list does not contain an element.",
     )
-    .set_into_module(module, |ctx: NativeCallContext<'_>, whole: Dynamic, chunk: Dynamic| {
-        contains(&ctx, &whole, &chunk)
+    .set_into_module(module, |ctx: NativeCallContext<'_>, whole: Dynamic, part: Dynamic| {
+        contains(&ctx, &whole, &part)
     });
     function(
         "assert_near",
@@ -142,17 +142,17 @@ fn compared(value: &Dynamic) -> RhaiResultOf<Json> {
     }
 }
 
-fn contains(ctx: &NativeCallContext<'_>, whole: &Dynamic, chunk: &Dynamic) -> RhaiResultOf<()> {
-    let (whole, chunk) = (json_of(whole)?, json_of(chunk)?);
-    let found = match (&whole, &chunk) {
-        (Json::Text(whole), Json::Text(chunk)) => whole.contains(chunk.as_str()),
-        (Json::Array(list), chunk) => list.items().contains(chunk),
+fn contains(ctx: &NativeCallContext<'_>, whole: &Dynamic, part: &Dynamic) -> RhaiResultOf<()> {
+    let (whole, part) = (json_of(whole)?, json_of(part)?);
+    let found = match (&whole, &part) {
+        (Json::Text(whole), Json::Text(part)) => whole.contains(part.as_str()),
+        (Json::Array(list), part) => list.items().contains(part),
         (other, _) => {
             let kind = other.kind();
             return Err(error(format!("assert_contains: expected a text or a list, got {kind}")));
         }
     };
-    holds(ctx, found, || format!("{} is not in {}", shown(&chunk), shown(&whole)))
+    holds(ctx, found, || format!("{} is not in {}", shown(&part), shown(&whole)))
 }
 
 fn shown(value: &Json) -> String {
