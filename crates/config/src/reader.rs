@@ -204,9 +204,8 @@ impl<'l> Reader<'l> {
 
     /// One of the words of its row.
     pub(super) fn word(&mut self, key: &'static str) -> String {
-        let word = self.text_or_empty(key);
+        let Some(word) = self.text(key) else { return String::new() };
         if let Some(Form::OneOf(words)) = self.row(key).map(|row| row.form)
-            && !word.is_empty()
             && !words.contains(&word.as_str())
         {
             let known: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();

@@ -235,6 +235,8 @@ fn every_bad_input_is_told_with_its_place_and_its_cure() {
             "breaker.failure_threshold must be a whole number from 0 to 1000",
         ),
         ("[breaker]\ncool_down_m = 5", "did you mean `cool_down_ms`?"),
+        ("[store]\nmigrate = ''", ":2:1: store.migrate must be \"auto\" or \"wait\", not \"\""),
+        ("[store]\nmigrate = 'autp'", "not \"autp\"; did you mean `auto`?"),
         ("[server]\nkeep_alive_ms = -1", "must be a whole number from 0 to 3600000"),
         ("[server]\nmax_body_mb = 0", "server.max_body_mb must be a whole number from 1 to 4096"),
         ("server = 1", "server must be a table, not a whole number"),
