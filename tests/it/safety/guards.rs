@@ -220,7 +220,7 @@ async fn a_guard_that_a_model_no_longer_lists_runs_for_it_until_that_is_confirme
             assert_eq!((asks(&host, "one").await, asks(&host, "two").await), (rest, 403), "{filters}");
             host.stands("guard", "stale").await;
             let problem = host.problems("guard").remove(0);
-            assert!(problem.message.contains("no longer list it: `one`"), "{problem}");
+            assert!(problem.message.contains("no longer list it or are gone: `one`"), "{problem}");
             host.reconfigure(&settings).await;
             host.stands("guard", "live").await;
         }
@@ -238,9 +238,35 @@ async fn a_guard_that_a_model_no_longer_lists_runs_for_it_until_that_is_confirme
     host.reconfigure(&settings.replacen("filters = [\"guard\"]", "filters = []", 1)).await;
     assert_eq!(asks(&host, "one").await, 403);
     host.stands("guard", "stale").await;
-    // A model that is gone needs no guard.
+    // What clients reached under the name of a model that is gone, they may reach under another one.
     host.reconfigure(&settings.replace(&model("one", "\"guard\""), "")).await;
+    host.stands("guard", "stale").await;
+    assert_eq!(asks(&host, &format!("mock/{MODEL}")).await, 403);
+    assert_eq!(asks(&host, "mock/other").await, 403, "it runs for every model until the change is confirmed");
+    let confirm = host.request("POST", "/api/v1/functions/id/guard/confirm");
+    assert_eq!(with(confirm, &[]).await.status, 200);
     host.stands("guard", "live").await;
+    assert_eq!(asks(&host, "mock/other").await, 200);
+    assert_eq!(asks(&host, "two").await, 403);
+}
+
+#[tokio::test]
+async fn a_slip_in_the_valves_of_a_guard_never_gives_it_the_values_of_its_script() {
+    let source = "/*\nsecurity: true\n*/\nconst Valves = #{ word: \"bomb\", most: 3 };\nfn inlet(body, valves) { if body.messages[-1].text.contains(valves.word) { deny(\"guarded\", 403); } body }";
+    let valves = |text: &str| format!("[filters.guard]\nvalves = {{ {text} }}\n");
+    let mut host =
+        TestHost::new().filter("guard", source).config(&valves("word = \"topsecret\"")).start().await;
+    let settings = host.settings();
+    host.ask("topsecret").await.refused(403, "guarded");
+    for slip in ["wrod = \"topsecret\"", "word = [\"topsecret\"]", "word = \"topsecret\", most = \"many\""] {
+        host.reconfigure(&settings.replace("word = \"topsecret\"", slip)).await;
+        assert_ne!(host.ask("topsecret").await.status, 200, "{slip}");
+        host.restart().await;
+        assert_ne!(host.ask("topsecret").await.status, 200, "{slip}, after a restart");
+        host.reconfigure(&settings).await;
+        host.ask("topsecret").await.refused(403, "guarded");
+        assert_eq!(host.ask("good").await.status, 200);
+    }
 }
 
 #[tokio::test]

@@ -152,8 +152,10 @@ impl Reload {
         let lost = self.models_lost_by(id);
         (!lost.is_empty() && !script.manifest.global).then(|| {
             let models: Vec<String> = lost.iter().map(|model| format!("`{model}`")).collect();
-            let what =
-                format!("the guard `{id}` would lose models that no longer list it: {}", models.join(", "));
+            let what = format!(
+                "the guard `{id}` would lose models that no longer list it or are gone: {}",
+                models.join(", ")
+            );
             let problem = waiting(id, path, &what, &baseline);
             WeakenedGuard { problem, pending: unlisted(&lost), by: Cause::Settings }
         })
@@ -167,11 +169,11 @@ impl Reload {
 
     pub(super) fn models_unlisting(&self, id: &str) -> Vec<String> {
         let Some(guarded) = self.stored.guarded.get(id) else { return Vec::new() };
-        let listed = self.plan.models.iter().filter(|model| guarded.contains(&model.name));
-        listed
-            .filter(|model| !model.filters.iter().any(|listed| listed == id))
-            .map(|model| model.name.clone())
-            .collect()
+        let lists = |model: &str| {
+            let model = self.plan.models.iter().find(|known| known.name == model);
+            model.is_some_and(|model| model.filters.iter().any(|listed| listed == id))
+        };
+        guarded.iter().filter(|model| !lists(model)).cloned().collect()
     }
 
     /// Returns `true` if a guard runs although the settings or a stored switch disable it: the change waits for a

@@ -119,14 +119,25 @@ impl Script {
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
         problems.extend(of_modules);
         let (configured, unset) = configured(&manifest.valves, &settings.configured, file);
-        problems.extend(unset);
+        // A guard without the values that the settings mean to give it may let everything pass.
+        let is_guard = file.kind == Kind::Filter && manifest.security;
+        let is_slip = |problem: &Diagnostic| is_guard && problem.code == Code::UnknownName;
+        problems.extend(unset.into_iter().map(|problem| match is_slip(&problem) {
+            true => problem,
+            false => problem.warning(),
+        }));
         let (valves, misfits) = manifest.valves.effective(&[&configured, &settings.stored]);
+        let of_settings = if is_guard { manifest.valves.effective(&[&configured]).1 } else { Vec::new() };
         problems.extend(misfits.into_iter().map(|misfit| {
             let word = misfit.split('`').nth(1).unwrap_or("Valves").to_owned();
-            Diagnostic::of(Code::ValveMisfit, file, misfit)
-                .at_path(source, &format!("Valves.{word}"))
-                .help(format!("set another value, or reset the valve: valvehouse valves reset {id} {word}"))
-                .warning()
+            let is_slip = of_settings.contains(&misfit);
+            let problem =
+                Diagnostic::of(Code::ValveMisfit, file, misfit).at_path(source, &format!("Valves.{word}"));
+            if is_slip {
+                return problem.help(format!("correct it in `[filters.{id}] valves` of valvehouse.toml"));
+            }
+            let help = format!("set another value, or reset the valve: valvehouse valves reset {id} {word}");
+            problem.help(help).warning()
         }));
         problems.extend(reserved_priority(&valves, file, source).filter(|_| file.kind == Kind::Filter));
         let resources = Resources::of(&manifest, &valves, settings, file, source);
@@ -305,7 +316,7 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
                 format!("unknown valve `{name}` in the settings: this script does not declare it{near}");
             let help =
                 format!("correct it in `[{}s.{}] valves` of valvehouse.toml", file.kind.as_str(), file.id);
-            unset.push(Diagnostic::of(Code::UnknownName, file, told).help(help).warning());
+            unset.push(Diagnostic::of(Code::UnknownName, file, told).help(help));
         }
     }
     for field in schema.fields().iter().filter(|field| field.secret) {
@@ -323,7 +334,7 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
                     field.name
                 );
                 let help = format!("set `{variable}` in the environment of the host");
-                unset.push(Diagnostic::of(Code::ValveMisfit, file, told).help(help).warning());
+                unset.push(Diagnostic::of(Code::ValveMisfit, file, told).help(help));
             }
         }
     }
