@@ -159,7 +159,7 @@ pub(super) fn line(text: &str, number: usize) -> String {
 
 /// Returns the bytes of the settings' file; `None` if it cannot be read.
 pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
-    std::fs::read(path).ok()
+    valvehouse_config::read_file(path).ok()
 }
 
 /// Returns `true` if a file is missing or holds nothing.

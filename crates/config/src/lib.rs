@@ -14,6 +14,7 @@
 
 mod error;
 mod fallbacks;
+mod file;
 mod grants;
 mod load;
 mod mcp;
@@ -29,6 +30,7 @@ mod tree;
 mod unread;
 
 pub use error::{ConfigError, ConfigProblem, GrantError};
+pub use file::read_file;
 pub use grants::{Capability, Grant, GrantWord, Grants};
 pub use load::FILE;
 pub use mcp::{

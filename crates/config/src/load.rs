@@ -6,6 +6,7 @@ use super::reader::Log;
 use super::tree::{Node, Setting, Table, lay_over, parse};
 use super::{fallbacks, read};
 use crate::error::{ConfigError, ConfigProblem};
+use crate::file::{MAX_SETTINGS, read_text};
 use crate::origin::Origin;
 use crate::secret::SecretSource;
 use crate::settings::Config;
@@ -89,7 +90,7 @@ pub(super) fn read_with_log(project: &Path) -> (Config, Log) {
 fn file(project: &Path) -> Result<Table, Vec<ConfigProblem>> {
     let told = |origin, message| vec![ConfigProblem { origin, message }];
     let start = Origin::File { file: FILE.to_owned(), line: 1, column: 1 };
-    match std::fs::read_to_string(project.join(FILE)) {
+    match read_text(&project.join(FILE), MAX_SETTINGS) {
         Ok(text) => {
             let text = text.trim_start_matches('\u{feff}');
             parse(text, FILE).map_err(|errors| {

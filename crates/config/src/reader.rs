@@ -220,6 +220,11 @@ impl<'l> Reader<'l> {
         let Setting { node, origin } = self.take(key)?.opened();
         let items = match node {
             Node::List(items) => items,
+            // A variable that is set to nothing by mistake must not empty a list, such as that of keys.
+            Node::Text(text) if origin.is_untyped() && text.trim().is_empty() => {
+                self.wrong(key, "is empty: unset it, or write [] for an empty list");
+                return None;
+            }
             Node::Text(text) if origin.is_untyped() => {
                 let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
                 words.map(|word| Setting::new(Node::Text(word.to_owned()), &origin)).collect()

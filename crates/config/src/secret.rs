@@ -1,5 +1,6 @@
 //! Secrets: never shown, and best not written into the file.
 
+use crate::file::{MAX_SECRET, read_text};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -144,7 +145,7 @@ impl SecretSource {
             },
             Self::File(file) => {
                 let unread = |cause: String| SecretUnread::File { file: file.clone(), cause };
-                let text = std::fs::read_to_string(file).map_err(|error| unread(error.to_string()))?;
+                let text = read_text(file, MAX_SECRET).map_err(|error| unread(error.to_string()))?;
                 match text.trim() {
                     "" => Err(unread("the file is empty".into())),
                     text => Ok(Secret::new(text)),

@@ -373,6 +373,36 @@ fn loopback_needs_no_keys_and_the_world_does() {
 }
 
 #[test]
+fn a_list_is_emptied_by_brackets_and_not_by_an_empty_variable() {
+    let project = Project::new("[server]\nkeys = ['plain-key-0123456789']\n");
+    let named = ("VALVEHOUSE__SERVER__KEYS", "");
+    let wrong = project.load(&[named], &[]).unwrap_err().to_string();
+    assert!(wrong.contains("server.keys is empty: unset it, or write [] for an empty list"), "{wrong}");
+    assert!(project.load(&[], &[("server.keys", " ")]).is_err());
+    let emptied = project.load(&[("VALVEHOUSE__SERVER__KEYS", "[]")], &[]).unwrap();
+    assert!(emptied.server.keys.is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn only_a_regular_file_of_a_bounded_size_holds_settings_or_secrets() {
+    use std::os::unix::fs::symlink;
+    for (target, why) in
+        [("nowhere", "a symbolic link to a file that cannot be read"), ("/dev/zero", "a device")]
+    {
+        let project = Project::empty();
+        symlink(target, project.path().join("valvehouse.toml")).unwrap();
+        let wrong = project.load(&[], &[]).unwrap_err().to_string();
+        assert!(wrong.contains(why), "{wrong}");
+    }
+    let project = Project::new("[admin]\nkey = 'file:key'\n");
+    symlink("/dev/zero", project.path().join("key")).unwrap();
+    let config = project.load(&[], &[]).unwrap();
+    let unread = config.unread_secrets();
+    assert!(unread[0].why.contains("a regular file is needed"), "{unread:?}");
+}
+
+#[test]
 fn secrets_are_never_printed() {
     let config = good(
         "[server]\nkeys = ['hunter2']\n[admin]\nkey = 'hunter2'\n[store]\nurl = 'postgres://u:hunter2@h/d'\n\
