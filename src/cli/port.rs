@@ -58,6 +58,7 @@ fn stem(path: &Path) -> String {
 fn script_kind(draft: &Draft) -> Kind {
     match draft.kind {
         PluginKind::Tool => Kind::Tool,
+        PluginKind::Action => Kind::Action,
         PluginKind::Filter | PluginKind::Pipe => Kind::Filter,
     }
 }
@@ -122,8 +123,11 @@ fn tell(draft: &Draft, paths: &[String], problems: &[Diagnostic], out: &Console)
     }
     let LineCount { all, .. } = draft.lines;
     out.line(&format!(
-        "\na {}: {} of {all} lines translated ({} %)",
-        draft.kind.as_str(),
+        "\n{}: {} of {all} lines translated ({} %)",
+        match draft.kind {
+            PluginKind::Action => "an action".to_owned(),
+            kind => format!("a {}", kind.as_str()),
+        },
         draft.lines.translated(),
         draft.lines.percent()
     ))?;
@@ -250,7 +254,6 @@ fn reason(error: &PortError) -> &'static str {
         PortError::Syntax(_) => "not Python",
         PortError::TooLong => "too long",
         PortError::NoPlugin => "no plugin",
-        PortError::Action => "an action",
         _ => "other",
     }
 }

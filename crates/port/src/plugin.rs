@@ -16,6 +16,8 @@ pub enum PluginKind {
     Pipe,
     /// `class Tools`.
     Tool,
+    /// `class Action`.
+    Action,
 }
 
 impl PluginKind {
@@ -25,6 +27,7 @@ impl PluginKind {
             Self::Filter => "filter",
             Self::Pipe => "pipe",
             Self::Tool => "tool",
+            Self::Action => "action",
         }
     }
 }
@@ -77,16 +80,9 @@ pub(crate) struct Plugin<'a> {
     pub(crate) constant_lines: Vec<(usize, usize)>,
 }
 
-/// The reason for which a file has no plugin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Missing {
-    Class,
-    Action,
-}
-
 impl<'a> Plugin<'a> {
-    /// Finds the plugin of a file: the first of `Pipe`, `Filter`, `Tools`, `Pipeline`, as Open WebUI chooses.
-    pub(crate) fn of(module: &'a Module) -> Result<Self, Missing> {
+    /// Finds the plugin of a file: the first of `Pipe`, `Filter`, `Tools`, `Action`, `Pipeline`, as Open WebUI chooses.
+    pub(crate) fn of(module: &'a Module) -> Option<Self> {
         let mut top: Vec<&'a Stmt> = Vec::new();
         flatten(&module.body, &mut top);
         let class_named = |name: &str| {
@@ -101,14 +97,14 @@ impl<'a> Plugin<'a> {
             (PluginKind::Filter, class)
         } else if let Some(class) = class_named("Tools") {
             (PluginKind::Tool, class)
+        } else if let Some(class) = class_named("Action") {
+            (PluginKind::Action, class)
         } else if let Some(class) = class_named("Pipeline") {
             let is_pipe =
                 class.body.iter().any(|stmt| matches!(&stmt.kind, StmtKind::Function(f) if f.name == "pipe"));
             (if is_pipe { PluginKind::Pipe } else { PluginKind::Filter }, class)
-        } else if class_named("Action").is_some() {
-            return Err(Missing::Action);
         } else {
-            return Err(Missing::Class);
+            return None;
         };
         let mut plugin = Self {
             kind,
@@ -135,7 +131,7 @@ impl<'a> Plugin<'a> {
         plugin.inner_imports(&module.body);
         plugin.members();
         plugin.attributes();
-        Ok(plugin)
+        Some(plugin)
     }
 
     fn module(&mut self, top: &[&'a Stmt]) {

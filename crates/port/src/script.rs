@@ -2,7 +2,7 @@
 
 use crate::docs::{self, FunctionDocs};
 use crate::names;
-use crate::plugin::{Attribute, Missing, Plugin, PluginKind, of_self};
+use crate::plugin::{Attribute, Plugin, PluginKind, of_self};
 use crate::python::{self, Function, ParamKind, Stmt, StmtKind, SyntaxError};
 use crate::report::{LineCount, Note, NoteKind};
 use crate::schema::Schema;
@@ -45,8 +45,6 @@ pub enum PortError {
     TooLong,
     /// No class of the file is a plugin.
     NoPlugin,
-    /// The plugin is an `Action`.
-    Action,
 }
 
 impl fmt::Display for PortError {
@@ -55,10 +53,7 @@ impl fmt::Display for PortError {
             Self::Syntax(error) => error.fmt(f),
             Self::TooLong => write!(f, "the file has more than {MAX_BYTES} bytes; port its parts one by one"),
             Self::NoPlugin => f.write_str(
-                "no plugin in the file: expected `class Filter`, `class Pipe`, `class Tools` or `class Pipeline`",
-            ),
-            Self::Action => f.write_str(
-                "the plugin is an `Action`, a button below messages; write its function as a tool or a toggle filter",
+                "no plugin in the file: expected `class Filter`, `Pipe`, `Tools`, `Action` or `Pipeline`",
             ),
         }
     }
@@ -68,7 +63,7 @@ impl std::error::Error for PortError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Syntax(error) => Some(error),
-            Self::TooLong | Self::NoPlugin | Self::Action => None,
+            Self::TooLong | Self::NoPlugin => None,
         }
     }
 }
@@ -82,10 +77,7 @@ pub fn port(source: &str, name: &str) -> Result<Draft, PortError> {
         return Err(PortError::TooLong);
     }
     let module = python::parse(source).map_err(PortError::Syntax)?;
-    let plugin = Plugin::of(&module).map_err(|missing| match missing {
-        Missing::Class => PortError::NoPlugin,
-        Missing::Action => PortError::Action,
-    })?;
+    let plugin = Plugin::of(&module).ok_or(PortError::NoPlugin)?;
     Ok(draft(&plugin, source, name))
 }
 
@@ -152,7 +144,7 @@ fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
         translator.effects.notes.push(Note {
             kind: NoteKind::Python,
             text:
-                "the class has no hook of its own: `inlet`, `outlet`, `stream`, `pipe`, or a method of a tool"
+                "the class has no hook of its own: `inlet`, `outlet`, `stream`, `pipe`, `action`, or a method of a tool"
                     .to_owned(),
             line: 1,
             is_todo: true,
@@ -496,6 +488,7 @@ fn hooks<'a>(plugin: &Plugin<'a>) -> Vec<(&'static str, &'a Function)> {
             ("pipes", "pipes"),
             ("pipe", "pipe"),
         ],
+        PluginKind::Action => &[("action", "action")],
         PluginKind::Tool => &[],
     };
     names.iter().filter_map(|(name, hook)| Some((*hook, *plugin.methods.get(name)?))).collect()
@@ -538,6 +531,10 @@ fn waits(functions: &[String], hooks: &[&str]) -> bool {
 fn switches(plugin: &Plugin<'_>) -> Vec<String> {
     let of = |name: &str| plugin.initial.get(name).and_then(|value| Value::of(value, &plugin.constants));
     let mut all = Vec::new();
+    if plugin.kind == PluginKind::Action {
+        let buttons = of("actions").filter(|buttons| *buttons != Value::List(Vec::new()));
+        all.extend(buttons.map(|buttons| format!("const actions = {};", buttons.code())));
+    }
     if plugin.kind != PluginKind::Filter {
         return all;
     }
@@ -619,7 +616,7 @@ fn front(
     if capabilities.contains("http") && !hosts.is_empty() {
         keys.push(("allow_hosts".to_owned(), hosts.join(", ")));
     }
-    if is_draft && plugin.kind == PluginKind::Filter {
+    if is_draft && matches!(plugin.kind, PluginKind::Filter | PluginKind::Action) {
         keys.push(("global".to_owned(), "false".to_owned()));
     }
     keys.iter().map(|(key, value)| format!("{key}: {value}\n")).collect()

@@ -21,8 +21,20 @@ pub(crate) fn test(
     if capabilities.contains("llm") {
         canned.push_str("    canned::model(\"An answer\");\n");
     }
+    // The first of several.
+    let buttons = plugin.initial.get("actions").and_then(|list| Value::of(list, &plugin.constants));
+    let first = match &buttons {
+        Some(Value::List(all)) => all.first(),
+        _ => None,
+    };
+    let fields = match first {
+        Some(Value::Map(fields)) => fields.as_slice(),
+        _ => &[],
+    };
+    let first = fields.iter().find(|(name, _)| name == "id");
+    let button = first.map_or_else(String::new, |(_, id)| format!(", {}", id.code()));
     let mut out = format!(
-        "// Run with: valvehouse test {id}\n// A beginning: say in each test what the plugin is for.\n"
+        "// Run with: valvehouse test {id}\n// A starting point: replace these with tests of the plugin's behavior.\n"
     );
     for hook in hooks {
         let test = match *hook {
@@ -52,14 +64,20 @@ CANNED    let body = outlet(conversation([\"hello\", \"An answer\"]));
             }
             "pipe" => {
                 "fn test_it_answers() {
-CANNED    let answer = run_function(\"pipe\", [conversation([\"hello\"])]);
-    assert(answer != \"not yet\");
+CANNED    let answer = chat(\"hello\");
+    assert(answer.text != \"not yet\");
+}"
+            }
+            "action" => {
+                "fn test_the_button_is_pressed() {
+CANNED    let result = action(\"An answer\"BUTTON);
+    assert(result != \"not yet\");
 }"
             }
             _ => continue,
         };
         out.push('\n');
-        out.push_str(&test.replace("CANNED", &canned));
+        out.push_str(&test.replace("CANNED", &canned).replace("BUTTON", &button));
         out.push('\n');
     }
     for tool in tools {

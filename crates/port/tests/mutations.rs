@@ -5,8 +5,12 @@
 use proptest::prelude::*;
 use valvehouse_port::{PortError, port};
 
-const SOURCES: [&str; 3] =
-    [include_str!("plugins/filter.py"), include_str!("plugins/tools.py"), include_str!("plugins/pipe.py")];
+const SOURCES: [&str; 4] = [
+    include_str!("plugins/filter.py"),
+    include_str!("plugins/tools.py"),
+    include_str!("plugins/pipe.py"),
+    include_str!("plugins/action.py"),
+];
 
 /// Pieces of Python that stand where they should not.
 const PIECES: [&str; 40] = [

@@ -120,6 +120,41 @@ fn ported_tools_and_pipes_behave_as_in_python() {
     project.run("test").ends(0).prints("4 passed");
 }
 
+const ACTION: &str = include_str!("../../../crates/port/tests/plugins/action.py");
+
+const ACTION_TEST: &str = r#"
+fn test_each_button_has_its_case() {
+    assert_eq(action("Hello", "upper").content, "HELLO");
+    assert_eq(seen::events()[0].data.description, "1 words");
+    assert_eq(action("SHOUT", "lower"), ());
+}
+
+fn test_the_person_names_a_prefix() {
+    valves(#{ ask_prefix: true });
+    canned::answer("Dear Ann");
+    assert_eq(action("Hello", "lower").content, "Dear Ann: hello");
+}
+"#;
+
+#[test]
+fn a_ported_action_behaves_as_in_python() {
+    let project = ported(&[("case", ACTION, "actions/case.rhai", ACTION_TEST)]);
+    project.run("check").ends(0);
+    project.run("test").ends(0).prints("2 passed");
+    let script = std::fs::read_to_string(project.path("actions/case.rhai")).unwrap();
+    assert!(script.contains("const actions = [") && !script.contains("TODO"), "{script}");
+}
+
+#[test]
+fn a_drafted_test_of_each_kind_passes() {
+    let project = Project::new();
+    for (name, source) in [("words", PIPE), ("case", ACTION)] {
+        project.write(&format!("{name}.py"), source);
+        project.run(&format!("port {name}.py")).ends(0);
+    }
+    project.run("test").ends(0);
+}
+
 #[test]
 fn lines_without_a_translation_are_marked_and_counted() {
     let project = Project::new();
@@ -173,8 +208,6 @@ fn what_is_not_a_plugin_is_refused() {
     project.run("port prose.py").ends(65).says("line 1, column 11");
     project.write("plain.py", "x = 1\n");
     project.run("port plain.py").ends(65).says("no plugin in the file: expected `class Filter`");
-    project.write("button.py", "class Action:\n    pass\n");
-    project.run("port button.py").ends(65).says("an `Action`");
     project
         .write("deep.py", &format!("class Filter:\n    x = {}1{}\n", "(".repeat(5_000), ")".repeat(5_000)));
     project.run("port deep.py").ends(65).says("more than 60 levels");

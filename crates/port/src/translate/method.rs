@@ -334,11 +334,14 @@ impl Translator<'_> {
                 call("regex::is_match", &[of.text.clone(), "`^[\\p{L}\\p{N}]+$`".to_owned()], Type::Bool)
             }
             ("isspace", 0) => call("regex::is_match", &[of.text.clone(), "`^\\s+$`".to_owned()], Type::Bool),
+            // A text without letters is neither.
             ("isupper", 0) => {
-                Code::new(format!("{0} == {0}.to_upper()", of.owner()), strength::EQUAL, Type::Bool)
+                let code = format!("{0} == {0}.to_upper() && {0} != {0}.to_lower()", of.owner());
+                Code::new(code, strength::AND, Type::Bool)
             }
             ("islower", 0) => {
-                Code::new(format!("{0} == {0}.to_lower()", of.owner()), strength::EQUAL, Type::Bool)
+                let code = format!("{0} == {0}.to_lower() && {0} != {0}.to_upper()", of.owner());
+                Code::new(code, strength::AND, Type::Bool)
             }
             ("isidentifier", 0) => call(
                 "regex::is_match",
