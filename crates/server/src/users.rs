@@ -7,6 +7,7 @@ use axum::middleware::from_fn_with_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_store::{UserRecords, forget_user};
 
@@ -58,6 +59,7 @@ async fn count(
     State(app): State<Arc<App>>,
     Path(UserPath { user }): Path<UserPath>,
 ) -> Result<Reply<Records>, ApiError> {
+    is_named(&user)?;
     // Entries of the last moment are on their way.
     app.host.kv().flush_all().await?;
     Ok(Reply(app.host.store().user_records(&user).await?.into()))
@@ -68,7 +70,16 @@ async fn forget(
     State(app): State<Arc<App>>,
     Path(UserPath { user }): Path<UserPath>,
 ) -> Result<Reply<Records>, ApiError> {
+    is_named(&user)?;
     let records = forget_user(&**app.host.store(), app.host.kv(), &user).await?;
     tracing::info!(user, "deleted what is stored of a user");
     Ok(Reply(records.into()))
+}
+
+/// Requests without a user share entries that no id stands for.
+fn is_named(user: &str) -> Result<(), ApiError> {
+    match user.trim() {
+        "" => Err(Error::invalid("expected the id of a user, got an empty text", Some("user")).into()),
+        _ => Ok(()),
+    }
 }
