@@ -164,7 +164,7 @@ pub(super) fn as_table(snapshot: &Snapshot, standing: &SharedStatus, paint: Pain
     for name in native_tools(snapshot) {
         let none = || "-".to_owned();
         let (kind, runs) = (Kind::Tool.as_str().to_owned(), "on".to_owned());
-        let title = "a tool of the host itself".to_owned();
+        let title = "built-in tool".to_owned();
         rows.push(vec![paint.bold(name), kind, paint.green("native"), runs, none(), name.to_owned(), title]);
     }
     table(&rows)

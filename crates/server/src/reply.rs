@@ -144,7 +144,7 @@ pub(crate) fn body(error: &Error) -> Json {
         }
         Error::Broken(failure) => envelope(
             format!(
-                "the plugin `{}` failed in its {}; its operator finds the reason in the log",
+                "the plugin `{}` failed in its {}; the host's log has the reason",
                 failure.plugin, failure.hook
             ),
             "server_error",

@@ -25,7 +25,6 @@ use std::path::PathBuf;
     name = "valvehouse",
     version,
     arg_required_else_help = true,
-    disable_help_subcommand = true,
     after_help = "Examples:
   valvehouse serve                            serve this folder on 127.0.0.1:9099
   valvehouse chat \"hello\"                     chat with the first model through all filters
@@ -619,8 +618,8 @@ pub(in crate::cli) enum User {
   valvehouse user forget ann --yes            delete it
 
 Deletes memories, vectors, conversations with their runs, user valves, entries of kv::user and stored
-responses. A host that runs on this project does it; without one, the store is changed. What scripts
-keep under keys of their own, traces in memory, logs and the services of models are not part of it.")]
+responses. A host that runs on this project does it; without one, the store is changed. It does not
+delete entries that scripts keep under their own keys, traces in memory, logs, or data stored by providers.")]
     Forget {
         /// The id of the user
         user: String,
@@ -632,7 +631,7 @@ keep under keys of their own, traces in memory, logs and the services of models 
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Store {
-    /// Delete all stored valves after their encryption key is lost; other data stays
+    /// Delete the stored valves, logins, memories and vectors after their encryption key is lost
     #[command(after_help = "Examples:
   valvehouse store forget-valves
 

@@ -89,10 +89,10 @@ pub(in crate::cli) enum RunsDo {
 #[command(
     group = clap::ArgGroup::new("decision").args(["approve", "reject", "answer", "retry"]),
     after_help = "Examples:
-  valvehouse resume RUN                       continue; its question is asked at the terminal
+  valvehouse resume RUN                       continue; answer its question at the terminal
   valvehouse resume RUN --approve
   valvehouse resume RUN --approve --arguments '{\"amount\": 3}'
-  valvehouse resume RUN --reject \"too dear\"
+  valvehouse resume RUN --reject \"too expensive\"
   valvehouse resume RUN --answer Oslo
   valvehouse resume RUN --retry               repeat the step, even if its tool may have run already
 

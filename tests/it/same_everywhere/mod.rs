@@ -38,7 +38,7 @@ fn looked(n: Option<i64>) -> String {
 
 /// Returns the error of a broken filter, as a client reads it.
 fn broken(plugin: &str, hook: &str) -> String {
-    format!("the plugin `{plugin}` failed in its {hook}; its operator finds the reason in the log")
+    format!("the plugin `{plugin}` failed in its {hook}; the host's log has the reason")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

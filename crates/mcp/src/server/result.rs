@@ -149,13 +149,13 @@ pub(super) fn words(error: &Error) -> String {
         Error::Request { message, .. } | Error::TooOften { message, .. } => message.clone(),
         Error::Broken(failure) => {
             format!(
-                "the plugin `{}` failed in its {}; its operator finds the reason in the log",
+                "the plugin `{}` failed in its {}; the host's log has the reason",
                 failure.plugin, failure.hook
             )
         }
         Error::Unguarded { message, .. } => message.clone(),
         Error::Paused => "this call needs the approval of a person, and this client does not support elicitation: approve it elsewhere, or use a client with elicitation".into(),
-        Error::Host(_) => "the host failed; its operator finds the reason in the log".into(),
+        Error::Host(_) => "the host failed; the host's log has the reason".into(),
         Error::Provider { message, .. } | Error::Unanswered { message, .. } | Error::Unstored { message, .. } | Error::BreakerOpen { message, .. } => {
             message.public().into()
         }

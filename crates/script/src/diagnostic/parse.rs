@@ -121,7 +121,7 @@ fn help_for(problem: &Diagnostic, source: &str) -> String {
         _ if text.starts_with("unexpected '}'") => {
             "add the missing value before it, or remove an extra `}` above"
         }
-        _ if text.starts_with("expecting") => "add the expected text before this place",
+        _ if text.starts_with("expecting") => "insert the expected text at this position",
         _ => "check the text right before this place for a missing or an extra character",
     };
     plain.to_owned()

@@ -287,11 +287,11 @@ async fn live_values_behave_like_python_objects() {
         (r#"try { deny("go", 403); } catch (e) { body.out = e.status; }"#, "403"),
         (
             r#"try { body.messages[0].me = body; } catch (e) { body.out = e.message; }"#,
-            r#""a value cannot be put inside itself; put in a copy: `value.deep_clone()`""#,
+            r#""a value cannot be put inside itself; put in a copy: `value.copy()`""#,
         ),
         (
             r#"try { valves.debug = false; } catch (e) { body.out = e.message; }"#,
-            r#""this value can only be read; work on a copy: `value.deep_clone()`""#,
+            r#""this value can only be read; work on a copy: `value.copy()`""#,
         ),
         (r#"state.count = (state.count ?? 0) + 1; body.out = state.count;"#, "1"),
         (r#"__metadata__.x = 1; body.out = __metadata__;"#, r#"{"x":1}"#),

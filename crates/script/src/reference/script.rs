@@ -243,7 +243,7 @@ const ENTRIES: &[EntryPoint] = &[
     callback("on_turn_error", "A run failed: `error`."),
     callback("on_llm_call", "What a model is sent, behind all other filters: `messages`, `model`."),
     callback("on_tool_call", "What a tool is given, behind all other filters: `tool`, `args`."),
-    callback("on_token", "A piece of a model's text: `token`."),
+    callback("on_token", "A chunk of a model's text: `token`."),
     callback("on_interrupt", "The run stops for a person: `pending`."),
     callback("on_resume", "The run continues: `decision`."),
 ];

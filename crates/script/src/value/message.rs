@@ -105,7 +105,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event],
         kind: Type::Array,
         is_writable: true,
-        about: "The pieces of tool calls in this event, a list; `()` if there are none.",
+        about: "The parts of tool calls in this event, a list; `()` if there are none.",
         read: |map| {
             let calls = event::delta(&json(map)).and_then(|delta| delta.get("tool_calls"));
             Ok(live(&calls.into(), Shape::Plain))

@@ -235,7 +235,7 @@ async fn outcome(app: &App, run: &RunSlot, answer: Option<&Json>, is_operator: b
             match run.error.as_str() {
                 "" => Json::Null,
                 error if is_operator => error.into(),
-                _ => "the run failed; its operator finds the reason in the log".into(),
+                _ => "the run failed; the host's log has the reason".into(),
             },
         ),
         ("response", answer.cloned().into()),

@@ -33,7 +33,7 @@ pub(super) const HELP: &str = "\
 
 /// The signs in the bar of a request, one for each step.
 pub(super) const LEGEND: &str = "\
-  steps    . continued, ~ changed something, > skipped, ! refused or failed, ? not called, M model, T tool\n";
+  steps    . no change, ~ change, > skip, ! rejection or error, ? not called, M model, T tool\n";
 
 /// The keys of this terminal, which is as it was when this is dropped.
 pub(super) struct Keys {

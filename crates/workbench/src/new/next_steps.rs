@@ -31,7 +31,8 @@ pub(super) fn shown(steps: &[Step], paint: Paint) -> String {
 pub(super) fn of_script(config: &Config, id: &str, script: Option<Script>) -> Vec<Step> {
     let valvehouse = program(config);
     let test = step(format!("{valvehouse} test {id}"), "run its tests");
-    let serve = step(format!("{valvehouse} serve"), "a saved script is live at once, on a running host too");
+    let serve =
+        step(format!("{valvehouse} serve"), "serve the project; a running host loads saved scripts at once");
     let Some(script) = script else {
         return vec![step(format!("{valvehouse} check {id}"), "show what is missing"), test, serve];
     };

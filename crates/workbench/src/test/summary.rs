@@ -83,7 +83,7 @@ impl SummaryStyle {
             change.put("path", "the whole value");
         }
         if !changes.is_empty() {
-            let legend = [self.paint.red("- expected"), self.paint.green("+ came")].join("  ");
+            let legend = [self.paint.red("- expected"), self.paint.green("+ actual")].join("  ");
             text.push_str(&format!("\n      {legend}{}", difference(&changes, self.paint)));
         }
         text
