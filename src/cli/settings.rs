@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use valvehouse_config::{Config, ConfigError, ConfigProblem, FILE, Origin};
+use valvehouse_config::{Config, ConfigError, ConfigProblem, FILE, MAX_SETTINGS, Origin, read_regular};
 use valvehouse_host::app::App;
 use valvehouse_script::{Code, Diagnostic, Watch};
 use valvehouse_terminal::Console;
@@ -159,7 +159,7 @@ pub(super) fn line(text: &str, number: usize) -> String {
 
 /// Returns the bytes of the settings' file; `None` if it cannot be read.
 pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
-    valvehouse_config::read_file(path).ok()
+    read_regular(path, MAX_SETTINGS).ok()
 }
 
 /// Returns `true` if a file is missing or holds nothing.

@@ -30,7 +30,7 @@ mod tree;
 mod unread;
 
 pub use error::{ConfigError, ConfigProblem, GrantError};
-pub use file::read_file;
+pub use file::{FileError, MAX_SETTINGS, read_regular};
 pub use grants::{Capability, Grant, GrantWord, Grants};
 pub use load::FILE;
 pub use mcp::{

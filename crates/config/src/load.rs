@@ -6,7 +6,7 @@ use super::reader::Log;
 use super::tree::{Node, Setting, Table, lay_over, parse};
 use super::{fallbacks, read};
 use crate::error::{ConfigError, ConfigProblem};
-use crate::file::{MAX_SETTINGS, read_text};
+use crate::file::{FileError, MAX_SETTINGS, read_text};
 use crate::origin::Origin;
 use crate::secret::SecretSource;
 use crate::settings::Config;
@@ -97,7 +97,9 @@ fn file(project: &Path) -> Result<Table, Vec<ConfigProblem>> {
                 errors.into_iter().map(|(origin, message)| ConfigProblem { origin, message }).collect()
             })
         }
-        Err(error) if error.kind() == ErrorKind::NotFound && project.is_dir() => Ok(Table::new()),
+        Err(FileError::Unread(error)) if error.kind() == ErrorKind::NotFound && project.is_dir() => {
+            Ok(Table::new())
+        }
         Err(_) if !project.is_dir() => Err(told(
             Origin::Flag("project".to_owned()),
             format!(

@@ -2,9 +2,9 @@
 
 use crate::exit::CommandError;
 use crate::report;
-use std::fs::{self, File, FileType};
-use std::io::Read as _;
+use std::fs::{self, FileType};
 use std::path::Path;
+use valvehouse_config::{FileError, read_regular};
 use valvehouse_os::{Folders, WriteMode};
 
 /// Reads a text file of at most `most` bytes. A link is followed.
@@ -14,22 +14,11 @@ use valvehouse_os::{Folders, WriteMode};
 /// or is not UTF-8 text.
 pub fn read_text(path: &Path, most: usize) -> Result<String, CommandError> {
     let cannot = |why: String| CommandError::data(format!("cannot read {}: {why}", near(path)));
-    let metadata = fs::metadata(path).map_err(|error| cannot(error.to_string()))?;
-    // A pipe would hold up whoever opens it, a device may have no end.
-    if let Some(kind) = irregular(metadata.file_type()) {
-        return Err(cannot(format!("it is a {kind}; name a text file")));
-    }
-    let too_long = || cannot(format!("it exceeded its limit of {} KB; shorten the file", most >> 10));
-    if metadata.len() > most as u64 {
-        return Err(too_long());
-    }
-    let mut bytes = Vec::new();
-    let opened = File::open(path).and_then(|file| file.take(most as u64 + 1).read_to_end(&mut bytes));
-    opened.map_err(|error| cannot(error.to_string()))?;
-    // Files that the system makes as they are read have no length before.
-    if bytes.len() > most {
-        return Err(too_long());
-    }
+    let bytes = read_regular(path, most as u64).map_err(|error| match error {
+        FileError::Irregular(kind) => cannot(format!("it is a {}; name a text file", name_of(kind))),
+        FileError::TooLong(_) => cannot(format!("{error}; shorten the file")),
+        error => cannot(error.to_string()),
+    })?;
     String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8 text; convert it to UTF-8".to_owned()))
 }
 
@@ -46,8 +35,8 @@ pub fn write_text(path: &Path, text: &str) -> Result<(), CommandError> {
             ));
         }
         Ok(metadata) => {
-            if let Some(kind) = irregular(metadata.file_type()) {
-                return Err(cannot(format!("it is a {kind}; name a text file")));
+            if !metadata.is_file() {
+                return Err(cannot(format!("it is a {}; name a text file", name_of(metadata.file_type()))));
             }
         }
         Err(_) => {}
@@ -64,12 +53,9 @@ pub fn write_text(path: &Path, text: &str) -> Result<(), CommandError> {
     written().map_err(cannot)
 }
 
-/// The word for what is not a regular file.
-fn irregular(kind: FileType) -> Option<&'static str> {
-    if kind.is_file() {
-        return None;
-    }
-    Some(if kind.is_dir() { "folder" } else { "pipe, socket or device" })
+/// Returns the name of what is not a regular file.
+fn name_of(kind: FileType) -> &'static str {
+    if kind.is_dir() { "folder" } else { "pipe, socket or device" }
 }
 
 fn near(path: &Path) -> String {
