@@ -22,7 +22,7 @@ pub(super) async fn run(asked: &args::User, config: &Config, out: &Console) -> R
         args::User::Show { user } => (user, false),
         args::User::Forget { user, yes } => (user, *yes),
     };
-    if user.is_empty() {
+    if user.trim().is_empty() {
         return Err(CommandError::usage("invalid user: expected an id, got an empty text"));
     }
     let records = match running::addresses(&config.project).is_empty() {

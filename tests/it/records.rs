@@ -312,6 +312,12 @@ async fn an_operator_deletes_all_that_is_stored_of_a_user() {
         assert_eq!(said(&host, "sk-ann", text).await, json!([]), "{text}");
         assert_ne!(said(&host, "sk-bob", text).await, json!([]), "{text} of another user");
     }
+    // The entries that requests without a user share belong to nobody.
+    for method in ["GET", "DELETE"] {
+        let nameless = host.request(method, "/api/v1/users//records");
+        let answer = Answer::of(nameless.header("authorization", "Bearer sk-operator")).await;
+        assert_eq!(answer.status, 400, "{method}: {}", answer.body());
+    }
     // What comes later is stored as before.
     said(&host, "sk-ann", "remember my dog is called Rex").await;
     assert_eq!(said(&host, "sk-ann", "recall dog").await, json!(["my dog is called Rex"]));
