@@ -63,6 +63,14 @@ fn project(upstream: &Upstream, database: &str) -> Project {
     project
 }
 
+/// Starts two hosts that run the scripts in their database.
+async fn two_hosts(upstream: &Upstream, database: &str) -> ([Project; 2], Vec<Server>) {
+    let projects = [0; 2].map(|_| project(upstream, database));
+    let servers = futures::future::join_all(projects.iter().map(Project::serve)).await;
+    done(&projects[0], &["apply", "policies", "--wait"]);
+    (projects, servers)
+}
+
 fn command(project: &Project, words: &[&str]) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
     let output = command.args(words).current_dir(project.folder()).stdin(Stdio::null()).output().unwrap();
@@ -176,9 +184,7 @@ async fn hosts_go_on_and_start_without_their_database_and_converge_when_it_is_ba
     let upstream = Upstream::start().await;
     upstream.script(answers);
     let url = database.database();
-    let projects = [0; 2].map(|_| project(&upstream, &url));
-    let mut servers = futures::future::join_all(projects.iter().map(Project::serve)).await;
-    done(&projects[0], &["apply", "policies", "--wait"]);
+    let (projects, mut servers) = two_hosts(&upstream, &url).await;
     let (status, answer) = servers[0].ask("POST", "/api/v1/functions/id/loud/toggle", None).await;
     assert_eq!(status, 200, "{answer}");
     assert!(sets(&servers[0], 7).await);
@@ -337,9 +343,7 @@ async fn an_hour_of_requests_without_the_database_loses_none_and_counts_all() {
     let upstream = Upstream::start().await;
     upstream.script(answers);
     let url = database.database();
-    let projects = [0; 2].map(|_| project(&upstream, &url));
-    let mut servers = futures::future::join_all(projects.iter().map(Project::serve)).await;
-    done(&projects[0], &["apply", "policies", "--wait"]);
+    let (projects, mut servers) = two_hosts(&upstream, &url).await;
     let store = open(&url).await;
     for server in &servers {
         is_saved(server, &store).await;
