@@ -211,14 +211,14 @@ impl Script {
         if let EvalAltResult::ErrorRuntime(value, _) = error.unwrap_inner()
             && let Some(thrown) = value.read_lock::<ThrownError>()
         {
-            let told = |rejection: &Rejection| Rejection {
+            let shown = |rejection: &Rejection| Rejection {
                 message: redact(rejection.message.clone()),
                 ..rejection.clone()
             };
             if !thrown.bug {
-                return CallEnd::Rejected(told(&thrown.rejection));
+                return CallEnd::Rejected(shown(&thrown.rejection));
             }
-            client = thrown.fault_of_client().map(told);
+            client = thrown.client_error().map(shown);
         }
         let cause = redact(diagnostic::of_run(&self.sources, function, error));
         let summary = redact(diagnostic::summary_of_run(error));

@@ -37,7 +37,7 @@ impl ThrownError {
     }
 
     /// Returns the reason if the client caused the failure.
-    pub(crate) fn fault_of_client(&self) -> Option<&Rejection> {
+    pub(crate) fn client_error(&self) -> Option<&Rejection> {
         (self.bug && self.rejection.status < 500).then_some(&self.rejection)
     }
 

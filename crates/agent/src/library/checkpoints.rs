@@ -15,7 +15,7 @@ impl Agent {
     /// stored.
     ///
     /// # Errors
-    /// Returns an error if there is no storage or no run, or if the store fails.
+    /// Returns an error if the agent has neither storage nor a run, or if the store fails.
     pub async fn save_checkpoint(&mut self) -> Result<String, Error> {
         let store = self.storage()?.clone();
         if self.runs.is_none() {
@@ -77,7 +77,7 @@ impl Agent {
     /// Returns the checkpoints of the conversation without their states, newest first.
     ///
     /// # Errors
-    /// Returns an error if there is no storage or the store fails.
+    /// Returns an error if the agent has no storage or the store fails.
     pub async fn list_checkpoints(&self) -> Result<Vec<Checkpoint>, Error> {
         self.storage()?.checkpoints(&self.conversation, u64::from(u32::MAX)).await.map_err(Error::from)
     }
@@ -85,7 +85,7 @@ impl Agent {
     /// Restores the latest checkpoint of the conversation.
     ///
     /// # Errors
-    /// Returns an error if there is no storage or no checkpoint, or if the store fails.
+    /// Returns an error if the agent has no storage, the conversation has no checkpoint, or the store fails.
     pub async fn load_latest(&mut self) -> Result<(), Error> {
         let latest = self.storage()?.checkpoints(&self.conversation, 1).await?;
         let none = || conflict(format!("the conversation `{}` has no checkpoint", self.conversation));
@@ -97,7 +97,7 @@ impl Agent {
     /// message is lost.
     ///
     /// # Errors
-    /// Returns an error if there is no storage or the checkpoint does not exist, or if the store fails.
+    /// Returns an error if the agent has no storage, the checkpoint does not exist, or the store fails.
     pub async fn load_checkpoint(&mut self, id: &str) -> Result<(), Error> {
         let store = self.storage()?.clone();
         let checkpoint = store.checkpoint(id).await?;

@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn a_panic_of_the_hosts_own_is_a_problem_of_the_file_that_met_it() {
         let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", "");
-        let problems = unless_it_panics::<()>(&file, || panic!("a error of the host's")).unwrap_err();
+        let problems = unless_it_panics::<()>(&file, || panic!("an error of the host's")).unwrap_err();
         assert_eq!(problems[0].code, Code::Quarantined);
         assert!(problems[0].to_string().contains("cannot load this file"), "{}", problems[0]);
     }

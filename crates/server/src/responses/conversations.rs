@@ -143,7 +143,7 @@ pub(super) async fn delete_item(State(app): State<Arc<App>>, path: ItemPath, par
 /// The items of a conversation, for a response that goes on with it.
 ///
 /// # Errors
-/// Returns a request error if there is no such conversation of this caller, and a store's error.
+/// Returns a request error if the caller has no conversation with this id, and the store's error if it cannot be read.
 pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Json>, Error> {
     find(app, parts, id).await?;
     let items = app.host.store().conversation_items(id).await?;

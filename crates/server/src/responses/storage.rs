@@ -153,8 +153,8 @@ impl Keeper {
 /// The response of this id, if it is the caller's.
 ///
 /// # Errors
-/// Returns a request error with status 401 for a key that is not one of the host's and with 404 if there is no such
-/// response, and a store's error if it cannot be read.
+/// Returns a request error with status 401 for an unknown key and with 404 for an unknown response, and the store's error
+/// if it cannot be read.
 pub(super) async fn find(app: &App, parts: &Parts, id: &str) -> Result<StoredResponse, Error> {
     auth::user_of_key(app, parts)?;
     let asker = auth::asker(app, &parts.headers);

@@ -61,7 +61,7 @@ pub(crate) trait Endpoint: Sync {
     /// The model that a chat is for, with its filters and tools.
     ///
     /// # Errors
-    /// Returns a request error if there is no such model or filter.
+    /// Returns a request error if the model or a filter that the request names is unknown.
     fn ready(&self, call: &Call<'_>, chat: &ChatRequest) -> Result<Ready, Error> {
         call.snapshot.ready_for(&chat.model(), &facts::asked_filters(chat.body())?)
     }

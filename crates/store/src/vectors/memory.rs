@@ -19,7 +19,7 @@ const BATCH: u64 = 200;
 
 /// Vectors that end with the process. They may begin as a copy of stored ones, which do not change.
 pub struct MemoryVectors {
-    /// The key of ids, where there is no original.
+    /// The key of ids, used if there is nothing to copy.
     key: SealKey,
     spaces: Mutex<HashMap<VectorOwner, MemorySpace>>,
     original: Option<Arc<dyn Vectors>>,
