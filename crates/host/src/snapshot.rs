@@ -97,11 +97,7 @@ impl Snapshot {
         plan: Arc<Plan>,
     ) -> Self {
         let pipes = Pipes::new(plugins.values().filter_map(|plugin| plugin.pipe()).collect());
-        // What a model that is gone was for its clients may have another name now.
-        let is_gone = |name: &String| !plan.models.iter().any(|model| model.name == *name);
-        let is_everywhere = |plugin: &Plugin| plugin.global || plugin.held_for.iter().any(is_gone);
-        let everywhere =
-            plugins.values().filter(|plugin| plugin.kind == Kind::Filter && is_everywhere(plugin));
+        let everywhere = plugins.values().filter(|plugin| plugin.kind == Kind::Filter && plugin.global);
         let mut snapshot = Self {
             generation,
             everywhere: everywhere.cloned().collect(),

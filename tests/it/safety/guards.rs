@@ -243,9 +243,17 @@ async fn a_guard_that_a_model_no_longer_lists_runs_for_it_until_that_is_confirme
     host.stands("guard", "stale").await;
     assert_eq!(asks(&host, &format!("mock/{MODEL}")).await, 403);
     assert_eq!(asks(&host, "mock/other").await, 403, "it runs for every model until the change is confirmed");
+    let is_global = async |host: &TestHost| {
+        let shown = with(host.request("GET", "/api/v1/functions/id/guard"), &[]).await.ok();
+        shown["is_global"].as_bool().unwrap()
+    };
+    assert!(is_global(&host).await, "and is shown like that");
+    host.restart().await;
+    assert_eq!(asks(&host, "mock/other").await, 403, "after a restart as well");
     let confirm = host.request("POST", "/api/v1/functions/id/guard/confirm");
     assert_eq!(with(confirm, &[]).await.status, 200);
     host.stands("guard", "live").await;
+    assert!(!is_global(&host).await);
     assert_eq!(asks(&host, "mock/other").await, 200);
     assert_eq!(asks(&host, "two").await, 403);
 }

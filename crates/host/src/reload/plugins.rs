@@ -273,6 +273,9 @@ impl Reload {
                 || self.is_held_wide(&plugin.id) && script.manifest.global;
             if plugin.security && !plugin.global {
                 plugin.held_for = self.models_lost_by(&plugin.id).into();
+                // What clients reached by the name of a model that is gone may have another name now.
+                let is_gone = |name: &String| !self.plan.models.iter().any(|model| model.name == *name);
+                plugin.global = plugin.held_for.iter().any(is_gone);
             }
             if let Some(schema) = &script.manifest.user_valves {
                 let rows =

@@ -122,7 +122,8 @@ impl Reload {
         };
         let now: HashMap<String, BTreeSet<String>> =
             of_models.map(|plugin| (plugin.id.to_string(), listing(&plugin.id))).collect();
-        let is_gone = |id: &String| snapshot.plugins.get(id.as_str()).is_none_or(|plugin| plugin.global);
+        let is_everywhere = |plugin: &Arc<Plugin>| plugin.global && plugin.held_for.is_empty();
+        let is_gone = |id: &String| snapshot.plugins.get(id.as_str()).is_none_or(is_everywhere);
         let gone = self.stored.guarded.keys().filter(|id| is_gone(id)).cloned();
         let gone: Vec<_> = gone.map(|id| (id, BTreeSet::new())).collect();
         for (id, models) in now.into_iter().chain(gone) {
