@@ -1,4 +1,4 @@
-//! The buttons that people have under the answers of a model.
+//! Actions: the buttons that users press under a model's answers.
 
 use crate::plan::ModelPlan;
 use crate::plugin::Plugin;
@@ -10,19 +10,20 @@ use valvehouse_json::Json;
 use valvehouse_script::{Button, Kind, ScriptAction};
 
 impl Plugin {
-    /// The action it is; `None` while it is switched off or does not load.
+    /// Returns the action; `None` if it is disabled, does not load, or the plugin is not an action.
     pub fn action(&self) -> Option<ScriptAction> {
         let script = self.script.as_ref().filter(|_| self.kind == Kind::Action && self.enabled)?;
         script.clone().into_action(self.users.clone())
     }
 
-    /// The ids of its buttons.
+    /// Returns the ids of the action's buttons.
     pub fn button_ids(&self) -> Vec<&str> {
         let buttons = self.script.iter().flat_map(|script| script.buttons());
         buttons.map(|button| button.id.as_str()).collect()
     }
 
-    /// The reason for which none of its buttons is under the answers of a model; `None` where they are.
+    /// Returns the reason for which a model's answers have none of the action's buttons; `None` if they have
+    /// them.
     fn absence_under(&self, model: &str, listed: &[String]) -> Option<String> {
         let id = &self.id;
         if !self.enabled {
@@ -46,19 +47,19 @@ impl Plugin {
     }
 }
 
-/// An action's part under the answers of a model.
+/// An action in relation to the answers of a model.
 #[derive(Debug, Clone)]
 pub struct ActionPart {
     /// The action.
     pub plugin: Arc<Plugin>,
-    /// Set if its buttons are shown.
+    /// `true` if its buttons are shown.
     pub shown: bool,
-    /// The reason for which they are, or are not.
+    /// The reason for showing or hiding them.
     pub reason: String,
 }
 
 impl Snapshot {
-    /// The plugins that are actions, in the order of their buttons: by priority, then by id.
+    /// Returns the actions in the order of their buttons: by priority, then by id.
     pub fn actions(&self) -> Vec<&Arc<Plugin>> {
         let mut all: Vec<&Arc<Plugin>> =
             self.plugins.values().filter(|plugin| plugin.kind == Kind::Action).collect();
@@ -67,7 +68,7 @@ impl Snapshot {
         all
     }
 
-    /// The actions with their parts under the answers of a model, in the order of their buttons.
+    /// Returns all actions in relation to the answers of a model, in the order of their buttons.
     pub fn action_parts(&self, model: &str) -> Vec<ActionPart> {
         let listed = self.actions_listed_by(model);
         let part = |plugin: &Arc<Plugin>| {
@@ -83,13 +84,13 @@ impl Snapshot {
         self.actions().into_iter().map(part).collect()
     }
 
-    /// The buttons under the answers of a model, as clients read them: `{id, name, description, icon}` each.
+    /// Returns the buttons under the answers of a model, each as `{id, name, description, icon}`.
     pub fn buttons_of(&self, model: &str) -> Vec<Json> {
         let shown = self.action_parts(model).into_iter().filter(|part| part.shown);
         shown.flat_map(|part| described(&part.plugin)).collect()
     }
 
-    /// The action of a button that was pressed under an answer of a model, and the button.
+    /// Returns the action of a button that was pressed under an answer of a model, and the button.
     ///
     /// # Errors
     /// Returns a request error if the answers of the model do not have this button.
@@ -129,7 +130,7 @@ impl Snapshot {
     }
 }
 
-/// The buttons of an action, as Open WebUI lists them.
+/// Returns the buttons of an action in the format of Open WebUI.
 fn described(plugin: &Plugin) -> Vec<Json> {
     let Some(script) = &plugin.script else { return Vec::new() };
     let description = script.manifest.get("description").unwrap_or("");

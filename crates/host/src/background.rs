@@ -1,4 +1,4 @@
-//! Work of scripts for the time when a client has its answer: a bounded queue beside the requests.
+//! A queue of limited length for work of scripts that runs after the client has its answer.
 
 use parking_lot::Mutex;
 use std::fmt;
@@ -11,16 +11,16 @@ use tokio::task::JoinSet;
 use valvehouse_core::trace::{RequestFacts, Traces};
 use valvehouse_script::{Background, Work};
 
-/// Pieces of work that may wait or run.
+/// The maximum number of tasks that are queued or running.
 const MAX_PENDING: usize = 256;
-/// The bytes that all of them may keep.
+/// The maximum number of bytes that all tasks retain.
 const MAX_BYTES: usize = 64 << 20;
-/// Pieces that run at a time.
+/// The maximum number of tasks that run at a time.
 const AT_A_TIME: usize = 8;
-/// The shortest time between two lines of the log about work that was dropped.
+/// The minimum time between two log messages about dropped tasks.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
 
-/// The work that scripts left for the time when clients have their answers.
+/// The tasks that scripts run after their answers.
 pub struct AfterAnswers {
     own: Weak<Self>,
     runtime: Option<Handle>,
@@ -29,31 +29,31 @@ pub struct AfterAnswers {
     traces: OnceLock<Arc<Traces>>,
     is_closed: AtomicBool,
     pending: AtomicUsize,
-    /// Tells that a piece of work has ended.
+    /// Notifies when a task has ended.
     ended: Notify,
     bytes: AtomicUsize,
     done: AtomicU64,
     failed: AtomicU64,
     dropped: AtomicU64,
-    /// The time of the last line of the log about work that was dropped.
+    /// The time of the last log message about dropped tasks.
     told: Mutex<Option<Instant>>,
 }
 
-/// The pieces of work so far, by what became of them.
+/// The numbers of tasks so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkCounts {
-    /// Wait or run.
+    /// Tasks that are queued or running.
     pub pending: usize,
-    /// The work succeeded.
+    /// Tasks that succeeded.
     pub done: u64,
-    /// Broke, or were ended with the host.
+    /// Tasks that failed or were canceled at the end of the host.
     pub failed: u64,
-    /// Were not begun: there were too many, or the host was stopping.
+    /// Tasks that were not started, because there were too many or the host was stopping.
     pub dropped: u64,
 }
 
 impl AfterAnswers {
-    /// A queue whose work runs on this runtime.
+    /// Creates a queue whose tasks run on the current runtime.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new_cyclic(|own| Self {
             own: own.clone(),
@@ -72,13 +72,13 @@ impl AfterAnswers {
         })
     }
 
-    /// Records each piece of work among these.
+    /// Records each task in these traces.
     pub(crate) fn recorded_in(&self, traces: Arc<Traces>) {
-        // A host has one list of traces.
+        // A host sets its traces once.
         let _ = self.traces.set(traces);
     }
 
-    /// Returns the counts of its work.
+    /// Returns the numbers of tasks.
     pub fn counts(&self) -> WorkCounts {
         WorkCounts {
             pending: self.pending.load(SeqCst),
@@ -88,7 +88,7 @@ impl AfterAnswers {
         }
     }
 
-    /// Waits until nothing waits or runs.
+    /// Waits until no task is queued or running.
     pub(crate) async fn idle(&self) {
         loop {
             let ended = self.ended.notified();
@@ -99,7 +99,7 @@ impl AfterAnswers {
         }
     }
 
-    /// Takes no more work, and ends what runs.
+    /// Rejects new tasks, and cancels those that are running.
     pub(crate) async fn close(&self) {
         self.is_closed.store(true, SeqCst);
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
@@ -167,7 +167,7 @@ impl Background for AfterAnswers {
     }
 }
 
-/// One piece of work that is not done; dropped, it failed.
+/// A task in progress; it counts as failed if it is dropped.
 struct Pending {
     queue: Arc<AfterAnswers>,
     bytes: usize,

@@ -1,4 +1,4 @@
-//! The tools of a generation, native ones and scripts', each name once, with their problems.
+//! The tools of a generation, native and from scripts, with unique names, and the problems with them.
 
 use crate::builtin;
 use crate::offers::Offers;
@@ -12,15 +12,15 @@ use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::{Tool, is_entry_tool};
 use valvehouse_script::{Code, Diagnostic, Kind, Role, ScriptedTool, ServedTool};
 
-/// Everything that models may be offered.
+/// The tools, prompts and resources of a generation.
 #[derive(Default)]
 pub(super) struct Catalog {
-    /// Native tools first, then scripts' by path.
+    /// The native tools, then those of scripts by path.
     pub(super) tools: Vec<Tool>,
     pub(super) problems: Vec<Diagnostic>,
     /// The prompts and resources of scripts, by path.
     pub(super) offered: Offers,
-    /// The place of each name.
+    /// The index of each tool by its name.
     places: HashMap<String, usize>,
 }
 
@@ -59,7 +59,7 @@ impl Catalog {
             }
         }
         catalog.offer(plugins, plan);
-        // The missing ones may be among those that are listed soon.
+        // The missing tools may be among those that are listed soon.
         if !plugins.values().any(|plugin| plugin.awaits_tools()) {
             catalog.look_for_missing(plan);
         }
@@ -99,7 +99,8 @@ impl Catalog {
         self.tools[place] = tool;
     }
 
-    /// Collects prompts and resources, those of scripts first. Of two prompts with one name the first is used, and both are reported.
+    /// Collects prompts and resources, those of scripts first. If two prompts have the same name, the first
+    /// is used and both are reported.
     fn offer(&mut self, plugins: &Plugins, plan: &Plan) {
         let mut scripts: Vec<&Arc<Plugin>> = plugins.values().collect();
         scripts.sort_by(|a, b| a.path.cmp(&b.path));
@@ -140,7 +141,7 @@ impl Catalog {
             let problem = Diagnostic::new(Code::SameTool, "", &plan.project.join("valvehouse.toml"), what);
             self.problems.push(problem.help("give the server another `name` in [[mcp]]").warning());
         }
-        // Of two with one URI the first is used: a script's.
+        // If two resources have the same URI, the first is used: the one of a script.
         self.offered.resources.extend(resources);
         self.offered.completions.extend(completions);
     }
@@ -150,7 +151,7 @@ impl Catalog {
         self.tools.push(tool);
     }
 
-    /// The tools that models list and no plugin provides.
+    /// Reports tools that models list and no plugin provides.
     fn look_for_missing(&mut self, plan: &Plan) {
         let file = plan.project.join("valvehouse.toml");
         for model in &plan.models {
@@ -164,7 +165,7 @@ impl Catalog {
         }
     }
 
-    /// Tools that have a name of the search for tools, where a model is offered that.
+    /// Reports tools that are hidden by a tool of the tool search with the same name.
     fn look_for_entries(&mut self, plan: &Plan) {
         let file = plan.project.join("valvehouse.toml");
         for model in plan.models.iter().filter(|model| model.settings.tool_search) {
@@ -183,7 +184,7 @@ impl Catalog {
         }
     }
 
-    /// Filters that models list and that are not there.
+    /// Reports unknown filters that models list.
     fn look_for_filters(&mut self, plugins: &Plugins, plan: &Plan) {
         let file = plan.project.join("valvehouse.toml");
         let filters =
@@ -201,7 +202,7 @@ impl Catalog {
         }
     }
 
-    /// Actions that models list and that are not there.
+    /// Reports unknown actions that models list.
     fn look_for_actions(&mut self, plugins: &Plugins, plan: &Plan) {
         let file = plan.project.join("valvehouse.toml");
         let actions =
@@ -219,7 +220,7 @@ impl Catalog {
         }
     }
 
-    /// Settings and grants of plugins that are not there.
+    /// Reports settings and grants of unknown plugins.
     fn look_for_settings(&mut self, native: &[Tool], plugins: &Plugins, plan: &Plan) {
         let file = plan.project.join("valvehouse.toml");
         let of_kind =
@@ -278,7 +279,8 @@ impl Catalog {
     }
 }
 
-/// A tool with the filters it names. Without one of them it could do what that would prevent.
+/// Returns a tool with the filters that it names, or an error if one is unavailable: the tool could do what
+/// that filter prevents.
 fn with_filters(scripted: &ScriptedTool, plugins: &Plugins) -> Result<Tool, String> {
     let mut tool = scripted.tool.clone();
     for id in &scripted.filters {
@@ -296,7 +298,7 @@ fn filter(id: &str, plugins: &Plugins) -> Result<Option<FilterEntry>, String> {
         return Err(format!("it names the filter `{id}`, which does not exist{near}"));
     };
     match plugin.filter() {
-        // An operator switched it off, and may.
+        // An operator disabled the filter deliberately.
         _ if !plugin.enabled => Ok(None),
         Some(filter) => Ok(Some(filter)),
         None if matches!(plugin.state, State::Broken(_)) => {

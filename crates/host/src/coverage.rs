@@ -1,4 +1,4 @@
-//! The endpoints beside chats that filters cover.
+//! The endpoints other than chats that filters cover.
 
 use crate::decision::FilterDecision;
 use crate::plugin::Plugin;
@@ -6,10 +6,10 @@ use crate::snapshot::Snapshot;
 use valvehouse_core::filter::Chain;
 use valvehouse_script::{CHAT, Kind, Manifest};
 
-/// The name of the endpoint that embeds texts.
+/// The name of the endpoint for embeddings.
 pub(crate) const EMBEDDINGS: &str = "embeddings";
 
-/// Returns `true` if a plugin of this manifest runs at an endpoint.
+/// Returns `true` if a plugin with this manifest runs at an endpoint.
 pub(crate) fn covers(manifest: &Manifest, endpoint: &str) -> bool {
     match manifest.endpoints.as_slice() {
         [] => endpoint == CHAT,
@@ -18,7 +18,8 @@ pub(crate) fn covers(manifest: &Manifest, endpoint: &str) -> bool {
 }
 
 impl Plugin {
-    /// Returns `true` if it runs at an endpoint. A guard that cannot be read refuses at all of them.
+    /// Returns `true` if the plugin runs at an endpoint. A guard that cannot be read rejects requests at
+    /// every endpoint.
     pub fn covers(&self, endpoint: &str) -> bool {
         match &self.script {
             Some(script) => covers(&script.manifest, endpoint),
@@ -26,7 +27,7 @@ impl Plugin {
         }
     }
 
-    /// The endpoints at which it runs.
+    /// Returns the endpoints at which the plugin runs.
     pub fn endpoints(&self) -> Vec<&str> {
         match self.script.as_ref().map(|script| script.manifest.endpoints.as_slice()) {
             None | Some([]) => vec![CHAT],
@@ -36,7 +37,7 @@ impl Plugin {
 }
 
 impl Snapshot {
-    /// Returns `true` if some filter may run at an endpoint.
+    /// Returns `true` if any filter may run at an endpoint.
     pub fn covers(&self, endpoint: &str) -> bool {
         self.filters().any(|plugin| {
             plugin.enabled
@@ -45,12 +46,12 @@ impl Snapshot {
         })
     }
 
-    /// The guards of a model's chats that do not see what it is asked at another endpoint; without a model, those of
-    /// all.
+    /// Returns the guards of a model's chats that do not run at another endpoint; without a model, those of
+    /// all models.
     pub fn blind_guards(&self, endpoint: &str, model: Option<&str>) -> Vec<String> {
         let is_blind = |id: &str| match self.plugins.get(id).filter(|plugin| plugin.kind == Kind::Filter) {
             Some(plugin) => plugin.security && !plugin.covers(endpoint),
-            // The model lists it, and it is not there.
+            // The model lists a filter that does not exist.
             None => self.plan().models.iter().any(|plan| plan.filters.iter().any(|own| own == id)),
         };
         let chosen = match model {
@@ -67,7 +68,7 @@ impl Snapshot {
         blind
     }
 
-    /// The chain of an endpoint beside chats, for a model or, without one, for every request.
+    /// Returns the chain of an endpoint other than chats for a model or, without one, for every request.
     pub fn covering(&self, endpoint: &str, model: Option<&str>) -> Chain {
         match model {
             Some(name) => self.select_named_at(endpoint, name, &[]).chain,

@@ -1,32 +1,32 @@
 //! The decision on a filter for a request.
 
-/// The decision on a filter for a request: it runs, or the reason why not.
+/// The decision whether a filter runs for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FilterDecision {
-    /// It runs.
+    /// The filter runs.
     Runs,
-    /// It cannot run and is a guard: the request is refused.
+    /// The filter is a guard that cannot run: the request is rejected for this reason.
     Refuses(String),
-    /// An operator switched it off.
+    /// An operator disabled the filter.
     Off,
-    /// It is not global and the model does not list it.
+    /// The filter is not global, and the model does not list it.
     NotListed,
-    /// It is a toggle and the request does not ask for it.
+    /// The filter is a toggle that the request does not enable.
     NotAskedFor,
-    /// It never loaded.
+    /// The filter has never loaded.
     Broken,
-    /// It has no hooks, and no callbacks.
+    /// The filter has no hooks and no callbacks.
     NoHooks,
-    /// It does nothing until one of its valves is set.
+    /// The filter does nothing until one of its valves is set.
     Idle,
-    /// It runs around these tools only.
+    /// The filter runs for calls of these tools only.
     ForTools(Vec<String>),
-    /// It runs at other endpoints than chats only.
+    /// The filter runs only at these endpoints, which do not include chats.
     Elsewhere(Vec<String>),
 }
 
 impl FilterDecision {
-    /// Returns its name for programs.
+    /// Returns the name of the decision in the API.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Runs => "runs",

@@ -1,4 +1,4 @@
-//! Vectors of texts for scripts, from the models of the host.
+//! Embeddings of texts for scripts, from the models of the host.
 
 use crate::coverage::EMBEDDINGS;
 use crate::plan::ProviderPlan;
@@ -14,14 +14,14 @@ use valvehouse_core::provider::{PassthroughBody, Provider, RelayRequest};
 use valvehouse_json::Json;
 use valvehouse_script::{EmbedRequest, Embeddings};
 
-/// The maximum size of a service's answer, in bytes.
+/// The maximum size of a provider's response in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// Embeds texts for a plugin: through the filters of the endpoint without the plugin and those that led to it.
+/// Embeds texts for a plugin. The filters of the endpoint run, except the plugin and its callers.
 ///
 /// # Errors
-/// Returns an error if the model is unknown or its provider has no embeddings, the refusal of a filter, or the error of
-/// the provider.
+/// Returns an error if the model is unknown or its provider has no embeddings, the rejection of a filter, or
+/// the error of the provider.
 pub(crate) async fn embed(
     snapshot: &Snapshot,
     plugin: String,
@@ -107,7 +107,7 @@ async fn filtered(chain: &Chain, model: &str, texts: Vec<String>, turn: &Turn) -
     Ok(edited.iter().map(|said| message::text_of(said).to_string()).collect())
 }
 
-/// Asks the service.
+/// Requests the embeddings from the provider.
 async fn asked(
     provider: &dyn Provider,
     model: &str,

@@ -1,4 +1,4 @@
-//! The part of each filter in a request, in the words of the command line and of the page.
+//! The explanation of a model's filters, as the command line and the page show it.
 
 use crate::decision::FilterDecision;
 use crate::plugin::{Plugin, State};
@@ -11,21 +11,21 @@ use valvehouse_core::tool::Tool;
 use valvehouse_json::{Json, Object};
 use valvehouse_script::{CHAT, Kind};
 
-/// A filter's part in the requests of a model.
+/// A filter in relation to the requests of a model.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// The filter.
+    /// The plugin.
     pub plugin: Arc<Plugin>,
     /// The decision on it.
     pub decision: FilterDecision,
-    /// The time since which its circuit breaker is open.
+    /// The state of its circuit breaker, if that is open.
     pub open_breaker: Option<OpenState>,
-    /// The reason for which it runs, or does not.
+    /// The reason for the decision.
     pub reason: String,
 }
 
 impl Part {
-    /// The name of the decision for programs.
+    /// Returns the name of the decision in the API.
     pub fn decision_name(&self) -> &'static str {
         if self.open_breaker.is_some() { "breaker_open" } else { self.decision.as_str() }
     }
@@ -47,9 +47,9 @@ impl Snapshot {
         selected.chain.filters().iter().filter(is_host).cloned().collect()
     }
 
-    /// The tools, each with what a model reads of it, its tags, its script and the models that are offered it:
-    /// `{name, description, parameters, tags, metadata, plugin, timeout_ms, idempotent, models}`. With a tag only those
-    /// that have it.
+    /// Returns the tools in the form `{name, description, parameters, tags, metadata, plugin, timeout_ms,
+    /// idempotent, models}`, where `models` lists the models that are offered the tool. With a tag, only the
+    /// tools with that tag are returned.
     pub fn tool_list(&self, tag: Option<&str>) -> Vec<Json> {
         let is_meant = |tool: &&Tool| tag.is_none_or(|tag| tool.spec.tags.iter().any(|own| own == tag));
         let listed = self.tools.iter().filter(is_meant).map(|tool| {
@@ -70,7 +70,7 @@ impl Snapshot {
         listed.collect()
     }
 
-    /// The tools of a model around which a filter runs that is not in its chain.
+    /// Returns the tools of a model that are filtered by a filter outside the model's chain.
     fn tools_around(&self, id: &str, model: &str) -> Vec<String> {
         let has = |tool: &&Tool| tool.filters.iter().any(|filter| filter.name() == id);
         self.offered(model).iter().filter(has).map(|tool| tool.name().to_owned()).collect()
@@ -90,7 +90,7 @@ impl Snapshot {
         }
     }
 
-    /// Per plugin in running order: whether it runs for a model and user, and why not.
+    /// Returns the filters in the order in which they run, each with the decision on it for a model.
     pub fn explain(&self, model: &str, asked: &[String]) -> Vec<(Arc<Plugin>, FilterDecision)> {
         let listed = self.listed_for(model);
         let mut all: Vec<(Arc<Plugin>, FilterDecision)> = self
@@ -101,7 +101,7 @@ impl Snapshot {
             })
             .collect();
         let place = |plugin: &Plugin, decision: &FilterDecision| match (decision, &plugin.script) {
-            // A refusal comes before everything else.
+            // A rejection comes before everything else.
             (FilterDecision::Refuses(_), _) => f64::NEG_INFINITY,
             (_, Some(script)) => script.priority(),
             (_, None) => 0.0,
@@ -112,8 +112,8 @@ impl Snapshot {
         all
     }
 
-    /// The filters in running order with their parts in the requests of a model; `rests` says which of them
-    /// rest.
+    /// Returns the filters in the order in which they run, with their decisions for a model; `open_breaker`
+    /// returns the state of a filter's breaker if it is open.
     pub fn parts(
         &self,
         model: &str,
@@ -180,22 +180,22 @@ impl Snapshot {
     }
 }
 
-/// A filter of a model's chain that is the host's own.
+/// A filter in a model's chain that is not a plugin.
 pub struct HostPart {
     /// The name of the part in traces.
     pub id: String,
-    /// Its place in the chain.
+    /// Its priority in the chain.
     pub priority: f64,
-    /// The hooks it acts at.
+    /// The names of its hooks.
     pub hooks: Vec<&'static str>,
-    /// The reason for which it refuses requests; `None` where it runs.
+    /// The reason for rejecting requests; `None` if it runs.
     pub refuses: Option<String>,
     /// A description of the part: its role, or the cause of its refusals.
     pub reason: String,
 }
 
 impl Snapshot {
-    /// The host's own filters in the chain of a model, in running order.
+    /// Returns the filters in the chain of a model that are not plugins, in the order in which they run.
     pub fn host_parts(&self, model: &str, asked: &[String]) -> Vec<HostPart> {
         let plan = self.plan().models.iter().find(|plan| plan.name == model);
         let listed = self.listed_for(model);

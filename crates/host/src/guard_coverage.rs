@@ -11,9 +11,9 @@ use valvehouse_script::{CHAT, Kind};
 /// A cell of the coverage table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardCoverageCell {
-    /// The hook.
+    /// The name of the hook.
     pub hook: &'static str,
-    /// The answered requests that came to it.
+    /// The number of answered requests that reached the hook.
     pub requests: u64,
     /// The guards that have this hook, each with the number of those requests in which it ran.
     pub guards: Vec<(String, u64)>,
@@ -31,7 +31,7 @@ impl GuardCoverageCell {
 }
 
 impl Snapshot {
-    /// The enabled guards, by their ids.
+    /// Returns the enabled guards, sorted by id.
     pub fn guards(&self) -> Vec<&Arc<Plugin>> {
         let is_guard =
             |plugin: &&Arc<Plugin>| plugin.kind == Kind::Filter && plugin.security && plugin.enabled;
@@ -40,7 +40,7 @@ impl Snapshot {
         guards
     }
 
-    /// The cells of a row: the hooks that some guard has and that requests came to.
+    /// Returns the cells of a row: the hooks that at least one guard has and that requests reached.
     pub fn coverage_cells(&self, row: &GuardCoverageRow) -> Vec<GuardCoverageCell> {
         let guards = self.guards();
         let cells = Hook::ALL.into_iter().filter_map(|hook| {
@@ -75,8 +75,9 @@ impl Snapshot {
         cells.collect()
     }
 
-    /// The coverage table: `{guards, data}`, each of `data` being `{endpoint, model, user, requests, answered, hooks}`
-    /// and each of `hooks` `{hook, requests, state, guards: [{id, requests}]}`.
+    /// Returns the coverage table as `{guards, data}`. Each entry of `data` is `{endpoint, model, user,
+    /// requests, answered, hooks}`, and each of `hooks` is `{hook, requests, state, guards: [{id,
+    /// requests}]}`.
     pub fn coverage_table(&self, rows: &[GuardCoverageRow]) -> Json {
         let cell = |cell: GuardCoverageCell| {
             let guards = cell

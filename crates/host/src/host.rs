@@ -1,4 +1,4 @@
-//! The host: the snapshot in force and the one writer that replaces it.
+//! The host: the current snapshot, and the one writer that replaces it.
 
 use crate::background::AfterAnswers;
 use crate::plan::{MountedOffers, Plan};
@@ -22,22 +22,23 @@ use valvehouse_json::Json;
 use valvehouse_script::{Diagnostic, ScheduledCall, Script, SourceFile, Watch};
 use valvehouse_store::{Kv, Store, StoreError, VectorIndex, now};
 
-/// The interval at which the store is asked for its generation.
+/// The interval at which the generation of the store is read.
 const STORE_POLL: Duration = Duration::from_millis(100);
-/// The same where hosts share it: the exchange of what scripts keep brings the generation along, unless it takes longer.
+/// The interval for a store that hosts share. The exchange of kv entries returns the generation as well,
+/// usually sooner.
 const SHARED_STORE_POLL: Duration = Duration::from_millis(250);
-/// The shortest time between two writes of what scripts store, so that a loop of `kv::set` makes few of them.
+/// The minimum time between two writes of kv entries, so that a loop of `kv::set` causes few of them.
 const KV_PAUSE: Duration = Duration::from_millis(5);
 /// The maximum delay of a `kv` write with `durable: false`. A crash can lose the writes of this period.
 const KV_DELAY: Duration = Duration::from_millis(100);
-/// The interval at which a host looks whether it is time to write a snapshot of the store.
+/// The interval at which a host checks whether a snapshot of the store is due.
 const SNAPSHOT_POLL: Duration = Duration::from_millis(200);
-/// The interval at which entries that have ended are dropped from a store that hosts share.
+/// The interval at which expired entries are deleted from a store that hosts share.
 const KV_CLEAR: Duration = Duration::from_secs(60);
-/// The interval at which a host announces that it lives.
+/// The interval of the heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// The running set of plugins, swapped whole.
+/// The running plugins and models, replaced as one snapshot.
 pub struct Host {
     id: String,
     current: ArcSwap<Snapshot>,
@@ -45,27 +46,27 @@ pub struct Host {
     store: Arc<dyn Store>,
     kv: Arc<Kv>,
     vectors: VectorIndex,
-    /// The store's generation as of the last exchange of what scripts keep.
+    /// The generation of the store at the last exchange of kv entries.
     exchanged: watch::Sender<u64>,
-    /// The store's generation that the current snapshot obeys.
+    /// The generation of the store that the current snapshot is based on.
     applied: AtomicU64,
-    /// The start of that state, in milliseconds since 1970.
+    /// The time at which that generation was applied, in milliseconds since 1970.
     applied_at: AtomicI64,
-    /// The generation of the store that it does not take.
+    /// The generation of the store that this host rejected.
     refused: parking_lot::Mutex<Option<RefusedGeneration>>,
     reports: broadcast::Sender<Arc<Report>>,
-    /// Notifies of every look at the store's generation.
+    /// Notifies whenever the generation of the store is read.
     store_looks: watch::Sender<()>,
-    /// The status of the plugins that was announced last.
+    /// The last announced status of the plugins.
     told: parking_lot::Mutex<Json>,
     looks: Looks,
     after: Arc<AfterAnswers>,
-    /// The requests whose filters it reports.
+    /// The traces that the coverage table is computed from.
     traces: OnceLock<Arc<Traces>>,
 }
 
 impl Host {
-    /// Loads everything once.
+    /// Opens a host and loads everything once.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -73,7 +74,7 @@ impl Host {
         let exchanged = watch::Sender::new(0);
         let kv = Arc::new(open_kv(&store, &exchanged).await?);
         let mut writer = Reload::new(Arc::new(plan), store.clone(), kv.clone()).await?;
-        // The operators' settings have to be known from the first request on: guards may hang on them.
+        // The settings of operators are needed from the first request on, because guards may depend on them.
         writer.read_store().await?;
         let first = writer.look(None).await;
         let snapshot = first.snapshot.unwrap_or_else(|| writer.empty());
@@ -108,7 +109,7 @@ impl Host {
         Ok(host)
     }
 
-    /// Returns the plugins that a host would run now, without a change of the store.
+    /// Returns the snapshot that a host would run now. The store is not changed.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -119,12 +120,12 @@ impl Host {
         Ok(first.snapshot.unwrap_or_else(|| reader.empty()))
     }
 
-    /// The snapshot of this moment; a turn keeps it to its end.
+    /// Returns the current snapshot; a turn uses one snapshot until its end.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.current.load_full()
     }
 
-    /// Its id among the hosts of its store.
+    /// Returns the id of this host among the hosts of its store.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -134,26 +135,26 @@ impl Host {
         &self.vectors
     }
 
-    /// Reports which filters ran in the requests that are recorded here.
+    /// Sets the traces that the coverage of guards is computed from.
     pub(crate) fn reports_coverage_of(&self, traces: Arc<Traces>) {
-        // A host has one list of traces.
+        // A host sets its traces once.
         let _ = self.traces.set(traces);
         self.count_coverage(&self.snapshot());
     }
 
-    /// Counts requests where there is a guard.
+    /// Enables the counting of requests if there is a guard.
     fn count_coverage(&self, snapshot: &Snapshot) {
         if let Some(traces) = self.traces.get() {
             traces.coverage().count(!snapshot.guards().is_empty());
         }
     }
 
-    /// The work that scripts left for the time when clients have their answers.
+    /// Returns the queue of tasks that scripts run after their answers.
     pub fn after_answers(&self) -> &AfterAnswers {
         &self.after
     }
 
-    /// Returns the store generation that the running set is based on. A partly applied one does not count.
+    /// Returns the generation of the store that is completely applied.
     pub fn applied_generation(&self) -> u64 {
         let applied = self.applied.load(Relaxed);
         match &*self.refused.lock() {
@@ -162,44 +163,45 @@ impl Host {
         }
     }
 
-    /// Returns the latest generation of the store and the reason, where this host does not take it.
+    /// Returns the latest generation of the store and the reason for its rejection; `None` if this host
+    /// applied it.
     pub fn refused(&self) -> Option<RefusedGeneration> {
         self.refused.lock().clone()
     }
 
-    /// News as they come.
+    /// Subscribes to the reports of reloads.
     pub fn reports(&self) -> broadcast::Receiver<Arc<Report>> {
         self.reports.subscribe()
     }
 
-    /// Returns a receiver that is notified whenever this host looks at its store: when the store notifies it, and ten times a
-    /// second. Whoever waits for something in the store looks then, too.
+    /// Returns a receiver that is notified whenever this host checks its store: on notifications of the
+    /// store, and up to ten times per second. Tasks that wait for a row of the store check it then.
     pub fn store_looks(&self) -> watch::Receiver<()> {
         self.store_looks.subscribe()
     }
 
-    /// Returns the counts and times of its looks at folders and store.
+    /// Returns the counts and durations of the scans of folders and store.
     pub fn looks(&self) -> &Looks {
         &self.looks
     }
 
-    /// Returns the maps that scripts keep.
+    /// Returns the kv maps of scripts.
     pub fn kv(&self) -> &Kv {
         &self.kv
     }
 
-    /// Returns the same, for who outlives this host.
+    /// Returns the kv maps of scripts for a use that outlives this host.
     pub(crate) fn shared_kv(&self) -> Arc<Kv> {
         self.kv.clone()
     }
 
-    /// Returns the store of valves and switches.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// Holds the one writer, who knows what the store says now: nothing else changes the running set until
-    /// it is dropped. What is changed meanwhile goes live by the [`reload`](Self::reload) that follows.
+    /// Locks the writer and reads the stored settings. The snapshot cannot change until the lock is dropped.
+    /// Changes made meanwhile go live with the next [`reload`](Self::reload).
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -207,8 +209,8 @@ impl Host {
         ReloadLock::held(self.writer.lock().await).await
     }
 
-    /// Goes on with another plan, of the same folders: what it says of models, providers and plugins goes live
-    /// in one step.
+    /// Replaces the plan; the folders must be the same. Changes of models, providers and plugins go live in
+    /// one step.
     pub async fn replan(&self, plan: Plan) -> Arc<Snapshot> {
         {
             let mut writer = self.writer.lock().await;
@@ -218,7 +220,7 @@ impl Host {
         self.reload().await
     }
 
-    /// Offers these tools of other servers from now on, in place of those that were mounted before.
+    /// Replaces the tools of mounted servers.
     pub async fn mount(&self, mounted: MountedOffers) -> Arc<Snapshot> {
         {
             let mut writer = self.writer.lock().await;
@@ -238,7 +240,7 @@ impl Host {
         self.reload().await
     }
 
-    /// Takes the list that a function of a plugin returned, or the reason for which its call failed.
+    /// Stores the list that a function of a plugin returned, or the reason for which the call failed.
     pub(crate) async fn set_list(&self, id: &str, what: ScheduledCall, result: Result<Json, String>) {
         let is_news = self.writer.lock().await.set_list(id, what, result);
         if is_news {
@@ -246,7 +248,7 @@ impl Host {
         }
     }
 
-    /// A script as it would run here under its id, though it lies in no folder.
+    /// Compiles a script of any folder with the settings of its id.
     ///
     /// # Errors
     /// Returns every problem of the script.
@@ -255,25 +257,26 @@ impl Host {
         writer.compile(file, &writer.given(&file.id))
     }
 
-    /// Waits until what went live last is written down as well: that comes a moment later.
+    /// Waits until the last snapshot is recorded in the store, which happens after it goes live.
     pub async fn written_down(&self) {
         drop(self.writer.lock().await);
     }
 
-    /// Looks at folders and store now. Several at once wait for each other. A file that takes long to compile goes live
-    /// by a later look.
+    /// Scans folders and store now. Concurrent calls wait for each other. A file that takes long to compile
+    /// goes live by a later scan.
     pub async fn reload(&self) -> Arc<Snapshot> {
         self.settle(None).await;
         self.snapshot()
     }
 
-    /// The same; waits until the file of one plugin is compiled, however long that takes.
+    /// Like [`Host::reload`], but waits until the file of one plugin is compiled, however long that takes.
     pub async fn reload_with(&self, id: &str) -> Arc<Snapshot> {
         self.settle(Some(id)).await;
         self.snapshot()
     }
 
-    /// Looks until nothing is about to come but files that take long to compile, and returns `true` if there are any.
+    /// Scans until only slow compilations are pending. Returns `true` if there are any, unless they belong to
+    /// the given plugin, which is awaited.
     async fn settle(&self, id: Option<&str>) -> bool {
         loop {
             let (again, compiling) = self.look().await;
@@ -285,9 +288,9 @@ impl Host {
         }
     }
 
-    /// One look; when another one should follow soon, after which time; and the plugins whose files are still being
-    /// compiled.
-    // Boxed, so that it is compiled here once, and not in each package that waits for a look.
+    /// Scans once. Returns the delay until the next scan if one should follow soon, and the plugins that are
+    /// still being compiled.
+    // Boxed, so that the future is compiled once here and not in each dependent package.
     fn look(&self) -> BoxFuture<'_, (Option<Duration>, Vec<Arc<str>>)> {
         Box::pin(self.look_once())
     }
@@ -303,16 +306,16 @@ impl Host {
             self.current.store(snapshot.clone());
             let report = Arc::new(outcome.report);
             self.looks.looked(Some(&report));
-            // Nobody listening is fine.
+            // The report may have no receivers.
             let _ = self.reports.send(report.clone());
-            // Live first, remembered after: the disk takes its time.
+            // The snapshot goes live before it is recorded, because writing takes time.
             match is_back {
                 true => writer.save_all(&snapshot, &report.changes).await,
                 false => writer.save(&snapshot, &report.changes).await,
             }
         } else {
             self.looks.looked(None);
-            // This saves the state that the look before could not.
+            // Records the state that could not be written during the outage.
             match is_back {
                 true => writer.save_all(&current, &[]).await,
                 false => writer.save(&current, &[]).await,
@@ -328,7 +331,7 @@ impl Host {
         (outcome.again.or(writer.is_behind().then_some(NEXT_LOOK)), outcome.compiling)
     }
 
-    /// Follows folders and store until it is dropped.
+    /// Follows folders and store until the future is dropped.
     pub async fn follow(self: Arc<Self>) {
         tokio::join!(
             self.follow_folders(),
@@ -339,7 +342,7 @@ impl Host {
         );
     }
 
-    /// Removes what killed writers left in the folders.
+    /// Removes temporary files that killed processes left in the folders.
     async fn clear_temporary_files(&self) {
         let folders = self.snapshot().plan().folders();
         loop {
@@ -364,7 +367,7 @@ impl Host {
         }
     }
 
-    /// Also sends a periodic heartbeat of this host, with the generation that it serves.
+    /// Follows the store, and sends a periodic heartbeat with the generation of this host.
     async fn follow_store(&self) {
         let mut poll =
             tokio::time::interval(if self.store.is_shared() { SHARED_STORE_POLL } else { STORE_POLL });
@@ -384,7 +387,7 @@ impl Host {
             self.store_looks.send_replace(());
             let is_away = self.store.outage().is_some();
             let generation = match read {
-                // One that is less was read before the last one.
+                // A lower generation was read earlier than the last one.
                 Some(generation) if applied.is_none_or(|applied| generation >= applied) => Ok(generation),
                 _ => self.store.generation().await,
             };
@@ -424,8 +427,8 @@ impl Host {
         }
     }
 
-    /// Writes what scripts store: soon where a turn will wait for it, else a moment later. A turn that ends earlier writes
-    /// it itself.
+    /// Writes kv entries: immediately if a turn waits for them, else after a short delay. A turn that ends
+    /// earlier writes its own entries.
     async fn keep_kv(&self) {
         let (mut exchanged, mut cleared) = (Instant::now(), Instant::now());
         loop {
@@ -450,7 +453,8 @@ impl Host {
         }
     }
 
-    /// Writes what this host starts from while the store is away: each generation that it has taken whole.
+    /// Writes each completely applied generation to a local snapshot, from which this host can start while
+    /// the store is unavailable.
     async fn keep_snapshot(&self) {
         let mut has_failed = false;
         loop {
@@ -471,7 +475,7 @@ impl Host {
         }
     }
 
-    /// Returns `true` if nothing is left to write.
+    /// Returns `true` if all entries are written.
     async fn write_kv(&self) -> bool {
         let failed_before = self.kv.failure().is_some();
         let written = self.kv.flush_all().await;
@@ -485,7 +489,7 @@ impl Host {
         written.is_ok()
     }
 
-    /// Writes pending changes and signs off from the store.
+    /// Writes pending changes and deregisters from the store.
     pub async fn close(&self) {
         self.write_kv().await;
         if let Err(error) = self.store.leave(&self.id).await {
@@ -494,9 +498,9 @@ impl Host {
     }
 }
 
-/// Loads the maps of all scripts. Each exchange returns the store's generation.
+/// Loads the kv maps of all scripts. Each exchange also returns the generation of the store.
 async fn open_kv(store: &Arc<dyn Store>, exchanged: &watch::Sender<u64>) -> Result<Kv, StoreError> {
-    // Before the entries: what is written in between is among the first news.
+    // The mark is read before the entries, so that concurrent writes are part of the first exchange.
     let mark = store.kv_news(u64::MAX).await?.mark;
     let behind = store.clone();
     let kv = Kv::load(store.kv_all().await?).written_by(move |changes| {
@@ -522,7 +526,7 @@ async fn open_kv(store: &Arc<dyn Store>, exchanged: &watch::Sender<u64>) -> Resu
     }))
 }
 
-/// The name of this machine, for people who read which hosts live on a store.
+/// Returns the name of this computer, which lists of hosts show.
 fn host_name() -> String {
     let name = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"));
     let name = name.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The host: the one snapshot that turns take, and the one writer that puts the next in its place.
+//! The host: the current snapshot that turns use, and the one writer that replaces it.
 
 #![warn(clippy::missing_errors_doc)]
 
@@ -55,7 +55,7 @@ pub use status::{NodeStatus, PluginStanding, SharedStatus};
 pub use subscriptions::{ResourceSubscription, ResourceSubscriptions, ResourceUpdate};
 pub use writer::ReloadLock;
 
-/// Unit tests are held to the limits of the binary.
+/// Applies the memory limits of the binary to the unit tests.
 #[cfg(test)]
 #[global_allocator]
 static ALLOCATOR: valvehouse_memory::CountingAllocator = valvehouse_memory::CountingAllocator::new();

@@ -1,4 +1,4 @@
-//! Models asked and tools called by scripts, through the host that runs them.
+//! Calls of models and tools by scripts, through the host.
 
 use crate::embeddings;
 use crate::snapshot::Snapshot;
@@ -17,14 +17,14 @@ use valvehouse_script::{EmbedRequest, Embeddings, HostTools, Models};
 /// Returns the current snapshot; `None` after its host ended.
 type InForce = Box<dyn Fn() -> Option<Arc<Snapshot>> + Send + Sync>;
 
-/// A script's access to the models of its host, which is set once everything is loaded.
+/// The access of scripts to the models of their host; it is set once everything is loaded.
 #[derive(Default)]
 pub(crate) struct ScriptModels(OnceLock<InForce>);
 
 impl ScriptModels {
-    /// Connects the scripts with a host, by its snapshot in force.
+    /// Connects the scripts to the current snapshot of a host.
     pub(crate) fn at(&self, in_force: impl Fn() -> Option<Arc<Snapshot>> + Send + Sync + 'static) {
-        // There is one host, and it says so once.
+        // There is one host, which calls this once.
         let _ = self.0.set(Box::new(in_force));
     }
 }
@@ -74,7 +74,7 @@ impl HostTools for ScriptModels {
     }
 }
 
-/// The kernel of the model that a script calls, without the script's own filter, and the turn of the call.
+/// Returns the kernel of the called model without the script's own filter, and the turn of the call.
 fn question(
     snapshot: &Snapshot,
     plugin: String,
@@ -86,7 +86,7 @@ fn question(
     let missing =
         || Error::invalid("missing model: none is configured, and the request names none", Some("model"));
     let model = model.or_else(|| snapshot.model_names().into_iter().next()).ok_or_else(missing)?;
-    // New values in an object that nobody else holds: they fit.
+    // The object is new and not shared.
     request.edit("model", model.as_str());
     request.remove("stream");
     let ready = snapshot.ready(&model, &[])?;
@@ -116,7 +116,7 @@ fn events(
     let snapshot = snapshot.ok_or_else(no_host)?;
     let (kernel, own) = question(&snapshot, plugin, &request, turn)?;
     let answer = kernel.run(ChatRequest::new(request)?, RunOptions::new(own).streamed(true));
-    // The turn runs while somebody reads; its failure comes behind its last event.
+    // The turn runs while the stream is read; an error follows its last event.
     let events = answer.filter_map(|event| async {
         match event {
             Ok(TurnEvent::Chunk(chunk)) => Some(Ok(chunk.event)),

@@ -1,14 +1,15 @@
-//! Prompts and resources for clients of MCP.
+//! Prompts and resources for MCP clients.
 
 use valvehouse_core::tool::Tool;
 
-/// The prompts and resources that scripts and mounted servers have for clients of MCP.
+/// The prompts and resources that scripts and mounted servers provide to MCP clients.
 #[derive(Clone, Default)]
 pub struct Offers {
-    /// Prompts, each name once; `metadata.prompt` of its specification is the declaration.
+    /// The prompts, with unique names; `metadata.prompt` of a specification is the declaration.
     pub prompts: Vec<Tool>,
-    /// Functions that return the content of resources; `metadata.resources` and `metadata.templates` list them.
+    /// Functions that return the contents of resources; `metadata.resources` and `metadata.templates` list
+    /// the resources.
     pub resources: Vec<Tool>,
-    /// Functions that complete arguments; `metadata.of` is the prompt or the template.
+    /// Functions that complete arguments; `metadata.of` is the prompt or the resource template.
     pub completions: Vec<Tool>,
 }

@@ -1,4 +1,4 @@
-//! The plan of the host from the configuration: plugins' settings, providers, models.
+//! The plan of a host: its providers, its models, and the settings of plugins.
 
 use crate::offers::Offers;
 use crate::plugin::Plugin;
@@ -17,7 +17,7 @@ use valvehouse_script::crash::QuarantineEntry;
 use valvehouse_script::{Diagnostic, Kind, Settings};
 use valvehouse_store::Source;
 
-/// Everything a host is built from that is not in the folders or the store.
+/// The inputs of a host other than its folders and its store.
 #[derive(Clone)]
 pub struct Plan {
     /// The project folder.
@@ -30,9 +30,9 @@ pub struct Plan {
     pub actions: PathBuf,
     /// The place that scripts are loaded from.
     pub source: ScriptSource,
-    /// The key of minisign that scripts of the store have to be signed with.
+    /// The minisign public key for the signature of the scripts in the store.
     pub public_key: Option<String>,
-    /// The settings of single plugins, by kind and id.
+    /// The settings of plugins, by kind and id.
     pub plugins: HashMap<(Kind, String), PluginPlan>,
     /// The grants of the configuration, by the id of a plugin or native tool.
     pub grants: HashMap<String, Grants>,
@@ -40,37 +40,37 @@ pub struct Plan {
     pub breaker: BreakerSettings,
     /// The providers that serve models, in order.
     pub providers: Vec<ProviderPlan>,
-    /// Models with words of their own.
+    /// The configured models.
     pub models: Vec<ModelPlan>,
-    /// The model that embeds texts of scripts that name none, and memories.
+    /// The default model for the embeddings of scripts, and for memories.
     pub embedding_model: Option<String>,
-    /// Further tools that are not scripts.
+    /// Native tools that a program added.
     pub native_tools: Vec<Tool>,
-    /// The tools of other servers, as they stand now.
+    /// The current tools of mounted servers.
     pub mounted: MountedOffers,
-    /// Versions of plugins that are not run, beside those that the project's list names.
+    /// Quarantined versions of plugins, in addition to those of the project's list.
     pub quarantined: Vec<QuarantineEntry>,
     /// The problems of newer settings that could not replace these.
     pub problems: Vec<Diagnostic>,
 }
 
-/// Tools of other servers, which come and go while the host runs.
+/// The tools of mounted servers, which may change while the host runs.
 #[derive(Clone, Default)]
 pub struct MountedOffers {
-    /// The tools that are offered, each name once.
+    /// The tools, with unique names.
     pub tools: Vec<Tool>,
-    /// The prompts and resources for clients of MCP.
+    /// The prompts and resources for MCP clients.
     pub offered: Offers,
-    /// The problems for operators: servers that are away, tools that wait for approval.
+    /// The problems for operators: unreachable servers, and tools that wait for approval.
     pub problems: Vec<Diagnostic>,
 }
 
 /// The settings of one plugin.
 #[derive(Debug, Clone)]
 pub struct PluginPlan {
-    /// Values for its valves, and its budget.
+    /// The valves and the budget.
     pub settings: Settings,
-    /// Set if the plugin is switched on.
+    /// `true` if the plugin is enabled.
     pub enabled: bool,
 }
 
@@ -80,25 +80,25 @@ impl Default for PluginPlan {
     }
 }
 
-/// One service and which of its names reach it without being configured.
+/// A provider and the model names that it passes through.
 #[derive(Clone)]
 pub struct ProviderPlan {
-    /// The service.
+    /// The provider.
     pub provider: Arc<dyn Provider>,
-    /// Names that are passed through.
+    /// The model names that are passed through without `[[models]]`.
     pub passes: Passes,
-    /// The first steps of its routes beside chats; `None` for all that its kind may have.
+    /// The first path segments of its allowed routes other than chats; `None` for all routes of its kind.
     pub routes: Option<Vec<String>>,
-    /// Set if each caller's own key is passed on.
+    /// `true` if each caller's own key is passed on.
     pub is_paid_by_callers: bool,
 }
 
 /// The model names that a provider passes through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Passes {
-    /// Only what `[[models]]` names.
+    /// No names other than those of `[[models]]`.
     Nothing,
-    /// Any name: `provider/model`, or bare where there is one such provider.
+    /// Any name: as `provider/model`, or alone if there is only one such provider.
     Everything,
     /// These names.
     These(Vec<String>),
@@ -107,33 +107,33 @@ pub enum Passes {
 /// A configured model.
 #[derive(Clone)]
 pub struct ModelPlan {
-    /// The name for clients.
+    /// The name that clients use.
     pub name: String,
-    /// The provider that serves it.
+    /// The name of its provider.
     pub provider: String,
-    /// The models of providers that may answer for it, as `(provider, model)`: its own first, then its fallbacks.
+    /// The models that may answer, as `(provider, model)`: its own, then its fallbacks.
     pub leads_to: Vec<(String, String)>,
-    /// The same with others behind it, where it has fallbacks.
+    /// Its provider with the fallbacks; `None` without fallbacks.
     pub fallback: Option<Arc<dyn Provider>>,
-    /// Filters with `global: false` that run for it.
+    /// The filters with `global: false` that run for it.
     pub filters: Vec<String>,
-    /// Tools it is offered: ids and `tag:x`.
+    /// The tools that it is offered: names, and tags as `tag:x`.
     pub tools: Vec<String>,
-    /// Actions with `global: false` that its answers have.
+    /// The actions with `global: false` under its answers.
     pub actions: Vec<String>,
-    /// The rest.
+    /// Its default parameters.
     pub settings: ModelDefaults,
     /// The value of `__model__` for scripts.
     pub facts: Json,
-    /// Stores conversations of the model.
+    /// `true` if its conversations are stored.
     pub memory: bool,
-    /// The middleware that holds it to its limits.
+    /// Its middleware.
     pub middleware: Vec<Middleware>,
 }
 
 impl ModelPlan {
-    /// Returns `true` if a model of a provider may answer for this one. Services take other spellings of a name for
-    /// the same.
+    /// Returns `true` if a model of a provider may answer for this one. Equivalent spellings of a name are
+    /// accepted.
     pub(super) fn may_lead_to(&self, provider: &str, model: &str) -> bool {
         let usual = |name: &str| {
             let name = name.trim().to_lowercase();
@@ -145,17 +145,17 @@ impl ModelPlan {
 }
 
 impl Plan {
-    /// Returns `true` if scripts run only where a signed set has them.
+    /// Returns `true` if scripts run only from a signed set.
     pub(crate) fn runs_signed_only(&self) -> bool {
         self.source == ScriptSource::Store && self.public_key.is_some()
     }
 
-    /// The folders of scripts.
+    /// Returns the folders of scripts.
     pub(super) fn folders(&self) -> [PathBuf; 3] {
         Kind::ALL.map(|kind| self.folder(kind).to_owned())
     }
 
-    /// The folders that are watched.
+    /// Returns the folders that are watched.
     pub(super) fn watched(&self) -> Vec<PathBuf> {
         match self.source {
             ScriptSource::Folder => self.folders().to_vec(),
@@ -163,12 +163,12 @@ impl Plan {
         }
     }
 
-    /// The existence of the folders to look at, in words.
+    /// Describes which folders of scripts exist.
     pub fn folders_exist(&self) -> &'static str {
         if self.source == ScriptSource::Store {
             return "scripts come from the store";
         }
-        // Projects without actions need no folder of them.
+        // The folder of actions is optional.
         match [Kind::Filter, Kind::Tool].map(|kind| self.folder(kind).is_dir()) {
             [true, true] => "both folders exist",
             [true, false] => "the tools folder does not exist",
@@ -177,7 +177,7 @@ impl Plan {
         }
     }
 
-    /// The folder of plugins of a kind, and of their modules.
+    /// Returns the folder of the plugins of a kind and their modules.
     pub fn folder(&self, kind: Kind) -> &Path {
         match kind {
             Kind::Filter => &self.filters,
@@ -186,17 +186,17 @@ impl Plan {
         }
     }
 
-    /// A plugin's file with this text, as histories keep it.
+    /// Returns a plugin's file with this text in the form of the history.
     pub fn source(&self, plugin: &Plugin, text: Arc<str>) -> Source {
         Source::new(plugin.kind.as_str(), self.place(plugin.kind, &plugin.path), text)
     }
 
-    /// A path within the folder of its kind.
+    /// Returns a path relative to the folder of its kind.
     pub fn place(&self, kind: Kind, path: &Path) -> String {
         path.strip_prefix(self.folder(kind)).unwrap_or(path).display().to_string()
     }
 
-    /// The settings of a plugin.
+    /// Returns the settings of a plugin.
     pub(super) fn plugin(&self, kind: Kind, id: &str) -> PluginPlan {
         self.plugins.get(&(kind, id.to_owned())).cloned().unwrap_or_default()
     }
@@ -206,22 +206,22 @@ impl Plan {
         self.plugins.get(&(kind, id.to_owned())).is_none_or(|plan| plan.enabled)
     }
 
-    /// The kind of a file, by the folder it lies in.
+    /// Returns the kind of a file by the folder that contains it.
     pub(super) fn kind_of(&self, path: &Path) -> Kind {
-        // One folder may lie within another: the nearest counts.
+        // A folder may be within another; the innermost one decides.
         let depth = |kind: &Kind| self.folder(*kind).components().count();
         let around = [Kind::Tool, Kind::Action, Kind::Filter].into_iter();
         let around = around.filter(|kind| path.starts_with(self.folder(*kind)));
         around.max_by_key(depth).unwrap_or(Kind::Filter)
     }
 
-    /// The provider of a configured name.
+    /// Returns the provider with a configured name.
     pub(super) fn provider(&self, name: &str) -> Result<&Arc<dyn Provider>, Error> {
         let found = self.providers.iter().map(|plan| &plan.provider).find(|provider| provider.name() == name);
         found.ok_or_else(|| Error::Host(format!("unknown provider `{name}`")))
     }
 
-    /// The provider that answers for a configured model.
+    /// Returns the provider that answers for a configured model.
     pub(super) fn serves<'a>(&'a self, model: &'a ModelPlan) -> Result<&'a Arc<dyn Provider>, Error> {
         match &model.fallback {
             Some(fallback) => Ok(fallback),
@@ -229,7 +229,7 @@ impl Plan {
         }
     }
 
-    /// The provider that passes a name through, and the name it uses.
+    /// Returns the provider that passes a name through, and the name at that provider.
     pub(super) fn passes<'a>(&'a self, name: &'a str) -> Option<(&'a Arc<dyn Provider>, &'a str)> {
         let providers = &self.providers;
         let listed = providers.iter().find_map(|plan| match &plan.passes {
@@ -261,12 +261,12 @@ impl Plan {
 }
 
 impl Plan {
-    /// Returns `true` if callers pay some provider with keys of their own.
+    /// Returns `true` if callers pay at least one provider with their own keys.
     pub fn has_callers_keys(&self) -> bool {
         self.providers.iter().any(|plan| plan.is_paid_by_callers)
     }
 
-    /// The models that are known without asking a provider.
+    /// Returns the models that are known without a request to a provider.
     pub(super) fn listed(&self) -> Json {
         let configured = self.models.iter().map(|model| model.facts.clone());
         let passed = self.providers.iter().flat_map(|plan| match &plan.passes {
@@ -277,7 +277,7 @@ impl Plan {
     }
 }
 
-/// A model that is passed through, as scripts see it.
+/// Returns a passed-through model in the form that scripts see.
 pub(super) fn passed(name: &str, provider: &str) -> Json {
     Json::from([("id", name.into()), ("name", name.into()), ("provider", provider.into())])
 }

@@ -1,4 +1,4 @@
-//! One plugin as the host holds it: a script, and how it stands with its file.
+//! A plugin of the host: its script, and the state of its file.
 
 use crate::rejection::refuser;
 use std::collections::BTreeMap;
@@ -15,21 +15,21 @@ use valvehouse_script::{
 };
 use valvehouse_store::GuardChange;
 
-/// The state of a plugin beside its file.
+/// The state of a plugin in relation to its file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {
-    /// The file as it is runs.
+    /// The current file runs.
     Live,
-    /// The file does not load; its last good version runs.
+    /// The current file does not load; the last good version runs.
     Stale(Vec<Diagnostic>),
-    /// The file does not load and never has.
+    /// The file has never loaded.
     Broken(Vec<Diagnostic>),
     /// The file of a guard is missing, and its removal is not confirmed.
     Missing,
 }
 
 impl State {
-    /// One word for lists.
+    /// Returns the name of the state.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Live => "live",
@@ -39,7 +39,7 @@ impl State {
         }
     }
 
-    /// The problems of its file.
+    /// Returns the problems of the file.
     pub fn problems(&self) -> &[Diagnostic] {
         match self {
             Self::Stale(problems) | Self::Broken(problems) => problems,
@@ -48,7 +48,7 @@ impl State {
     }
 }
 
-/// A plugin of a snapshot; never changed.
+/// A plugin of a snapshot; it is immutable.
 #[derive(Debug, Clone)]
 pub struct Plugin {
     /// Its id.
@@ -57,75 +57,75 @@ pub struct Plugin {
     pub kind: Kind,
     /// Its file.
     pub path: PathBuf,
-    /// The script that runs, where one does.
+    /// The running script, if any.
     pub script: Option<Arc<Script>>,
-    /// The state beside its file.
+    /// The state in relation to its file.
     pub state: State,
-    /// The hash of the file as it is, which is not what runs when that is stale.
+    /// The hash of the current file, which differs from that of the running script if the state is stale.
     pub(crate) hash: Arc<str>,
     /// The pending change of a guard that an operator may confirm.
     pub pending: Option<GuardChange>,
-    /// A guard can never drop out silently.
+    /// `true` for a guard: requests are rejected if it cannot run.
     pub security: bool,
-    /// Runs for every model.
+    /// `true` if it runs for every model.
     pub global: bool,
-    /// The models that no longer list this guard: until that is confirmed, it runs for them.
+    /// The models that no longer list this guard. It runs for them until an operator confirms the change.
     pub(crate) held_for: Arc<[String]>,
-    /// Set if the plugin is switched on.
+    /// `true` if the plugin is enabled.
     pub enabled: bool,
     /// The number that distinguishes successive plugins with the same id.
     pub incarnation: u64,
-    /// The values that users set for themselves.
+    /// The valves that users set for themselves.
     pub users: Arc<UserValves>,
-    /// The values and grants of operators.
+    /// The valves and grants that operators set.
     pub(crate) given: OperatorSettings,
-    /// The filter it is in chains.
+    /// The filter entry for chains, created on first use.
     pub(crate) acts: LazyValue<Option<FilterEntry>>,
-    /// The tools it brings.
+    /// The tools of the script, created on first use.
     pub(crate) brings: LazyValue<Vec<ScriptedTool>>,
 }
 
 /// Plugins by id.
 pub(crate) type Plugins = BTreeMap<Arc<str>, Arc<Plugin>>;
 
-/// The values and grants that operators give a plugin while it runs: others make another script.
+/// The valves, grants and lists that a plugin is compiled with; a change of them requires a recompilation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct OperatorSettings {
-    /// Values of its valves, as they are stored.
+    /// The stored values of its valves.
     pub(crate) valves: Json,
-    /// The grants of the configuration and the store.
+    /// The grants of the configuration and of the store.
     pub(crate) grants: Grants,
     /// The valves and limits of the configuration.
     pub(crate) configured: Option<ScriptSettings>,
-    /// Its versions that are not run, since they ended the process.
+    /// Its quarantined versions, which ended the process before.
     pub(crate) quarantined: Vec<QuarantineEntry>,
-    /// The lists that its functions returned when they were called last.
+    /// The lists that its functions returned last.
     pub(crate) lists: Lists,
 }
 
 impl OperatorSettings {
-    /// The same without the lists.
+    /// Returns the settings without the lists.
     pub(crate) fn without_lists(&self) -> Self {
         Self { lists: Lists::default(), ..self.clone() }
     }
 }
 
-/// The settings of a script, but for its grants.
+/// The settings of a script, except its grants.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ScriptSettings {
-    /// Its valves and budgets as a filter, as a tool and as an action; its file determines which it is.
+    /// The valves and budgets as a filter, a tool and an action; the folder of the file determines the kind.
     pub(crate) valves: [Json; 3],
     pub(crate) budgets: [[Budget; 3]; 3],
     pub(crate) breaker: BreakerSettings,
 }
 
 impl Plugin {
-    /// Returns `true` if its file is as it was read now.
+    /// Returns `true` if the plugin is up to date with its file.
     pub(crate) fn is_of(&self, read: &LoadedFile) -> bool {
         self.hash == read.hash && self.path == read.file.path && self.state != State::Missing
     }
 
-    /// The filter it is in a chain; none when it has nothing to do there.
+    /// Returns the filter entry for chains; `None` if the plugin has nothing to do there.
     pub fn filter(&self) -> Option<FilterEntry> {
         self.acts.or_made(|| self.as_filter()).clone()
     }
@@ -143,13 +143,13 @@ impl Plugin {
         }
     }
 
-    /// Its callbacks, where it listens to agents.
+    /// Returns its callbacks if it listens to agents.
     pub(crate) fn callbacks(&self) -> Option<ScriptCallbacks> {
         let script = self.script.as_ref().filter(|_| self.state != State::Missing)?;
         script.clone().into_callbacks(self.users.clone())
     }
 
-    /// The reason for which requests are refused because of it: a guard that cannot run.
+    /// Returns the reason for rejecting requests if the plugin is a guard that cannot run.
     pub fn refusal(&self) -> Option<String> {
         if !self.security {
             return None;
@@ -180,13 +180,13 @@ impl Plugin {
         }
     }
 
-    /// Returns `true` if any of its valves is set, in the settings or in the store.
+    /// Returns `true` if any of its valves is set in the configuration or in the store.
     fn has_values(&self) -> bool {
         let layers = self.script.iter().flat_map(|script| script.valve_layers());
         layers.into_iter().any(|layer| layer.as_object().is_some_and(|values| !values.is_empty()))
     }
 
-    /// The tools it brings, and the filters they name; none while it is switched off.
+    /// Returns the tools of the script with their filters; empty if it is disabled.
     pub(crate) fn tools(&self) -> &[ScriptedTool] {
         self.brings.or_made(|| match &self.script {
             Some(script) if self.kind == Kind::Tool && self.enabled => script.tools(&self.users),
@@ -194,7 +194,7 @@ impl Plugin {
         })
     }
 
-    /// The prompts and resources it serves; none while it is switched off.
+    /// Returns the prompts and resources of the script; empty if it is disabled.
     pub(crate) fn served(&self) -> Vec<ServedTool> {
         match &self.script {
             Some(script) if self.kind == Kind::Tool && self.enabled => script.served(&self.users),
@@ -202,7 +202,7 @@ impl Plugin {
         }
     }
 
-    /// Returns `true` if its tools are listed in the background, and have not been yet.
+    /// Returns `true` if its tools are listed in the background and the first list has not arrived.
     pub(crate) fn awaits_tools(&self) -> bool {
         let lists =
             |script: &Arc<Script>| script.scheduled().iter().any(|(what, _)| *what == ScheduledCall::Tools);
@@ -211,23 +211,23 @@ impl Plugin {
             && self.script.as_ref().is_some_and(lists)
     }
 
-    /// The models it offers; none while it is disabled, or its file is missing.
+    /// Returns the models that the script provides; `None` if it is disabled or its file is missing.
     pub(crate) fn pipe(&self) -> Option<Pipe> {
         let script = self.script.as_ref().filter(|_| self.enabled && self.state != State::Missing)?;
         script.clone().into_pipe(self.users.clone())
     }
 
-    /// Its title, or else its id.
+    /// Returns the title, or the id if there is no title.
     pub fn title(&self) -> &str {
         self.script.as_ref().map_or(&self.id, |script| script.manifest.title(&self.id))
     }
 
-    /// The place of a filter in the chain, or of an action's buttons.
+    /// Returns the priority of a filter in the chain, or of an action's buttons; `None` for a tool.
     pub fn priority(&self) -> Option<f64> {
         self.script.as_ref().filter(|_| self.kind != Kind::Tool).map(|script| script.priority())
     }
 
-    /// The places at which it acts: hooks, callbacks, its own models.
+    /// Returns the names of the functions that the host calls: hooks, callbacks, ticks, models and actions.
     pub fn hooks(&self) -> Vec<&'static str> {
         let hooks = self.script.iter().flat_map(|script| script.hooks()).map(|hook| hook.name());
         let callbacks = self.script.iter().flat_map(|script| script.callbacks()).map(|one| one.name());
@@ -240,13 +240,13 @@ impl Plugin {
         hooks.chain(action.then_some("action")).collect()
     }
 
-    /// The names of the tools it brings.
+    /// Returns the names of its tools.
     pub fn tool_names(&self) -> Vec<&str> {
         self.script.iter().flat_map(|script| script.tool_names()).collect()
     }
 
-    /// The hooks of a guard that an Open WebUI cannot ask for one by one: they run in chats of this host's models only.
-    /// Empty for other filters.
+    /// Returns the hooks of a guard that run only in chats with models of this host, since Open WebUI cannot
+    /// call them one by one. Empty for other filters.
     pub fn hooks_of_chats_only(&self) -> Vec<&'static str> {
         match &self.script {
             Some(script) if self.security => chats_only(script),
@@ -254,19 +254,19 @@ impl Plugin {
         }
     }
 
-    /// The valves of a user, secrets masked; null where it declares none.
+    /// Returns the valves of a user, with secrets masked; null if the script declares no user valves.
     pub fn valves_of_user(&self, user: &str) -> Json {
         let schema = self.script.as_ref().and_then(|script| script.manifest.user_valves.as_ref());
         let values = self.users.by_user.get(user).unwrap_or(&self.users.default);
         schema.map_or(Json::Null, |schema| schema.mask(values))
     }
 
-    /// The valves of which one has to have a value for it to be in a chain.
+    /// Returns the valves of which at least one must have a value for the filter to run.
     pub fn needs(&self) -> &[String] {
         self.script.as_ref().map_or(&[], |script| &script.manifest.needs)
     }
 
-    /// Returns `true` if it does nothing with the values that its valves have now.
+    /// Returns `true` if it does nothing with the current values of its valves.
     pub fn is_idle(&self) -> bool {
         let Some(script) = &self.script else { return false };
         let needs = self.needs();
@@ -277,19 +277,19 @@ impl Plugin {
         !needs.is_empty() && !is_set(&script.valves) && !users.into_iter().any(is_set)
     }
 
-    /// Returns `true` if a request has to ask for it.
+    /// Returns `true` if it runs only for requests that enable it.
     pub fn is_toggle(&self) -> bool {
         self.script.as_ref().is_some_and(|script| script.manifest.toggle)
     }
 }
 
-/// The hooks of a script that run in chats only, not where a pipelines server is asked for single hooks.
+/// Returns the hooks of a script that run in chats only, since Open WebUI cannot call them one by one.
 pub fn chats_only(script: &Script) -> Vec<&'static str> {
     let hooks = script.hooks().filter(|hook| !matches!(hook, Hook::Inlet | Hook::Outlet));
     hooks.map(Hook::name).collect()
 }
 
-/// The consequence for an Open WebUI of hooks of a guard that run in chats only.
+/// Returns a sentence that explains the limit of hooks that run in chats only.
 pub fn chats_only_in_words(id: &str, hooks: &[&str]) -> String {
     format!(
         "the guard `{id}` does not run its {} if Open WebUI calls filters one by one (pipelines); it runs in chats with models of this host",
@@ -302,7 +302,7 @@ fn is_nothing(value: &Json) -> bool {
     value.is_empty() || value.as_str().is_some_and(|text| text.trim().is_empty())
 }
 
-/// A value that is made when it is first asked for. A copy of a plugin is another plugin: it makes its own.
+/// A value that is created on first use. A clone starts without a value.
 pub(crate) struct LazyValue<T>(OnceLock<T>);
 
 impl<T> LazyValue<T> {

@@ -1,8 +1,8 @@
-//! Questions that wait for a person, listed and answered at any host of a store.
+//! Questions that wait for a user, listed and answered at any host of a store.
 //!
-//! A question waits in the memory of the host that asked, which alone decides which answer is the first one: it can be answered
-//! there while the store is away. Other hosts find it in the store and send their answers there; an answer counts once the host
-//! that asked has taken it.
+//! A question waits in the memory of its host, which alone decides which answer is first; so it can be
+//! answered there during an outage of the store. Other hosts find it in the store and send their answers
+//! there. An answer counts once the host of the question has accepted it.
 
 use crate::host::Host;
 use std::collections::HashMap;
@@ -15,37 +15,38 @@ use valvehouse_core::error::{Error, Explanation};
 use valvehouse_json::Json;
 use valvehouse_store::{AnswerState, SentAnswer, Store, StoreError, StoredQuestion, now};
 
-/// The time for which a host that asked may leave an answer unconfirmed.
+/// The time within which the host of a question must confirm an answer.
 const CONFIRMATION_DEADLINE: Duration = Duration::from_secs(5);
-/// The longest time between two looks at the store while something waits, should the host not look at it by itself.
+/// The maximum time between two checks of the store while a question waits, if the host does not scan it
+/// sooner.
 const LOOK: Duration = Duration::from_secs(1);
-/// The interval at which questions are listed again, in case rows were dropped.
+/// The interval at which questions are written again, in case their rows were deleted.
 const LISTED_AGAIN: Duration = Duration::from_secs(5);
 
 /// The questions of all hosts of a store.
 pub struct SharedQuestions {
     host: Arc<Host>,
-    /// Those of this host.
+    /// The questions of this host.
     own: Questions,
 }
 
-/// A question that waits for an operator at some host.
+/// A question at any host that waits for an operator.
 #[derive(Debug, Clone)]
 pub struct HostQuestion {
-    /// The id of the host that asked.
+    /// The id of its host.
     pub host: String,
     /// The question.
     pub question: HeldQuestion,
 }
 
 impl SharedQuestions {
-    /// Shares the questions of a host's board.
+    /// Creates the shared questions of a host.
     pub fn new(host: Arc<Host>, own: Questions) -> Self {
         Self { host, own }
     }
 
-    /// Returns the questions that wait for an operator at all hosts, the oldest first; those of this host while the store is
-    /// away.
+    /// Returns the questions at all hosts that wait for an operator, oldest first; only those of this host
+    /// during an outage of the store.
     pub async fn held(&self) -> Vec<HostQuestion> {
         let of_host = |host: &str, question| HostQuestion { host: host.to_owned(), question };
         let mut all: Vec<_> =
@@ -65,12 +66,13 @@ impl SharedQuestions {
         all
     }
 
-    /// Returns the one whom a question of another host is for; `None` if no other host that lives has it.
+    /// Returns the user whom a question of another host is addressed to; `None` if no other running host has
+    /// the question.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
     pub async fn owner(&self, id: &str) -> Result<Option<String>, StoreError> {
-        // Ids of questions are of this kind, and nobody else's text is a reason to ask the store.
+        // All ids of questions are UUIDs; other texts cause no query.
         if uuid::Uuid::try_parse(id).is_err() {
             return Ok(None);
         }
@@ -78,11 +80,11 @@ impl SharedQuestions {
         Ok(found.filter(|question| question.host_id != self.host.id()).map(|question| question.whose))
     }
 
-    /// Answers a question of another host, for the one whom it is for or, with `None`, as an operator. Returns `false` if it
-    /// was answered before or has ended.
+    /// Answers a question of another host, as the addressed user or, with `None`, as an operator. Returns
+    /// `false` if the question was answered before or has ended.
     ///
     /// # Errors
-    /// Returns an error if the store fails, or the host that asked does not say in time whether it took the answer.
+    /// Returns an error if the store fails, or the host of the question does not confirm the answer in time.
     pub async fn answer(&self, by: Option<&str>, question: &str, answer: Json) -> Result<bool, Error> {
         let store = self.host.store();
         let id = uuid::Uuid::new_v4().to_string();
@@ -146,28 +148,29 @@ impl SharedQuestions {
     }
 }
 
-/// Waits until the host has looked at its store: it does so when the store notifies it, and ten times a second.
+/// Writes the questions of this host to the store and accepts the answers of other hosts, until the future is
+/// dropped. The store is not queried while no question waits.
 async fn next_look(looks: &mut watch::Receiver<()>) {
-    // A host that looks no more is one that ends.
+    // A closed channel means that the host is ending.
     let _ = timeout(LOOK, looks.changed()).await;
 }
 
-/// The questions of one host as the store has them.
+/// The questions of one host, and their rows in the store.
 #[derive(Default)]
 struct OpenQuestions {
     open: HashMap<String, Listing>,
-    /// Questions that have ended and may be listed.
+    /// Questions that have ended and may still have rows.
     closed: Vec<String>,
-    /// The outcomes of answers by their ids, until they are confirmed: `true` for one that was taken.
+    /// The outcomes of answers by id, until they are confirmed; `true` if the answer was accepted.
     settled: HashMap<String, bool>,
     listed_at: Option<Instant>,
 }
 
 struct Listing {
     row: StoredQuestion,
-    /// Notifies that it is listed.
+    /// Notifies that the row is written.
     listed: Option<oneshot::Sender<()>>,
-    /// Is `true` if the row may be in the store.
+    /// `true` if the row may be in the store.
     is_written: bool,
 }
 
@@ -201,14 +204,15 @@ impl OpenQuestions {
         }
     }
 
-    /// Lets go of those who wait until their questions are listed.
+    /// Releases the turns that wait until their questions are written.
     fn give_up_listing(&mut self) {
         self.open.values_mut().for_each(|listing| listing.listed = None);
     }
 
-    /// Lists what is new, takes off what has ended, and hands in the answers that other hosts sent.
+    /// Writes new questions, deletes ended ones, and accepts the answers of other hosts.
     async fn exchange(&mut self, store: &dyn Store, host: &str, own: &Questions) -> Result<(), StoreError> {
-        // In this order: whoever finds an answer waiting and its question gone takes the answer for refused.
+        // The order matters: a host that finds its answer unconfirmed and the question gone takes the answer
+        // for rejected.
         self.confirm(store).await?;
         if !self.closed.is_empty() {
             store.remove_questions(&self.closed).await?;
@@ -237,7 +241,7 @@ impl OpenQuestions {
         self.confirm(store).await
     }
 
-    /// Tells the hosts that sent answers what came of them.
+    /// Confirms the outcomes of answers to the hosts that sent them.
     async fn confirm(&mut self, store: &dyn Store) -> Result<(), StoreError> {
         while let Some((id, is_taken)) =
             self.settled.iter().next().map(|(id, is_taken)| (id.clone(), *is_taken))

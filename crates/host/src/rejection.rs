@@ -1,10 +1,10 @@
-//! Filters that refuse requests in the place of guards that cannot run and of filters that do not exist.
+//! Filters that reject requests in place of guards that cannot run, and of filters that do not exist.
 
 use std::sync::Arc;
 use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::filter::{FilterContext, FilterEntry, Hook, HookRunner, Hooks, Verdict};
 
-/// Stands in the place of a guard that cannot run: refuses rather than lets anything by.
+/// Rejects every request in place of a guard that cannot run.
 struct Refuser(String);
 
 impl HookRunner for Refuser {
@@ -13,21 +13,22 @@ impl HookRunner for Refuser {
     }
 }
 
-/// In place of a filter that a model lists and that does not exist: it may be the one that guards the model.
+/// Returns a filter that rejects every request in place of a listed filter that does not exist: the filter
+/// may be a guard.
 pub(crate) fn absent(id: &str, model: &str) -> FilterEntry {
     refuser(&id.into(), absence(id, model))
 }
 
-/// Returns the reason for which requests are refused for a model that lists a filter which does not exist.
+/// Returns the reason for rejecting requests of a model that lists an unknown filter.
 pub(crate) fn absence(id: &str, model: &str) -> String {
     format!(
         "the model `{model}` lists the filter `{id}`, which does not exist; an operator has to add the filter, or correct `filters` of that model"
     )
 }
 
-/// Returns a filter that refuses every request with this message.
+/// Returns a filter that rejects every request with this message.
 pub(crate) fn refuser(id: &Arc<str>, message: String) -> FilterEntry {
     let hooks = Hooks::default().with(Hook::Inlet).with(Hook::PreChat).with(Hook::PreInvocation);
-    // Before every other filter: nothing shall happen on the way to a refusal.
+    // It runs before all other filters, so that a rejected request has no effects.
     FilterEntry::new(id.clone(), hooks, Arc::new(Refuser(message))).priority(f64::NEG_INFINITY)
 }

@@ -1,4 +1,4 @@
-//! Reports of new generations, and how the host's looks at its folders and its store went.
+//! Reports of new generations, and statistics of the scans of folders and store.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -7,42 +7,42 @@ use std::time::{Duration, Instant};
 use valvehouse_core::metrics::{Histogram, HistogramSnapshot};
 use valvehouse_script::Diagnostic;
 
-/// The news of a generation.
+/// The report of a generation.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// The generation.
     pub generation: u64,
-    /// The changes in it.
+    /// The changes since the previous generation.
     pub changes: Vec<Change>,
-    /// From the look at the folder to the swap.
+    /// The time from the start of the scan to the swap of the snapshot.
     pub took: Duration,
 }
 
-/// One plugin's news.
+/// A change of one plugin.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
     /// A new file runs.
     Loaded(Arc<str>),
     /// A changed file runs.
     Updated(Arc<str>),
-    /// A changed file does not load; its last good version runs on.
+    /// A changed file does not load; the last good version keeps running.
     Stale(Arc<str>, Vec<Diagnostic>),
     /// A new file does not load.
     Broken(Arc<str>, Vec<Diagnostic>),
-    /// A file was removed, and its plugin with it.
+    /// A file and its plugin were removed.
     Removed(Arc<str>),
     /// A guard's file is missing: requests are rejected.
     Missing(Arc<str>),
-    /// Valves or switches are other ones.
+    /// Valves, switches or grants changed.
     Settings(Arc<str>),
-    /// It lists other models or tools.
+    /// Its lists of models or tools changed.
     Listed(Arc<str>),
-    /// Something is wrong with a file that is not a plugin.
+    /// A problem of a file that is not a plugin.
     Diagnostic(Diagnostic),
 }
 
 impl Change {
-    /// The change in one word.
+    /// Returns the name of the change.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Loaded(_) => "loaded",
@@ -57,7 +57,7 @@ impl Change {
         }
     }
 
-    /// The plugin that changed.
+    /// Returns the id of the changed plugin.
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::Loaded(id)
@@ -72,7 +72,7 @@ impl Change {
     }
 }
 
-/// The outcomes and the times of looks.
+/// The counts and durations of scans.
 #[derive(Debug)]
 pub struct Looks {
     last: Mutex<Instant>,
@@ -93,7 +93,7 @@ impl Default for Looks {
 }
 
 impl Looks {
-    /// A scan ended, with the changes that it found.
+    /// Records a scan, with the report of a new generation.
     pub(crate) fn looked(&self, report: Option<&Report>) {
         *self.last.lock() = Instant::now();
         let Some(report) = report else { return };
@@ -108,17 +108,17 @@ impl Looks {
         self.times.add(report.took);
     }
 
-    /// The time since the last one.
+    /// Returns the time since the last scan.
     pub fn ago(&self) -> Duration {
         self.last.lock().elapsed()
     }
 
-    /// Generations that came without and with something wrong in them.
+    /// Returns the number of new generations without and with problems.
     pub fn reloads(&self) -> [(&'static str, u64); 2] {
         [("clean", self.clean.load(Relaxed)), ("faulty", self.faulty.load(Relaxed))]
     }
 
-    /// From a look to the swap.
+    /// Returns the times from the start of a scan to the swap of the snapshot.
     pub fn times(&self) -> HistogramSnapshot {
         self.times.read()
     }

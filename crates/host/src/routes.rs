@@ -1,4 +1,4 @@
-//! The route of a model's name: to a configured provider, or to the scripts that offer models.
+//! The routes of model names: to configured providers, and to scripts that provide models.
 
 use crate::plan::{self, Plan};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use valvehouse_core::provider::Provider;
 use valvehouse_json::Json;
 use valvehouse_script::{Offer, Pipes};
 
-/// A plan's providers and a snapshot's pipes.
+/// The providers of a plan and the models of scripts in a snapshot.
 pub(super) struct ProviderRoutes {
     pub(super) plan: Arc<Plan>,
     pipes: Arc<Pipes>,
@@ -22,18 +22,18 @@ impl ProviderRoutes {
         Self { plan, pipes_as_provider: pipes.clone(), pipes }
     }
 
-    /// The models that scripts offer.
+    /// Returns the models that scripts provide.
     pub(super) fn offers(&self) -> Vec<&Offer> {
         self.pipes.offers()
     }
 
-    /// The provider of a configured model.
+    /// Returns the provider of a configured model.
     pub(super) fn serves<'a>(&'a self, model: &'a plan::ModelPlan) -> Result<&'a Arc<dyn Provider>, Error> {
         if model.provider == PIPES { Ok(&self.pipes_as_provider) } else { self.plan.serves(model) }
     }
 
-    /// The provider of a name that is not configured, and the name it uses. The author of a script there
-    /// means it, before a provider that takes any name.
+    /// Returns the provider of a name that is not configured, and the name at that provider. A model of a
+    /// script takes precedence over a provider that passes any name.
     pub(super) fn passes<'a>(&'a self, name: &'a str) -> Option<(&'a Arc<dyn Provider>, &'a str)> {
         let prefixed = name.strip_prefix(PIPES).and_then(|rest| rest.strip_prefix('/'));
         let own = prefixed.unwrap_or(name);
@@ -43,19 +43,19 @@ impl ProviderRoutes {
         self.plan.passes(name).filter(|_| prefixed.is_none())
     }
 
-    /// A model without configuration, as scripts see it.
+    /// Returns a model that is not configured in the form that scripts see.
     pub(super) fn facts(&self, name: &str, provider: &str) -> Json {
         let offers = self.offers();
         let title = offers.iter().find(|offer| provider == PIPES && offer.id == name);
         let facts = plan::passed(name, provider);
         if let Some(offer) = title {
-            // A new object takes any value.
+            // The object is new and not read-only.
             facts.edit("name", offer.name.as_str());
         }
         facts
     }
 
-    /// The models that are known without asking a provider.
+    /// Returns the models that are known without a request to a provider.
     pub(super) fn listed(&self) -> Json {
         let offered = self.offers().into_iter().map(|offer| self.facts(&offer.id, PIPES));
         [self.plan.listed().items(), offered.collect()].concat().into()

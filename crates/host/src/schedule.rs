@@ -1,7 +1,7 @@
-//! Calls of scripts from time to time: `tick()`, and lists that are asked for in the background.
+//! Scheduled calls of scripts: `tick()`, and lists that are fetched in the background.
 //!
-//! A tick runs on one of the hosts that share a store: the one that has the lease, which lasts until the next tick is due. A
-//! list is asked for by each host, which uses the last one that could be used.
+//! A tick runs on one of the hosts that share a store: the one with the lease, which lasts until the next
+//! tick is due. Each host fetches lists itself, and uses the last valid one.
 
 use crate::host::Host;
 use crate::plugin::{OperatorSettings, Plugin, State};
@@ -18,59 +18,59 @@ use valvehouse_core::trace::{RequestFacts, Traces};
 use valvehouse_json::Json;
 use valvehouse_script::{ScheduledCall, Script};
 
-/// Calls that run at a time.
+/// The maximum number of calls that run at a time.
 const AT_A_TIME: usize = 8;
-/// The most that is added to the time between two calls, so that not all scripts run at once.
+/// The maximum time added between two calls, so that scripts do not all run at once.
 const MAX_JITTER: Duration = Duration::from_secs(60);
-/// The longest time before the first tick of a script.
+/// The maximum delay of the first tick of a script.
 const FIRST_TICK: Duration = Duration::from_secs(5);
-/// The pause before a list that failed is asked for again; it doubles up to the list's own time.
+/// The initial delay before a failed list is fetched again; it doubles up to the interval of the list.
 const RETRY: Duration = Duration::from_secs(5);
-/// The longest pause before the lease of a tick is asked for again while another host has it.
+/// The maximum interval at which the lease of a tick is requested while another host has it.
 const MAX_LEASE_POLL: Duration = Duration::from_secs(30);
-/// The time for which a running tick has its lease: longer than it may take.
+/// The duration of a tick's lease, which exceeds the time limit of a tick.
 const LEASE: Duration = Duration::from_secs(330);
-/// The beginning of the names of functions that are written in place.
+/// The prefix of the names of anonymous functions.
 const ANONYMOUS: &str = "anon$";
 
-/// A function of a plugin that is called from time to time.
+/// A scheduled function of a plugin.
 type Key = (Arc<str>, ScheduledCall);
 
-/// Calls what scripts do from time to time.
+/// Runs the scheduled calls of scripts.
 pub struct Schedule {
     host: Arc<Host>,
     traces: Arc<Traces>,
     stopping: watch::Sender<bool>,
-    /// Is held while calls are made.
+    /// The lock that is held while calls are made.
     following: tokio::sync::Mutex<()>,
-    /// Ticks whose leases this host has while they run.
+    /// The leases of the ticks that run on this host.
     leases: Mutex<BTreeSet<String>>,
     running: AtomicUsize,
     done: AtomicU64,
     failed: AtomicU64,
 }
 
-/// The calls so far, by what became of them.
+/// The numbers of calls so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduleCounts {
-    /// Run now.
+    /// Calls in progress.
     pub running: usize,
-    /// The work succeeded.
+    /// Calls that succeeded.
     pub done: u64,
-    /// Broke, or gave a list that cannot be used.
+    /// Calls that failed or returned an invalid list.
     pub failed: u64,
 }
 
-/// A function that is due at a time.
+/// A scheduled function and its next call.
 struct Entry {
     script: Arc<Script>,
     incarnation: u64,
     every: Duration,
-    /// The text and the settings of the script.
+    /// The hash of the script's text, and its settings.
     version: (Arc<str>, OperatorSettings),
     due: Instant,
     is_running: bool,
-    /// The failures in a row.
+    /// The number of consecutive failures.
     failures: u32,
 }
 
@@ -84,16 +84,16 @@ struct Job {
     began: Instant,
 }
 
-/// The end of a call.
+/// The outcome of a call.
 struct CallEnd {
     key: Key,
     version: (Arc<str>, OperatorSettings),
-    /// The time until the next call; `None` for that of a failure.
+    /// The time until the next call; `None` if the call failed.
     pause: Option<Duration>,
 }
 
 impl Schedule {
-    /// The calls of a host's scripts, recorded among these.
+    /// Creates the schedule of a host; its calls are recorded in these traces.
     pub(crate) fn new(host: Arc<Host>, traces: Arc<Traces>) -> Arc<Self> {
         Arc::new(Self {
             host,
@@ -107,7 +107,7 @@ impl Schedule {
         })
     }
 
-    /// Returns the counts of its calls.
+    /// Returns the numbers of calls.
     pub fn counts(&self) -> ScheduleCounts {
         ScheduleCounts {
             running: self.running.load(SeqCst),
@@ -122,7 +122,7 @@ impl Schedule {
         let mut stopping = self.stopping.subscribe();
         tokio::select! {
             () = self.work() => {}
-            // What runs is dropped, which ends it.
+            // Running calls are dropped, which cancels them.
             _ = stopping.wait_for(|stopping| *stopping) => {}
         }
         let leases = std::mem::take(&mut *self.leases.lock());
@@ -131,13 +131,13 @@ impl Schedule {
         }
     }
 
-    /// Starts no further call, ends the running ones, and releases their leases.
+    /// Starts no more calls, cancels the running ones, and releases their leases.
     pub(crate) async fn stop(&self) {
         self.stopping.send_replace(true);
         drop(self.following.lock().await);
     }
 
-    /// Requests each list that has not been loaded yet, and waits until all are loaded or failed.
+    /// Fetches each list that has not been loaded yet, and waits until all are loaded or failed.
     pub(crate) async fn fetch_lists(&self) {
         let mut entries = BTreeMap::new();
         self.follow_snapshot(&mut entries);
@@ -169,7 +169,7 @@ impl Schedule {
                 }
             };
             tokio::select! {
-                // One that lags has missed nothing: the snapshot is read afresh.
+                // A lagging receiver loses nothing, because the current snapshot is read.
                 _ = news.recv() => {}
                 Some(finished) = running.next() => finish(&mut entries, finished),
                 () = due => {}
@@ -188,7 +188,7 @@ impl Schedule {
                 let version = (plugin.hash.clone(), plugin.given.without_lists());
                 match entries.get_mut(&key) {
                     Some(entry) => {
-                        // Another text may list something else.
+                        // Another text may return another list.
                         if entry.every != every || what != ScheduledCall::Tick && entry.version != version {
                             entry.due = Instant::now();
                             entry.failures = 0;
@@ -219,7 +219,7 @@ impl Schedule {
         entries.retain(|key, _| kept.contains(key));
     }
 
-    /// Goes on with the lists that this host, or another one on its store, had last.
+    /// Restores the lists that this host, or another host of the store, fetched last.
     async fn restore_lists(&self, entries: &BTreeMap<Key, Entry>) {
         for ((id, what), entry) in entries.iter().filter(|((_, what), _)| *what != ScheduledCall::Tick) {
             let name = name_of(id, *what, entry.incarnation);
@@ -268,7 +268,8 @@ impl Schedule {
         let pause = pause.map(|pause| pause.saturating_sub(job.began.elapsed()));
         if *what == ScheduledCall::Tick {
             self.release(&lease, pause.unwrap_or(Duration::ZERO)).await;
-            // It is given back at a stop until here: nothing else would, if this call were dropped on the way.
+            // A stop releases the leases that are registered here, in case this call is dropped before it can
+            // do so.
             self.leases.lock().remove(&lease);
         } else if let Ok(list) = &result {
             self.keep(&name_of(id, *what, job.incarnation), list).await;
@@ -279,7 +280,8 @@ impl Schedule {
 
     /// Takes the lease of a tick, unless another host has it.
     async fn take(&self, name: &str) -> bool {
-        // First of all: this call may be dropped when the store has given the lease and before it says so.
+        // Registered first: this call may be dropped after the store has granted the lease and before it
+        // returns.
         self.leases.lock().insert(name.to_owned());
         let taken = self.host.store().lease_secret(name, self.host.id(), ms(LEASE)).await;
         let is_taken = taken.unwrap_or_else(|error| {
@@ -292,16 +294,16 @@ impl Schedule {
         is_taken
     }
 
-    /// Lets any host have the lease of a tick after a time.
+    /// Releases the lease of a tick after a delay.
     async fn release(&self, name: &str, after: Duration) {
         if let Err(error) = self.host.store().lease_secret(name, self.host.id(), ms(after)).await {
             tracing::debug!("cannot release the lease of {name}, which expires by itself: {error}");
         }
     }
 
-    /// Stores a list for the time after a restart, sealed: it may contain private data of a service.
+    /// Stores a list for the next start. It is sealed, because it may contain private data of a service.
     async fn keep(&self, name: &str, list: &Json) {
-        // Such a function has another name in another process.
+        // An anonymous function has another name in another process.
         let text = Some(list.to_string()).filter(|text| !text.contains(ANONYMOUS));
         if let Err(error) = self.host.store().set_secret(name, text.as_deref()).await {
             tracing::debug!("cannot store {name}: {error}");
@@ -309,7 +311,7 @@ impl Schedule {
     }
 }
 
-/// The number of calls that run, less one when it is dropped.
+/// The count of running calls, which is decremented when this is dropped.
 struct Running<'a>(&'a AtomicUsize);
 
 impl Drop for Running<'_> {
@@ -318,7 +320,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Returns `true` if a plugin is called from time to time where it has a function for that.
+/// Returns `true` if the scheduled functions of a plugin are called.
 fn is_called(plugin: &Plugin) -> bool {
     plugin.enabled && plugin.state != State::Missing && !plugin.is_idle()
 }
@@ -339,7 +341,7 @@ fn finish(entries: &mut BTreeMap<Key, Entry>, finished: CallEnd) {
     entry.is_running = false;
     let is_outdated = finished.key.1 != ScheduledCall::Tick && entry.version != finished.version;
     let pause = match finished.pause {
-        // Another text came meanwhile: it lists something else.
+        // The text changed during the call, so the list is outdated.
         _ if is_outdated => Duration::ZERO,
         Some(pause) => {
             entry.failures = 0;
@@ -353,7 +355,7 @@ fn finish(entries: &mut BTreeMap<Key, Entry>, finished: CallEnd) {
     entry.due = Instant::now() + pause;
 }
 
-/// The name of a function in the store.
+/// Returns the name of a scheduled function in the store.
 fn name_of(id: &str, what: ScheduledCall, incarnation: u64) -> String {
     format!("{}/{id}/{incarnation}", what.as_str())
 }

@@ -1,4 +1,5 @@
-//! The state that a turn takes once and keeps to its end: plugins, chains, models. Never changed.
+//! Snapshots. A turn uses one snapshot until its end: its plugins, chains and models. A snapshot is
+//! immutable.
 
 use crate::decision::FilterDecision;
 use crate::offers::Offers;
@@ -20,49 +21,50 @@ use valvehouse_json::Json;
 use valvehouse_providers::FormattedProvider;
 use valvehouse_script::{CHAT, Code, Diagnostic, Kind, Offer, Pipes, run_script};
 
-/// One whole generation of the host.
+/// A complete generation of a host.
 pub struct Snapshot {
-    /// Its number, named in every answer.
+    /// Its number, which every response reports.
     pub generation: u64,
     /// Plugins by id.
     pub plugins: Plugins,
     /// The problems of files that are not plugins.
     pub problems: Vec<Diagnostic>,
-    /// Every tool there is, each name once.
+    /// All tools, with unique names.
     pub tools: Vec<Tool>,
     /// The prompts and resources of scripts and mounted servers.
     pub offered: Offers,
     pub(crate) served: Arc<ProviderRoutes>,
-    /// The filters that run for every model, by id.
+    /// The global filters, by id.
     everywhere: Vec<Arc<Plugin>>,
-    /// Guards that still run for models which no longer list them.
+    /// Guards that run for models which no longer list them.
     held: Vec<Arc<Plugin>>,
-    /// Set if a model lists a guard that does not run for every model.
+    /// `true` if any model lists a guard that is not global.
     lists_guards: bool,
-    /// Set if there is a plugin that requests may enable.
+    /// `true` if there is a plugin that requests may enable.
     has_toggles: bool,
-    /// For names that are not configured.
+    /// The selection for names that are not configured.
     passing: ModelSelection,
-    /// The models that are known without asking a provider, as scripts see them.
+    /// The models that are known without a request to a provider, in the form that scripts see.
     listed: Json,
-    /// For configured models, by name.
+    /// The selections for configured models, by name.
     models: HashMap<String, ModelSelection>,
-    /// Set if there is a model whose requests no plugin looks at.
+    /// `true` if any model has neither filters nor other plugins, so that its requests may be forwarded
+    /// unchanged.
     may_forward: bool,
 }
 
-/// The default selection for a model.
+/// The filters, tools and provider selected for a model.
 #[derive(Default)]
 pub(crate) struct ModelSelection {
     pub(crate) chain: Chain,
     callbacks: Vec<Arc<dyn Listener>>,
     tools: Vec<Tool>,
     settings: ModelDefaults,
-    /// The provider that answers for a configured model, as its middleware has it asked.
+    /// The provider of a configured model, wrapped by its middleware.
     provider: Option<Arc<dyn Provider>>,
 }
 
-/// A model that a request named, ready to run.
+/// A requested model, ready to run.
 pub struct Ready {
     /// The filters, tools and provider of its turns.
     pub kernel: Kernel,
@@ -70,14 +72,14 @@ pub struct Ready {
     pub facts: Json,
     /// The value of `models::list()` for scripts.
     pub models: Json,
-    /// Stores conversations of the model.
+    /// `true` if conversations of the model are stored.
     pub memory: bool,
-    /// The scripts among its filters that listen to agents, in their order.
+    /// Its filters that listen to agents, in order.
     pub callbacks: Vec<Arc<dyn Listener>>,
 }
 
 impl Ready {
-    /// Returns `true` if no filter, no tool and no word of the configuration has a part in its turns.
+    /// Returns `true` if its turns have no filters, no tools and no settings.
     pub fn is_untouched(&self) -> bool {
         let settings = self.kernel.settings();
         self.kernel.chain().filters().is_empty()
@@ -127,25 +129,26 @@ impl Snapshot {
         snapshot
     }
 
-    /// The same snapshot with these prompts and resources.
+    /// Returns this snapshot with these prompts and resources.
     #[must_use]
     pub(crate) fn offering(mut self, offered: Offers) -> Self {
         self.offered = offered;
         self
     }
 
-    /// The messages about functions of a plugin that failed when the host called them last.
+    /// Returns the messages of a plugin's scheduled functions whose last call failed.
     pub(crate) fn failing<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a str> {
         let failing = self.problems.iter().filter(|problem| problem.code == Code::ScheduledFailed);
         failing.filter(move |problem| problem.id == id).map(|problem| problem.message.as_str())
     }
 
-    /// The plugins that are filters, by id.
+    /// Returns the filters, by id.
     pub fn filters(&self) -> impl Iterator<Item = &Arc<Plugin>> {
         self.plugins.values().filter(|plugin| plugin.kind == Kind::Filter)
     }
 
-    /// Selection = enabled AND (global OR listed by the model), minus toggles that the request does not select.
+    /// Decides whether a filter runs: it must be enabled, and global or listed by the model; a toggle must
+    /// also be selected by the request.
     pub fn decide(&self, plugin: &Plugin, listed: &[String], asked: &[String]) -> FilterDecision {
         if plugin.enabled && !plugin.global && !listed.iter().any(|id| **id == *plugin.id) {
             return FilterDecision::NotListed;
@@ -153,7 +156,7 @@ impl Snapshot {
         self.decide_chosen(plugin, asked)
     }
 
-    /// The same of one that is global or listed.
+    /// Decides about a filter that is global or listed.
     fn decide_chosen(&self, plugin: &Plugin, asked: &[String]) -> FilterDecision {
         if !plugin.enabled {
             return FilterDecision::Off;
@@ -184,7 +187,7 @@ impl Snapshot {
         listed.iter().map(String::as_str).filter(move |id| !is_filter(id))
     }
 
-    /// Returns the guards that still run for a model which no longer lists them.
+    /// Returns the guards that run for a model although it no longer lists them.
     pub(crate) fn held_for<'a>(&'a self, model: &'a str) -> impl Iterator<Item = &'a Arc<Plugin>> {
         self.held.iter().filter(move |plugin| plugin.held_for.iter().any(|name| name == model))
     }
@@ -199,8 +202,8 @@ impl Snapshot {
         listed.chain(self.held_for(&model.name).map(|plugin| &*plugin.id))
     }
 
-    /// Returns the ids of the guards that a model of a provider has under its own name: those of the configured models
-    /// for which it may answer. Naming it allows no more than naming those.
+    /// Returns the ids of the guards for a model of a provider under its own name: those of the configured
+    /// models that it may answer for, so that its own name does not bypass them.
     fn guards_of_passed(&self, provider: &str, upstream: &str) -> Vec<String> {
         if !self.lists_guards {
             return Vec::new();
@@ -213,7 +216,7 @@ impl Snapshot {
         guards
     }
 
-    /// Returns the filters with `global: false` that run for a name which clients use.
+    /// Returns the filters with `global: false` that run for a model name.
     pub(crate) fn listed_for(&self, name: &str) -> Vec<String> {
         if let Some(model) = self.plan().models.iter().find(|model| model.name == name) {
             let held = self.held_for(name).map(|plugin| plugin.id.to_string());
@@ -225,13 +228,13 @@ impl Snapshot {
         }
     }
 
-    /// Selects for a name which clients use.
+    /// Returns the selection for a model name.
     pub(crate) fn select_for(&self, name: &str, asked: &[String]) -> ModelSelection {
         self.select_named_at(CHAT, name, asked)
     }
 
-    /// Selects at an endpoint for a name which clients use. Guards of a model also guard what that model is to its
-    /// provider.
+    /// Returns the selection for a model name at an endpoint. Guards of a configured model also apply to the
+    /// name that the model has at its provider.
     pub(crate) fn select_named_at(&self, endpoint: &str, name: &str, asked: &[String]) -> ModelSelection {
         match self.plan().models.iter().find(|model| model.name == name) {
             Some(model) => self.select_at(endpoint, Some(model), asked),
@@ -243,7 +246,8 @@ impl Snapshot {
         self.select_at(CHAT, model, asked)
     }
 
-    /// The same for any endpoint: the filters that run there. Middleware belongs to chats.
+    /// Returns the selection for a model at an endpoint: the filters that run there. Middleware runs in chats
+    /// only.
     pub(crate) fn select_at(
         &self,
         endpoint: &str,
@@ -304,28 +308,29 @@ impl Snapshot {
         }
     }
 
-    /// All tools behind the filters of every model, for direct calls of tools.
+    /// Returns a kernel with all tools and the filters of every model, for direct calls of tools.
     pub fn invoking(&self) -> Kernel {
         self.invoking_only(self.tools.clone())
     }
 
-    /// The same with these tools alone: another one does not exist for the caller.
+    /// Returns a kernel for direct calls of these tools only; others are unknown to the caller.
     pub fn invoking_only(&self, tools: Vec<Tool>) -> Kernel {
         let (chain, settings) = (self.passing.chain.clone(), self.passing.settings.clone());
         Kernel::assembled(chain, tools, None, settings, self.served.clone())
     }
 
-    /// The same with the search for tools and the tool that calls them by a script, which show their parameters.
+    /// Returns a kernel for direct calls of these tools, with the tool search and the tool that calls them by
+    /// a script.
     pub fn searching_only(&self, tools: Vec<Tool>) -> Kernel {
         self.invoking_only(with_search(tools, true))
     }
 
-    /// The tools a model is offered, in order.
+    /// Returns the tools that a model is offered, in order.
     pub fn offered(&self, model: &str) -> &[Tool] {
         self.models.get(model).map_or(&[], |selected| &selected.tools)
     }
 
-    /// Returns `true` if turns without any plugin are possible: those of a model without filters.
+    /// Returns `true` if there is a model whose requests may be forwarded without any plugin.
     pub fn may_forward(&self) -> bool {
         self.may_forward
     }
@@ -349,7 +354,7 @@ impl Snapshot {
         })
     }
 
-    /// The model of a request with its selected filters, which must exist.
+    /// Returns a requested model with the selected filters, which must exist.
     ///
     /// # Errors
     /// Returns the error of [`Snapshot::check_filter_ids`] or [`Snapshot::ready`].
@@ -358,7 +363,7 @@ impl Snapshot {
         self.ready(name, asked)
     }
 
-    /// The model of a request, with its selected filters.
+    /// Returns a requested model with the selected filters.
     ///
     /// # Errors
     /// Returns a request error for an unknown model.
@@ -374,7 +379,7 @@ impl Snapshot {
         let facts = self.served.facts(name, provider.name());
         let upstream = (upstream != name).then(|| upstream.to_owned());
         let (selected, asked) = match &guarded {
-            // These hold the ones asked for.
+            // The selection already includes the requested filters.
             Some(guarded) => (guarded, &[][..]),
             None => (&self.passing, asked),
         };
@@ -425,12 +430,12 @@ impl Snapshot {
         }
     }
 
-    /// The models that are known without asking a provider, as scripts see them.
+    /// Returns the models that are known without a request to a provider, in the form that scripts see.
     pub fn listed(&self) -> &Json {
         &self.listed
     }
 
-    /// The names that are known without asking a provider.
+    /// Returns the model names that are known without a request to a provider.
     pub fn model_names(&self) -> Vec<String> {
         let configured = self.plan().models.iter().map(|model| model.name.clone());
         let passed = self.plan().providers.iter().flat_map(|plan| match &plan.passes {
@@ -441,23 +446,23 @@ impl Snapshot {
         configured.chain(passed).chain(offered).collect()
     }
 
-    /// Returns `true` if it was built from this very plan.
+    /// Returns `true` if it was created from this plan.
     pub(crate) fn is_of(&self, plan: &Arc<Plan>) -> bool {
         Arc::ptr_eq(&self.served.plan, plan)
     }
 
-    /// The plan it was built from.
+    /// Returns the plan that it was created from.
     pub fn plan(&self) -> &Plan {
         &self.served.plan
     }
 
-    /// The models that scripts offer.
+    /// Returns the models that scripts provide.
     pub fn offers(&self) -> Vec<&Offer> {
         self.served.offers()
     }
 }
 
-/// The tools with those by which they are found and called. A tool that has the name of one of these cannot be called.
+/// Adds the tools that search and call tools. A tool with the name of one of these is left out.
 fn with_search(tools: Vec<Tool>, shows_parameters: bool) -> Vec<Tool> {
     if tools.is_empty() {
         return tools;
@@ -466,7 +471,7 @@ fn with_search(tools: Vec<Tool>, shows_parameters: bool) -> Vec<Tool> {
     [find_tools(shows_parameters), run_script()].into_iter().chain(others).collect()
 }
 
-/// Those who listen to agents, in the order in which their hooks run.
+/// Returns the listeners of agents in the order in which their hooks run.
 fn listeners(chosen: &[&Arc<Plugin>]) -> Vec<Arc<dyn Listener>> {
     let place = |plugin: &Plugin| plugin.script.as_ref().map_or(0.0, |script| script.priority());
     let mut chosen = chosen.to_vec();
@@ -475,8 +480,8 @@ fn listeners(chosen: &[&Arc<Plugin>]) -> Vec<Arc<dyn Listener>> {
     callbacks.map(|callbacks| Arc::new(callbacks) as Arc<dyn Listener>).collect()
 }
 
-/// The provider that answers for a model, as its middleware has it asked. One with a memory keeps to the form it is
-/// asked for.
+/// Returns the provider of a model, wrapped by its middleware. For a model with memory, a requested output
+/// format is enforced.
 fn held(model: &ModelPlan, provider: &Arc<dyn Provider>) -> Arc<dyn Provider> {
     let provider = Middleware::provider_of(&model.middleware, provider.clone());
     if model.memory {

@@ -1,5 +1,5 @@
-//! The status of plugins: on this host, and on all running hosts together. A host stores its own from time to time,
-//! so that commands can report it.
+//! The status of plugins: on this host, and on all running hosts together. Each host stores its own status
+//! periodically, so that commands can report it.
 
 use crate::plugin::{Plugin, State};
 use crate::snapshot::Snapshot;
@@ -14,28 +14,30 @@ use valvehouse_json::{Json, Object};
 use valvehouse_script::{Code, Diagnostic, Kind, Severity};
 use valvehouse_store::HostSeen;
 
-/// Before the name of a provider where plugins go by their ids, which know no colon.
+/// The prefix of a provider's name in the stored status, whose other keys are plugin ids; ids contain no
+/// colon.
 const PROVIDER: &str = "provider:";
-/// The requests of the last hour among them.
+/// The key of the coverage table in the stored status.
 const COVERAGE: &str = "coverage:";
-/// The host itself among them.
+/// The key of the host's own status.
 const NODE: &str = "node:";
-/// The most rows of the requests that a host stores.
+/// The maximum number of coverage rows that a host stores.
 const MAX_COVERAGE: usize = 200;
 
 impl Plugin {
-    /// The cost of the calls of all its hooks and tools on this host.
+    /// Returns the cost of all calls of the plugin on this host.
     pub fn sum(&self) -> Sum {
         let sums = self.script.iter().flat_map(|script| script.metrics().sums());
         sums.fold(Sum::default(), |all, (_, sum)| all.and(sum))
     }
 
-    /// The requests on this host in which it kept the prompt cache of the service, of those that were measured.
+    /// Returns the number of requests on this host for which it preserved the provider's prompt cache, and
+    /// the number measured.
     pub fn prompt_cache(&self) -> PromptCacheCount {
         self.script.as_ref().map_or(PromptCacheCount::default(), |script| script.prompt_cache.count())
     }
 
-    /// The state in one word: that of its file, or of its open circuit breaker.
+    /// Returns the name of the state: `breaker_open`, or that of its file.
     pub fn state_name(&self) -> &'static str {
         match &self.script {
             Some(script) if script.breaker.open().is_some() => "breaker_open",
@@ -43,7 +45,7 @@ impl Plugin {
         }
     }
 
-    /// Returns `true` if it does not load for want of grants alone.
+    /// Returns `true` if missing grants are the only reason for which it does not load.
     pub fn is_held(&self) -> bool {
         let mut errors =
             self.state.problems().iter().filter(|problem| problem.severity == Severity::Error).peekable();
@@ -51,14 +53,15 @@ impl Plugin {
         is_broken && errors.peek().is_some() && errors.all(|problem| problem.grant.is_some())
     }
 
-    /// The problems of its file or, where that runs, its warnings.
+    /// Returns the problems of its file or, if the file runs, its warnings.
     pub fn problems(&self) -> impl Iterator<Item = &Diagnostic> {
-        // A stale plugin has its problems in the file, not in the version that runs.
+        // The problems of a stale plugin concern the file, not the running version.
         let warnings = self.script.as_ref().filter(|_| self.state == State::Live);
         self.state.problems().iter().chain(warnings.into_iter().flat_map(|script| &script.warnings))
     }
 
-    /// Returns the problems of its status rather than of its text: the guard is missing, or it waits for an operator.
+    /// Returns the problems of its status rather than of its text: the guard is missing, or it waits for an
+    /// operator.
     pub fn standing_problems(&self) -> Vec<Diagnostic> {
         let waits = |problem: &&Diagnostic| matches!(problem.code, Code::GuardWeakened | Code::SameId);
         let mut problems: Vec<Diagnostic> = self.state.problems().iter().filter(waits).cloned().collect();
@@ -71,12 +74,12 @@ impl Plugin {
         problems
     }
 
-    /// The time since which its circuit breaker is open on this host.
+    /// Returns the state of its circuit breaker on this host; `None` if it is closed.
     pub fn open_breaker(&self) -> Option<OpenState> {
         self.script.as_ref().and_then(|script| script.breaker.open())
     }
 
-    /// The reason for the open circuit breaker, the consequence for requests, and the next attempt.
+    /// Describes an open circuit breaker: the reason, the consequence for requests, and the next attempt.
     pub fn breaker_in_words(&self, open: &OpenState) -> String {
         let ignored = self
             .script
@@ -95,21 +98,21 @@ impl Plugin {
     }
 }
 
-/// The report of a host about itself.
+/// The status of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeStatus {
-    /// Its version; empty for one that does not report it.
+    /// Its version; empty if the host does not report it.
     pub version: String,
-    /// The time at which it started to serve its generation, in milliseconds since 1970; 0 if unknown.
+    /// The time at which it applied its generation, in milliseconds since 1970; 0 if unknown.
     pub since: i64,
-    /// The latest generation of the store, where it does not take that.
+    /// The latest generation of the store if the host rejected it.
     pub refused: Option<u64>,
-    /// The reason for which it does not take it.
+    /// The reason for the rejection.
     pub error: Option<String>,
 }
 
 impl NodeStatus {
-    /// Returns the report of a host.
+    /// Reads the status that a host reports.
     pub fn of(host: &HostSeen) -> Self {
         let told = host.tells.field(NODE);
         Self {
@@ -120,7 +123,7 @@ impl NodeStatus {
         }
     }
 
-    /// Returns `true` if it does not take this generation, or a later one.
+    /// Returns `true` if the host rejected this generation or a later one.
     pub fn refuses(&self, generation: u64) -> bool {
         self.refused.is_some_and(|refused| refused >= generation)
     }
@@ -135,33 +138,33 @@ impl NodeStatus {
     }
 }
 
-/// The state of the plugins on all hosts together, and of the providers.
+/// The status of the plugins and providers on all hosts together.
 #[derive(Debug, Default)]
 pub struct SharedStatus {
     plugins: BTreeMap<String, PluginStanding>,
     /// The providers with an open circuit breaker on any host.
     providers: BTreeMap<String, OpenState>,
-    /// The requests of the last hour, host by host.
+    /// The coverage rows of the last hour, by host.
     coverage: Vec<GuardCoverageRow>,
     /// The number of hosts that reported.
     pub hosts: usize,
 }
 
-/// The state of one plugin.
+/// The status of one plugin on all hosts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PluginStanding {
-    /// The cost of its calls, by hook or tool.
+    /// The costs of its calls, by hook or tool.
     pub sums: BTreeMap<String, Sum>,
-    /// The rest on some host, since it broke again and again.
+    /// The state of its circuit breaker if it is open on any host.
     pub open_breaker: Option<OpenState>,
-    /// The requests in which it kept the prompt cache of the service.
+    /// The number of requests for which it preserved the provider's prompt cache.
     pub prompt_cache: PromptCacheCount,
-    /// The problems of what some host calls from time to time.
+    /// The messages of its scheduled functions that failed on any host.
     pub failing: BTreeSet<String>,
 }
 
 impl SharedStatus {
-    /// The report of a host about its own plugins: only of those that have something to report.
+    /// Returns the status that a host stores; plugins without calls are left out.
     pub(crate) fn of_snapshot(
         snapshot: &Snapshot,
         coverage: Option<&GuardCoverage>,
@@ -196,7 +199,7 @@ impl SharedStatus {
         plugins.chain(providers).chain(rows).chain(node).collect::<Object>().into()
     }
 
-    /// The reports of all of these hosts, added up.
+    /// Merges the status of these hosts.
     pub fn told(hosts: &[HostSeen]) -> Self {
         let mut standing = Self { hosts: hosts.len(), ..Self::default() };
         for host in hosts {
@@ -220,17 +223,17 @@ impl SharedStatus {
         standing
     }
 
-    /// The requests of the last hour on all hosts.
+    /// Returns the coverage rows of the last hour on all hosts.
     pub fn coverage(&self) -> Vec<GuardCoverageRow> {
         GuardCoverageRow::merged(self.coverage.iter().cloned())
     }
 
-    /// The state of one plugin; `None` where no host has called it.
+    /// Returns the status of a plugin; `None` if no host has called it.
     pub fn of(&self, id: &str) -> Option<&PluginStanding> {
         self.plugins.get(id)
     }
 
-    /// The problems of what hosts call from time to time and that failed when they did it last.
+    /// Returns the diagnostics of scheduled functions whose last call failed on any host.
     pub fn scheduled_problems(&self, snapshot: &Snapshot) -> Vec<Diagnostic> {
         let of_plugin = |(id, standing): (&String, &PluginStanding)| {
             let plugin = snapshot.plugins.get(id.as_str())?.clone();
@@ -242,7 +245,7 @@ impl SharedStatus {
         self.plugins.iter().filter_map(of_plugin).flatten().collect()
     }
 
-    /// The open circuit breaker of a provider; `None` if it is closed.
+    /// Returns the state of a provider's circuit breaker; `None` if it is closed.
     pub fn provider(&self, name: &str) -> Option<&OpenState> {
         self.providers.get(name)
     }

@@ -1,33 +1,34 @@
-//! Resources of mounted servers that clients follow: however many clients follow one, its server is asked once.
+//! Subscriptions to resources of mounted servers. The clients of a resource share one subscription at its
+//! server.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::{broadcast, watch};
 
-/// The most resources of one server that are followed at once.
+/// The maximum number of subscribed resources per server.
 const MAX_RESOURCES: usize = 1_024;
-/// Updates that may wait for a slow listener.
+/// The maximum number of updates buffered for a slow receiver.
 const UPDATES: usize = 256;
 
-/// The resources of mounted servers that clients follow.
+/// The resources of mounted servers that clients subscribed to.
 pub struct ResourceSubscriptions {
-    /// The number of clients by server and URI.
+    /// The number of subscribed clients by server and URI.
     wanted: Mutex<BTreeMap<String, BTreeMap<String, usize>>>,
     changes: watch::Sender<()>,
     updates: broadcast::Sender<ResourceUpdate>,
 }
 
-/// The content of a resource changed, or may have.
+/// A possible change of a resource's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceUpdate {
-    /// The server.
+    /// The name of the server.
     pub server: Arc<str>,
-    /// The URI of its resource.
+    /// The URI of the resource.
     pub uri: Arc<str>,
 }
 
-/// A client's wish to follow one resource; it ends when this is dropped.
+/// A client's subscription to a resource; dropping it unsubscribes.
 pub struct ResourceSubscription {
     all: Arc<ResourceSubscriptions>,
     server: String,
@@ -42,7 +43,7 @@ impl Default for ResourceSubscriptions {
 }
 
 impl ResourceSubscriptions {
-    /// Follows a resource; `None` if too many of its server are followed.
+    /// Subscribes to a resource; `None` if too many resources of the server have subscribers.
     pub fn subscribe(self: &Arc<Self>, server: &str, uri: &str) -> Option<ResourceSubscription> {
         let mut wanted = self.wanted.lock();
         let of_server = wanted.entry(server.to_owned()).or_default();
@@ -62,7 +63,7 @@ impl ResourceSubscriptions {
         self.wanted.lock().get(server).into_iter().flat_map(BTreeMap::keys).cloned().collect()
     }
 
-    /// Returns a receiver that is notified when other resources are followed.
+    /// Returns a receiver that is notified when the set of subscribed resources changes.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
     }
@@ -70,7 +71,7 @@ impl ResourceSubscriptions {
     /// Notifies the subscribers of a resource that it changed; does nothing if there are none.
     pub fn updated(&self, server: &str, uri: &str) {
         if self.wanted.lock().get(server).is_some_and(|of_server| of_server.contains_key(uri)) {
-            // A follower may have left meanwhile.
+            // The last receiver may be gone.
             let _ = self.updates.send(ResourceUpdate { server: server.into(), uri: uri.into() });
         }
     }
@@ -82,7 +83,7 @@ impl ResourceSubscriptions {
 }
 
 impl ResourceSubscription {
-    /// Returns `true` if this follows a resource of that server.
+    /// Returns `true` if this is a subscription to a resource of that server.
     pub fn is_of(&self, server: &str) -> bool {
         self.server == server
     }

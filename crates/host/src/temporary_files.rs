@@ -1,11 +1,11 @@
-//! Temporary files that writers left in the plugins' folders because they were killed.
+//! Temporary files that killed processes left in the folders of plugins.
 
 use std::path::Path;
 use std::time::Duration;
 
-/// A write takes moments: an older file was left behind by a process that ended.
+/// The age of an abandoned file; a write in progress takes only moments.
 pub(super) const ABANDONED: Duration = Duration::from_secs(60);
-/// Folders within folders are looked through this deep.
+/// The maximum depth of folders that are searched.
 const MAX_DEPTH: usize = 8;
 
 /// Removes the temporary files below a folder that are older than this.
@@ -32,7 +32,8 @@ fn clear_below(folder: &Path, older_than: Duration, depth: usize) {
     }
 }
 
-/// `.valvehouse-` and 32 digits and `.tmp`, as files are called while they are written.
+/// Returns `true` for the names of files that are being written: `.valvehouse-`, 32 hexadecimal digits, and
+/// `.tmp`.
 fn is_temporary(name: &str) -> bool {
     let digits = name.strip_prefix(".valvehouse-").and_then(|rest| rest.strip_suffix(".tmp"));
     digits.is_some_and(|digits| digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))

@@ -1,4 +1,5 @@
-//! The host's writer: its holder may change files and store without anything going live in between.
+//! The lock of the host's writer. Its holder may change files and the store without anything going live in
+//! between.
 
 use crate::plan::Plan;
 use crate::plugin::OperatorSettings;
@@ -12,7 +13,7 @@ use valvehouse_json::Json;
 use valvehouse_script::{Diagnostic, Kind, LoadedFile, Script, Settings, read_text};
 use valvehouse_store::{Kv, Store, StoreError};
 
-/// The writer of a host, or one that stands in for it where no host is.
+/// The lock of a host's writer, or a writer of its own if there is no host.
 pub struct ReloadLock<'a>(Lock<'a>);
 
 enum Lock<'a> {
@@ -33,7 +34,7 @@ impl Deref for Lock<'_> {
 
 impl<'a> ReloadLock<'a> {
     pub(super) async fn held(mut reload: MutexGuard<'a, Reload>) -> Result<Self, StoreError> {
-        // What is read from a snapshot cannot be changed.
+        // The stored data comes from a snapshot during an outage and cannot be changed.
         if let Some(outage) = reload.store.outage() {
             return Err(outage.error);
         }
@@ -41,7 +42,7 @@ impl<'a> ReloadLock<'a> {
         Ok(Self(Lock::Hosts(reload)))
     }
 
-    /// One of its own, for commands: hosts that run follow by themselves.
+    /// Creates a writer for a command; running hosts follow its changes.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -51,21 +52,21 @@ impl<'a> ReloadLock<'a> {
         Ok(ReloadLock(Lock::Own(Box::new(reload))))
     }
 
-    /// The plan of the configuration.
+    /// Returns the plan.
     pub fn plan(&self) -> &Plan {
         &self.0.plan
     }
 
-    /// The store of valves, switches and histories.
+    /// Returns the store.
     pub fn store(&self) -> &dyn Store {
         &*self.0.store
     }
 
-    /// Prepares to compile a text as it would be if it stood in that file: with the plugin's settings, grants and
-    /// valves, which these take the place of.
+    /// Prepares the compilation of a text in place of a file, with the settings and grants of the plugin;
+    /// `valves` replaces the stored values.
     ///
     /// # Errors
-    /// Returns the problem of a file that cannot be read, or that imports one that cannot.
+    /// Returns the problem if the file or one of its imports cannot be read.
     pub fn compile_job(
         &self,
         kind: Kind,
@@ -84,8 +85,8 @@ impl<'a> ReloadLock<'a> {
         Ok(CompileJob { read, given, plan: self.0.plan.clone(), settings })
     }
 
-    /// Compiles a text, or takes the script that was compiled from it before the writer was held, if nothing that it
-    /// depends on has changed.
+    /// Compiles a text, or returns the result of a compilation made before the lock was taken if all its
+    /// inputs are unchanged.
     ///
     /// # Errors
     /// Returns every problem of the script.
@@ -104,18 +105,18 @@ impl<'a> ReloadLock<'a> {
         }
     }
 
-    /// The values that operators have set for a plugin.
+    /// Returns the valves that operators set for a plugin.
     pub fn stored_valves(&self, id: &str) -> Json {
         self.0.given(id).valves
     }
 
-    /// Does what waits for the disk without holding up the turns of this thread.
+    /// Runs work that waits for the disk without blocking the other tasks of this thread.
     pub fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
         aside(work)
     }
 }
 
-/// A text to be compiled, and all that its script depends on: the writer need not be held meanwhile.
+/// A text to compile with all inputs of the compilation, which does not need the lock.
 pub struct CompileJob {
     read: LoadedFile,
     given: OperatorSettings,
@@ -124,7 +125,7 @@ pub struct CompileJob {
 }
 
 impl CompileJob {
-    /// Compiles the text without holding up the turns of this thread.
+    /// Compiles the text without blocking the other tasks of this thread.
     pub fn compile(self) -> CompiledText {
         let result = aside(|| match Diagnostic::of_quarantine(&self.read.file, &self.given.quarantined) {
             Some(problem) => Err(vec![problem]),
@@ -134,14 +135,14 @@ impl CompileJob {
     }
 }
 
-/// The script of a text, or its problems.
+/// The result of compiling a text.
 pub struct CompiledText {
     job: CompileJob,
     result: Result<Script, Vec<Diagnostic>>,
 }
 
 impl CompiledText {
-    /// Returns `true` if this is what another job would come to.
+    /// Returns `true` if another job has the same inputs.
     fn is_of(&self, other: &CompileJob) -> bool {
         let own = &self.job;
         own.read.hash == other.read.hash

@@ -7,17 +7,17 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// So many different wrong keys may come from one address,
+/// The maximum number of different wrong keys from one address within [`WITHIN`].
 const MAX: usize = 10;
-/// within so long.
+/// The window in which wrong keys are counted.
 const WITHIN: Duration = Duration::from_secs(60);
-/// So many addresses are remembered; the one that tried longest ago is forgotten first.
+/// The maximum number of addresses in memory; the address with the oldest window is dropped first.
 const MAX_ADDRESSES: usize = 4096;
 
-/// The wrong keys that were tried lately, by address.
+/// The recent wrong keys of each address.
 ///
-/// A wrong key that comes again is not counted again: a client with an old key guesses nothing, and
-/// others at its address need not suffer.
+/// A repeated wrong key is counted once: a client with an outdated key is not guessing, and other clients at
+/// its address must not be blocked for it.
 #[derive(Default)]
 pub struct Attempts(Mutex<HashMap<IpAddr, Guesses>>);
 
@@ -27,19 +27,19 @@ struct Guesses {
 }
 
 impl Attempts {
-    /// The time that an address has to wait before any key from there is checked again.
+    /// Returns the time for which keys from an address are not checked; `None` if they are checked.
     pub fn wait(&self, from: IpAddr) -> Option<Duration> {
         self.wait_at(Instant::now, from)
     }
 
-    /// The clock is read only after wrong keys, which are rare.
+    /// Like [`Attempts::wait`]. The clock is read only if the address is over the limit, which is rare.
     fn wait_at(&self, now: impl FnOnce() -> Instant, from: IpAddr) -> Option<Duration> {
         let all = self.0.lock();
         let tried = all.get(&of_one(from)).filter(|tried| tried.keys.len() >= MAX)?;
         WITHIN.checked_sub(now().saturating_duration_since(tried.since)).filter(|wait| !wait.is_zero())
     }
 
-    /// A key was wrong.
+    /// Records a wrong key.
     pub fn failed(&self, from: IpAddr, key: &str) {
         self.failed_at(Instant::now(), from, key);
     }

@@ -11,12 +11,13 @@ use valvehouse_core::text::{hex, unhex};
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Returns the digest of a key as a client sends it.
+    /// Returns the digest of a key in plain text.
     pub fn of(key: &str) -> Self {
         Self(Sha256::digest(key.as_bytes()).into())
     }
 
-    /// Of a key as it is configured: itself, or `sha256:` and its digest. None where that is not a digest.
+    /// Returns the digest of a configured key: plain text, or `sha256:` and the digest in hexadecimal. `None`
+    /// if the digest is malformed.
     pub fn configured(text: &str) -> Option<Self> {
         match text.strip_prefix(HASHED) {
             Some(digits) => unhex(digits)?.try_into().ok().map(Self),
@@ -24,13 +25,13 @@ impl Digest {
         }
     }
 
-    /// Compares both in constant time.
+    /// Returns `true` if the digests are equal; compares in constant time.
     pub fn is(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
 }
 
-/// As it is configured: `sha256:` and 64 digits.
+/// Writes the form used in the configuration: `sha256:` and 64 hexadecimal digits.
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{HASHED}{}", hex(&self.0))
@@ -38,7 +39,7 @@ impl fmt::Display for Digest {
 }
 
 impl fmt::Debug for Digest {
-    /// Not even the digest: a weak key could be found by it.
+    /// Redacts the digest as well, because a weak key could be found by it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use valvehouse_config::{InferenceKey, SecretSource};
 use valvehouse_json::Json;
 
-/// A key that may change is read again after so long.
+/// The time after which a key from a file or a variable is read again.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The keys of operators and users.
@@ -19,21 +19,21 @@ pub struct Keys {
 struct UserKey {
     held: KeyFile,
     user: Json,
-    /// The tools that it sees at `/mcp`, where they are its own.
+    /// The tools that this key sees at `/mcp`; `None` for the default ones.
     mcp_tools: Option<Vec<String>>,
 }
 
 /// The holder of a key.
 #[derive(Debug)]
 pub enum Holder<'a> {
-    /// The operators'.
+    /// The operators.
     Admin,
-    /// A user's key, with the user, or null if the key names none.
+    /// A user, as a JSON object; null if the key has none.
     User(&'a Json),
 }
 
 impl Keys {
-    /// As configured.
+    /// Creates the keys of a configuration.
     pub fn new(users: &[InferenceKey], admin: Option<SecretSource>) -> Self {
         let user = |key: &InferenceKey| UserKey {
             held: KeyFile::new(key.key.clone()),
@@ -49,7 +49,7 @@ impl Keys {
         self.admin.is_some()
     }
 
-    /// The current operators' key; `None` if there is none, or it cannot be read.
+    /// Returns the digest of the operators' current key; `None` if there is none or it cannot be read.
     pub fn admin(&self) -> Option<Digest> {
         self.admin.as_ref()?.digest()
     }
@@ -59,7 +59,7 @@ impl Keys {
         self.admin().is_some_and(|admin| admin.is(&Digest::of(key)))
     }
 
-    /// The holder of this key. A user's key that is the operators' as well is the user's.
+    /// Returns the holder of a key. A key of both a user and the operators belongs to the user.
     pub fn holder(&self, key: &str) -> Option<Holder<'_>> {
         let given = Digest::of(key);
         match self.user_key(&given) {
@@ -68,7 +68,7 @@ impl Keys {
         }
     }
 
-    /// The tools that a user's key sees at `/mcp`, where they are its own.
+    /// Returns the tools that a user's key sees at `/mcp`; `None` for the default ones.
     pub fn mcp_tools(&self, key: &str) -> Option<&[String]> {
         self.user_key(&Digest::of(key))?.mcp_tools.as_deref()
     }
@@ -83,14 +83,14 @@ impl Keys {
     }
 }
 
-/// A key by its digest, and where it is read from.
+/// A configured key: its source, and the digest read last.
 struct KeyFile {
     source: SecretSource,
     known: Mutex<Option<Reading>>,
 }
 
 struct Reading {
-    /// None: it cannot be read, and opens nothing.
+    /// `None` if the key could not be read; it then matches no key.
     digest: Option<Digest>,
     at: Instant,
 }
@@ -100,7 +100,7 @@ impl KeyFile {
         Self { source, known: Mutex::default() }
     }
 
-    /// Returns `true` if it is this key as it is now.
+    /// Returns `true` if the given digest is that of the current key.
     fn is(&self, given: &Digest) -> bool {
         self.digest().is_some_and(|digest| digest.is(given))
     }

@@ -1,7 +1,7 @@
-//! The access to the host: keys by their digests, sessions of the page, the rates of attempts and of
+//! Access to the host: keys by their digests, sessions of the page, and rate limits of wrong keys and
 //! requests.
 //!
-//! Plain state, which knows no endpoints: what an answer to a refusal looks like is theirs to say.
+//! This module holds state only; the endpoints turn a rejection into a response.
 
 mod attempts;
 mod digest;

@@ -1,6 +1,7 @@
-//! The rate of requests: so many a minute, at once or spread over it.
+//! The limit of requests per minute and client.
 //!
-//! Several hosts on one store count in windows of a minute that they share, each its part of the room (`Kv`).
+//! Hosts that share a store also count requests in shared windows of one minute, in which each host has a
+//! share (`Kv`).
 
 use super::digest::Digest;
 use parking_lot::Mutex;
@@ -10,12 +11,12 @@ use std::time::{Duration, Instant};
 use valvehouse_store::Kv;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// The owner of the windows. No script can have this id: ids hold no colon.
+/// The owner of the windows. A script cannot have this id, because ids contain no colon.
 const OWNER: &str = "builtin:rate";
-/// So many askers are remembered; of more, the one that asked least is forgotten.
+/// The maximum number of clients in memory; the one with the fewest recent requests is dropped first.
 const MAX: usize = 16_384;
 
-/// The sender of a request.
+/// The client that a limit applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Asker {
     /// The holder of this key.
@@ -24,8 +25,8 @@ pub enum Asker {
     Address(IpAddr),
 }
 
-/// Returns the address that stands for a client: an IPv4 address itself, or the /64 network of an IPv6 address, in
-/// in which one client can have any number of addresses.
+/// Returns the address that identifies a client: an IPv4 address itself, or the /64 network of an IPv6
+/// address, in which one client can have any number of addresses.
 pub(super) fn of_one(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -36,24 +37,24 @@ pub(super) fn of_one(address: IpAddr) -> IpAddr {
     }
 }
 
-/// A limit for each asker.
+/// A limit of requests for each client.
 pub struct Rate {
-    /// The requests of each asker, in one minute.
+    /// The number of requests per client and minute.
     pub requests: u32,
-    /// The part of the minute that each request takes.
+    /// A minute divided by the number of requests.
     share: Duration,
-    /// The time at which the requests of each sender so far are made up for.
+    /// The time until which each client has used its requests; it advances by `share` with each request.
     paid: Mutex<HashMap<Asker, Instant>>,
 }
 
 impl Rate {
-    /// So many requests a minute; none with 0.
+    /// Creates a limit of requests per minute; `None` for 0, which disables it.
     pub fn per_minute(requests: u32) -> Option<Self> {
         let share = MINUTE.checked_div(requests)?;
         Some(Self { requests, share, paid: Mutex::default() })
     }
 
-    /// One more request, or how long this asker has to wait for it. Hosts that share these maps share the limit.
+    /// Counts a request of a client. Hosts that share these maps share the limit.
     ///
     /// # Errors
     /// Returns the time to wait if the limit is exceeded.
@@ -69,7 +70,8 @@ impl Rate {
         if shared.hosts() > 1 {
             self.take_share(asker, shared)?;
         }
-        // What a window lets through is within this limit as well, which is the only one for the last host that is left.
+        // A request that the shared window allows is checked here too: this is the only limit of a host that
+        // is alone.
         let mut paid = self.paid.lock();
         let from = paid.get(&asker).copied().map_or(now, |until| until.max(now));
         let until = from + self.share;
@@ -99,7 +101,7 @@ impl Rate {
             Ok(window) if !window.allowed => Err(Duration::from_secs(window.retry_after)),
             Ok(_) => Ok(()),
             Err(error) => {
-                // There are more askers than a map has keys: each host counts these alone.
+                // There are more clients than a map can have keys: each host counts this one alone.
                 tracing::debug!("a request is counted at this host only: {error}");
                 Ok(())
             }
@@ -153,7 +155,8 @@ mod tests {
             kv.exchange().await.unwrap();
             (0..most).take_while(|_| rate.take_at(now, asker, &kv).is_ok()).count()
         };
-        // Half of a third of what is left; the others may have given out the rest.
+        // Each host grants half of a third of the rest, because the other hosts may have granted their
+        // shares.
         assert_eq!([burst(ann, 60).await, burst(ann, 60).await, burst(ann, 60).await], [10, 9, 7]);
         assert_eq!(rate.take_at(now, ann, &kv), Err(Duration::from_secs(1)), "until the next exchange");
         assert_eq!(burst(bob, 60).await, 10, "others are not held up");

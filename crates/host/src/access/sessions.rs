@@ -1,7 +1,8 @@
-//! The sessions of the page: sealed into the tokens of their owners, so that every host of a store opens them.
+//! The sessions of the page. A token contains its session in encrypted form, so every host of a store can
+//! open it.
 //!
-//! A host keeps only the sessions that were ended by hand, among the entries that hosts exchange, until they would have ended by
-//! themselves.
+//! A host stores only the sessions that users ended, in the entries that hosts exchange, until they would
+//! have expired.
 
 use super::digest::Digest;
 use std::sync::Arc;
@@ -10,12 +11,12 @@ use valvehouse_json::Json;
 use valvehouse_store::seal::random_word;
 use valvehouse_store::{Kv, KvMap, Store, now};
 
-/// So long one stays signed in.
+/// The lifetime of a session.
 pub const LIFE: Duration = Duration::from_secs(12 * 60 * 60);
-/// The owner of the entries: no script has this id.
+/// The owner of the entries; a script cannot have this id.
 const OWNER: &str = "page:sessions";
 
-/// The sessions of all who are signed in at the page of a store's hosts.
+/// The sessions of the page, valid on all hosts of a store.
 pub struct Sessions {
     store: Arc<dyn Store>,
     kv: Arc<Kv>,
@@ -24,35 +25,36 @@ pub struct Sessions {
 /// A signed-in user.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// The name of the owner, as the history writes it.
+    /// The user's name, as the history records it.
     pub by: String,
-    /// The token that the page sends along with every change.
+    /// The token that the page sends with every change.
     csrf: String,
-    /// The name under which it is ended.
+    /// The id under which the end of the session is stored.
     id: String,
 }
 
-/// A session that begins: only its owner ever sees the token.
+/// A new session and its token, which is returned only here.
 pub struct NewSession {
-    /// The token that the owner shows from now on.
+    /// The token that the client sends with each request.
     pub token: String,
     /// The session.
     pub session: Session,
 }
 
 impl Session {
-    /// The token that the page sends along.
+    /// Returns the token that the page sends with every change.
     pub fn csrf(&self) -> &str {
         &self.csrf
     }
 
-    /// Returns `true` if this is the token of its page.
+    /// Returns `true` if this is the CSRF token of the session.
     pub fn has_csrf(&self, given: &str) -> bool {
         Digest::of(&self.csrf).is(&Digest::of(given))
     }
 }
 
-/// Returns the subject of tokens: they open only while the operators' key is the one that they were signed in with.
+/// Returns the purpose that tokens are sealed for: a token is valid only for the operators' key of its
+/// sign-in.
 fn about(key: Option<Digest>) -> String {
     match key {
         Some(key) => format!("page session {key}"),
@@ -61,7 +63,7 @@ fn about(key: Option<Digest>) -> String {
 }
 
 impl Sessions {
-    /// The sessions of a store.
+    /// Creates the sessions of a store.
     pub fn new(store: Arc<dyn Store>, kv: Arc<Kv>) -> Self {
         Self { store, kv }
     }
@@ -82,7 +84,8 @@ impl Sessions {
         NewSession { token: self.store.seal(&content.to_string(), &about(key)), session }
     }
 
-    /// The session of this token, as long as it and the key last.
+    /// Returns the session of a token; `None` if it is invalid, expired or ended, or the operators' key has
+    /// changed.
     pub fn of(&self, token: &str, key: Option<Digest>) -> Option<Session> {
         self.of_at(now(), token, key)
     }
@@ -105,7 +108,7 @@ impl Sessions {
         }
     }
 
-    /// The sessions that were ended by hand.
+    /// Returns the map of the sessions that users ended.
     fn ended(&self) -> KvMap {
         self.kv.map(OWNER, "ended")
     }

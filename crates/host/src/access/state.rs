@@ -7,18 +7,18 @@ use parking_lot::RwLock;
 use std::sync::Arc;
 use valvehouse_config::Config;
 
-/// Everything that is known of those who come in.
+/// The keys and limits of clients.
 pub struct Access {
     /// The configured keys.
     pub keys: Keys,
-    /// The wrong keys that were tried lately.
+    /// The recent wrong keys.
     pub attempts: Attempts,
     /// The limit of requests for each client; `None` disables it.
     rate: RwLock<Option<Arc<Rate>>>,
 }
 
 impl Access {
-    /// Returns the configured state, before the first request.
+    /// Creates the state of a configuration.
     pub fn new(config: &Config) -> Self {
         Self {
             keys: Keys::new(&config.server.keys, config.admin.key.clone()),
@@ -27,7 +27,7 @@ impl Access {
         }
     }
 
-    /// The limit of requests for all clients; `None` disables it.
+    /// Returns the limit of requests for all clients; `None` if it is disabled.
     pub fn rate(&self) -> Option<Arc<Rate>> {
         self.rate.read().clone()
     }

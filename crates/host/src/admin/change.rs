@@ -1,5 +1,5 @@
-//! A text on its way into a plugin's file: what it replaces is in the history first, then the file is written whole
-//! and the change recorded.
+//! Changes of a plugin's file: the current text is stored in the history, the file is replaced atomically,
+//! and the change is recorded.
 
 use super::files::File;
 use super::rejection::AdminError;
@@ -10,7 +10,7 @@ use valvehouse_json::Json;
 use valvehouse_script::{Kind, Script};
 use valvehouse_store::{Action, Edit, FileEdit, SeenFile, SettingsEdit, Source, now};
 
-/// The file of a plugin: where it is, where it was, or where a new one goes.
+/// Returns the file of a plugin: its current file, its former file, or the place of a new one.
 pub(super) fn file_of(
     writer: &ReloadLock<'_>,
     plugin: Option<&Plugin>,
@@ -39,7 +39,7 @@ pub(super) fn file_of(
     Ok(File::new(plan.folder(kind), &place))
 }
 
-/// Compiles a text for a file, unless it was compiled before the writer was held.
+/// Compiles a text for a file, unless it was compiled before the lock was taken.
 pub(super) fn compile(
     writer: &ReloadLock<'_>,
     kind: Kind,
@@ -52,13 +52,13 @@ pub(super) fn compile(
     compiled.map_err(|problems| AdminError::unfit("the script does not load", problems))
 }
 
-/// A text on its way into a file.
+/// A new text for a plugin's file.
 pub(super) struct FileChange<'a> {
     pub(super) id: &'a str,
     pub(super) kind: Kind,
     pub(super) file: File,
     pub(super) text: &'a str,
-    /// The text in the file now.
+    /// The current text of the file.
     pub(super) before: Option<String>,
     pub(super) settings: Option<SettingsEdit<'a>>,
     pub(super) action: Action,
@@ -79,8 +79,8 @@ impl FileChange<'_> {
     }
 }
 
-/// Writes down what was found in a file before something else takes its place: nothing is lost, also not
-/// a version that was saved a moment ago.
+/// Stores the current text of a file in the history before it is replaced, so that a text saved a moment ago
+/// is not lost.
 pub(super) async fn keep(
     writer: &ReloadLock<'_>,
     kind: Kind,
@@ -90,7 +90,8 @@ pub(super) async fn keep(
 ) -> Result<(), AdminError> {
     let Some(text) = text else { return Ok(()) };
     let source = Source::new(kind.as_str(), writer.plan().place(kind, &file.path()), text);
-    // This runs whatever was recorded meanwhile: a version too many is better than a text that is gone.
+    // The far future as the time disables the check against later changes: a surplus version is better than a
+    // lost text.
     let seen = SeenFile { plugin: id.to_owned(), source: Some(source), at: i64::MAX };
     writer.store().record(&[seen]).await?;
     Ok(())

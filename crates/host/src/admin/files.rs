@@ -1,11 +1,11 @@
-//! The files of plugins: read, written and taken away within their folder, wherever links may lead.
+//! The files of plugins: reads, writes and removes them within their folder, also through links.
 
 use super::rejection::AdminError;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use valvehouse_os::{Folders, WriteMode};
 
-/// Longer files are not scripts, and no history keeps them.
+/// The maximum size of a script in bytes; the history stores no larger ones.
 const MAX: u64 = 1 << 20;
 
 /// A plugin's file in the folder of its kind.
@@ -15,7 +15,7 @@ pub(super) struct File {
 }
 
 impl File {
-    /// The file at a place within a folder.
+    /// Creates a reference to a file from its path within a folder.
     pub(super) fn new(folder: &Path, place: &str) -> Self {
         Self { folder: folder.to_owned(), place: place.to_owned() }
     }
@@ -24,7 +24,8 @@ impl File {
         self.folder.join(&self.place)
     }
 
-    /// The text in it now; `None` if it is not there. A text that cannot be kept must not be overwritten.
+    /// Returns the current text; `None` if the file does not exist. A text that the history cannot store is
+    /// rejected, because it would be lost.
     pub(super) fn text(&self) -> Result<Option<String>, AdminError> {
         let path = self.path();
         let refused = |why: String| {
@@ -37,7 +38,7 @@ impl File {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return refused(format!("it cannot be read: {error}")),
         };
-        // A pipe would hold up whoever opens it.
+        // Opening a pipe would block.
         if !metadata.is_file() {
             return refused("it is not a regular file".into());
         }
@@ -51,8 +52,8 @@ impl File {
         }
     }
 
-    /// Replaces the content of a file atomically. What a link points to is written within the
-    /// folder only.
+    /// Replaces the content of a file atomically. The target of a link is written only if it is within the
+    /// folder.
     pub(super) fn write(&self, text: &str) -> Result<(), AdminError> {
         std::fs::create_dir_all(&self.folder).map_err(|error| self.failed("create the folder", &error))?;
         let path = self.really()?;
@@ -62,7 +63,7 @@ impl File {
         Ok(())
     }
 
-    /// Takes it away; of a link only itself.
+    /// Removes the file; of a link, only the link itself.
     pub(super) fn remove(&self) -> Result<(), AdminError> {
         let path = self.really()?;
         self.folders()?.remove(&path)?;
@@ -73,7 +74,7 @@ impl File {
         Ok(Folders::new(&[self.real_folder()?]))
     }
 
-    /// The whole path, which means the same wherever this process stands.
+    /// Returns the absolute path, which does not depend on the working directory.
     fn really(&self) -> Result<String, AdminError> {
         Ok(self.real_folder()?.join(&self.place).display().to_string())
     }

@@ -1,8 +1,8 @@
-//! The changes of operators to plugins: each is checked first, applied whole, and recorded with its author,
-//! so that it can be taken back.
+//! Changes of plugins by operators. Each change is checked, applied completely, and recorded with its author,
+//! so that it can be undone.
 //!
-//! [`Admin`] changes what a host runs and answers when the change is live there. The commands have no host:
-//! they use [`rollback`] with a writer of their own, and hosts that run follow.
+//! [`Admin`] changes the plugins of a running host and returns when the change is live there. Commands
+//! without a host call [`rollback`] with a writer of their own; running hosts follow.
 
 mod change;
 mod files;

@@ -1,4 +1,4 @@
-//! The plugins of a running host, as operators change them.
+//! The administration of a running host's plugins.
 
 use super::rejection::AdminError;
 use crate::host::Host;
@@ -13,18 +13,17 @@ use valvehouse_core::text::nearest;
 /// Changes plugins of a running host.
 pub struct Admin {
     pub(super) host: Arc<Host>,
-    /// The lock that is held while a switch is turned to the other side: that is known when the last turn is
-    /// live.
+    /// The lock that serializes toggles: each one needs the result of the one before.
     pub(super) switching: Mutex<()>,
 }
 
 impl Admin {
-    /// Of this host.
+    /// Creates the administration of a host.
     pub fn new(host: Arc<Host>) -> Self {
         Self { host, switching: Mutex::default() }
     }
 
-    /// A current plugin.
+    /// Returns a current plugin.
     ///
     /// # Errors
     /// Returns a refusal for an unknown plugin.
@@ -60,7 +59,7 @@ impl Admin {
     }
 }
 
-/// A plugin by its id, or the one that was probably meant.
+/// Returns a plugin by its id.
 ///
 /// # Errors
 /// Returns a refusal with a suggestion for an unknown plugin.

@@ -1,17 +1,17 @@
-//! The refusal of a change.
+//! The error of a rejected change.
 
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_os::Failure;
 use valvehouse_script::{Diagnostic, Severity};
 use valvehouse_store::StoreError;
 
-/// The refusal of a change; no part of it was made.
+/// The error of a rejected change; no part of it was applied.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{error}")]
 pub struct AdminError {
     /// The error.
     pub error: Error,
-    /// The problems of a script, where they are the reason.
+    /// The diagnostics of the script, if the script is the reason.
     pub problems: Vec<Diagnostic>,
 }
 
@@ -32,7 +32,7 @@ impl AdminError {
         Error::Request { message: message.into(), param: None, code: Some(code), kind }.into()
     }
 
-    /// A script that does not load: everything that is wrong with it.
+    /// Creates the error for a script that does not load, with all its diagnostics.
     pub(super) fn unfit(doing: &str, problems: Vec<Diagnostic>) -> Self {
         let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
         let told: Vec<String> = errors.map(ToString::to_string).collect();

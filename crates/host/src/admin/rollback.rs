@@ -1,4 +1,4 @@
-//! Versions put back: file, valves and switches in one step.
+//! Rollback to a version: its file, valves and switches, in one step.
 
 use super::change::{FileChange, compile, file_of};
 use super::plugins::Admin;
@@ -11,7 +11,7 @@ use valvehouse_script::Kind;
 use valvehouse_store::{Action, SettingsEdit, Version};
 
 impl Admin {
-    /// Restores a version: file, valves and switches, also of a deleted plugin.
+    /// Restores a version: file, valves and switches. The plugin may have been deleted.
     ///
     /// # Errors
     /// Returns a refusal for an unknown version, and if its file or the store cannot be written.
@@ -25,8 +25,8 @@ impl Admin {
     }
 }
 
-/// Puts a version back and answers the generation of the store. The snapshot says where the plugin's file
-/// is now.
+/// Restores a version and returns the new generation of the store. The snapshot provides the plugin's current
+/// file.
 ///
 /// # Errors
 /// Returns a refusal for an unknown version, and if its file or the store cannot be written.

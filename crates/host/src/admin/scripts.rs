@@ -1,7 +1,7 @@
-//! Scripts written and deleted by operators.
+//! Scripts that operators write and delete.
 //!
-//! The order is always the same: the text is compiled beside the running set; what it takes the place of is
-//! in the history; the file is written whole; the change is written down; the host reloads.
+//! The steps are always the same: the text is compiled apart from the running plugins, the current text is
+//! stored in the history, the file is replaced atomically, the change is recorded, and the host reloads.
 
 use super::change::{FileChange, compile, file_of, keep, written_down};
 use super::files::File;
@@ -19,21 +19,21 @@ use valvehouse_script::crash::Quarantine;
 use valvehouse_script::{Code, Diagnostic, Kind, Script};
 use valvehouse_store::{Action, Edit, FileEdit, SettingsEdit, now};
 
-/// The version that has to be there for a change to be made.
+/// The precondition of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpectedVersion {
-    /// No plugin of that id.
+    /// No plugin with the id exists.
     Nothing,
-    /// A plugin of that id.
+    /// A plugin with the id exists.
     Something,
     /// A plugin whose file has this hash.
     Hash(String),
-    /// It does not matter.
+    /// Any state is accepted.
     Whatever,
 }
 
 impl Admin {
-    /// Writes a text to a plugin's file, or creates the file. Rejected if the text does not load.
+    /// Writes a text to a plugin's file, or creates the file.
     ///
     /// # Errors
     /// Returns a refusal if the text does not load, or if the file or the store cannot be written.
@@ -47,7 +47,7 @@ impl Admin {
     ) -> Result<Arc<Snapshot>, AdminError> {
         let (id, text, by) = (id.to_owned(), text.to_owned(), by.to_owned());
         self.whole(id.clone(), async move |host| {
-            // A text that takes long to compile delays nobody else's change.
+            // The text is compiled without the lock, so a slow compilation does not delay other changes.
             let writer = host.writer().await?;
             let (file, _) = place_of(&writer, &host.snapshot(), kind, &id, &expected)?;
             let job = writer.aside(|| writer.compile_job(kind, &file.path(), &text, None));
@@ -61,11 +61,12 @@ impl Admin {
         .await
     }
 
-    /// Takes a plugin's file away, with what operators set for it. A guard goes only when that is confirmed:
-    /// otherwise every request would be refused for its lack.
+    /// Deletes a plugin's file together with its settings. A guard is deleted only if that is confirmed:
+    /// without the confirmation, its absence would block every request.
     ///
     /// # Errors
-    /// Returns a refusal for an unknown plugin or an unconfirmed guard, and if the file or the store cannot be changed.
+    /// Returns a refusal for an unknown plugin or an unconfirmed guard, and if the file or the store cannot
+    /// be changed.
     pub async fn delete(&self, id: &str, confirmed: bool, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         let (id, by) = (id.to_owned(), by.to_owned());
         self.whole(id.clone(), async move |host| {
@@ -75,7 +76,8 @@ impl Admin {
             delete(&writer, plugin, confirmed, &by).await?;
             drop(writer);
             if plugin.security {
-                // A guard is missed by one look, and may be gone for the next.
+                // The first scan reports the guard as missing; its confirmed removal takes effect in the next
+                // one.
                 host.reload().await;
             }
             Ok(())
@@ -156,7 +158,7 @@ impl Admin {
     }
 }
 
-/// A text that is to become that of a plugin.
+/// A new text for a plugin.
 struct NewText<'a> {
     kind: Kind,
     id: &'a str,
@@ -179,7 +181,7 @@ async fn write(
     FileChange { id, kind, file, text, before, settings: None, action, by }.put(writer).await
 }
 
-/// The file of a plugin and its text; rejected if it differs from the expected version.
+/// Returns the file of a plugin and its current text, or an error if it differs from the expected version.
 fn place_of(
     writer: &ReloadLock<'_>,
     snapshot: &Snapshot,
@@ -250,8 +252,8 @@ async fn delete(
     written_down(writer, &edit, &file, before.as_deref()).await
 }
 
-/// Checks that the values that operators have set fit what is declared now: a new version must not undo them in
-/// silence.
+/// Returns an error if a stored value does not fit the valves that the script declares: a new version must
+/// not discard settings silently.
 fn stored_must_fit(script: &Script, stored: &Json, text: &str) -> Result<(), AdminError> {
     let (id, path) = (script.id(), &script.file.path);
     let declared = script.manifest.valves.fields().iter();

@@ -11,9 +11,8 @@ use valvehouse_json::{Json, Object};
 use valvehouse_store::Switch;
 
 impl Admin {
-    /// Puts these values in place of all that operators set, or one user for themselves, as an update over
-    /// HTTP does: unknown keys and nulls are dropped, a secret sent back masked stays as it is. Answers what
-    /// is stored now, masked.
+    /// Replaces all values of the operators, or of one user, as an update over HTTP does: unknown keys and
+    /// nulls are dropped, and a masked secret keeps its value. Returns the stored values, masked.
     ///
     /// # Errors
     /// Returns a refusal for an unknown plugin or an invalid value, and if the store cannot be written.
@@ -35,8 +34,8 @@ impl Admin {
         Ok(shown(Some(schema), &values))
     }
 
-    /// Puts these keys, or with none all, back to what the configuration and the script say. What an older
-    /// version of the script left behind goes too.
+    /// Resets these keys to the values of the configuration and the script; all keys if the list is empty.
+    /// Values left by an older version of the script can be reset too.
     ///
     /// # Errors
     /// Returns a refusal for an unknown plugin or key, and if the store cannot be written.
@@ -61,7 +60,7 @@ impl Admin {
         Ok(shown(Some(schema), &stored))
     }
 
-    /// The stored values, masked.
+    /// Returns the stored values, masked.
     ///
     /// # Errors
     /// Returns a refusal for an unknown plugin, and if the store cannot be read.
@@ -69,11 +68,11 @@ impl Admin {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
         let stored = self.host.store().valves(id, user).await?;
-        // A script that does not load has no schema to tell secrets by: then all are hidden.
+        // A script that does not load has no schema that marks secrets, so all values are masked.
         Ok(shown(schema(plugin, user).ok(), &stored))
     }
 
-    /// The values in force, masked, each with its source: `{key: {value, source}}`.
+    /// Returns the effective values, masked, each with its source: `{key: {value, source}}`.
     ///
     /// # Errors
     /// Returns a refusal for an unknown plugin, and if the store cannot be read.
@@ -109,7 +108,7 @@ impl Admin {
         self.switch_by(id, by, |_| (enabled, global)).await
     }
 
-    /// Switches a plugin on where it is off, and off where it is on.
+    /// Enables a disabled plugin, and disables an enabled one.
     ///
     /// # Errors
     /// Returns the errors of [`Admin::switch`].
@@ -117,7 +116,7 @@ impl Admin {
         self.switch_by(id, by, |plugin| (Some(!plugin.enabled), None)).await
     }
 
-    /// The same of whether it runs for models that do not list it.
+    /// Toggles whether a plugin applies to models that do not list it.
     ///
     /// # Errors
     /// Returns the errors of [`Admin::switch`].
@@ -131,7 +130,7 @@ impl Admin {
         by: &str,
         wanted: impl FnOnce(&Plugin) -> (Option<bool>, Option<bool>),
     ) -> Result<Arc<Snapshot>, AdminError> {
-        // One after the other, each on what the one before made of it.
+        // Switches are serialized: each one sees the result of the one before.
         let _one_at_a_time = self.switching.lock().await;
         let (enabled, global) = wanted(&*self.plugin(id)?);
         let switch = Switch { plugin: id.to_owned(), enabled, global };
@@ -140,7 +139,7 @@ impl Admin {
     }
 }
 
-/// The values that may be set: by operators, or by a user.
+/// Returns the schema of the valves that operators, or a user, may set.
 ///
 /// # Errors
 /// Returns a refusal for an unknown plugin.
@@ -159,15 +158,15 @@ pub fn schema<'a>(plugin: &'a Plugin, user: Option<&str>) -> Result<&'a ValveSch
     }
 }
 
-/// Returns stored values as they may be shown: secrets masked, and also those that the script does not
-/// declare, which may have been a secret of an older version. Without a schema everything is masked.
+/// Returns stored values with secrets masked. Undeclared values are masked as well, because they may be
+/// secrets of an older version. Without a schema, everything is masked.
 pub fn shown(schema: Option<&ValveSchema>, values: &Json) -> Json {
     let masked = schema.map_or_else(|| values.clone(), |schema| schema.mask(values));
     let entries = masked.entries().into_iter();
     let is_declared = |key: &str| schema.is_some_and(|schema| schema.field(key).is_some());
     let shown = entries.filter(|(key, _)| !is_mark(key)).map(|(key, value)| {
         let is_open = is_declared(&key) && !was_secret(values, &key);
-        // An empty value hides nothing.
+        // An empty value is not a secret.
         let is_empty = is_declared(&key) && value.is_empty();
         let value = if is_open || is_empty { value.deep_clone() } else { Json::from(MASK) };
         (key, value)
@@ -179,7 +178,8 @@ fn misfit(error: ValveError) -> AdminError {
     Error::invalid(format!("{error}; nothing was changed"), Some("valves")).into()
 }
 
-/// Null fits few valves, and putting one back asks only whether it is there.
+/// Accepts an error other than an unknown key: null is a valid value of few valves, and a reset only needs a
+/// known key.
 fn none_if_known(error: ValveError) -> Result<Json, ValveError> {
     if error.rule == "unknown" { Err(error) } else { Ok(Json::Null) }
 }

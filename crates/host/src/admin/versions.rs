@@ -1,4 +1,4 @@
-//! Histories as people look at them: what each version changed, and how it differs from another.
+//! The history of plugins: the changes of each version, and the differences between versions.
 
 use super::rejection::AdminError;
 use super::valves::shown;
@@ -20,9 +20,9 @@ const CONTEXT: usize = 3;
 pub struct Entry {
     /// The version.
     pub version: Version,
-    /// The hash of the text before it; none where there was no file, or where nothing older is kept.
+    /// The hash of the text before the change; `None` if there was no file or no older version is stored.
     pub before: Option<String>,
-    /// The valves that it set, changed or put back.
+    /// The keys of the valves that the version set, changed or reset.
     pub valves_changed: Vec<String>,
 }
 
@@ -31,26 +31,27 @@ pub struct Entry {
 pub enum Against {
     /// The version before it.
     Before,
-    /// The text of the file and the values in force now.
+    /// The current text of the file and the current effective values.
     Current,
 }
 
-/// A version with its text, and how it differs from another.
+/// A version with its text, and its differences from another version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Detail {
     /// The version.
     pub entry: Entry,
-    /// Its text; none where the file was gone.
+    /// The text; `None` if the file was deleted.
     pub content: Option<String>,
-    /// The values that were set, masked.
+    /// The stored values of the version, masked.
     pub valves: Json,
-    /// The changes by which the other text becomes this one: unified, empty where nothing differs.
+    /// The unified diff from the other text to this one; empty if they are equal.
     pub diff: String,
-    /// The same of the valves: key, value before, value after; masked.
+    /// The changed valves as key, value before and value after; masked.
     pub valves_diff: Vec<(String, Json, Json)>,
 }
 
-/// The history of a plugin, the newest version first; it may be gone by now, or never have loaded.
+/// Returns the history of a plugin, newest version first. The plugin may have been deleted or may never have
+/// loaded.
 ///
 /// # Errors
 /// Returns an error if the store cannot be read.
@@ -65,7 +66,7 @@ pub async fn entries(store: &dyn Store, snapshot: &Snapshot, id: &str) -> Result
     Ok(versions.iter().zip(before).map(|(version, before)| Entry::new(version, before)).collect())
 }
 
-/// One version, with its text and how it differs.
+/// Returns a version with its text and its differences from another version.
 ///
 /// # Errors
 /// Returns a refusal for an unknown version, and if the store cannot be read.
@@ -105,7 +106,7 @@ pub async fn detail(
     })
 }
 
-/// The version of that number.
+/// Returns the version with this number.
 pub(super) fn find<'a>(id: &str, versions: &'a [Version], number: u64) -> Result<&'a Version, AdminError> {
     versions.iter().find(|version| version.number == number).ok_or_else(|| {
         let kept = match (versions.last(), versions.first()) {
@@ -141,7 +142,7 @@ impl Entry {
         }
     }
 
-    /// The representation in the Functions API.
+    /// Returns the representation in the Functions API.
     pub fn to_json(&self) -> Json {
         let version = &self.version;
         Json::from([
@@ -162,7 +163,7 @@ impl Entry {
 }
 
 impl Detail {
-    /// The representation in the Functions API.
+    /// Returns the representation in the Functions API.
     pub fn to_json(&self) -> Json {
         let told = self.entry.to_json();
         let changes = self.valves_diff.iter().map(|(key, before, after)| {
@@ -175,18 +176,19 @@ impl Detail {
             ("valves_diff", changes.collect::<Vec<_>>().into()),
         ];
         for (key, value) in more {
-            // A fresh object takes any key.
+            // The object is new and not read-only.
             told.edit(key, value);
         }
         told
     }
 }
 
-/// A text and its settings, of any version.
+/// A text and its settings in one version.
 struct State {
     content: Option<String>,
     valves: Json,
-    /// The declaration of the text, which names the secret valves; `None` if it cannot be read.
+    /// The valves that the text declares, which tell secrets from other values; `None` if the text cannot be
+    /// read.
     schema: Option<ValveSchema>,
 }
 
@@ -200,14 +202,14 @@ impl State {
         self.content.as_deref().unwrap_or("")
     }
 
-    /// The values without those that are secret today, even if they were not at the time.
+    /// Returns the values with secrets masked, including those that only today's schema marks as secret.
     fn shown(&self, today: Option<&ValveSchema>) -> Json {
         let then = shown(self.schema.as_ref(), &self.valves);
         today.map_or_else(|| then.clone(), |today| today.mask(&then))
     }
 }
 
-/// The values that differ. Of a secret only the difference is shown, not the value.
+/// Returns the values that differ. Of a secret, only the fact that it differs is shown.
 fn differing(from: &State, to: &State, today: Option<&ValveSchema>) -> Vec<(String, Json, Json)> {
     let (before, after) = (from.shown(today), to.shown(today));
     let both = |key: String| {
@@ -224,7 +226,7 @@ fn changed_keys(before: &Json, after: &Json) -> Vec<String> {
     gone.chain(set).filter(|key| !valvehouse_core::valve::is_mark(key)).map(String::from).collect()
 }
 
-/// The changes by which one text becomes another, as `diff -u` writes them.
+/// Returns the unified diff of two texts, as `diff -u` writes it.
 pub fn diff(before: &str, after: &str, names: [&str; 2]) -> String {
     let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, after);
     diff.unified_diff().context_radius(CONTEXT).header(names[0], names[1]).to_string()

@@ -1,4 +1,4 @@
-//! The plan that a configuration describes: its providers, models with their middleware, and settings of plugins.
+//! The plan of a configuration: its providers, its models with their middleware, and the settings of plugins.
 
 use super::error::OpenError;
 use super::providers::{ProviderKeys, provider};
@@ -16,7 +16,7 @@ use valvehouse_json::Json;
 use valvehouse_providers::{Choice, Fallback};
 use valvehouse_script::{Kind, Settings};
 
-/// Returns the plan of a host with these settings.
+/// Returns the plan of a host for a configuration.
 pub(super) fn plan(config: &Config, keys: ProviderKeys) -> Result<Plan, OpenError> {
     let mut clients = Vec::new();
     let providers = config.providers.iter().map(|settings| provider(settings, keys, &mut clients));
@@ -90,7 +90,7 @@ pub(super) fn plugin(kind: Kind, settings: &config::PluginSettings) -> PluginPla
     let mut own = Settings { configured: settings.valves.clone(), ..Settings::default() };
     for budget in [&mut own.stream, &mut own.hook, &mut own.tool] {
         match settings.budget.ms.map(Duration::from_millis) {
-            // The time of a tool or an action is its timeout, waiting and all.
+            // The limit of a tool or an action is a timeout, which includes waiting.
             Some(time) if kind != Kind::Filter => budget.wall = time,
             Some(time) => budget.time = time,
             None => {}
@@ -105,7 +105,7 @@ pub(super) fn plugin(kind: Kind, settings: &config::PluginSettings) -> PluginPla
     PluginPlan { settings: own, enabled: settings.enabled }
 }
 
-/// A model's provider with those behind it that answer when it cannot; None where there are none.
+/// Returns a model's provider with its fallbacks; `None` if the model has no fallbacks.
 fn fallback(
     config: &Config,
     model: &config::ModelSettings,
@@ -118,13 +118,13 @@ fn fallback(
     Some(Arc::new(Fallback::new(first, others)))
 }
 
-/// A model of a configured provider.
+/// Returns a model of a configured provider; `None` if the provider is unknown.
 fn choice(providers: &[ProviderPlan], provider: &str, model: &str) -> Option<Choice> {
     let found = providers.iter().map(|plan| &plan.provider).find(|own| own.name() == provider)?;
     Some(Choice { provider: found.clone(), model: model.to_owned() })
 }
 
-/// The middleware of a model: its preset, overridden by its own settings.
+/// Returns the middleware of a model: that of its preset, overridden by the model's settings.
 fn middleware(
     settings: &config::ModelSettings,
     known: &[(String, Choice)],
@@ -143,10 +143,10 @@ fn middleware(
         let all = wanted.entry(name.to_string()).or_insert_with(Json::object);
         match options.as_object() {
             Some(options) => options.entries().into_iter().for_each(|(key, value)| {
-                // Options of their own object: they fit.
+                // The object was copied and is not read-only.
                 all.edit(&key, value);
             }),
-            // Options that are not a table are reported by their reader.
+            // Options that are not a table are reported by `Middleware::of`.
             None => *all = options,
         }
     }
@@ -180,7 +180,7 @@ fn model(
         ("memory", settings.memory.into()),
     ]);
     if !settings.variables.is_empty() {
-        // A copy in an object of its own: it fits.
+        // The value is a copy, and the object is not read-only.
         facts.edit("variables", settings.variables.deep_clone());
     }
     let described = [
@@ -192,7 +192,7 @@ fn model(
     for (key, value) in
         described.into_iter().filter(|(_, value): &(_, Json)| !value.is_empty() && !value.is_null())
     {
-        // A copy in an object of its own: it fits.
+        // The value is a copy, and the object is not read-only.
         facts.edit(key, value);
     }
     ModelPlan {

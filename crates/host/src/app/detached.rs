@@ -1,4 +1,5 @@
-//! Work that continues after its client disconnected: bounded, drained at a shutdown, and canceled at its end.
+//! Tasks that continue after their client disconnected. Their number is limited; a shutdown waits for them
+//! and then cancels them.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -8,58 +9,58 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use valvehouse_core::error::Error;
 
-/// Pieces of work that run at a time; the others are queued.
+/// The maximum number of tasks that run at a time; others are queued.
 const AT_A_TIME: usize = 32;
-/// Pieces that may be queued or run.
+/// The maximum number of tasks that are queued or running.
 const MAX_PENDING: usize = 256;
-/// The longest time that work has to record its end when the host closes.
+/// The maximum time that tasks have to record their end when the host closes.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The reason for which work ends early.
+/// The reason for ending a task early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// Its client canceled it.
+    /// The client canceled it.
     Canceled,
-    /// The host closes.
+    /// The host is closing.
     HostCloses,
 }
 
 type Stops = Arc<Mutex<HashMap<String, watch::Sender<Option<StopReason>>>>>;
 
-/// Work that goes on when its client has left.
+/// The tasks that continue after their client disconnected.
 pub struct DetachedTasks {
-    /// The name of this process among those that share the store.
+    /// The name of this process among the processes that share the store.
     pub runner: String,
     tasks: Mutex<JoinSet<()>>,
     running: Arc<Semaphore>,
     stops: Stops,
-    /// Tells that a piece of work has ended.
+    /// Notifies when a task has ended.
     ended: Arc<Notify>,
 }
 
-/// One piece of work: its place among those that run, and the word that it has to end.
+/// The handle of one task: its place in the queue, and its stop signal.
 pub struct Ticket {
     running: Arc<Semaphore>,
     stop: watch::Receiver<Option<StopReason>>,
 }
 
-/// The place of one piece of work among those that run.
+/// The place of a task in the queue.
 pub struct QueueSlot(Arc<Semaphore>);
 
 impl QueueSlot {
-    /// Waits until the work may start; its permit is the returned value.
+    /// Waits until the task may start. The task holds the returned permit while it runs.
     pub async fn begin(&self) -> Option<OwnedSemaphorePermit> {
         self.0.clone().acquire_owned().await.ok()
     }
 }
 
 impl Ticket {
-    /// The place that the work waits for.
+    /// Returns the place in the queue.
     pub fn place(&self) -> QueueSlot {
         QueueSlot(self.running.clone())
     }
 
-    /// Waits until the work has to end.
+    /// Waits until the task has to end, and returns the reason.
     pub async fn stopped(&mut self) -> StopReason {
         match self.stop.wait_for(Option::is_some).await {
             Ok(reason) => reason.unwrap_or(StopReason::HostCloses),
@@ -81,10 +82,10 @@ impl Default for DetachedTasks {
 }
 
 impl DetachedTasks {
-    /// Begins work under an id.
+    /// Starts a task under an id.
     ///
     /// # Errors
-    /// Returns an error with status 429 if too much work is pending already.
+    /// Returns an error with status 429 if too many tasks are pending.
     pub fn spawn<W>(&self, id: &str, work: impl FnOnce(Ticket) -> W) -> Result<(), Error>
     where
         W: Future<Output = ()> + Send + 'static,
@@ -113,12 +114,12 @@ impl DetachedTasks {
         Ok(())
     }
 
-    /// Returns `true` if the work of this id is done here.
+    /// Returns `true` if a task with this id is pending in this process.
     pub fn has(&self, id: &str) -> bool {
         self.stops.lock().contains_key(id)
     }
 
-    /// Cancels the work of an id. Returns `false` if it is not done here.
+    /// Cancels the task with an id. Returns `false` if it is not pending in this process.
     pub fn cancel(&self, id: &str) -> bool {
         let stops = self.stops.lock();
         stops.get(id).is_some_and(|stop| {
@@ -127,7 +128,7 @@ impl DetachedTasks {
         })
     }
 
-    /// Waits until nothing is queued or runs.
+    /// Waits until no task is pending.
     pub(crate) async fn idle(&self) {
         loop {
             let ended = self.ended.notified();
@@ -138,7 +139,7 @@ impl DetachedTasks {
         }
     }
 
-    /// Ends all work, each chunk after it had time to record that.
+    /// Ends all tasks after a short time in which each can record that.
     pub(crate) async fn close(&self) {
         for stop in self.stops.lock().values() {
             stop.send_replace(Some(StopReason::HostCloses));
@@ -149,7 +150,7 @@ impl DetachedTasks {
     }
 }
 
-/// One piece of work among those in progress.
+/// The registration of a pending task, removed when dropped.
 struct Entry {
     stops: Stops,
     ended: Arc<Notify>,

@@ -6,10 +6,10 @@ use valvehouse_store as store;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The settings name something that cannot be had.
+    /// The settings are invalid or refer to something that is unavailable.
     #[error("{0}")]
     Config(String),
-    /// The store.
+    /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] store::StoreError),
 }

@@ -1,4 +1,5 @@
-//! The parts of a host, opened in order and closed in order; owner of every task.
+//! The lifecycle of a host: opens its parts in order, runs its background tasks, and closes the parts in
+//! order.
 
 use super::configuration::plan;
 use super::detached::DetachedTasks;
@@ -27,59 +28,59 @@ use valvehouse_core::trace::Traces;
 use valvehouse_script::{Code, Diagnostic};
 use valvehouse_store as store;
 
-/// The interval at which a stopping host checks for chats in progress.
+/// The interval at which a stopping host checks for turns in progress.
 const STOP_POLL: Duration = Duration::from_millis(20);
-/// The longest time for which a command that ends waits for what scripts do after its answers.
+/// The maximum time for which a command waits at its end for callbacks that run after its answers.
 const LAST_WORK: Duration = Duration::from_secs(30);
-/// The longest time for which closing waits for a collector of traces.
+/// The maximum time for which closing waits for the trace collector.
 #[cfg(feature = "otlp")]
 const LAST_BATCH: Duration = Duration::from_secs(2);
 
 /// A host with its store, its settings and its background tasks.
 pub struct App {
-    /// The settings it was opened with; what may change while it runs is in the host's plan.
+    /// The settings at the start. The plan of the host has the current values of those that may change.
     pub config: Config,
     /// The plugins and models.
     pub host: Arc<Host>,
-    /// Questions of plugins that wait for an answer.
+    /// The questions of plugins that wait for an answer.
     pub questions: Questions,
-    /// Those of all hosts of the store.
+    /// The pending questions of all hosts of the store.
     pub shared_questions: Arc<SharedQuestions>,
-    /// The way in which operators change plugins.
+    /// The administration of plugins.
     pub admin: Admin,
     /// The runs of agents.
     pub runs: Arc<Runs>,
-    /// Requests in progress, and the last ones that ended.
+    /// The traces of requests in progress and of the last ones that ended.
     pub traces: Arc<Traces>,
-    /// The time at which it was opened.
+    /// The time at which the host was opened.
     pub started: Instant,
-    /// The keys and limits of those who come in.
+    /// The keys and limits of clients.
     pub access: Access,
-    /// The sessions of those who are signed in at the page.
+    /// The sessions of the page.
     pub sessions: Sessions,
-    /// The headers of a client that reach a service.
+    /// The headers that are passed from a client to a provider.
     pub request_headers: HeaderNames,
-    /// The headers of a service that reach its client.
+    /// The headers that are passed from a provider to its client.
     pub response_headers: Arc<HeaderNames>,
-    /// The counts and times of requests, by endpoint.
+    /// The counts and durations of requests, by endpoint.
     pub endpoints: EndpointMetricsMap,
-    /// The servers whose tools are mounted, by the settings in force.
+    /// The MCP servers whose tools are mounted, from the current settings.
     pub mcp: watch::Sender<Vec<McpServer>>,
-    /// The resources of these servers that clients follow.
+    /// The resources of these servers that clients subscribed to.
     pub subscriptions: Arc<ResourceSubscriptions>,
-    /// Turns of which a part came lately.
+    /// Recent turns that span several requests.
     pub parted: PartedTurns,
-    /// Answers that are made while no client waits.
+    /// The tasks that create answers while no client waits.
     pub detached: DetachedTasks,
-    /// The calls of what scripts do from time to time.
+    /// The scheduled calls of scripts.
     pub schedule: Arc<Schedule>,
-    /// The plugins whose values are kept since the settings say so.
+    /// The plugins whose contents the settings have traced.
     contents: parking_lot::Mutex<Vec<String>>,
     /// The parts that the program added.
     pub(super) native: NativeParts,
     tasks: parking_lot::Mutex<JoinSet<()>>,
     stopping: watch::Sender<bool>,
-    /// The exporter of traces, and the channel that ends it.
+    /// The task that exports traces, and the channel that ends it.
     #[cfg(feature = "otlp")]
     exporting: parking_lot::Mutex<Option<Exporting>>,
 }
@@ -87,14 +88,14 @@ pub struct App {
 #[cfg(feature = "otlp")]
 type Exporting = (tokio::sync::oneshot::Sender<()>, tokio::task::JoinHandle<()>);
 
-/// The parts of a host that its program adds to the settings.
+/// The parts that a program adds to the settings.
 #[derive(Default)]
 pub(super) struct NativeParts {
     pub(super) tools: Vec<Tool>,
     pub(super) providers: Vec<ProviderPlan>,
     pub(super) models: Vec<ModelPlan>,
     pub(super) observer: Option<Arc<dyn Observer>>,
-    /// The folder that is removed with the host.
+    /// The folder that is removed together with the host.
     folder: Option<TemporaryFolder>,
 }
 
@@ -132,7 +133,7 @@ impl Drop for TemporaryFolder {
 }
 
 impl App {
-    /// Opens store and folders and loads everything once. Nothing runs in the background yet.
+    /// Opens the store and the folders, and loads everything once. No background task is started.
     ///
     /// # Errors
     /// Returns an error if the settings cannot be used or the store cannot be opened.
@@ -193,11 +194,12 @@ impl App {
         }))
     }
 
-    /// Takes up other settings while it runs: models, providers, filters, tools, grants and limits go live in one
-    /// step, or nothing does. Returns the keys that wait for a restart, which a problem shows as well.
+    /// Applies changed settings to a running host: models, providers, filters, tools, grants and limits go
+    /// live in one step, or none of them does. Returns the keys that take effect only after a restart; a
+    /// diagnostic reports them too.
     ///
     /// # Errors
-    /// If no host can be made of them; the settings in force stay.
+    /// Returns an error if the settings cannot be used; the current settings stay in force.
     pub async fn reconfigure(&self, mut config: Config) -> Result<Vec<&'static str>, OpenError> {
         let waiting = self.config.waiting(&config);
         config.folders = self.config.folders.clone();
@@ -224,12 +226,13 @@ impl App {
         Ok(waiting)
     }
 
-    /// Goes on with the settings in force, and shows why others cannot replace them.
+    /// Keeps the current settings, and reports why new ones cannot replace them.
     pub async fn refuse_settings(&self, problems: Vec<Diagnostic>) {
         self.host.keep_plan(problems).await;
     }
 
-    /// Follows changes of files and valves from now on, and shares its questions with other hosts of the store.
+    /// Starts the background tasks: the host follows changes of files and valves, runs scheduled calls,
+    /// shares questions with the other hosts of the store, and exports traces.
     pub fn follow(&self) {
         self.tasks.lock().spawn(self.host.clone().follow());
         self.tasks.lock().spawn(self.schedule.clone().follow());
@@ -239,13 +242,13 @@ impl App {
         self.export();
     }
 
-    /// Asks for the lists of models and tools that scripts ask for in the background, where nothing follows them: for
-    /// commands that run one turn.
+    /// Fetches the lists of models and tools that scripts provide, for commands that run one turn without
+    /// [`App::follow`].
     pub async fn fetch_lists(&self) {
         self.schedule.fetch_lists().await;
     }
 
-    /// Sends what ends from now on to a collector, where one is configured.
+    /// Starts the export of traces if a collector is configured.
     #[cfg(feature = "otlp")]
     fn export(&self) {
         let Some(settings) = &self.config.otlp else { return };
@@ -259,7 +262,7 @@ impl App {
         }
     }
 
-    /// Rejects new requests from now on, and returns when the chats in progress are finished.
+    /// Rejects new requests from now on, and returns when the requests in progress are finished.
     pub async fn stop(&self) {
         self.stopping.send_replace(true);
         self.schedule.stop().await;
@@ -267,7 +270,7 @@ impl App {
             tokio::time::sleep(STOP_POLL).await;
         }
         self.detached.idle().await;
-        // What scripts do after the answers has the same time as the answers.
+        // Callbacks after the answers share the time limit of the answers.
         self.host.after_answers().idle().await;
     }
 
@@ -276,11 +279,11 @@ impl App {
         *self.stopping.borrow()
     }
 
-    /// Waits until this host stops: what would otherwise go on for ever ends then.
+    /// Returns a future that resolves when this host stops; it ends endless work.
     pub fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut stopping = self.stopping.subscribe();
         async move {
-            // A host that is gone has stopped.
+            // A closed channel means that the host was dropped, and has therefore stopped.
             let _ = stopping.wait_for(|stopping| *stopping).await;
         }
     }
@@ -296,13 +299,13 @@ impl App {
             let exporting = self.exporting.lock().take();
             if let Some((close, exporting)) = exporting {
                 drop(close);
-                // A collector that is away holds nobody up.
+                // An unreachable collector must not delay the end.
                 let _ = tokio::time::timeout(LAST_BATCH, exporting).await;
             }
         }
         self.runs.close().await;
         if !self.is_stopping() {
-            // Nobody gave it time before: a command that ends.
+            // The host was not stopped, so a command is ending and these callbacks have had no time yet.
             let _ = tokio::time::timeout(LAST_WORK, self.host.after_answers().idle()).await;
         }
         self.host.after_answers().close().await;

@@ -1,4 +1,4 @@
-//! Everything a host is made of, opened in order and closed in order; owner of every task.
+//! A host with all its parts: built from settings, opened and closed in order.
 
 mod builder;
 mod configuration;

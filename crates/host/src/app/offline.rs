@@ -1,4 +1,4 @@
-//! A host without a running process: for commands that only read, run dry, or change the store.
+//! Hosts without a running process, for commands that only read, run dry, or change the store.
 
 use super::configuration::{folder_of, plan, plugin, settings_of_kind};
 use super::error::OpenError;
@@ -16,16 +16,16 @@ use valvehouse_script::crash::QuarantineEntry;
 use valvehouse_script::{Kind, Sandbox, Settings, beginning};
 use valvehouse_store::{self as store, Kv, Store};
 
-/// Checks that a host can be made of these settings; its scripts and providers' keys are not looked at.
+/// Checks that the settings describe a valid host. Scripts and the keys of providers are not read.
 ///
 /// # Errors
-/// Returns an error for settings of which no host can be made.
+/// Returns an error if the settings cannot be used.
 pub fn check(config: &Config) -> Result<(), OpenError> {
     plan(config, ProviderKeys::Left).map(drop)
 }
 
-/// Returns what a host with these settings would run now, and its store, for commands that only look: no
-/// running host notices, and no provider's key has to be at hand.
+/// Returns the snapshot that a host with these settings would run now, and its store, for commands that only
+/// read. Running hosts are not affected, and no key of a provider is needed.
 ///
 /// # Errors
 /// Returns an error if the settings cannot be used or the store cannot be opened.
@@ -43,8 +43,8 @@ async fn look_without(
     Ok((snapshot, store))
 }
 
-/// Returns the snapshot that a host with these settings would run now. In place of a missing store a temporary
-/// one is used and removed. Versions that are known to end a process are treated as quarantined.
+/// Returns the snapshot that a host with these settings would run now. If the store does not exist, a
+/// temporary one is used and removed. Versions that crashed a process before are treated as quarantined.
 ///
 /// # Errors
 /// Returns the errors of [`look`].
@@ -67,7 +67,8 @@ pub async fn glance(config: &Config, quarantined: Vec<QuarantineEntry>) -> Resul
     looked.map(|(snapshot, _)| snapshot)
 }
 
-/// Returns what a host with these settings would run now, in a closed sandbox with a copy of the stored values.
+/// Returns the snapshot that a host with these settings would run now, in a closed sandbox with a copy of the
+/// stored values.
 ///
 /// # Errors
 /// Returns the errors of [`look`].
@@ -83,8 +84,8 @@ pub async fn dry_run(config: &Config, keys: ProviderKeys) -> Result<Snapshot, Op
     snapshot
 }
 
-/// Returns what a host with these settings would run now, and a writer that may change it where no host is at hand:
-/// hosts that run follow by themselves.
+/// Returns the snapshot that a host with these settings would run now, and a writer that may change it.
+/// Running hosts follow such changes.
 ///
 /// # Errors
 /// Returns an error if the settings cannot be used or the store cannot be opened.
@@ -103,7 +104,8 @@ pub fn settings_of(config: &Config, stored: &HashMap<String, Grants>, kind: Kind
     Settings { grants, ..settings }
 }
 
-/// Returns the grants made by command, if the store exists and can be read; it is not created.
+/// Returns the grants that were made by command; empty if the store does not exist or cannot be read. The
+/// store is not created.
 pub async fn stored_grants(config: &Config) -> HashMap<String, Grants> {
     if matches!(&config.store.address, StoreAddress::Sqlite(file) if !file.exists()) {
         return HashMap::new();
@@ -125,7 +127,7 @@ pub async fn stored_grants(config: &Config) -> HashMap<String, Grants> {
         .collect()
 }
 
-/// Returns the state of the plugins on the hosts that run; empty where the store cannot be read.
+/// Returns the state of the plugins on all running hosts; empty if the store cannot be read.
 pub async fn stored_standing(config: &Config) -> SharedStatus {
     if config.store.address.is_new() {
         return SharedStatus::default();
@@ -145,7 +147,7 @@ pub async fn stored_standing(config: &Config) -> SharedStatus {
     SharedStatus::told(&hosts)
 }
 
-/// Returns the kind of a script: by its folder, elsewhere by its content.
+/// Returns the kind of a script: by its folder or, in other folders, by its content.
 pub fn kind_of(config: &Config, path: &Path) -> Kind {
     let lies_in = |kind: &Kind| {
         let folder = folder_of(config, *kind).canonicalize().ok()?;

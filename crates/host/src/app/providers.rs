@@ -1,4 +1,4 @@
-//! The providers that a configuration describes, with their keys, retries and breakers.
+//! The providers of a configuration, with their keys, retries and breakers.
 
 use super::error::OpenError;
 use crate::plan::{Passes, ProviderPlan};
@@ -15,12 +15,12 @@ use valvehouse_providers::{
     Anthropic, Credentials, CustomTools, Demo, Ollama, OpenAi, OpenAiResponses, Upstream,
 };
 
-/// The need of the providers' keys.
+/// Whether the keys of providers are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderKeys {
-    /// Models may be asked.
+    /// The keys are read, so that models can be called.
     Read,
-    /// None is needed, and no key either.
+    /// The keys are not read; models cannot be called.
     Left,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn provider(
 ) -> Result<ProviderPlan, OpenError> {
     let problem = |what: String| OpenError::Config(format!("provider `{}`: {what}", settings.name));
     if settings.kind.wire == Wire::Demo {
-        // It is nowhere else and cannot fail.
+        // The demo provider runs in this process and cannot fail.
         let never = BreakerSettings { failure_threshold: 0, ..BreakerSettings::default() };
         let demo = Credentials::fixed(Arc::new(Demo::default()));
         let demo = Upstream::new(demo).with_breaker(never);
@@ -78,7 +78,7 @@ fn plan(settings: &config::ProviderSettings, provider: Arc<dyn Provider>) -> Pro
     }
 }
 
-/// A service that each caller pays with its own key.
+/// Returns credentials for a provider that each caller pays with its own key.
 fn of_callers(settings: &config::ProviderSettings, client: Client) -> Result<Credentials, Error> {
     let bare = service(settings, client.clone(), None)?;
     let settings = settings.clone();
@@ -92,7 +92,8 @@ fn of_callers(settings: &config::ProviderSettings, client: Client) -> Result<Cre
     Ok(Credentials::of_callers(bare, make))
 }
 
-/// Providers that wait equally long share their connections, and the certificates that are read for them.
+/// Returns a client with these timeouts. Providers with equal timeouts share it, and with it connections and
+/// certificates.
 fn client(timeouts: Timeouts, clients: &mut Vec<Client>) -> Result<Client, Error> {
     if let Some(client) = clients.iter().find(|client| client.timeouts() == timeouts) {
         return Ok(client.clone());
@@ -102,7 +103,8 @@ fn client(timeouts: Timeouts, clients: &mut Vec<Client>) -> Result<Client, Error
     Ok(client)
 }
 
-/// The key of a provider, and where it may change while we run. One that is only usual may be missing.
+/// Returns the key of a provider, and its file if the key may change at run time. The usual environment
+/// variable may be missing.
 fn key(settings: &config::ProviderSettings) -> Result<(Option<Secret>, Option<SecretSource>), SecretUnread> {
     match &settings.api_key {
         Some(file @ SecretSource::File(_)) => Ok((Some(file.read()?), Some(file.clone()))),
@@ -115,14 +117,14 @@ fn key(settings: &config::ProviderSettings) -> Result<(Option<Secret>, Option<Se
     }
 }
 
-/// A service of its wire.
+/// Returns a provider for the configured protocol.
 fn service(
     settings: &config::ProviderSettings,
     client: Client,
     key: Option<Secret>,
 ) -> Result<Arc<dyn Provider>, Error> {
     let (name, url) = (&settings.name, &settings.base_url);
-    // None is sent where the key is empty.
+    // An empty key is not sent.
     let key = key.unwrap_or_else(|| "".into());
     let service: Arc<dyn Provider> = match settings.kind.wire {
         Wire::Demo => Arc::new(Demo::default()),
@@ -136,7 +138,7 @@ fn service(
     Ok(custom_tools(settings, service))
 }
 
-/// A service that accepts custom tools: OpenAI's own API, and Responses.
+/// Returns a provider that accepts custom tools. Only OpenAI's own API and the Responses API do so natively.
 fn custom_tools(settings: &config::ProviderSettings, service: Arc<dyn Provider>) -> Arc<dyn Provider> {
     let is_native = matches!(settings.kind.name, "openai" | "azure") || settings.api == Api::Responses;
     if is_native { service } else { Arc::new(CustomTools::new(service)) }

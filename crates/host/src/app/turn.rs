@@ -1,4 +1,4 @@
-//! Turns and runs of agents on the models of a host.
+//! Turns and agent runs with the models of a host.
 
 use super::lifecycle::App;
 use crate::snapshot::{Ready, Snapshot};
@@ -57,8 +57,8 @@ impl App {
         Ok(self.run(&ready, ChatRequest::new(body)?, options, |_| {}))
     }
 
-    /// Runs a turn of a model: remembered where the model has a memory and the turn a conversation, which `begun`
-    /// hears of.
+    /// Runs a turn of a model. If the model has a memory and the turn a chat id, the turn is stored as a run,
+    /// which is passed to `begun`.
     pub fn run<'a>(
         self: &Arc<Self>,
         ready: &Ready,
@@ -71,7 +71,7 @@ impl App {
         if let Some(trace) = turn.trace() {
             trace.remember(|| begun_with(turn));
         }
-        // Open WebUI has titles and tags made of a chat: that is not said in it.
+        // Open WebUI requests titles and tags about a chat; these are not messages of the chat.
         let is_task = turn.metadata().get("task").is_some_and(|task| !task.is_empty());
         if !ready.memory || facts.chat_id.is_empty() || is_task {
             return self.unremembered(ready, request, options);
@@ -94,8 +94,8 @@ impl App {
         })
     }
 
-    /// A turn that is not stored. Those who listen to agents hear of it, and its answer has the form that the request
-    /// asks for.
+    /// Runs a turn that is not stored. Listeners of agents are notified, and a requested output format is
+    /// enforced.
     fn unremembered<'a>(
         self: &Arc<Self>,
         ready: &Ready,
@@ -115,8 +115,8 @@ impl App {
         options.stream(|options| async move { app.runs.unstored(&setup, request, options).await })
     }
 
-    /// Goes on with a run that waits, failed, or whose host died. Of the turn of the options only its events and the
-    /// outer side of its request are used: the run has its own.
+    /// Resumes a run that waits, failed, or whose host died. Only the events and the exchange of the given
+    /// turn are used; the run has its other data stored.
     pub fn resume<'a>(
         self: &Arc<Self>,
         run: String,
@@ -138,7 +138,7 @@ impl App {
     }
 }
 
-/// Returns the input of a turn: its facts, its model, and its shared data.
+/// Returns the input of a turn as JSON: its facts, its model, and its shared data.
 fn begun_with(turn: &Turn) -> Json {
     let facts = turn.facts().to_json();
     let parts = [
@@ -147,7 +147,7 @@ fn begun_with(turn: &Turn) -> Json {
         ("variables", turn.context().variables().deep_clone()),
     ];
     for (name, part) in parts {
-        // New values in a new object: they fit.
+        // The object is new and not read-only.
         facts.edit(name, part);
     }
     facts
@@ -161,7 +161,7 @@ pub fn setup_of(snapshot: &Snapshot, saved: &RunSnapshot) -> Result<Setup, Error
     Ok(setup(&snapshot.ready(&saved.model(), &saved.filter_ids())?))
 }
 
-/// A model as its runs need it.
+/// Returns a model as its runs need it.
 fn setup(ready: &Ready) -> Setup {
     Setup {
         id: ready.facts.text_or_empty("id").into(),

@@ -1,4 +1,4 @@
-//! `file_read file_write file_list file_glob file_grep file_mkdir`: granted folders for a model.
+//! The tools `file_read file_write file_list file_glob file_grep file_mkdir`, which access granted folders.
 
 use super::native::native;
 use futures::future::BoxFuture;
@@ -8,7 +8,7 @@ use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
 use valvehouse_json::Json;
 use valvehouse_os::{Failure, Folders, GlobQuery, GrepQuery, Lines, WriteMode};
 
-/// Those of the tools that have a grant, each with the folders of its own.
+/// Returns the tools that have a grant, each with its own granted folders.
 pub(super) fn tools(grants: &dyn Fn(&str) -> Grants) -> Vec<Tool> {
     let granted = |kind: &Kind| {
         let grants = grants(kind.name);
@@ -17,16 +17,16 @@ pub(super) fn tools(grants: &dyn Fn(&str) -> Grants) -> Vec<Tool> {
     KINDS.iter().filter_map(granted).collect()
 }
 
-/// One of the tools.
+/// A tool.
 struct Kind {
     name: &'static str,
     description: &'static str,
-    /// Its parameters, as scripts declare theirs.
+    /// The parameters in the JSON form that scripts declare.
     parameters: &'static str,
     act: Act,
 }
 
-/// The work of a tool in its folders.
+/// The function that does the work of a tool.
 type Act = fn(&Folders, &Json) -> Result<Json, Failure>;
 
 const KINDS: [Kind; 6] = [
@@ -149,7 +149,7 @@ fn make(folders: &Folders, args: &Json) -> Result<Json, Failure> {
     folders.make(&text(args, "path")).map(|made| made.into_json())
 }
 
-/// A text argument: required ones were checked before the call.
+/// Returns a text argument; required arguments were checked before the call.
 fn text(args: &Json, name: &str) -> String {
     args.string(name)
 }

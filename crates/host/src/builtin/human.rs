@@ -1,7 +1,6 @@
-//! `human_input human_confirm`: a model asks its user.
+//! The tools `human_input human_confirm`, with which a model asks the user.
 //!
-//! The questions travel as Open WebUI's own event calls, so that a client which knows those shows a
-//! dialog.
+//! The questions are sent as Open WebUI's event calls, so clients that know those show a dialog.
 
 use super::native::native;
 use futures::future::BoxFuture;
@@ -11,12 +10,12 @@ use valvehouse_core::text::yes_or_no;
 use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
 use valvehouse_json::Json;
 
-/// The time that one question may take.
+/// The time limit of a question.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// The time by which the question ends before the tool: the model shall read why.
+/// The time by which a question ends before its tool does, so that the model receives the reason.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// The tools. They work where the client of a request takes events and can answer.
+/// Returns the tools. They work if the client receives events and can answer them.
 pub(super) fn tools() -> Vec<Tool> {
     let input = tool(
         "human_input",
@@ -73,7 +72,7 @@ impl Ask {
         let event = self.event(question.trim(), &choices);
         let answer = turn.ask(self.name(), event, PATIENCE - MARGIN).await;
         let answer = answer.map_err(|nobody| ToolError::from(nobody.to_string()))?;
-        // Open WebUI answers so when the person has left.
+        // Open WebUI answers with an error if the user has left.
         if let Some(error) = answer.text("error") {
             return Err(format!("nobody answered: {error}").into());
         }
@@ -90,7 +89,8 @@ impl Ask {
         };
         let data = Json::from([("title", title.into()), ("message", question.into())]);
         if !choices.is_empty() {
-            // Fresh values never hold each other. A dialog without choices shows the placeholder.
+            // A new value contains no other, so the assignment cannot fail. A dialog that cannot show choices
+            // shows the placeholder.
             data.edit("placeholder", in_words(choices));
             data.edit("choices", choices.iter().map(Json::deep_clone).collect::<Vec<_>>());
         }
@@ -102,7 +102,7 @@ fn in_words(choices: &[Json]) -> String {
     choices.iter().map(text_of).collect::<Vec<_>>().join(" / ")
 }
 
-/// A text as it is, anything else as JSON.
+/// Returns a text unchanged, and any other value as JSON.
 fn text_of(value: &Json) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -112,7 +112,7 @@ fn input(answer: &Json, choices: &[Json]) -> Result<ToolResult, ToolError> {
         Json::Object(object) => object.get("answer").unwrap_or_else(|| object.field("value")),
         plain => plain.clone(),
     };
-    // A dialog that is closed answers with false.
+    // A dialog that was closed answers with false.
     if matches!(answer, Json::Null | Json::Bool(false)) {
         return Err("the person closed the question without an answer".into());
     }
@@ -121,14 +121,15 @@ fn input(answer: &Json, choices: &[Json]) -> Result<ToolResult, ToolError> {
     Ok(Json::from([("answer", answer)]).into())
 }
 
-/// The choice that is meant: by its text, or by its place from 1. A person may say something else.
+/// Returns the chosen option: by its text, or by its number from 1. `None` if the answer is a text of the
+/// user's own.
 fn chosen(said: &str, choices: &[Json]) -> Option<Json> {
     let by_text = choices.iter().find(|choice| text_of(choice).to_lowercase() == said.to_lowercase());
     let by_place = || choices.get(said.parse::<usize>().ok()?.checked_sub(1)?);
     by_text.or_else(by_place).map(Json::deep_clone)
 }
 
-/// Only a clear yes is one; other words are passed on as the reason.
+/// Returns the result of a confirmation. Only a clear yes confirms; another text is passed on as the reason.
 fn confirmation(answer: &Json) -> Json {
     let (said, reason) = match answer {
         Json::Object(object) => (object.field("confirmed"), object.get("reason")),

@@ -1,4 +1,4 @@
-//! The tools that come with the host.
+//! The tools that are built into the host.
 
 mod file;
 mod human;

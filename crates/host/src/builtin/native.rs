@@ -3,7 +3,7 @@
 use valvehouse_core::tool::{Handler, Tool, ToolSpec};
 use valvehouse_json::Json;
 
-/// A tool of ours: its parameters are declared as a script would, in JSON.
+/// Creates a native tool. Its parameters are declared in the JSON form of scripts.
 pub(super) fn native(
     name: &str,
     tag: &str,

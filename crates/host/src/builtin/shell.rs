@@ -1,4 +1,4 @@
-//! `shell_exec`: granted programs for a model.
+//! The tool `shell_exec`, which runs granted programs.
 
 use super::native::native;
 use futures::future::BoxFuture;
@@ -10,9 +10,9 @@ use valvehouse_json::Json;
 use valvehouse_os::{Command, Options, Programs};
 
 const NAME: &str = "shell_exec";
-/// The time that a program may run unless the model names another one.
+/// The default time limit of a program in milliseconds.
 const TIMEOUT_MS: u64 = 30_000;
-/// The longest time that the model may name.
+/// The maximum time limit that a model can set, in milliseconds.
 const MAX_MS: u64 = 600_000;
 
 const PARAMETERS: &str = r#"{
@@ -23,7 +23,7 @@ const PARAMETERS: &str = r#"{
     "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 600000, "default": 30000, "description": "Time limit, in milliseconds"}
 }"#;
 
-/// The tool, where programs are granted to it.
+/// Returns the tool if programs are granted to it.
 pub(super) fn tools(grants: &dyn Fn(&str) -> Grants) -> Vec<Tool> {
     let grants = grants(NAME);
     if grants.shell.is_nothing() {
@@ -35,7 +35,7 @@ pub(super) fn tools(grants: &dyn Fn(&str) -> Grants) -> Vec<Tool> {
         programs.names()
     );
     let tool = native(NAME, "shell", &description, PARAMETERS, ShellTool { programs });
-    // The program has its own limit, which leaves what it wrote; this one is for the worst case.
+    // The program has its own time limit, which preserves its output; the limit of the tool is a safeguard.
     vec![tool.with_spec(|spec| spec.timeout = Duration::from_millis(MAX_MS + 10_000))]
 }
 

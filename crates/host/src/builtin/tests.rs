@@ -1,4 +1,4 @@
-//! The tools that touch the machine, as a model calls them.
+//! Tests of the tools that access files and programs, called as a model calls them.
 
 use super::{GUARDED, file, shell};
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! `todo_add todo_list todo_update`: a model's list of tasks in this chat.
+//! The tools `todo_add todo_list todo_update`, which manage a model's list of tasks in a chat.
 //!
-//! One list a chat, kept with what scripts keep; without a chat id the list ends with the turn. It
-//! stands under one key, so that every change of it is atomic.
+//! Each chat has one list, stored with the data of scripts; without a chat id, the list ends with the turn.
+//! The list is stored under one key, so every change is atomic.
 
 use super::native::native;
 use futures::future::BoxFuture;
@@ -12,20 +12,20 @@ use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
 use valvehouse_json::Json;
 use valvehouse_store::{Kv, KvError, MAX_TRIES};
 
-/// The owner of the map. No script can have this id: ids hold no colon.
+/// The owner of the map. A script cannot have this id, because ids contain no colon.
 const OWNER: &str = "builtin:todo";
-/// The one key of a chat's map.
+/// The key of the list in a chat's map.
 const KEY: &str = "list";
-/// Chats end without a word; their lists end this long after the last change.
+/// The time after the last change at which a list expires, since the end of a chat is not announced.
 const KEPT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
-/// Most items of a chat.
+/// The maximum number of tasks of a chat.
 const MAX_TASKS: usize = 200;
-/// Longest content, in characters.
+/// The maximum length of a task in characters.
 const MAX_LENGTH: usize = 2_000;
 
 const STATUSES: [&str; 4] = ["pending", "in_progress", "completed", "cancelled"];
 
-/// The tools over these maps.
+/// Returns the tools, with their lists in these maps.
 pub(super) fn tools(kv: Arc<Kv>) -> Vec<Tool> {
     let tools: [(&str, &str, &str, Act); 3] = [
         (
@@ -65,7 +65,8 @@ pub(super) fn tools(kv: Arc<Kv>) -> Vec<Tool> {
     tools.into_iter().map(tool).collect()
 }
 
-/// The work of a tool on the stored list of a chat. Returns the answer to the model, and the list where it is another one now.
+/// The function of a tool on the stored list of a chat. Returns the answer to the model, and the list if it
+/// changed.
 type Act = fn(&Json, Json) -> Result<(Json, Option<Json>), TodoError>;
 
 struct Todo {
@@ -104,7 +105,7 @@ impl Handler for Todo {
     }
 }
 
-/// The reason for which a list stays as it is, for the model.
+/// The reason for rejecting a change of a list, written for the model.
 #[derive(Debug, thiserror::Error)]
 enum TodoError {
     #[error("`{0}` must be a string")]

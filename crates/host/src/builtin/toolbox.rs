@@ -6,8 +6,8 @@ use valvehouse_config::{Capability, Grants};
 use valvehouse_core::tool::Tool;
 use valvehouse_store::Kv;
 
-/// The tools that access the machine, each with the capabilities it can use: none is offered until the
-/// first of them is granted, by the tool's own name.
+/// The tools that access files and programs, each with the capabilities it can use. A tool is offered once
+/// its first capability is granted to it by name.
 pub const GUARDED: [(&str, &[Capability]); 7] = [
     ("file_read", &[Capability::Files]),
     ("file_write", &[Capability::Files]),
@@ -18,7 +18,7 @@ pub const GUARDED: [(&str, &[Capability]); 7] = [
     ("shell_exec", &[Capability::Shell, Capability::Files]),
 ];
 
-/// All of them, as far as they are granted. Tasks are kept in the maps.
+/// Returns all built-in tools that are available with these grants. Tasks are stored in the maps.
 pub fn tools(grants: &dyn Fn(&str) -> Grants, kv: &Arc<Kv>) -> Vec<Tool> {
     let own = [todo::tools(kv.clone()), human::tools(), file::tools(grants), shell::tools(grants)];
     own.concat()

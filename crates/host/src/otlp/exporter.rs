@@ -1,4 +1,4 @@
-//! The exporter: what ended is sent in batches.
+//! The exporter, which sends traces in batches.
 
 use super::span;
 use bytes::Bytes;
@@ -15,37 +15,37 @@ use valvehouse_core::trace::{News, Trace};
 use valvehouse_json::Json;
 use valvehouse_net::{Client, HttpCall};
 
-/// The interval at which ended requests are sent.
+/// The interval at which traces are sent.
 const EVERY: Duration = Duration::from_secs(1);
-/// The longest time for which a collector is waited for.
+/// The time limit of a request to the collector.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Requests in one batch.
+/// The maximum number of traces in a batch.
 const BATCH: usize = 128;
-/// The maximum number of requests that wait for an unreachable collector; beyond it the oldest are dropped.
+/// The maximum number of traces that wait for an unreachable collector; the oldest are dropped first.
 const WAITING: usize = 1_000;
 
-/// Sends what ends to a collector.
+/// Sends traces to a collector.
 pub struct Exporter {
     client: Client,
     url: Url,
     headers: Vec<(String, Secret)>,
     resource: Json,
     waiting: VecDeque<Arc<Trace>>,
-    /// The last batch could not be sent.
+    /// `true` if the last batch could not be sent.
     is_away: bool,
 }
 
-/// The outcome of a batch.
+/// The result of sending a batch.
 enum Outcome {
     Yes,
-    /// It never will be.
+    /// The batch was rejected; the text is the reason.
     Never(String),
-    /// Perhaps later.
+    /// The batch can be sent again later; the text is the reason.
     Later(String),
 }
 
 impl Exporter {
-    /// Creates an exporter with these settings. The error names an unusable one.
+    /// Creates an exporter with these settings.
     ///
     /// # Errors
     /// Returns a text that names an unusable setting.
@@ -73,7 +73,7 @@ impl Exporter {
         Ok(Self { client, url, headers, resource, waiting: VecDeque::new(), is_away: false })
     }
 
-    /// Sends traces that end from now on, and the rest at `closing`.
+    /// Sends the traces that end from now on until `closing` resolves, then the rest.
     pub async fn run(mut self, mut news: Receiver<News>, mut closing: oneshot::Receiver<()>) {
         let mut every = interval(EVERY);
         every.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -85,7 +85,7 @@ impl Exporter {
                     Err(RecvError::Closed) => return self.send().await,
                 },
                 _ = every.tick() => self.send().await,
-                // The end comes either way, sent or dropped.
+                // A dropped sender means the same as a message.
                 _ = &mut closing => break,
             }
         }

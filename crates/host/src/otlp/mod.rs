@@ -1,8 +1,8 @@
-//! Export of traces: OTLP over HTTP, in batches.
+//! Export of traces with OTLP over HTTP, in batches.
 //!
-//! In its JSON form, which every collector takes on the same port: it needs no other crate, and no second
-//! way out of this process. Spans and attributes are named as OpenTelemetry's conventions for generative AI
-//! name them, what they have no name for begins with `valvehouse.`.
+//! The JSON encoding is used: every collector accepts it on the same port, and it needs no other crate. Spans
+//! and attributes are named by OpenTelemetry's conventions for generative AI; other names begin with
+//! `valvehouse.`.
 
 mod exporter;
 mod span;

@@ -1,4 +1,4 @@
-//! A request as spans: one for all of it, and below it one for each step.
+//! The spans of a request: one for the whole request, and a child span for each step.
 
 use std::time::{Duration, UNIX_EPOCH};
 use valvehouse_core::chat::{message, response};
@@ -8,10 +8,10 @@ use valvehouse_json::Json;
 const INTERNAL: i64 = 1;
 const SERVER: i64 = 2;
 const CLIENT: i64 = 3;
-/// The status of a span that failed.
+/// The status code of a failed span.
 const FAILED: i64 = 2;
 
-/// The spans of a request that has ended.
+/// Returns the spans of a request that has ended.
 pub(super) fn of(trace: &Trace) -> Vec<Json> {
     let begun = trace.begun.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (id, parent) = match trace.parent() {
@@ -24,14 +24,14 @@ pub(super) fn of(trace: &Trace) -> Vec<Json> {
     [vec![root], steps.iter().map(|step| family.step(step)).collect()].concat()
 }
 
-/// Attributes as OTLP writes them, without those that have no value.
+/// Returns attributes in the form of OTLP, without those that have no value.
 pub(super) fn attributes<const N: usize>(given: [(&str, Json); N]) -> Json {
     let value = |value: Json| match value {
         Json::Null => None,
         Json::Text(ref text) if text.is_empty() => None,
         Json::Text(_) => Some(("stringValue", value)),
         Json::Bool(_) => Some(("boolValue", value)),
-        // Whole numbers of 64 bits are texts in the JSON of protobuf.
+        // The JSON encoding of protobuf writes 64-bit integers as strings.
         Json::Number(_) if value.as_i64().is_some() => Some(("intValue", value.to_string().into())),
         Json::Number(_) => Some(("doubleValue", value)),
         other => Some(("stringValue", other.to_string().into())),
@@ -43,7 +43,7 @@ pub(super) fn attributes<const N: usize>(given: [(&str, Json); N]) -> Json {
     written.collect::<Vec<_>>().into()
 }
 
-/// The parts that the spans of one request have in common.
+/// The data that the spans of a request share.
 struct Family {
     id: String,
     root: String,
@@ -169,17 +169,17 @@ fn of_hook(step: &StepRecord) -> Json {
     ])
 }
 
-/// The provider and its model.
+/// Returns the names of the provider and of its model.
 fn model(step: &StepRecord) -> (&str, &str) {
     step.name.split_once('/').unwrap_or(("", &step.name))
 }
 
-/// A tool's own name.
+/// Returns the name of a tool without its module.
 fn tool(step: &StepRecord) -> &str {
     step.name.rsplit_once('/').map_or(&step.name, |(_, tool)| tool)
 }
 
-/// Messages as the conventions write them: roles and parts.
+/// Returns messages in the form of the conventions: roles and parts.
 fn messages(all: &[Json]) -> Json {
     let written = all.iter().map(|one| {
         let part = [("type", "text".into()), ("content", message::text_of(one).as_str().into())];

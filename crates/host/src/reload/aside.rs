@@ -1,8 +1,9 @@
-//! Files under the ids of plugins that were removed: another plugin does not read what was stored for the one before.
+//! Files under the ids of removed plugins: a new plugin must not read the stored data of the removed one.
 //!
-//! What is stored for an id belongs to the plugin that the history shows. A file that comes after a removal is the same
-//! plugin if its text is one of those before the removal, or if it comes back within [`RETURN_WINDOW`] after it was
-//! deleted by hand. Any other file is another plugin: what was stored is set aside until an operator adopts it.
+//! The data stored for an id belongs to the plugin of the history. A file that appears after a removal is the
+//! same plugin if its text is that of a version before the removal, or if it returns within [`RETURN_WINDOW`]
+//! after its file was deleted by hand. Any other file is another plugin: the stored data is set aside until
+//! an operator adopts it.
 
 use super::state::Reload;
 use crate::plugin::{Plugins, State};
@@ -17,12 +18,12 @@ const RETURN_WINDOW: i64 = 30_000;
 /// The owner of the values that are stored under the id of a new file.
 #[derive(Debug, PartialEq)]
 pub enum Owner {
-    /// They are its own.
+    /// They belong to the plugin in the file.
     Same,
-    /// They belong to the plugin that was removed by the version of this number.
+    /// They belong to the plugin that the version with this number removed.
     Removed(u64),
-    /// The file is the one whose values were set aside under the first number; those that are stored now belong to the
-    /// plugin that was removed by the second.
+    /// The plugin in the file owns the values that were set aside under the first number; the current ones
+    /// belong to the plugin that the version with the second number removed.
     Earlier(u64, u64),
 }
 
@@ -44,7 +45,7 @@ fn decide(versions: &[Version], aside: &[Aside], id: &str, hash: &str) -> Owner 
     }
     let earlier = versions.iter().filter(|version| version.number < removal.number);
     if let Some(known) = earlier.clone().find(|version| version.hash.as_deref() == Some(hash)) {
-        // The values it had were decided upon when the next plugin came.
+        // The values of the plugin were assigned when the next plugin appeared.
         return match own.find(|one| one.number > known.number).map(|one| (one.fate, one.number)) {
             None | Some((Fate::Adopted, _)) => Owner::Same,
             Some((Fate::Aside, kept)) => Owner::Earlier(kept, removal.number),
@@ -57,7 +58,8 @@ fn decide(versions: &[Version], aside: &[Aside], id: &str, hash: &str) -> Owner 
     if is_back { Owner::Same } else { Owner::Removed(removal.number) }
 }
 
-/// Returns the number under which the values of a removed plugin are set aside, or would be by the next host.
+/// Returns the number under which the values of a removed plugin are set aside, or would be by a running
+/// host.
 ///
 /// # Errors
 /// Returns an error if the store cannot be read.
@@ -73,7 +75,7 @@ pub async fn adoptable(store: &dyn Store, id: &str, text: &str) -> Result<Option
     })
 }
 
-/// The problem of a plugin under the id of one that was removed.
+/// Returns the diagnostic for a plugin under the id of a removed one.
 fn problem(id: &str, path: &Path) -> Diagnostic {
     let what = format!(
         "`{id}` is not the plugin that was removed under this id: the stored valves, grants and `kv` entries of the removed one are set aside"
@@ -85,7 +87,7 @@ fn problem(id: &str, path: &Path) -> Diagnostic {
 }
 
 impl Reload {
-    /// Sets aside what is stored under the ids of new files that are other plugins than those before.
+    /// Sets aside the data stored under the ids of new files that are other plugins than before.
     pub(super) async fn set_aside_for_new(
         &mut self,
         found: &FolderScan,
@@ -128,14 +130,14 @@ impl Reload {
         Ok(())
     }
 
-    /// The number that tells the plugin that has an id now from those that had it before: the number under which the
-    /// values of the last one were set aside, 0 for the first.
+    /// Returns the number that distinguishes successive plugins with an id: the number under which the data
+    /// of the last removed one was set aside, or 0.
     pub(super) fn incarnation(&self, id: &str) -> u64 {
         self.aside.iter().filter(|one| one.plugin == id).map(|one| one.number).max().unwrap_or(0)
     }
 
     async fn put_aside(&mut self, id: &str, number: u64) -> Result<(), StoreError> {
-        // Until it is done, the new one reads nothing of it.
+        // The new plugin reads no stored data until this is done.
         self.strangers.insert(id.into());
         self.compiler.kv.move_all(id, &Aside::key(id, number));
         self.compiler.kv.flush_all().await?;
@@ -147,7 +149,8 @@ impl Reload {
         Ok(())
     }
 
-    /// Follows what this host and others set aside, adopted and dropped: the maps of scripts move with the rest.
+    /// Follows the data that any host set aside, adopted or dropped: the kv maps of scripts are moved
+    /// accordingly.
     pub(super) fn follow_aside(&mut self, now: Vec<Aside>) {
         let is_first = self.stored.generation.is_none();
         for one in now.iter().filter(|_| !is_first) {
@@ -169,7 +172,7 @@ impl Reload {
         self.aside = now;
     }
 
-    /// The problems of plugins under the ids of removed ones.
+    /// Returns the diagnostics of plugins under the ids of removed ones.
     pub(super) fn problems_of_aside(&self, plugins: &Plugins) -> Vec<Diagnostic> {
         let waits = |id: &str| {
             let is_its = |one: &Aside| one.plugin == id && one.fate == Fate::Aside && one.has_rows;
@@ -210,7 +213,7 @@ mod tests {
         assert_eq!(decide(&hand, &[], "a", "y"), Owner::Removed(2));
         assert_eq!(decide(&removed_by(BY_FILE, now()), &[], "a", "y"), Owner::Same, "an editor's save");
         assert_eq!(decide(&removed_by("ann", now()), &[], "a", "y"), Owner::Removed(2), "removed on purpose");
-        // The operator's changes since then do not hide the removal.
+        // Later changes by operators do not hide the removal.
         let mut created = hand;
         created.insert(0, version(3, Some("y"), "ann", now()));
         assert_eq!(decide(&created, &[], "a", "y"), Owner::Removed(2));

@@ -1,5 +1,5 @@
-//! The compiler of plugins: what every script of a host is compiled with, and the files that take long, which are
-//! compiled apart from the scan that found them, so they do not delay other changes.
+//! The compiler of plugins: the parts that all scripts of a host share, and slow compilations, which run
+//! apart from the scan that found the files so that they do not delay other changes.
 
 use crate::background::AfterAnswers;
 use crate::chats::StoredChats;
@@ -27,9 +27,9 @@ pub(super) struct Compiler {
     pub(super) secrets: SecretGroup,
     pub(super) asking: Arc<ScriptModels>,
     pub(super) after: Arc<AfterAnswers>,
-    /// The costs of calls, by plugin: whichever version of it ran.
+    /// The costs of calls by plugin, for all its versions.
     metrics: Mutex<HashMap<String, Arc<PluginMetrics>>>,
-    /// Files that take long to compile.
+    /// Compilations in progress.
     compiling: CompileJobs,
 }
 
@@ -47,7 +47,7 @@ impl Compiler {
         }
     }
 
-    /// Compiles a file, or returns why its version is not run.
+    /// Compiles a file, unless its version is quarantined.
     pub(super) fn compile(
         &self,
         plan: &Plan,
@@ -58,7 +58,7 @@ impl Compiler {
         Script::compile(file, &self.settings_of(plan, file, given))
     }
 
-    /// Compiles a file that a look found; returns `None` if it takes long, and a later look gets the script.
+    /// Compiles a file found by a scan. Returns `None` if it takes long; a later scan gets the script.
     pub(super) fn compile_soon(
         &self,
         plan: &Arc<Plan>,
@@ -71,12 +71,12 @@ impl Compiler {
         self.compiling.soon(read, given, plan, &self.settings_of(plan, &read.file, given))
     }
 
-    /// Forgets that files were asked for: a look begins.
+    /// Starts a scan: marks all compilations as unrequested.
     pub(super) fn begin(&self) {
         self.compiling.begin();
     }
 
-    /// Forgets the files that the look did not ask for, and returns the ids of those that are left.
+    /// Ends a scan: drops the compilations that it did not request, and returns the ids of the others.
     pub(super) fn end(&self) -> Vec<Arc<str>> {
         self.compiling.end()
     }
@@ -101,12 +101,12 @@ impl Compiler {
     }
 }
 
-/// The time for which a look waits for a file.
+/// The time for which a scan waits for a file to compile.
 const SOON: Duration = Duration::from_millis(if cfg!(debug_assertions) { 2_000 } else { 100 });
 
 type CompileResult = Result<Script, Vec<Diagnostic>>;
 
-/// The files that are being compiled, by the ids of their plugins.
+/// The compilations in progress, by plugin id.
 #[derive(Default)]
 struct CompileJobs(Mutex<HashMap<Arc<str>, Job>>);
 
@@ -115,24 +115,24 @@ struct Job {
     given: OperatorSettings,
     plan: Arc<Plan>,
     result: Receiver<CompileResult>,
-    /// It was asked for at the last look.
+    /// `true` if the last scan requested it.
     is_wanted: bool,
 }
 
 impl CompileJobs {
-    /// Forgets that files were asked for: a look begins.
+    /// Starts a scan: marks all compilations as unrequested.
     fn begin(&self) {
         self.0.lock().values_mut().for_each(|job| job.is_wanted = false);
     }
 
-    /// Forgets the files that the look did not ask for, and returns the ids of those that are left.
+    /// Ends a scan: drops the compilations that it did not request, and returns the ids of the others.
     fn end(&self) -> Vec<Arc<str>> {
         let mut jobs = self.0.lock();
         jobs.retain(|_, job| job.is_wanted);
         jobs.keys().cloned().collect()
     }
 
-    /// Compiles a file; returns `None` if that takes long. A later look gets the result.
+    /// Compiles a file. Returns `None` if that takes long; a later scan gets the result.
     fn soon(
         &self,
         read: &LoadedFile,
@@ -155,7 +155,7 @@ impl CompileJobs {
                 let (sender, result) = channel();
                 let (file, settings) = (read.file.clone(), settings.clone());
                 let compile = move || {
-                    // A look that found another text meanwhile does not wait for this one.
+                    // A scan that has found another text no longer waits for this one.
                     let _ = sender.send(Script::compile(&file, &settings));
                 };
                 let named = std::thread::Builder::new().name("compiles".into()).stack_size(STACK);
@@ -182,17 +182,17 @@ impl CompileJobs {
                 self.0.lock().insert(id, job);
                 None
             }
-            // There was no thread.
+            // The thread could not be started.
             Err(RecvTimeoutError::Disconnected) => Some(Script::compile(&read.file, settings)),
         }
     }
 }
 
-/// Does what may take a while, such as compiling, without holding up the turns of this thread.
+/// Runs slow work, such as a compilation, without blocking the other tasks of this thread.
 pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
-        // There is no other thread to go on.
+        // The runtime has no other thread to move tasks to.
         _ => work(),
     }
 }

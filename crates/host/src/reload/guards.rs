@@ -1,7 +1,7 @@
 //! The protections of a guard, the losses that a change would cause, and their confirmation by operators.
 //!
-//! A guard is measured against its last good version. A change that would weaken it waits: the last good
-//! version keeps running until an operator confirms this very change.
+//! A guard is compared with its last good version. A change that would weaken it is pending: the last good
+//! version keeps running until an operator confirms exactly this change.
 
 use super::last_good::{has_loaded, is_guards};
 use super::state::Reload;
@@ -22,21 +22,21 @@ use valvehouse_store::{GuardChange, LastGood};
 
 /// The time without writes after which a change of a guard's file is applied.
 const REST: Duration = Duration::from_millis(120);
-/// The time after which a guard's file that is written all the time is applied anyway.
+/// The time after which the file of a guard is read although it is still being written.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The version of a guard that changes are measured against.
 pub(super) struct Baseline {
     pub(super) path: PathBuf,
     hash: String,
-    /// None where it never loaded, or loads no longer.
+    /// `None` if it has never loaded, or no longer loads.
     script: Option<Arc<Script>>,
     has_loaded: bool,
-    /// It is quarantined, since it ended the process: saving a different text releases it.
+    /// `true` if it is quarantined because it ended the process; a different text releases it.
     is_quarantined: bool,
 }
 
-/// A change that waits for an operator.
+/// A change of a guard that an operator has to confirm.
 pub(super) struct WeakenedGuard {
     pub(super) problem: Diagnostic,
     pub(super) pending: GuardChange,
@@ -45,14 +45,15 @@ pub(super) struct WeakenedGuard {
 
 /// The origin of a change.
 pub(super) enum Cause {
-    /// The file: its last good version keeps running.
+    /// The file changed; the last good version keeps running.
     File,
-    /// The settings: they do not apply to the guard yet.
+    /// The settings changed; they do not apply to the guard yet.
     Settings,
 }
 
 impl Reload {
-    /// Returns the version that changes of a guard are measured against; `None` if the id is not a guard's.
+    /// Returns the version that changes of a guard are compared with; `None` if the id does not belong to a
+    /// guard.
     pub(super) fn baseline(&self, id: &str, before: Option<&Arc<Plugin>>) -> Option<Baseline> {
         let before = before.filter(|plugin| plugin.security && plugin.script.is_some());
         let Some(row) = self.last_good.get(id) else {
@@ -79,7 +80,7 @@ impl Reload {
         Some(Baseline { path, hash, script, has_loaded, is_quarantined })
     }
 
-    /// Returns `true` if an id is a guard's, without compiling the stored version.
+    /// Returns `true` if an id belongs to a guard, without compiling the stored version.
     pub(super) fn is_guard(&self, id: &str, before: Option<&Arc<Plugin>>) -> bool {
         match self.last_good.get(id) {
             Some(row) => is_guards(row),
@@ -96,8 +97,8 @@ impl Reload {
         self.compile(&file.importing(imports), &self.given(&row.id)).ok()
     }
 
-    /// Returns the change by which a file or the settings would weaken the guard of this id; `None` if the change
-    /// is harmless or confirmed.
+    /// Returns the change by which a file or the settings would weaken the guard with this id; `None` if the
+    /// change is harmless or confirmed.
     pub(super) fn weakened(
         &self,
         id: &str,
@@ -161,7 +162,7 @@ impl Reload {
         })
     }
 
-    /// Returns the models that no longer list a guard without a confirmation.
+    /// Returns the models that stopped listing a guard without a confirmation.
     pub(super) fn models_lost_by(&self, id: &str) -> Vec<String> {
         let lost = self.models_unlisting(id);
         if lost.is_empty() || self.is_confirmed(id, &unlisted(&lost)) { Vec::new() } else { lost }
@@ -176,8 +177,8 @@ impl Reload {
         guarded.iter().filter(|model| !lists(model)).cloned().collect()
     }
 
-    /// Returns `true` if a guard runs although the settings or a stored switch disable it: the change waits for a
-    /// confirmation. An operator who switches a guard off confirms it by that.
+    /// Returns `true` if a guard runs although the settings or a stored switch disable it: the change is not
+    /// confirmed. Switching a guard off as an operator confirms it.
     pub(super) fn is_held_on(&self, id: &str) -> bool {
         self.is_off(id)
             && self.last_good.get(id).is_some_and(|row| row.security)
@@ -200,7 +201,7 @@ impl Reload {
         self.confirmed.get(id).is_some_and(|confirmed| confirmed.contains(what))
     }
 
-    /// A guard's file that never loaded and lies under another id now.
+    /// Returns `true` if the file of a guard that has never loaded has another id now.
     pub(super) fn has_moved(&self, id: &str, found: &FolderScan) -> bool {
         let Some(row) = self.last_good.get(id) else { return false };
         !has_loaded(row) && found.files.iter().any(|(other, read)| **other != *id && *read.hash == *row.hash)
@@ -218,7 +219,8 @@ impl Reload {
         age.is_some_and(|age| age < REST) && before.iter().any(is_other)
     }
 
-    /// Applies the last good versions of the store. A guard is removed only with a confirmation.
+    /// Returns the last good versions of the store, with the guards it has lost. A guard is removed only with
+    /// a confirmation.
     pub(super) fn with_known_guards(
         &self,
         mut stored: HashMap<String, LastGood>,
@@ -231,12 +233,12 @@ impl Reload {
     }
 }
 
-/// Returns the confirmation that these models may no longer list a guard.
+/// Returns the confirmation that these models may stop listing a guard.
 pub(super) fn unlisted(models: &[String]) -> GuardChange {
     change("unlisted", models)
 }
 
-/// A change that waits, and how it is confirmed.
+/// Returns the diagnostic of a pending change, with the command that confirms it.
 fn waiting(id: &str, path: &Path, what: &str, baseline: &Baseline) -> Diagnostic {
     let meanwhile = match &baseline.script {
         Some(_) => "its last good version keeps running",
@@ -292,7 +294,8 @@ fn change(hash: &str, lost: &[String]) -> GuardChange {
     GuardChange::Change(hex(&digest.finalize()))
 }
 
-/// Another file with the same id that claims to be a guard: it is unknown which of the two is meant.
+/// Returns another file with the same id that declares itself a guard: it is unknown which of the two is
+/// meant.
 pub(super) fn shadowed_guard<'a>(read: &LoadedFile, found: &'a FolderScan) -> Option<&'a LoadedFile> {
     let is_other =
         |other: &&Arc<LoadedFile>| other.file.id == read.file.id && other.file.kind == Kind::Filter;
@@ -301,8 +304,8 @@ pub(super) fn shadowed_guard<'a>(read: &LoadedFile, found: &'a FolderScan) -> Op
     others.find(|other| says_of_itself(&other.file.text).0).map(|guard| &**guard)
 }
 
-/// Returns the problems of files that could not be read, by id. Files whose name is not an id are included if they
-/// claim to be guards.
+/// Returns the problems of unreadable files, by id. Files whose name is not a valid id are included if they
+/// declare themselves guards.
 pub(super) fn unreadable(
     found: &FolderScan,
     is_known: impl Fn(&str) -> bool,

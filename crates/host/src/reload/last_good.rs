@@ -1,4 +1,4 @@
-//! Last good versions, as the store remembers them and histories restore them.
+//! The last good versions in the store, and their restoration from the history.
 
 use crate::plan::Plan;
 use sha2::{Digest, Sha256};
@@ -8,7 +8,8 @@ use valvehouse_core::text::hex;
 use valvehouse_script::{Imports, Kind, says_of_itself};
 use valvehouse_store::{LastGood, StoreError, StoreErrorKind, StoredValves};
 
-/// Rejects valves of guards that were written directly into the store: they are neither checked nor confirmed.
+/// Rejects valves of guards that were written directly into the store, since they are neither checked nor
+/// confirmed.
 pub(super) fn check_sealed(
     rows: &[StoredValves],
     last_good: &HashMap<String, LastGood>,
@@ -25,7 +26,7 @@ pub(super) fn check_sealed(
     })
 }
 
-/// Returns `true` if a guard has another last good version than before, or none: the history is asked then.
+/// Returns `true` if the last good version of a guard changed or is gone, so that the history has to be read.
 pub(super) fn has_lost(before: &HashMap<String, LastGood>, now: &HashMap<String, LastGood>) -> bool {
     let is_same = |known: &LastGood| {
         now.get(&known.id)
@@ -34,8 +35,8 @@ pub(super) fn has_lost(before: &HashMap<String, LastGood>, now: &HashMap<String,
     before.values().any(|known| known.security && !is_same(known))
 }
 
-/// Puts right the last good versions of guards that the history knows and the store has lost, or has others of. Also
-/// returns the ids of those.
+/// Restores last good versions of guards that the history has, and that the store lacks or has changed.
+/// Returns the versions and the ids of the restored ones.
 pub(super) fn restored(
     mut rows: HashMap<String, LastGood>,
     doubted: Vec<(String, String, String)>,
@@ -67,18 +68,19 @@ pub(super) fn restored(
     (rows, ids)
 }
 
-/// Returns `true` if a stored version is a guard's. An empty source stands for a file that was unreadable: it is
-/// treated as a guard only while it stays unreadable, so this returns `false` for it.
+/// Returns `true` if a stored version is a guard's. A version with an empty source marks a file that was
+/// unreadable; it counts as a guard only while the file stays unreadable, so this returns `false` for it.
 pub(super) fn is_guards(row: &LastGood) -> bool {
     row.security && !row.source.is_empty()
 }
 
-/// Returns `true` if a stored version has ever loaded. Of a guard that has not, only its claim is stored.
+/// Returns `true` if a stored version has ever loaded. If it has not, the row only records that the file
+/// declares itself a guard.
 pub(super) fn has_loaded(row: &LastGood) -> bool {
     !row.imports.is_null()
 }
 
-/// The hash of a text as that of a file.
+/// Returns the hash of a text, equal to that of its file.
 pub(super) fn hash_of(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }

@@ -1,5 +1,5 @@
-//! A look at folders and store, and the next snapshot that comes of it. Nothing is taken away before what takes its
-//! place has loaded.
+//! A scan of the folders and the store, which creates the next snapshot. Nothing is removed before its
+//! replacement has loaded.
 
 use super::compiler::aside;
 use super::guards;
@@ -18,35 +18,36 @@ use valvehouse_config::Grants;
 use valvehouse_script::{Code, Diagnostic, FolderScan, Kind, says_of_itself};
 use valvehouse_store::{GuardChange, now};
 
-/// The delay of the next look while something is in progress, and the longest time for which files may go on being saved.
+/// The delay of the next scan while files are changing, and the maximum time for which a scan waits for files
+/// to be saved.
 pub(crate) const NEXT_LOOK: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_millis(100);
-/// The delay of the next look while a file is still being compiled.
+/// The delay of the next scan while a file is being compiled.
 pub(crate) const WHILE_COMPILING: Duration = Duration::from_millis(25);
-/// The delay after which a vanished file is looked for again.
+/// The delay after which a missing file is checked again.
 const SECOND_LOOK: Duration = Duration::from_millis(150);
 
-/// The outcome of a look.
+/// The outcome of a scan.
 pub(crate) struct Outcome {
-    /// The next snapshot, when anything changed.
+    /// The next snapshot; `None` if nothing changed.
     pub(crate) snapshot: Option<Snapshot>,
     pub(crate) report: Report,
-    /// The store's generation that is applied now; None while its news wait.
+    /// The applied generation of the store; `None` while its changes are not applied yet.
     pub(crate) stored_generation: Option<u64>,
-    /// Look again after this: something is about to come, or to come back.
+    /// The delay of the next scan if more changes are expected.
     pub(crate) again: Option<Duration>,
-    /// Plugins whose files take long to compile: a look after [`WHILE_COMPILING`] may get them.
+    /// Plugins whose files are still being compiled; a scan after [`WHILE_COMPILING`] may get them.
     pub(crate) compiling: Vec<Arc<str>>,
 }
 
 impl Outcome {
-    /// Not yet: changes that belong together go live together.
+    /// Creates the outcome of a scan that waits, so that changes that belong together go live together.
     fn later(again: Duration, generation: u64, began: Instant) -> Self {
         let report = Report { generation, changes: Vec::new(), took: began.elapsed() };
         Self { snapshot: None, report, stored_generation: None, again: Some(again), compiling: Vec::new() }
     }
 
-    /// Everything is as it was.
+    /// Creates the outcome of a scan without changes.
     fn nothing_new(stored_generation: u64, generation: u64, began: Instant) -> Self {
         let report = Report { generation, changes: Vec::new(), took: began.elapsed() };
         Self {
@@ -60,8 +61,8 @@ impl Outcome {
 }
 
 impl Reload {
-    /// Looks at folders and store, and writes only what it sets aside. A store that is away costs its news, not the
-    /// folder's.
+    /// Scans the folders and the store. Only data to be set aside is written. An outage of the store does not
+    /// affect changes in the folders.
     pub(crate) async fn look(&mut self, current: Option<&Snapshot>) -> Outcome {
         let (began, looked_at) = (Instant::now(), now());
         self.is_serving = current.is_some();
@@ -82,8 +83,8 @@ impl Reload {
             return Outcome::nothing_new(self.stored.generation.unwrap_or(0), generation, began);
         }
         let mut found = self.one_space(&folders, before);
-        // Guards that nobody knows of yet may be in a folder that cannot be listed: it stands for them. Those that are
-        // known go on without it.
+        // A folder that cannot be listed may contain unknown guards, so its problem is treated like one.
+        // Known guards keep running.
         for problem in found.problems.iter_mut().filter(|problem| found.unlisted.contains(&problem.path)) {
             if !self.knows_nothing && !before.contains_key(problem.id.as_str()) {
                 problem.id.clear();
@@ -116,14 +117,14 @@ impl Reload {
                 return Outcome { compiling, ..later };
             }
             if self.is_refused(&found, &plugins, before) {
-                // The next look shows why.
+                // The next scan reports the reason.
                 let same = Outcome::nothing_new(self.stored.generation.unwrap_or(0), generation, began);
                 return Outcome { again: Some(NEXT_LOOK), ..same };
             }
         }
         let unsettled = self.remember_vanished(&found, &unreadable, before, &mut plugins, &mut changes);
         if may_wait && unsettled {
-            // At the next look what takes its place may be there: they go together.
+            // The replacement may be there at the next scan; both changes go live together.
             return Outcome::later(SECOND_LOOK, generation, began);
         }
         (self.waiting, self.looked_at) = (None, looked_at);
@@ -151,7 +152,7 @@ impl Reload {
         let problems_gone = current.is_some_and(|current| current.problems != problems);
         let replanned = current.is_some_and(|current| !current.is_of(&self.plan));
 
-        // A file that is missed is looked for again, and whether its removal is confirmed.
+        // Another scan checks whether a missing file is back or its removal is confirmed.
         let is_missed = unsettled || plugins.values().any(|plugin| plugin.state == State::Missing);
         let snapshot = (current.is_none() || !changes.is_empty() || problems_gone || replanned).then(|| {
             let tools = catalog.tools.into_iter().map(|tool| {
@@ -176,7 +177,7 @@ impl Reload {
         }
     }
 
-    /// Returns `true` if the folders and the store are as they were when everything went live.
+    /// Returns `true` if folders and store are unchanged since everything went live.
     fn is_settled(&self, folders: &[Arc<FolderScan>; 3]) -> bool {
         let is_same = |settled: &PriorLook| {
             let mut both = settled.found.iter().zip(folders);
@@ -185,7 +186,7 @@ impl Reload {
         self.touched.is_empty() && self.settled.as_ref().is_some_and(is_same)
     }
 
-    /// The problem of a store that cannot say what changes.
+    /// Returns the diagnostic for a store that cannot notify its hosts of changes.
     fn problem_of_polling(&self) -> Option<Diagnostic> {
         self.store.is_polled().then(|| {
             let file = self.plan.project.join(valvehouse_config::FILE);
@@ -195,7 +196,7 @@ impl Reload {
         })
     }
 
-    /// Native tools that reach something else than before: no file of theirs could tell.
+    /// Returns the native tools whose grants changed; they have no files that could change.
     fn newly_granted(&mut self) -> Vec<Change> {
         let now: Vec<Grants> = builtin::GUARDED.iter().map(|(id, _)| self.grants(id)).collect();
         let before = std::mem::replace(&mut self.native_grants, now);
@@ -204,7 +205,7 @@ impl Reload {
         changed.map(|(((id, _), _), _)| Change::Settings((*id).into())).collect()
     }
 
-    /// The folders as they are now.
+    /// Scans the folders.
     fn look_at_folders(&mut self) -> [Arc<FolderScan>; 3] {
         if let Some(found) = self.found_in_store() {
             return found;
@@ -212,8 +213,8 @@ impl Reload {
         Kind::ALL.map(|kind| self.loader.look_again(kind, self.plan.folder(kind)))
     }
 
-    /// All folders in one. A tool's file never takes the place of a filter: ids are one space, since
-    /// operators name plugins by them, and a guard could drop out so. Neither does an action's.
+    /// Merges the folders. Ids are shared by all kinds, because operators refer to plugins by id. A tool
+    /// never replaces a filter with the same id, since that could remove a guard; an action replaces neither.
     fn one_space(&self, folders: &[Arc<FolderScan>; 3], before: &Plugins) -> FolderScan {
         let [filters, mut tools, mut actions] = folders.each_ref().map(|found| FolderScan::clone(found));
         let unread = |found: &FolderScan| -> HashSet<String> {
@@ -236,8 +237,8 @@ impl Reload {
         filters.and(tools).and(actions)
     }
 
-    /// A file that is gone for the first time may be on its way back: it keeps running until the
-    /// next look.
+    /// Keeps a plugin whose file is missing for the first time until the next scan, because the file may be
+    /// back by then.
     fn remember_vanished(
         &mut self,
         found: &FolderScan,
@@ -248,7 +249,7 @@ impl Reload {
     ) -> bool {
         let mut gone = BTreeSet::new();
         if self.sources().is_some() {
-            // A set of the store is whole.
+            // A set of scripts in the store is always complete.
             return false;
         }
         for (id, plugin) in before {
@@ -266,7 +267,7 @@ impl Reload {
         !self.vanished.is_empty()
     }
 
-    /// Guards whose files went away while no host ran.
+    /// Adds guards whose files were removed while no host ran.
     fn add_lost_guards(&self, found: &FolderScan, plugins: &mut Plugins, changes: &mut Vec<Change>) {
         for version in self.last_good.values().filter(|version| last_good::is_guards(version)) {
             let is_known = plugins.contains_key(version.id.as_str());
@@ -302,7 +303,7 @@ impl Reload {
     }
 }
 
-/// Leaves out the files whose id a plugin of another kind has.
+/// Removes the files whose id belongs to a plugin of another kind.
 fn give_way(found: &mut FolderScan, kind: Kind, taken_by: impl Fn(&str) -> Option<Kind>) {
     // Errors of such a file are not problems of that plugin.
     let problems = found.problems.iter_mut();
@@ -319,7 +320,7 @@ fn give_way(found: &mut FolderScan, kind: Kind, taken_by: impl Fn(&str) -> Optio
     }
 }
 
-/// The problems that are not among those that are known.
+/// Returns the problems that are not known yet.
 fn unknown<'a>(problems: &'a [Diagnostic], known: &[Diagnostic]) -> impl Iterator<Item = &'a Diagnostic> {
     let mut by_path: HashMap<&Path, Vec<&Diagnostic>> = HashMap::new();
     for problem in known {

@@ -1,7 +1,7 @@
-//! Builds the next snapshot from the folders and the store. One writer at a time.
+//! Reloading: builds the next snapshot from the folders and the store, with one writer at a time.
 //!
-//! Every tick reads the folder afresh and compares content: a lost event costs a delay, never a
-//! wrong state. Nothing is taken away before what takes its place has loaded.
+//! Every scan compares the contents of the folders, so a lost event of the file system only causes a delay.
+//! Nothing is removed before its replacement has loaded.
 
 pub(crate) mod aside;
 pub(crate) mod compiler;

@@ -1,13 +1,13 @@
-//! Work on very many at once, before anybody waits for anything else.
+//! Parallel work on many items during the start.
 
 use std::num::NonZero;
 use std::thread::{Builder, ScopedJoinHandle, available_parallelism};
 use valvehouse_core::executor::STACK;
 
-/// So many are worth a thread.
+/// The minimum number of items per thread.
 const MIN_PART: usize = 64;
 
-/// The results for each, in their order; on all processors when there are many.
+/// Returns the results in the order of the items. Many items are distributed over all processors.
 pub(super) fn each<T: Sync, U: Send>(all: &[T], work: impl Fn(&T) -> U + Sync) -> Vec<U> {
     let processors = available_parallelism().map_or(1, NonZero::get);
     let parts = processors.min(all.len() / MIN_PART).max(1);
@@ -16,7 +16,7 @@ pub(super) fn each<T: Sync, U: Send>(all: &[T], work: impl Fn(&T) -> U + Sync) -
     std::thread::scope(|scope| {
         let begin = |part| {
             let begun = Builder::new().stack_size(STACK).spawn_scoped(scope, move || through(part));
-            // This thread does it if there is no further one.
+            // This thread does the work if no other can be started.
             begun.map_err(|_| part)
         };
         let size = others.len().div_ceil((parts - 1).max(1)).max(1);

@@ -1,5 +1,5 @@
-//! The plugins of the next snapshot: each is unchanged, compiled anew, or kept although its file does not load or
-//! would weaken a guard.
+//! The plugins of the next snapshot. Each is unchanged, recompiled, or kept although its file does not load
+//! or would weaken a guard.
 
 use super::guards::{self, Cause, WeakenedGuard};
 use super::last_good;
@@ -16,11 +16,11 @@ use valvehouse_script::{
 };
 use valvehouse_store::GuardChange;
 
-/// The outcome of a look for one plugin.
+/// The outcome of a scan for one plugin.
 enum Next {
     Is(Arc<Plugin>, Option<Change>),
     Gone,
-    /// Its file takes long to compile: until then it stays as it is.
+    /// The file is still being compiled; the plugin stays unchanged.
     Later,
 }
 
@@ -31,14 +31,14 @@ impl From<(Arc<Plugin>, Option<Change>)> for Next {
 }
 
 impl Reload {
-    /// The next state of every plugin, and the changes.
+    /// Returns the next state of every plugin, and the changes.
     pub(super) fn next_plugins(
         &self,
         found: &FolderScan,
         unreadable: &BTreeMap<Arc<str>, &Diagnostic>,
         before: &Plugins,
     ) -> (Plugins, Vec<Change>) {
-        // They come in order already: of that, sorting makes one.
+        // The three sequences are sorted, so sorting only merges them.
         let mut ids: Vec<&Arc<str>> =
             found.files.keys().chain(before.keys()).chain(unreadable.keys()).collect();
         ids.sort();
@@ -53,7 +53,7 @@ impl Reload {
                 (Some(read), Some(known)) => {
                     obeys_the_plan && !self.touched.contains(&**id) && known.is_of(read)
                 }
-                // Not found where nothing could be looked for: it stays as it is.
+                // The folder could not be listed: the plugin stays unchanged.
                 (None, Some(known)) => !unreadable.contains_key(id) && found.leaves_open(&known.path),
                 (_, None) => false,
             };
@@ -65,7 +65,7 @@ impl Reload {
         let next = |(id, read, known): &(&Arc<str>, Result<&Arc<LoadedFile>, _>, _)| {
             self.next(id, read.map(|read| &**read), *known, found)
         };
-        // A host that serves already does that with the other processors.
+        // A running host leaves the other processors to its requests.
         let next: Vec<_> = match before.is_empty() {
             true => parallel::each(&others, next),
             false => others.iter().map(next).collect(),
@@ -83,8 +83,8 @@ impl Reload {
         (plugins.into_iter().collect(), changes)
     }
 
-    /// A plugin as it is next: unchanged, compiled anew, or kept although its file does not load or would
-    /// weaken a guard.
+    /// Returns the next state of a plugin: unchanged, recompiled, or kept although its file does not load or
+    /// would weaken a guard.
     fn next(
         &self,
         id: &Arc<str>,
@@ -100,7 +100,7 @@ impl Reload {
                 return self.compared(kept, before).into();
             }
             Err(None) => {
-                // The plugin is gone, or a guard that stays missed.
+                // The plugin is removed, unless it is a guard whose removal is not confirmed.
                 let Some(plugin) = before.filter(|_| self.is_guard(id, before)) else { return Next::Gone };
                 if self.is_confirmed(id, &GuardChange::Gone) || self.has_moved(id, found) {
                     return Next::Gone;
@@ -131,7 +131,7 @@ impl Reload {
         self.compared(next, before).into()
     }
 
-    /// A file that loads: it runs, unless a guard would be lost by that.
+    /// Returns the plugin of a file that loads; the file runs unless it would weaken a guard.
     fn loaded(
         &self,
         read: &LoadedFile,
@@ -190,7 +190,7 @@ impl Reload {
         })
     }
 
-    /// The last good version in place of a file that does not load; without one, nothing runs.
+    /// Returns the last good version in place of a file that does not load; without one, nothing runs.
     fn keep(
         &self,
         id: &Arc<str>,
@@ -204,14 +204,14 @@ impl Reload {
         let recompiled = |file: &SourceFile| self.compile(file, &given).ok().map(Arc::new);
         let script = match before.and_then(|before| before.script.as_ref()) {
             Some(script) if before.is_some_and(|before| before.given == given) => Some(script.clone()),
-            // A grant that was taken back is taken back from the running version as well.
+            // A revoked grant is revoked from the running version as well.
             Some(script) => recompiled(&script.file).or_else(|| {
                 let is_allowed = |before: &Arc<Plugin>| {
                     before.given.grants == given.grants && before.given.quarantined == given.quarantined
                 };
                 before.is_some_and(is_allowed).then(|| script.clone())
             }),
-            // Its row in the store is not signed.
+            // The stored version is not signed.
             None if self.plan.runs_signed_only() => None,
             None => self.last_good.get(&**id).filter(|version| last_good::has_loaded(version)).and_then(
                 |version| {
@@ -227,13 +227,13 @@ impl Reload {
             Kind::Tool => (false, true),
             Kind::Action => (false, says_of_itself(&said).1),
         };
-        // A version that was not a guard does not stand in for one.
+        // A version that was not a guard must not run in place of a guard.
         let script = script.filter(|script| script.manifest.security || !claims);
         let (security, global) = match (&script, self.last_good.get(&**id)) {
             (Some(script), _) => (script.manifest.security, script.manifest.global),
             (None, Some(version)) if version.security => (true, says_of_itself(&version.source).1),
             (None, known) => {
-                // A plugin that nobody can read may be a guard.
+                // An unreadable plugin may be a guard.
                 let was_unread = before.is_some_and(|before| before.security && before.script.is_none());
                 let is_unread = known.is_none()
                     && (self.knows_nothing || was_unread)
@@ -261,7 +261,7 @@ impl Reload {
         })
     }
 
-    /// With the operator's switches and the users' valves as they are stored now.
+    /// Applies the current switches of operators and valves of users to a plugin.
     pub(super) fn switched(&self, mut plugin: Plugin) -> Plugin {
         plugin.incarnation = self.incarnation(&plugin.id);
         let switch = self.stored_for(&self.stored.switches, &plugin.id);
@@ -273,7 +273,7 @@ impl Reload {
                 || self.is_held_wide(&plugin.id) && script.manifest.global;
             if plugin.security && !plugin.global {
                 plugin.held_for = self.models_lost_by(&plugin.id).into();
-                // What clients reached by the name of a model that is gone may have another name now.
+                // Clients of a removed model may use another model now, so the guard runs for all of them.
                 let is_gone = |name: &String| !self.plan.models.iter().any(|model| model.name == *name);
                 plugin.global = plugin.held_for.iter().any(is_gone);
             }
@@ -291,7 +291,7 @@ impl Reload {
         plugin
     }
 
-    /// The plugin, and its changes. An unchanged plugin keeps its pointer.
+    /// Returns the plugin and its changes. An unchanged plugin keeps its pointer.
     fn compared(&self, next: Plugin, before: Option<&Arc<Plugin>>) -> (Arc<Plugin>, Option<Change>) {
         let id = next.id.clone();
         let Some(before) = before else {

@@ -1,4 +1,5 @@
-//! The record of a look in the store: last good versions, histories of files, and the models that list guards.
+//! The record of a scan in the store: last good versions, histories of files, and the models that list
+//! guards.
 
 use super::guards::unlisted;
 use super::last_good::hash_of;
@@ -13,7 +14,7 @@ use valvehouse_json::Json;
 use valvehouse_store::{GuardChange, LastGood, SeenFile, now};
 
 impl Reload {
-    /// Files that went away while no host ran; guards are missed by themselves.
+    /// Records the files that were removed while no host ran. Guards are reported as missing elsewhere.
     pub(crate) async fn record_lost(&mut self, snapshot: &Snapshot) {
         let spans = match self.store.spans().await {
             Ok(spans) => spans,
@@ -25,13 +26,13 @@ impl Reload {
         let unknown =
             spans.into_iter().filter(|span| !span.is_gone && !snapshot.plugins.contains_key(&*span.plugin));
         let lost: BTreeSet<Arc<str>> = unknown.map(|span| span.plugin.into()).collect();
-        // In a folder that cannot be listed they may well be there.
+        // Files in a folder that cannot be listed may still exist.
         if self.plan.folders().iter().all(|folder| folder.read_dir().is_ok() || !folder.exists()) {
             self.record(snapshot, lost).await;
         }
     }
 
-    /// Writes down how these plugins stand, and those for which it was too late the last time.
+    /// Records the state of these plugins, and of those that could not be recorded before.
     async fn record(&mut self, snapshot: &Snapshot, mut ids: BTreeSet<Arc<str>>) {
         ids.append(&mut self.unwritten);
         if ids.is_empty() {
@@ -44,19 +45,19 @@ impl Reload {
         }
     }
 
-    /// Returns `true` if something is still to be written down: a look that comes soon does it.
+    /// Returns `true` if records are still to be written; the next scan writes them.
     pub(crate) fn is_behind(&self) -> bool {
         !self.unwritten.is_empty()
     }
 
-    /// The store is back: writes down all that it may have missed.
+    /// Records everything that may be missing in the store after an outage.
     pub(crate) async fn save_all(&mut self, snapshot: &Snapshot, changes: &[Change]) {
         let loaded = snapshot.plugins.keys().cloned().map(Change::Loaded);
         let all: Vec<Change> = changes.iter().cloned().chain(loaded).collect();
         self.save(snapshot, &all).await;
     }
 
-    /// Records what was loaded and removed, in memory and in the histories.
+    /// Records loaded and removed plugins, in memory and in the histories.
     pub(crate) async fn save(&mut self, snapshot: &Snapshot, changes: &[Change]) {
         let of_files =
             |change: &&Change| matches!(change, Change::Loaded(_) | Change::Updated(_) | Change::Removed(_));
@@ -95,7 +96,7 @@ impl Reload {
                 }
             }
             for version in good.iter().filter(|version| version.security) {
-                // As in the store: what was confirmed of an earlier version says nothing of this one.
+                // The store does the same: confirmations of an earlier version do not apply to this one.
                 if let Some(confirmed) = self.confirmed.get_mut(&version.id) {
                     confirmed.retain(|what| matches!(what, GuardChange::Off | GuardChange::Narrow));
                 }
@@ -112,7 +113,7 @@ impl Reload {
         }
     }
 
-    /// Writes down which models list the guards that run for those alone.
+    /// Records which models list the guards that run only for listed models.
     async fn save_guarded_models(&mut self, snapshot: &Snapshot) {
         let guards = snapshot.plugins.values().filter(|plugin| plugin.security);
         let of_models = guards.filter(|plugin| !plugin.global && plugin.held_for.is_empty());
@@ -133,7 +134,7 @@ impl Reload {
                 continue;
             }
             let list: Vec<String> = models.iter().cloned().collect();
-            // It is confirmed once: the same change is asked about again.
+            // A confirmation is used once; the same change has to be confirmed again.
             let done = unlisted(&self.models_unlisting(&id));
             match self.store.save_guarded_models(&id, &list).await {
                 Ok(()) => {
@@ -151,7 +152,8 @@ impl Reload {
         }
     }
 
-    /// Guards that do not load and are not known yet: once seen, they are missed when they go.
+    /// Returns the row of an unknown guard that does not load. With the row, the guard is reported as missing
+    /// when its file is removed.
     fn unloaded(&self, plugin: &Plugin) -> Option<LastGood> {
         let is_new = !self.last_good.contains_key(&*plugin.id);
         let claims = plugin.security && plugin.script.is_none() && plugin.state != State::Missing;
@@ -169,7 +171,7 @@ impl Reload {
         })
     }
 
-    /// Writes down which guards the settings switch off from the beginning, or no longer.
+    /// Records which new guards are disabled by the settings, and which guards no longer are.
     async fn save_switched_off(&mut self, new: &[LastGood]) {
         let is_off = |id: &str| self.is_off(id);
         let off = new.iter().filter(|row| row.security && is_off(&row.id)).map(|row| row.id.clone());
@@ -191,7 +193,7 @@ impl Reload {
     }
 }
 
-/// A plugin's file as it was found: its content if it loads, or its absence.
+/// Returns a plugin's file for the history: its content if it loads, or its absence.
 fn seen(snapshot: &Snapshot, id: &str, at: i64) -> Option<SeenFile> {
     let source = match snapshot.plugins.get(id) {
         Some(plugin) if plugin.state == State::Live => {

@@ -1,4 +1,4 @@
-//! The rows of the store, as of a generation.
+//! The rows of the store as of one generation.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use valvehouse_config::Grants;
@@ -8,7 +8,7 @@ use valvehouse_store::{GuardChange, StoredValves, Switch};
 /// The confirmed changes of guards, by id.
 pub(super) type Confirmations = HashMap<String, HashSet<GuardChange>>;
 
-/// The rows of the store, as of a generation.
+/// The rows of the store as of one generation.
 #[derive(Default)]
 pub(super) struct StoreRows {
     pub(super) generation: Option<u64>,
@@ -16,7 +16,7 @@ pub(super) struct StoreRows {
     pub(super) user_valves: HashMap<String, Vec<(String, Json)>>,
     pub(super) switches: HashMap<String, Switch>,
     pub(super) grants: HashMap<String, Grants>,
-    /// The models that listed a guard which runs for those alone.
+    /// The models that listed a guard which runs only for listed models.
     pub(super) guarded: HashMap<String, BTreeSet<String>>,
 }
 
@@ -35,7 +35,7 @@ impl StoreRows {
         stored
     }
 
-    /// The plugins and native tools that these say something else of than those.
+    /// Returns the plugins and native tools whose rows differ.
     pub(super) fn unlike(&self, other: &Self) -> HashSet<String> {
         let parts = [
             unlike(&self.valves, &other.valves),
@@ -47,7 +47,7 @@ impl StoreRows {
     }
 }
 
-/// The keys under which two maps have not the same.
+/// Returns the keys whose values differ between two maps.
 pub(super) fn unlike<T: PartialEq>(one: &HashMap<String, T>, other: &HashMap<String, T>) -> Vec<String> {
     let new = one.iter().filter(|(key, value)| other.get(*key) != Some(value)).map(|(key, _)| key);
     new.chain(other.keys().filter(|key| !one.contains_key(*key))).cloned().collect()

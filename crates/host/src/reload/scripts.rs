@@ -1,4 +1,4 @@
-//! A set of scripts of the store: checked, and looked through as a folder is.
+//! A set of scripts in the store, which is checked and scanned like a folder.
 
 use super::rows::{Confirmations, StoreRows};
 use crate::plan::Plan;
@@ -13,17 +13,17 @@ use valvehouse_store::{LastGood, ScriptFile, ScriptSet, SetManifest};
 /// The version of this host.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A set of scripts, read and looked through.
+/// A set of scripts, with its files scanned.
 pub(super) struct Scripts {
-    /// The generation that the set came with; 0 where the store has none.
+    /// The generation of the set; 0 if the store has none.
     pub(super) generation: u64,
-    /// The texts under the paths that they would have on disk.
+    /// The texts by the paths that they would have on disk.
     pub(super) sources: Arc<SourceSet>,
     /// The files in the folders of filters, tools and actions.
     pub(super) found: [Arc<FolderScan>; 3],
 }
 
-/// A generation of the store that a host does not apply: it keeps the previous one.
+/// A generation of the store that a host does not apply; the previous one stays in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedGeneration {
     /// The generation.
@@ -32,7 +32,7 @@ pub struct RefusedGeneration {
     pub why: String,
     /// The guards of that generation that do not run on this host.
     pub missing_guards: Vec<String>,
-    /// Set if the host runs that generation in part, since it had none to go on with when it started.
+    /// `true` if the host runs that generation in part, because it had no previous one when it started.
     pub in_part: bool,
 }
 
@@ -42,7 +42,7 @@ impl RefusedGeneration {
         format!("cannot apply generation {} of the store: {}", self.generation, self.why)
     }
 
-    /// The problem of a host that keeps the previous generation.
+    /// Returns the diagnostic of a host that keeps the previous generation.
     pub(super) fn problem(&self, plan: &Plan) -> Diagnostic {
         let help = match self.in_part {
             true => {
@@ -56,7 +56,7 @@ impl RefusedGeneration {
     }
 }
 
-/// The reason for which a set cannot be run, and the guards that claim to be in it.
+/// The reason for rejecting a set, and the ids of the files in it that declare themselves guards.
 pub(super) struct RefusedSet {
     pub(super) why: String,
     pub(super) guards: Vec<String>,
@@ -68,7 +68,7 @@ impl From<String> for RefusedSet {
     }
 }
 
-/// The settings and scripts in force before those that are tried now.
+/// The settings and scripts before a generation that is being tested.
 pub(super) struct Undo {
     pub(super) stored: StoreRows,
     pub(super) confirmed: Confirmations,
@@ -78,7 +78,7 @@ pub(super) struct Undo {
 }
 
 impl Scripts {
-    /// Reads a set, if it is signed as the plan requires and this host can run it.
+    /// Reads a set. It is rejected if its signature does not meet the plan, or this host cannot run it.
     pub(super) fn open(set: &ScriptSet, files: &[ScriptFile], plan: &Plan) -> Result<Self, RefusedSet> {
         let manifest = SetManifest::parse(&set.manifest).map_err(|error| error.to_string())?;
         if let Some(key) = &plan.public_key {
@@ -95,7 +95,7 @@ impl Scripts {
         let paths = files.iter().map(|file| {
             let place = Path::new(&file.path);
             let is_within = place.components().all(|part| matches!(part, Component::Normal(_)));
-            // The same file has one path: `a//b` and `a/./b` are `a/b`.
+            // Each file has one path: `a//b` and `a/./b`, which mean `a/b`, are rejected.
             let is_plain = place.components().collect::<PathBuf>().as_os_str() == place.as_os_str();
             if !is_within || !is_plain {
                 return Err(format!("{} is not a path within a folder", file.path));
@@ -111,7 +111,7 @@ impl Scripts {
         Ok(Self::of(set.generation, sources, plan))
     }
 
-    /// The scripts of a store without any.
+    /// Returns the scripts of a store without a set.
     pub(super) fn none(plan: &Plan) -> Self {
         Self::of(0, Arc::default(), plan)
     }
@@ -121,7 +121,7 @@ impl Scripts {
         Self { generation, sources, found }
     }
 
-    /// The guards among the files, and whether each runs.
+    /// Returns the guards among the files that do not run yet.
     pub(super) fn missing_guards(&self, before: &Plugins) -> Vec<String> {
         let [filters, ..] = &self.found;
         let claims = filters.files.iter().filter(|(_, read)| says_of_itself(&read.file.text).0);
@@ -130,29 +130,29 @@ impl Scripts {
     }
 }
 
-/// The ids of the files that claim to be guards.
+/// Returns the ids of the files that declare themselves guards.
 fn claims(files: &[ScriptFile]) -> Vec<String> {
     let filters = files.iter().filter(|file| file.path.starts_with("filters/"));
     let claims = filters.filter(|file| says_of_itself(&file.text).0);
     claims.filter_map(|file| Some(Path::new(&file.path).file_stem()?.to_str()?.to_owned())).collect()
 }
 
-/// The reason for which the signature of a set does not count, as a clause about the set.
+/// The reason for which a signature is invalid, as a clause about the set.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct SignatureError(String);
 
-/// Checks the signature of a set's manifest with a public key of minisign.
+/// Checks the signature of a set's manifest with a minisign public key.
 ///
 /// # Errors
-/// Returns the reason for which it does not count, as a clause about the set.
+/// Returns the reason for which the signature is invalid, as a clause about the set.
 pub fn check_signature(manifest: &str, signature: Option<&str>, key: &str) -> Result<(), SignatureError> {
     let error = SignatureError;
     let signature =
         signature.ok_or_else(|| error("it is not signed, and folders.public_key is set".into()))?;
     let key = PublicKey::from_base64(key)
         .map_err(|why| error(format!("invalid folders.public_key: expected a minisign public key: {why}")))?;
-    // A file that was made with `apply --manifest > FILE` ends with a line break, the stored manifest does not.
+    // A file made with `apply --manifest > FILE` ends with a line break; the stored manifest does not.
     let line = format!("{manifest}\n");
     let verify = |signature: &Signature, text: &str| key.verify(text.as_bytes(), signature, false);
     Signature::decode(signature)
@@ -160,7 +160,7 @@ pub fn check_signature(manifest: &str, signature: Option<&str>, key: &str) -> Re
         .map_err(|why| error(format!("its signature does not match folders.public_key: {why}")))
 }
 
-/// The numbers of a version, as they are compared.
+/// Returns the numbers of a version for comparison.
 fn version_number(text: &str) -> [u64; 3] {
     let mut numbers = text.split(['.', '-', '+']).map(|part| part.parse().unwrap_or(0));
     [0; 3].map(|_: u64| numbers.next().unwrap_or(0))

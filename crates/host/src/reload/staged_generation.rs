@@ -1,4 +1,5 @@
-//! Scripts of the store on trial: a generation is taken whole, with its valves, or not at all.
+//! The test of a generation of scripts in the store: it is applied completely, with its valves, or not at
+//! all.
 
 use super::last_good::is_guards;
 use super::scripts::{RefusedGeneration, RefusedSet, Scripts, Undo};
@@ -10,26 +11,26 @@ use valvehouse_config::ScriptSource;
 use valvehouse_script::{Diagnostic, FolderScan, Severity, SourceSet, beginning};
 use valvehouse_store::{StoreError, StoredSettings};
 
-/// The most problems of a refused set that are reported.
+/// The maximum number of reported problems of a rejected set.
 const MAX_REPORTED: usize = 5;
 
 impl Reload {
-    /// Returns the files of the set in force; `None` where scripts come from folders.
+    /// Returns the files of the current set; `None` if scripts come from folders.
     pub(super) fn found_in_store(&self) -> Option<[Arc<FolderScan>; 3]> {
         match (&self.scripts, self.plan.source) {
             (Some(scripts), _) => Some(scripts.found.clone()),
-            // The store was not read yet. What lies on disk is not what was uploaded.
+            // The store was not read yet. Files on disk are not part of a set in the store.
             (None, ScriptSource::Store) => Some(Scripts::none(&self.plan).found),
             (None, ScriptSource::Folder) => None,
         }
     }
 
-    /// The texts of the set in force; `None` where scripts come from folders.
+    /// Returns the texts of the current set; `None` if scripts come from folders.
     pub(crate) fn sources(&self) -> Option<&SourceSet> {
         self.scripts.as_ref().map(|scripts| &*scripts.sources)
     }
 
-    /// Returns the beginning of a file that cannot be loaded, as far as it is text.
+    /// Returns the text of a file that cannot be loaded, up to the maximum size of a script.
     pub(super) fn beginning(&self, path: &Path) -> String {
         match self.sources() {
             Some(sources) => sources.text(path).map_or_else(String::new, |text| text.to_string()),
@@ -37,8 +38,8 @@ impl Reload {
         }
     }
 
-    /// Reads the scripts that go with settings of the store. The outer error is the store's; the inner one says why
-    /// this host does not take them. `None` if they are those in force.
+    /// Reads the scripts that belong to settings of the store; `None` if the current ones do. The outer error
+    /// is that of the store; the inner one is the reason for rejecting the scripts.
     pub(super) async fn scripts_with(
         &mut self,
         settings: &StoredSettings,
@@ -56,7 +57,7 @@ impl Reload {
         let files = self.store.script_files(set.generation).await?;
         match Scripts::open(set, &files, &self.plan) {
             Ok(scripts) => Ok(Ok(Some(scripts))),
-            // A host that has nothing yet begins with the latest that it can run.
+            // A host that has no scripts yet starts with the latest set that it can run.
             Err(refused) if self.scripts.is_none() => {
                 self.refuse_set(settings.generation, refused);
                 for earlier in self.store.script_sets().await?.into_iter().skip(1) {
@@ -71,7 +72,7 @@ impl Reload {
         }
     }
 
-    /// Takes a set that is tried from the next look on. The first one that a host has is not tried.
+    /// Applies a set that is tested from the next scan on. The first set of a host is not tested.
     pub(super) fn try_scripts(&mut self, scripts: Scripts, before: Undo) {
         let scripts = self.scripts.replace(scripts);
         if self.is_serving {
@@ -79,25 +80,24 @@ impl Reload {
         }
     }
 
-    /// The settings in force, which give way to these.
-    /// Refuses a set that this host cannot run at all.
+    /// Rejects a set that this host cannot run at all; the current settings stay in force.
     pub(super) fn refuse_set(&mut self, generation: u64, refused: RefusedSet) {
         let is_missing = |id: &String| !self.last_good.get(id).is_some_and(is_guards);
         let missing = refused.guards.into_iter().filter(is_missing).collect();
         self.refuse(generation, refused.why, missing);
     }
 
-    /// Refuses a generation: the settings and scripts before it stay in force.
+    /// Rejects a generation: the settings and scripts before it stay in force.
     fn refuse(&mut self, generation: u64, why: String, missing_guards: Vec<String>) {
         let refused = RefusedGeneration { generation, why, missing_guards, in_part: false };
         tracing::error!("{}; the previous generation stays in force", refused.message());
-        // It is shown by the next look.
+        // The next scan reports it.
         self.settled = None;
         self.refused = Some(refused);
     }
 
-    /// Reports the scripts of the generation in force that do not load here. A host that starts runs such a generation in
-    /// part; any other refuses it.
+    /// Reports the scripts of the current generation that do not load here. A starting host runs such a
+    /// generation in part; a running one rejects it.
     pub(super) fn report_part(&mut self, found: &FolderScan, plugins: &Plugins) {
         let is_known = self.refused.as_ref().is_some_and(|refused| !refused.in_part);
         if self.plan.source == ScriptSource::Folder || is_known {
@@ -117,8 +117,8 @@ impl Reload {
         self.refused = refused;
     }
 
-    /// Ends a trial of scripts, once all of them are compiled: `true` if they are refused, and what was before them is
-    /// in force again.
+    /// Ends the test of a set once all scripts are compiled. Returns `true` if the set is rejected and the
+    /// previous state is in force again.
     pub(super) fn is_refused(&mut self, found: &FolderScan, plugins: &Plugins, before: &Plugins) -> bool {
         let Some(undo) = self.undo.take() else { return false };
         let problems = problems_of(found, plugins, before);
@@ -138,7 +138,7 @@ impl Reload {
     }
 }
 
-/// The first problems in one line, with the number of the others.
+/// Returns the first problems in one line, with the number of the others.
 fn first_of(problems: &[String]) -> String {
     let more = problems.len().saturating_sub(MAX_REPORTED);
     let mut first = problems[..problems.len().min(MAX_REPORTED)].join("; ");
@@ -148,8 +148,8 @@ fn first_of(problems: &[String]) -> String {
     first
 }
 
-/// The reasons for which a set is not taken: scripts that do not load here, guards that would be weakened or gone, files
-/// that are not scripts.
+/// Returns the reasons for rejecting a set: scripts that do not load here, guards that would be weakened or
+/// removed, and files that are not scripts.
 fn problems_of(found: &FolderScan, plugins: &Plugins, before: &Plugins) -> Vec<String> {
     let is_new = |id: &Arc<str>, state: &State| {
         let known = before.get(id);

@@ -23,7 +23,7 @@ use valvehouse_script::{
 };
 use valvehouse_store::{Aside, Kv, LastGood, Store, StoreError, VectorIndex};
 
-/// The writer's memory between two looks.
+/// The state of the writer between two scans.
 pub(crate) struct Reload {
     pub(crate) plan: Arc<Plan>,
     pub(super) loader: Loader,
@@ -32,55 +32,56 @@ pub(crate) struct Reload {
     pub(super) stored: StoreRows,
     /// Plugins whose stored rows changed since the last snapshot.
     pub(super) touched: HashSet<String>,
-    /// The plan and the files that the last snapshot was made of.
+    /// The plan and the files that the last snapshot was created from.
     pub(super) settled: Option<PriorLook>,
-    /// The grants of the native tools at the last look, in their order.
+    /// The grants of the native tools at the last scan, in their order.
     pub(super) native_grants: Vec<Grants>,
-    /// The costs of calls of tools, by their names.
+    /// The costs of calls by tool name.
     pub(super) uses: Tools,
-    /// Last good versions that the store remembers, for files that do not load at the start.
+    /// The last good versions in the store, for files that do not load at the start.
     pub(super) last_good: HashMap<String, LastGood>,
     /// The changes of guards that operators have confirmed.
     pub(super) confirmed: Confirmations,
-    /// Guards whose last good versions were taken from their histories.
+    /// Guards whose last good versions were restored from their histories.
     pub(super) restored: HashSet<String>,
-    /// The values of removed plugins that are set aside.
+    /// The set-aside values of removed plugins.
     pub(super) aside: Vec<Aside>,
-    /// New files under the ids of removed plugins, as long as the values of those are not set aside.
+    /// New files under the ids of removed plugins whose values are not set aside yet.
     pub(super) strangers: HashSet<String>,
-    /// It only looks, and writes nothing at all.
+    /// `true` if nothing may be written.
     pub(crate) only_looks: bool,
-    /// A snapshot that stays live meanwhile.
+    /// `true` if a snapshot is live during the scan.
     pub(super) is_serving: bool,
-    /// Nothing is remembered and nothing was looked at: a file that cannot be read may be a guard's.
+    /// `true` before the first scan if the store has no last good versions: an unreadable file may be a
+    /// guard.
     pub(super) knows_nothing: bool,
-    /// The store was away at the last look.
+    /// `true` if the store was unavailable at the last scan.
     pub(crate) is_away: bool,
-    /// Plugins whose last good versions are not in the store yet.
+    /// Plugins whose last good versions are not stored yet.
     pub(super) unsaved: HashSet<String>,
-    /// Files that were gone at the last look: a save by rename leaves a gap.
+    /// Files that were missing at the last scan: a save by renaming leaves a gap.
     pub(super) vanished: BTreeSet<Arc<str>>,
     /// The time at which the first of the collected changes was found.
     pub(super) waiting: Option<Instant>,
-    /// The start of the look that was through last, in milliseconds since 1970.
+    /// The start of the last complete scan, in milliseconds since 1970.
     pub(super) looked_at: i64,
-    /// The versions that are not run, since they ended the process.
+    /// The quarantined versions, which ended the process before.
     pub(super) quarantine: Quarantine,
-    /// The lists that functions of plugins returned when they were called last.
+    /// The lists that functions of plugins returned last.
     pub(super) lists: HashMap<String, Lists>,
-    /// The functions that failed when they were called last, and why.
+    /// The functions whose last call failed, with the reason.
     pub(super) failing: BTreeMap<(String, ScheduledCall), String>,
-    /// Plugins whose histories went on while they were looked at: how they stand is written down by the next look.
+    /// Plugins whose histories changed during the scan; the next scan records them.
     pub(super) unwritten: BTreeSet<Arc<str>>,
-    /// The scripts of the store; `None` where they come from folders.
+    /// The scripts of the store; `None` if scripts come from folders.
     pub(super) scripts: Option<Scripts>,
-    /// The state before the scripts that are tried now.
+    /// The state before the scripts that are being tested.
     pub(super) undo: Option<Box<Undo>>,
-    /// The latest generation of the store, where this host does not take it.
+    /// The latest generation of the store if this host rejected it.
     pub(crate) refused: Option<RefusedGeneration>,
 }
 
-/// The input of a look that is through: the same again is not new.
+/// The input of a complete scan; an equal input needs no new snapshot.
 pub(super) struct PriorLook {
     pub(super) plan: Arc<Plan>,
     /// The files in the folders of filters, tools and actions.
@@ -125,12 +126,12 @@ impl Reload {
         })
     }
 
-    /// The first generation where there is nothing at all.
+    /// Returns the first generation of a host without any plugins.
     pub(crate) fn empty(&self) -> Snapshot {
         Snapshot::new(1, BTreeMap::new(), Vec::new(), Vec::new(), self.plan.clone())
     }
 
-    /// Tools that are not scripts, as far as they are granted.
+    /// Returns the tools that are not scripts and that are granted.
     pub(super) fn native_tools(&self) -> Vec<Tool> {
         let own = builtin::tools(&|id| self.grants(id), &self.compiler.kv);
         let further = self.plan.native_tools.iter().chain(&self.plan.mounted.tools);
@@ -143,12 +144,12 @@ impl Reload {
         self.stored_for(&self.stored.grants, id).map_or(configured.clone(), |stored| configured.merge(stored))
     }
 
-    /// Returns the stored values of a plugin; `None` if they may belong to a removed one of the same id.
+    /// Returns the stored values of a plugin; `None` if they may belong to a removed plugin with the same id.
     pub(super) fn stored_for<'a, T>(&self, stored: &'a HashMap<String, T>, id: &str) -> Option<&'a T> {
         stored.get(id).filter(|_| !self.strangers.contains(id))
     }
 
-    /// Returns what operators give a plugin now.
+    /// Returns the current settings of a plugin.
     pub(crate) fn given(&self, id: &str) -> OperatorSettings {
         let valves = self.stored_for(&self.stored.valves, id).cloned().unwrap_or_default();
         let plans = Kind::ALL.map(|kind| self.plan.plugin(kind, id).settings);
@@ -162,8 +163,8 @@ impl Reload {
         OperatorSettings { valves, grants: self.grants(id), configured: Some(configured), quarantined, lists }
     }
 
-    /// Takes the list that a function of a plugin returned, or the reason for which its call failed; returns `true` if that
-    /// is news for the next look.
+    /// Stores the list that a function of a plugin returned, or the reason for which the call failed. Returns
+    /// `true` if that changes the next scan.
     pub(crate) fn set_list(&mut self, id: &str, what: ScheduledCall, result: Result<Json, String>) -> bool {
         let key = (id.to_owned(), what);
         let is_news = match result {
@@ -189,13 +190,13 @@ impl Reload {
         is_news
     }
 
-    /// Forgets the lists of plugins that are gone: another one may take the id.
+    /// Drops the lists of removed plugins, because another plugin may get the id.
     pub(super) fn forget_lists(&mut self, plugins: &Plugins) {
         self.lists.retain(|id, _| plugins.contains_key(id.as_str()));
         self.failing.retain(|(id, _), _| plugins.contains_key(id.as_str()));
     }
 
-    /// The problems of functions that failed when they were called last.
+    /// Returns the diagnostics of functions whose last call failed.
     pub(super) fn problems_of_schedule(&self, plugins: &Plugins) -> Vec<Diagnostic> {
         let problem = |((id, what), why): (&(String, ScheduledCall), &String)| {
             let script = plugins.get(id.as_str())?.script.as_ref()?;
@@ -205,7 +206,7 @@ impl Reload {
         self.failing.iter().filter_map(problem).collect()
     }
 
-    /// Returns the way from scripts to the models of their host.
+    /// Returns the access of scripts to the models of their host.
     pub(crate) fn asking(&self) -> Arc<ScriptModels> {
         self.compiler.asking.clone()
     }
@@ -215,12 +216,12 @@ impl Reload {
         self.compiler.vectors.clone()
     }
 
-    /// Returns the queue of what scripts do after answers.
+    /// Returns the queue of tasks that scripts run after their answers.
     pub(crate) fn after(&self) -> Arc<AfterAnswers> {
         self.compiler.after.clone()
     }
 
-    /// Returns the settings with which a file is compiled now.
+    /// Returns the current settings for compiling a file.
     pub(crate) fn settings_of(&self, file: &SourceFile, given: &OperatorSettings) -> Settings {
         self.compiler.settings_of(&self.plan, file, given)
     }
@@ -233,13 +234,13 @@ impl Reload {
         self.compiler.compile(&self.plan, file, given)
     }
 
-    /// The same of a file that a look found; returns `None` if it takes long, and a later look gets the script.
+    /// Compiles a file found by a scan. Returns `None` if it takes long; a later scan gets the script.
     pub(super) fn compile_soon(
         &self,
         read: &LoadedFile,
         given: &OperatorSettings,
     ) -> Option<Result<Script, Vec<Diagnostic>>> {
-        // Before anything is live nothing can be delayed.
+        // Nothing is live yet, so there is nothing to delay.
         if !self.is_serving {
             return Some(self.compile(&read.file, given));
         }

@@ -1,4 +1,4 @@
-//! The store, read afresh where its generation is another one.
+//! Reads the store if its generation has changed.
 
 use super::last_good;
 use super::rows::{Confirmations, StoreRows, unlike};
@@ -17,7 +17,8 @@ impl Reload {
         if [self.stored.generation, refused].contains(&Some(generation)) {
             return Ok(());
         }
-        // All of one moment, which may be a later one than that of the number.
+        // The settings are read in one transaction, which may be newer than the generation that was read
+        // first.
         let mut settings = self.store.settings().await?;
         last_good::check_sealed(&settings.valves, &self.last_good)?;
         let scripts = match self.scripts_with(&settings).await? {
@@ -36,7 +37,7 @@ impl Reload {
         let before = self.take(settings, last_good, restored);
         match scripts {
             Some(scripts) => self.try_scripts(scripts, before),
-            // The scripts are those in force, or there are none that this host could run.
+            // Either the current scripts are unchanged, or the store has none that this host could run.
             None if self.undo.is_none() && self.scripts.is_some() && self.refused.is_some() => {
                 (self.refused, self.settled) = (None, None);
             }
@@ -45,7 +46,7 @@ impl Reload {
         Ok(())
     }
 
-    /// Goes by these settings from now on. Returns those before.
+    /// Applies settings of the store. Returns the previous ones.
     fn take(
         &mut self,
         settings: StoredSettings,
@@ -66,7 +67,7 @@ impl Reload {
         self.touched.extend(stored.unlike(&self.stored));
         self.touched.extend(unlike(&confirmed, &self.confirmed));
         self.follow_aside(settings.aside);
-        // What is confirmed now decides which guards may be forgotten.
+        // The new confirmations decide which guards may be removed.
         let confirmed = std::mem::replace(&mut self.confirmed, confirmed);
         let last_good = self.with_known_guards(last_good);
         self.touched.extend(unlike(&last_good, &self.last_good));
@@ -79,7 +80,7 @@ impl Reload {
         }
     }
 
-    /// The problem of a store that is away.
+    /// Returns the diagnostic for an outage of the store.
     pub(super) fn problem_of_outage(&self, outage: &Outage) -> Diagnostic {
         let generation = self.stored.generation.unwrap_or(0);
         let what = format!(

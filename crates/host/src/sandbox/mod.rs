@@ -1,4 +1,4 @@
-//! A generation with something replaced, and recorded requests that run again in it.
+//! Sandboxed generations, and recorded requests that are replayed in them.
 
 mod replay_steps;
 mod replay_turn;

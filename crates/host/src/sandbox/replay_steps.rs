@@ -1,4 +1,4 @@
-//! The recorded calls of a plugin, made once more to its script or to another text in its place.
+//! Recorded calls of a plugin, replayed with its script or with another text.
 
 use crate::plugin::Plugin;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use valvehouse_core::trace::{StepRecord, Trace};
 use valvehouse_json::Json;
 use valvehouse_script::{Diagnostic, Sandbox, SandboxRun, SandboxScript};
 
-/// A recorded call, and the same call as it ends now.
+/// A recorded call and its replay.
 pub struct StepReplay {
-    /// The step that the call belongs to.
+    /// The recorded step of the call.
     pub record: Arc<StepRecord>,
-    /// The value after the recorded call.
+    /// The recorded result.
     pub recorded: Option<Json>,
-    /// The call in a closed sandbox.
+    /// The replayed call in a closed sandbox.
     pub replayed: SandboxRun,
 }
 
-/// Runs the recorded calls of a plugin again, in their order, in a closed sandbox. `text` replaces its script.
-/// Returns `None` if the plugin has never loaded.
+/// Replays the recorded calls of a plugin in order, in a closed sandbox. `text` replaces its script. Returns
+/// `None` if the plugin has never loaded.
 ///
 /// # Errors
 /// Returns the problems of the text.
@@ -40,7 +40,7 @@ pub async fn replay_steps(
         for record in records.into_iter().map(Arc::new) {
             for (before, after) in &record.details().values {
                 let mut replayed = call(&script, &record, before.deep_clone(), &turn).await;
-                // Later calls may change values that the script holds.
+                // Later calls may change values that the script retains.
                 replayed.value = replayed.value.map(|value| value.deep_clone());
                 steps.push(StepReplay { record: record.clone(), recorded: after.clone(), replayed });
             }

@@ -1,4 +1,4 @@
-//! A recorded request that runs again through the current chain, without lasting effects and without a client.
+//! The replay of a recorded request with the current chain, without a client and without lasting effects.
 
 use crate::app::App;
 use crate::snapshot::Snapshot;
@@ -15,16 +15,16 @@ use valvehouse_core::trace::{RequestFacts, StepRecord, Trace, Traces};
 use valvehouse_json::Json;
 use valvehouse_script::Sandbox;
 
-/// The time that a replay may take.
+/// The time limit of a replay.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The text that a model reads in the place of a tool's result.
+/// The result of a tool that a replay must not run and that has no recorded call.
 const NEVER_CALLED: &str =
     "a replay does not run this tool: it reaches outside, and no call with these arguments is recorded";
 
-/// The models that answer when a request is run again.
+/// The models that answer in a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplayModels {
-    /// Their answers as they were.
+    /// Their recorded answers.
     Recorded,
     /// The models themselves.
     Live,
@@ -39,10 +39,10 @@ impl ReplayModels {
     }
 }
 
-/// Runs the turn of a request again and returns its trace. `status_of` is the status of an error.
+/// Replays the turn of a request and returns its trace. `status_of` returns the HTTP status of an error.
 ///
 /// # Errors
-/// Returns the reason for which it cannot run again.
+/// Returns the reason for which the request cannot be replayed.
 pub async fn replay_turn(
     app: &App,
     trace: &Trace,
@@ -65,7 +65,7 @@ pub async fn replay_turn(
     let kernel =
         ReplayStage::new(&snapshot, models, &records).kernel(&ready.kernel, &model, &facts.filter_ids)?;
 
-    // A record of its own, which nobody else reads.
+    // The trace is not added to the traces of the host.
     let asked = RequestFacts { endpoint: "replay", generation: snapshot.generation, ..trace.asked.clone() };
     let mut recording = Traces::new(0).begin(asked, true);
     let played = recording.trace().clone();
@@ -86,7 +86,7 @@ pub async fn replay_turn(
 
 /// The parts of a turn that is replayed.
 struct ReplayStage<'a> {
-    /// All scripts are in the sandbox.
+    /// The snapshot with all scripts in the sandbox.
     snapshot: Arc<Snapshot>,
     models: ReplayModels,
     sandbox: Sandbox,
@@ -102,8 +102,8 @@ impl<'a> ReplayStage<'a> {
         Self { snapshot, models, sandbox, records, calls: Arc::new(calls.collect()) }
     }
 
-    /// The kernel with scripts in the sandbox and, unless they are live, models that repeat their answers. It has
-    /// the tools of the real one, since requests list them.
+    /// Returns a kernel with sandboxed scripts and, unless models are live, recorded answers. It has the same
+    /// tools as the real one, because requests list them.
     fn kernel(&self, real: &Kernel, model: &str, filters: &[String]) -> Result<Kernel, Error> {
         let ready = self.snapshot.ready(model, filters)?;
         let kernel = ready.kernel;
@@ -118,7 +118,8 @@ impl<'a> ReplayStage<'a> {
         Ok(kernel.replaying(tools.collect(), provider, Arc::new(leads)))
     }
 
-    /// A tool that runs again if it changes nothing outside, and otherwise repeats its result.
+    /// Returns a tool that runs again if it changes nothing outside, and otherwise repeats its recorded
+    /// result.
     fn tool(&self, real: &Tool, dry: Option<&Tool>) -> Tool {
         let module = real.spec.module.as_deref();
         let script = module.and_then(|module| self.snapshot.plugins.get(module)?.script.as_ref());
@@ -136,7 +137,7 @@ impl<'a> ReplayStage<'a> {
     }
 }
 
-/// The models of a request, which repeat their answers, call by call.
+/// Returns a provider that repeats the recorded answers of a request, call by call.
 fn recorded(provider: &str, records: &[StepRecord]) -> CannedProvider {
     let error = |message: &str| Error::Provider { message: message.into(), timeout: false };
     let asked = records.iter().filter(|record| record.hook == "model" && !is_within(record, records));
@@ -161,7 +162,8 @@ fn recorded(provider: &str, records: &[StepRecord]) -> CannedProvider {
     CannedProvider::named(provider, asked.chain([Reply::error(error(more))]))
 }
 
-/// Returns `true` if a script asked it, in a step of its own: a script in a sandbox asks no recorded model.
+/// Returns `true` if a script made the call within a step of its own; a sandboxed script does not call
+/// recorded models.
 fn is_within(asked: &StepRecord, records: &[StepRecord]) -> bool {
     let end = |record: &StepRecord| record.at + record.cost.took;
     let holds = |record: &StepRecord| {
@@ -170,7 +172,7 @@ fn is_within(asked: &StepRecord, records: &[StepRecord]) -> bool {
     records.iter().any(holds)
 }
 
-/// The routes of models while a turn is replayed.
+/// The routes of models in a replay.
 struct Leads {
     snapshot: Arc<Snapshot>,
     models: ReplayModels,
@@ -188,9 +190,9 @@ impl Routes for Leads {
     }
 }
 
-/// A call of a tool as it was.
+/// A recorded call of a tool.
 struct ToolCall {
-    /// Behind that of its module where it has one.
+    /// The name of the tool, after that of its module if there is one.
     name: String,
     args: Json,
     result: Result<Json, String>,
@@ -205,7 +207,7 @@ impl ToolCall {
     }
 }
 
-/// Repeats the result of a tool in its place.
+/// A tool handler that repeats recorded results.
 struct Again {
     name: String,
     calls: Arc<Vec<ToolCall>>,

@@ -1,4 +1,4 @@
-//! A generation in a sandbox.
+//! Sandboxed generations.
 
 use crate::builtin;
 use crate::catalog::Catalog;
@@ -9,8 +9,8 @@ use valvehouse_config::Grants;
 use valvehouse_script::Sandbox;
 
 impl Snapshot {
-    /// Returns the same generation with every script in a sandbox, and native tools without grants. Models of
-    /// requests are called as ever.
+    /// Returns this generation with all scripts in a sandbox, and native tools without grants. Models are
+    /// called as usual.
     pub fn within(&self, sandbox: &Sandbox) -> Self {
         let plugins = self.plugins.iter();
         let plugins = plugins.map(|(id, plugin)| (id.clone(), Arc::new(entered(plugin, sandbox)))).collect();
@@ -26,7 +26,7 @@ impl Snapshot {
 fn entered(plugin: &Plugin, sandbox: &Sandbox) -> Plugin {
     match plugin.script.as_ref().map(|script| sandbox.script(script)) {
         Some(Ok(script)) => Plugin { script: Some(Arc::new(script)), ..plugin.clone() },
-        // It has just loaded with the same text and valves.
+        // The script loaded before with the same text and valves, so this is unexpected.
         Some(Err(problems)) => Plugin { script: None, state: State::Broken(problems), ..plugin.clone() },
         None => plugin.clone(),
     }
