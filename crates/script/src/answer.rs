@@ -1,4 +1,4 @@
-//! The answers and refusals of scripts: `skip`, `error`, `ok`, `deny`, `throw`, and what `catch` gets.
+//! The results and errors of scripts: `skip`, `error`, `ok`, `deny`, `throw`, and the value of `catch`.
 
 use super::standard::shortened_text;
 use super::value::{json_of, live};
@@ -12,17 +12,18 @@ use valvehouse_json::Json;
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
-/// An answer that a hook or tool returns.
+/// A result that a hook or tool returns explicitly.
 #[derive(Debug, Clone)]
 pub(crate) enum HookAnswer {
     Skip(Json),
     Error(Rejection),
-    /// A value, and the context to go on with where one was given.
+    /// A value, and the context to continue with if it was passed.
     Ok(Json, Option<Json>),
 }
 
 impl ThrownError {
-    /// From what a script throws or gives to `error`: text, a map with `message`, anything else as text.
+    /// Converts a value that a script throws or passes to `error`: a text, a map with `message`, or anything else
+    /// as text.
     pub(crate) fn new(value: &Dynamic, line: Option<usize>) -> Self {
         if let Some(again) = value.read_lock::<Self>() {
             return again.clone();
@@ -47,7 +48,7 @@ impl ThrownError {
         Self { rejection, line, value: json, bug: false }
     }
 
-    /// In seconds, whole where they are.
+    /// Returns the delay in seconds, as an integer if it is whole.
     fn retry_after(&self) -> Dynamic {
         match self.rejection.retry_after {
             None => Dynamic::UNIT,
@@ -68,8 +69,7 @@ impl ThrownError {
     }
 }
 
-/// Refuses what a hook or tool gives when it has built an answer that it does not return: whoever wrote
-/// `error(…)` meant to refuse.
+/// Fails if a hook or tool built a result and did not return it: a call of `error(…)` is meant to reject.
 pub(super) fn all_returned(value: &Dynamic) -> Answer<()> {
     let built = call::built();
     if built.error.is_none() && built.skip.is_none() {
@@ -183,7 +183,7 @@ pub(crate) fn register(module: &mut Module) {
     }
 }
 
-/// `throw value` keeps its place and gives every `catch` the same kind of value.
+/// Replaces `throw`, so that the error has its position and every `catch` receives the same kind of value.
 pub(crate) fn own_throw(engine: &mut Engine) {
     engine.disable_symbol("throw");
     engine
@@ -196,7 +196,7 @@ pub(crate) fn own_throw(engine: &mut Engine) {
         .expect("`throw` is disabled, so it is free for a syntax of ours");
 }
 
-/// Turns the value that Rhai gives a `catch` for its own errors into the one form.
+/// Converts the map that Rhai passes to `catch` for its own errors into a [`ThrownError`].
 pub(crate) fn from_catch(value: &Dynamic) -> Option<Dynamic> {
     let map = value.as_map_ref().ok()?;
     let is_ours = map.get("error").is_some_and(|name| name.is_string()) && map.contains_key("message");
@@ -205,7 +205,7 @@ pub(crate) fn from_catch(value: &Dynamic) -> Option<Dynamic> {
     }
     let line =
         map.get("line").and_then(|line| line.as_int().ok()).and_then(|line| usize::try_from(line).ok());
-    // A script may have put the map together itself.
+    // The map may be one that the script created itself.
     let message = diagnostic::without_place(&shortened_text(map.get("message")?, MAX_MESSAGE));
     Some(Dynamic::from(ThrownError::bug(message, line)))
 }

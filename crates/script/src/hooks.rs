@@ -1,7 +1,6 @@
-//! From a function's name to its hook, and from a parameter's name to what is handed in.
+//! Maps function names to hooks, and parameter names to the values they receive.
 //!
-//! Read once, when a script is loaded. A name that is not in these tables is a load problem with
-//! the nearest name that is.
+//! Both are read once, when a script is loaded. An unknown name is a load problem that names the nearest known one.
 
 use super::diagnostic::{Code, Diagnostic};
 use super::source::SourceFile;
@@ -11,12 +10,12 @@ use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::text::nearest;
 
-/// The value that a parameter asks for.
+/// The value that a parameter receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Param {
-    /// The value the call is about: body, event or ctx; a tool's args.
+    /// The subject of the call: body, event or ctx, or the arguments of a tool.
     Subject,
-    /// The variables a tool works on.
+    /// The variables that a tool works on.
     Context,
     Valves,
     State,
@@ -35,11 +34,11 @@ pub(crate) enum Param {
     Messages,
     /// The tools that a pipe may call.
     Tools,
-    /// The button of an action that was pressed.
+    /// The id of the pressed button.
     ActionId,
 }
 
-/// Parameters that every function of ours may ask for.
+/// The parameters that every function called by the host may have.
 const PARAMS: [(&str, Param); 13] = [
     ("valves", Param::Valves),
     ("state", Param::State),
@@ -56,12 +55,12 @@ const PARAMS: [(&str, Param); 13] = [
     ("__event_call__", Param::EventCall),
 ];
 
-/// The parameters that only a tool, a pipe or an action may ask for.
+/// The parameters that only a tool, a pipe or an action may have.
 pub(crate) const OF_TOOLS: (&str, Param) = ("__messages__", Param::Messages);
 pub(crate) const OF_PIPES: (&str, Param) = ("__tools__", Param::Tools);
 pub(crate) const OF_ACTIONS: (&str, Param) = ("__action_id__", Param::ActionId);
 
-/// Returns the parameter name of the hook's own value.
+/// Returns the parameter name of the hook's subject.
 pub(crate) const fn subject_name(hook: Hook) -> Option<&'static str> {
     match hook {
         Hook::Inlet | Hook::Outlet => Some("body"),
@@ -71,14 +70,14 @@ pub(crate) const fn subject_name(hook: Hook) -> Option<&'static str> {
     }
 }
 
-/// A hook of a script: which function, with what.
+/// A hook of a script and its parameters.
 #[derive(Debug, Clone)]
 pub(crate) struct HookFunction {
     pub(crate) hook: Hook,
     pub(crate) params: Vec<Param>,
 }
 
-/// The hooks among a script's functions, and what is wrong with them.
+/// Returns the hooks among a script's functions, and the problems found.
 pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookFunction>, Vec<Diagnostic>) {
     let mut found: Vec<HookFunction> = Vec::new();
     let mut problems = Vec::new();
@@ -103,7 +102,7 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
         };
         match read_params(hook.name(), subject_name(hook), &function.params) {
             Ok(params) => {
-                // Overloads by arity: the longest wins.
+                // The overload with the most parameters is used.
                 let next = HookFunction { hook, params };
                 match found.iter_mut().find(|other| other.hook == hook) {
                     Some(other) if other.params.len() < next.params.len() => *other = next,
@@ -127,20 +126,20 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
     (found, problems)
 }
 
-/// The function that runs when a client has its answer.
+/// The function that runs after a client has received its answer.
 pub(crate) const DONE: &str = "done";
 
-/// Reads the parameters of `fn done`, where a filter has one.
+/// Reads the parameters of `fn done`; `None` if the filter has none.
 ///
 /// # Errors
-/// Returns a problem if it asks for what there is not.
+/// Returns a problem if a parameter is unknown.
 pub(crate) fn read_done(
     ast: &AST,
     file: &SourceFile,
     source: &str,
 ) -> Result<Option<Vec<Param>>, Diagnostic> {
     let functions = ast.iter_functions().filter(|function| function.name == DONE);
-    // Overloads by arity: the longest wins.
+    // The overload with the most parameters is used.
     let Some(function) = functions.max_by_key(|function| function.params.len()) else { return Ok(None) };
     let params = read_params(DONE, Some("body"), &function.params).map_err(|(name, help)| {
         let what = format!("unknown parameter `{name}` of `{DONE}`");
@@ -150,18 +149,18 @@ pub(crate) fn read_done(
     Ok(Some(params))
 }
 
-/// Returns the value that a parameter asks for which every function of ours may have.
+/// Returns the meaning of a parameter name that every function called by the host may use.
 pub(crate) fn param(name: &str) -> Option<Param> {
     PARAMS.iter().find(|(known, _)| *known == name).map(|(_, param)| *param)
 }
 
-/// The names of those parameters.
+/// Returns the names of the parameters that every function called by the host may have.
 pub(crate) fn param_names() -> impl Iterator<Item = &'static str> + Clone {
     PARAMS.iter().map(|(name, _)| *name)
 }
 
-/// Reads the parameters of a function, where its own value has this name; fails with the first that is
-/// unknown, and a similar name.
+/// Reads the parameters of a function whose subject has this name. Fails with the first unknown name and a help
+/// text with a similar name.
 pub(super) fn read_params(
     function: &str,
     subject: Option<&'static str>,
@@ -178,7 +177,7 @@ pub(super) fn read_params(
         .collect()
 }
 
-/// Returns the advice for a function with a parameter that only others may ask for.
+/// Returns the help for a parameter that only other functions may have.
 pub(crate) fn help_elsewhere(name: &str) -> Option<&'static str> {
     match name {
         "__messages__" => {
@@ -210,13 +209,13 @@ fn help_for(function: &str, subject: Option<&'static str>, name: &str) -> String
     }
 }
 
-/// The hook a function's name was probably meant to be.
+/// Returns the hook that a misspelled function name probably means.
 fn almost(name: &str) -> Option<&'static str> {
     if name.starts_with('_') || name.len() < 4 {
         return None;
     }
     let folded = name.to_lowercase().replace('_', "");
-    // As in `onStream`: the hooks have no such word in front.
+    // Handles names such as `onStream`: hooks have no prefix `on`.
     let folded = folded.strip_prefix("on").filter(|_| Callback::from_name(name).is_none()).unwrap_or(&folded);
     Hook::ALL.into_iter().map(Hook::name).find(|hook| {
         let hook = hook.replace('_', "");

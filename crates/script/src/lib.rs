@@ -1,8 +1,8 @@
-//! Scripts: the only place that names Rhai.
+//! Scripts: the only crate that uses Rhai.
 //!
-//! A file becomes a [`Script`]: read, checked and compiled with its valves folded in, on an engine
-//! of its own. A [`Script`] with hooks becomes a [`valvehouse_core::filter::Filter`], one with handlers
-//! [`valvehouse_core::tool::Tool`]s, one that listens to agents [`ScriptCallbacks`].
+//! A file becomes a [`Script`]: it is read, checked and compiled with its valves folded in, on its own engine. A
+//! [`Script`] with hooks becomes a [`valvehouse_core::filter::Filter`], one with handlers
+//! [`valvehouse_core::tool::Tool`]s, and one that listens to agents [`ScriptCallbacks`].
 
 #![warn(clippy::missing_errors_doc)]
 
@@ -97,7 +97,7 @@ pub use spans::is_whole;
 pub use tool::{Role, ScriptedTool, ServedTool, run_script};
 pub use watch::Watch;
 
-/// Unit tests are held to the limits of the binary.
+/// Unit tests have the same memory limits as the binary.
 #[cfg(test)]
 #[global_allocator]
 static ALLOCATOR: valvehouse_memory::CountingAllocator = valvehouse_memory::CountingAllocator::new();

@@ -1,6 +1,4 @@
-//! Calling a compiled script: one function, within its budget.
-//!
-//! Calls of a script for which no request waits: behind an answer, and from time to time.
+//! Calls of a compiled script within a budget, including the background calls after an answer and on a timer.
 
 use super::budget::{self, Budget, Guard};
 use super::call::{self, Caller, ChunkSink, RunningCall};
@@ -23,22 +21,23 @@ use valvehouse_core::metrics::{CallCost, CallOutcome};
 use valvehouse_core::trace::What;
 use valvehouse_json::Json;
 
-/// The longest that work behind an answer may take, waiting included.
+/// The time limit of background work after an answer, including waiting.
 const BEHIND: Duration = Duration::from_secs(60);
 
 /// The result of a call, and its cost.
 pub(super) type CallResult = (Result<Dynamic, CallEnd>, CallCost);
 
-/// The end of a call without a value.
+/// The reason why a call returned no value.
 pub(super) enum CallEnd {
     Rejected(Rejection),
-    /// The plugin error is for the log; the summary names no place and may be shown to anybody.
+    /// The plugin error is for the log. The summary contains no path and may be shown to anybody.
     Broken {
         failure: PluginError,
         summary: String,
-        /// A text was longer than scripts may read.
+        /// `true` if a text exceeded the length limit of scripts.
         is_too_long: bool,
-        /// The reason, where the client caused the failure: no breaker counts it where the kind of plugin says so.
+        /// The reason, if the client caused the failure. Some kinds of plugin do not count it for the circuit
+        /// breaker.
         client: Option<Rejection>,
     },
 }
@@ -55,8 +54,8 @@ impl Script {
         self.run_answering(hook.name(), args, turn, budget)
     }
 
-    /// Calls a hook whose syntax shows that no function it calls takes long or much: it needs no stack of its own to
-    /// be left behind on.
+    /// Calls a hook whose syntax proves that its calls are short and allocate little: no separate stack is needed
+    /// to abandon it.
     pub(super) fn call_cheap_hook(&self, hook: Hook, args: Args, turn: &Turn, budget: Budget) -> CallResult {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
         let _running = RunningCall::enter(&self.caller, turn, self.resources.clone());
@@ -69,13 +68,13 @@ impl Script {
         self.run(callback.name(), args, turn, self.settings.hook)
     }
 
-    /// Calls a tool's function, which may last as long as its timeout says.
+    /// Calls a tool's function, within its timeout.
     pub(super) fn call_tool(&self, function: &str, args: Args, turn: &Turn, timeout: Duration) -> CallResult {
         let budget = Budget { wall: timeout.min(self.settings.tool.wall), ..self.settings.tool };
         self.run_answering(function, args, turn, budget)
     }
 
-    /// Calls `pipe`, and within the same budget what sends its answer on.
+    /// Calls `pipe`, and `send` for its return value within the same budget.
     pub(super) fn call_pipe(
         &self,
         args: Args,
@@ -91,12 +90,12 @@ impl Script {
         })
     }
 
-    /// The budget of work behind an answer.
+    /// Returns the budget of background work after an answer.
     pub(super) fn budget_behind(&self) -> Budget {
         Budget { wall: BEHIND, ..self.settings.hook }
     }
 
-    /// Works while no request waits, within a budget of its own. What goes wrong counts for no request.
+    /// Does background work within its own budget. Failures do not count for the circuit breaker of requests.
     pub(super) fn call_behind<T>(
         &self,
         function: &str,
@@ -107,7 +106,7 @@ impl Script {
         self.within_as(&self.behind, budget, function, turn, work)
     }
 
-    /// Calls any of its functions within the budget of a tool.
+    /// Calls any function of the script within the budget of a tool.
     pub(super) fn call_function(
         &self,
         name: &str,
@@ -121,7 +120,7 @@ impl Script {
         })
     }
 
-    /// Calls a function that says what is in the file, outside of any turn.
+    /// Calls a function that lists the content of the file, outside of any turn.
     pub(super) fn list(&self, function: &str) -> Result<Dynamic, Box<EvalAltResult>> {
         let budget = self.settings.hook;
         let _guard = Guard::enter(budget);
@@ -129,7 +128,7 @@ impl Script {
         listed.unwrap_or_else(|_| Err(budget::abandoned(budget)))
     }
 
-    /// The advice for a list that failed while the file was loaded.
+    /// Returns the help for a list that failed while the file was loaded.
     pub(super) fn help_for_list(&self) -> Option<&'static str> {
         let asks = self.waits() && self.manifest.ttl.is_none();
         asks.then_some(
@@ -138,7 +137,7 @@ impl Script {
         )
     }
 
-    /// A call whose answer counts: one that it builds and does not return is a mistake.
+    /// Calls a function whose result is a verdict: it fails if an answer was built and not returned.
     fn run_answering(&self, function: &str, args: Args, turn: &Turn, budget: Budget) -> CallResult {
         self.within(budget, function, turn, || self.answer(function, args))
     }
@@ -178,7 +177,7 @@ impl Script {
         self.settled(result, function, turn, budget, guard)
     }
 
-    /// Converts the result of a call, and measures the cost of the call.
+    /// Converts the result of a call, and measures its cost.
     fn settled<T>(
         &self,
         result: Result<T, Box<EvalAltResult>>,
@@ -196,7 +195,7 @@ impl Script {
     }
 
     pub(super) fn evaluate(&self, function: &str, args: Args) -> Result<Dynamic, Box<EvalAltResult>> {
-        // The variables that closures of the call captured are emptied at its end.
+        // Captured variables stay shared with the closures until the call ends; the result is independent of them.
         self.interpreter.call(&self.engine, &self.ast, function, args).map(Dynamic::flatten)
     }
 
@@ -230,7 +229,7 @@ impl Script {
     }
 }
 
-/// A text that others read, without secrets.
+/// Redacts secrets in a text.
 fn redact(text: String) -> String {
     match redacted(&text) {
         Cow::Owned(redacted) => redacted,
@@ -239,7 +238,7 @@ fn redact(text: String) -> String {
 }
 
 impl Script {
-    /// Does a piece of work on a lane, within a budget. The failures that its breaker counts refuse no request.
+    /// Does background work on the executor, within a budget. Its own circuit breaker rejects no requests.
     pub(super) async fn call_in_background<T: Send + 'static>(
         self: Arc<Self>,
         name: &'static str,
@@ -266,7 +265,7 @@ impl Script {
             Ok(_) => breaker.record_success(admission),
             Err(cause) => breaker.record_failure(cause),
         }
-        // What it stored with `durable` is on disk before it counts as done.
+        // Values stored with `durable` are on disk before the work counts as done.
         let flushed = turn.flush().await.map_err(|error| error.to_string());
         worked.and_then(|value| flushed.map(|()| value))
     }
@@ -345,7 +344,7 @@ mod tests {
         assert!(result.is_ok() && other.breaker.admit() == BreakerState::Closed);
     }
 
-    /// A file whose list of tools calls a native without a declared cost.
+    /// Returns the error summary of a tool list that calls a native without a declared cost.
     fn lists_too_much() -> Option<String> {
         let text = "fn tools() { [#{ name: \"t\", description: \"d\", handler: |args| 1 }] }\nfn bad() { take_too_much() }";
         let file = SourceFile::new(Kind::Tool, "x", "tools/x.rhai", text);

@@ -1,4 +1,4 @@
-//! A compiled script, and what can be asked of it.
+//! A compiled script and its properties.
 
 use super::action::ActionFunction;
 use super::call::Caller;
@@ -20,33 +20,32 @@ use valvehouse_core::filter::Hook;
 use valvehouse_core::metrics::{PluginMetrics, PromptCacheCounter};
 use valvehouse_json::Json;
 
-/// The last place in the chain that a script may have: behind it are the host's own filters, which ask for
-/// approval and tell of calls.
+/// The largest priority of a script. The host's own filters run after it: they ask for approval and report calls.
 pub(super) const MAX_PRIORITY: f64 = 9997.0;
 
-/// A compiled script with its valves folded in. Frozen: another value makes another script.
+/// A compiled script with its valves folded in. It is immutable: other valves require a new script.
 pub struct Script {
-    /// The file it comes from.
+    /// The source file.
     pub file: SourceFile,
-    /// Its declarations about itself.
+    /// The declarations of the file.
     pub manifest: Manifest,
-    /// Its effective valves; read-only.
+    /// The effective valves; read-only.
     pub valves: Json,
     /// The identity of its calls.
     pub(super) caller: Arc<Caller>,
-    /// The same for calls in the background, whose breaker refuses no request.
+    /// The identity of its background calls, with a circuit breaker of its own.
     pub(super) behind: Arc<Caller>,
-    /// Warnings about code that loads and is not meant: valves that no longer fit, hooks spelt almost right.
+    /// Warnings about code that loads but is probably wrong: unknown valves, misspelled hooks.
     pub warnings: Vec<Diagnostic>,
     /// The circuit breaker of its calls.
     pub breaker: Arc<Breaker>,
-    /// The requests in which its hooks kept the prompt cache of the service.
+    /// Counts the requests in which its hooks preserved the provider's prompt cache.
     pub prompt_cache: Arc<PromptCacheCounter>,
     pub(super) hooks: Vec<HookFunction>,
     pub(super) callbacks: Vec<CallbackFunction>,
-    /// The parameters of `fn done`, where there is one.
+    /// The parameters of `fn done`; `None` if there is no such function.
     pub(super) done: Option<Vec<Param>>,
-    /// The parameters of `fn tick`, where it is called from time to time.
+    /// The parameters of `fn tick`; `None` if it is not called.
     pub(super) tick: Option<Vec<Param>>,
     /// The circuit breaker of its callbacks; their failures do not open the breaker of its hooks.
     pub(super) listening: Breaker,
@@ -56,26 +55,26 @@ pub struct Script {
     pub(super) pipe: Option<PipeFunction>,
     pub(super) action: Option<ActionFunction>,
     pub(super) waiting: bool,
-    /// `true` if it looks at streams through a window, in which text may wait.
+    /// `true` if it processes streams through windows, which hold back text.
     pub(super) has_windows: bool,
     pub(super) engine: Engine,
     pub(super) ast: AST,
-    /// The hooks of which syntax shows that no call takes long.
+    /// The hooks whose syntax proves that every call is short.
     pub(super) cheap: Vec<Hook>,
     pub(super) interpreter: Interpreter,
     pub(super) settings: Settings,
     pub(super) resources: Arc<Resources>,
-    /// Its own file and those of its modules.
+    /// Its own source text and those of its modules.
     pub(super) sources: Sources,
 }
 
 impl Script {
-    /// The plugin's id.
+    /// Returns the plugin's id.
     pub fn id(&self) -> &str {
         &self.file.id
     }
 
-    /// Returns the place of its hooks in the chain.
+    /// Returns the position of its hooks in the chain.
     pub fn priority(&self) -> f64 {
         let priority = match self.manifest.priority {
             Some(priority) if self.valves.get("priority").is_none() => priority,
@@ -84,33 +83,32 @@ impl Script {
         priority.min(MAX_PRIORITY)
     }
 
-    /// Returns the values that its valves were made of, over those that it declares: the configuration's, and
-    /// the store's.
+    /// Returns the values that override the declared valves: those of the configuration and those of the store.
     pub fn valve_layers(&self) -> [&Json; 2] {
         [&self.settings.configured, &self.settings.stored]
     }
 
-    /// Returns the cost of its calls, regardless of the version that ran.
+    /// Returns the metrics of its calls, across all versions.
     pub fn metrics(&self) -> &PluginMetrics {
         &self.settings.metrics
     }
 
-    /// The moments it acts at.
+    /// Returns the hooks that the script has.
     pub fn hooks(&self) -> impl Iterator<Item = Hook> {
         self.hooks.iter().map(|function| function.hook)
     }
 
-    /// Returns `true` if it has a function `done`, which runs when a client has its answer.
+    /// Returns `true` if it has a function `done`, which runs after the client has received the answer.
     pub fn has_done(&self) -> bool {
         self.done.is_some()
     }
 
-    /// Returns `true` if a call may wait.
+    /// Returns `true` if a call may wait for something outside of the script.
     pub(super) fn waits(&self) -> bool {
         self.waiting
     }
 
-    /// Returns `true` if a hook's syntax shows that no call of it takes long.
+    /// Returns `true` if a hook's syntax proves that every call is short.
     pub(super) fn is_bounded(&self, hook: Hook) -> bool {
         self.cheap.contains(&hook)
     }
@@ -119,7 +117,7 @@ impl Script {
         self.hooks.iter().find(|function| function.hook == hook)
     }
 
-    /// Its functions: names and parameters.
+    /// Returns its functions with their parameters.
     pub(super) fn functions(&self) -> impl Iterator<Item = rhai::ScriptFnMetadata<'_>> {
         self.ast.iter_functions()
     }

@@ -1,4 +1,4 @@
-//! The host's settings of a script.
+//! The host's settings for a script.
 
 use super::budget::Budget;
 use super::resources::{Background, Chats, HostTools, Models};
@@ -12,53 +12,53 @@ use valvehouse_core::valve::SecretGroup;
 use valvehouse_json::Json;
 use valvehouse_store::{Kv, VectorIndex};
 
-/// The host's settings of a script: values for its valves, and its budgets.
+/// The host's settings for a script: values of its valves, budgets, grants and resources.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// From the configuration file.
+    /// The valves of the configuration file.
     pub configured: Json,
-    /// From the store.
+    /// The valves of the store.
     pub stored: Json,
-    /// For `stream` and `stream_end`.
+    /// The budget of `stream` and `stream_end`.
     pub stream: Budget,
-    /// For every other filter hook.
+    /// The budget of every other hook.
     pub hook: Budget,
-    /// For a tool, whose own timeout comes on top.
+    /// The budget of a tool, which the tool's own timeout also limits.
     pub tool: Budget,
     /// The operator's grants.
     pub grants: Grants,
-    /// The sum of the costs of its calls.
+    /// The metrics of its calls.
     pub metrics: Arc<PluginMetrics>,
     /// The settings of its circuit breaker.
     pub breaker: BreakerSettings,
-    /// The scripts' own maps.
+    /// The key-value store of scripts.
     pub kv: Arc<Kv>,
     /// The vectors of scripts, and the memories of users.
     pub vectors: VectorIndex,
-    /// The conversations of users; None where no host runs.
+    /// The conversations of users; `None` without a host.
     pub chats: Option<Arc<dyn Chats>>,
-    /// The secret valves of all plugins, none of which is shown by any of them.
+    /// The secret valves of all plugins. The output of every plugin is redacted by all of them.
     pub secrets: SecretGroup,
-    /// The models for scripts; None where no host runs.
+    /// The models that scripts may call; `None` without a host.
     pub models: Option<Arc<dyn Models>>,
-    /// The tools of the host; None where no host runs.
+    /// The tools of the host; `None` without a host.
     pub tools: Option<Arc<dyn HostTools>>,
-    /// Does what scripts leave for the time when a client has its answer; None where no host runs.
+    /// The executor of work that scripts leave for after the answer; `None` without a host.
     pub background: Option<Arc<dyn Background>>,
-    /// The lists that its functions returned when the host called them last.
+    /// The latest lists that the host got from the script's functions.
     pub lists: Lists,
-    /// Set if a host serves other requests meanwhile. The first calls of a version then run on a thread of their own
-    /// until they are known to be fast.
+    /// `true` if the host serves other requests meanwhile. The first calls of a version then run on a separate
+    /// thread until they are known to be fast.
     pub is_served: bool,
-    /// `true` if calls are held to their budgets; off only to measure the cost of that.
+    /// `true` if calls are held to their budgets; `false` only in benchmarks.
     #[doc(hidden)]
     pub guarded: bool,
 }
 
-/// The bytes that one call may hold at a time.
+/// The memory limit of one call, in bytes.
 const MEMORY: usize = 64 << 20;
 
-/// The factor for the time of a script whose lines are noted.
+/// The factor on the time budgets of a script whose line coverage is recorded.
 const TIME_OF_PROBES: u32 = 4;
 
 /// The default budget of a filter's hook.
@@ -70,7 +70,7 @@ const HOOK: Budget = Budget {
     hurries_people: false,
 };
 
-/// The budget of a tool; its own timeout bounds its time.
+/// The default budget of a tool; its own timeout also limits its time.
 const TOOL: Budget = Budget {
     operations: 10_000_000,
     time: Duration::MAX,
@@ -105,7 +105,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The same with more running time, for a script that notes each line it runs.
+    /// Returns the settings with larger time budgets, for a script whose line coverage is recorded.
     pub(super) fn with_time_for_probes(&self) -> Self {
         let more = |budget: Budget| Budget { time: budget.time.saturating_mul(TIME_OF_PROBES), ..budget };
         Self { stream: more(self.stream), hook: more(self.hook), tool: more(self.tool), ..self.clone() }

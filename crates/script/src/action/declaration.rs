@@ -1,4 +1,4 @@
-//! The declaration of the buttons of a script, read when it is loaded.
+//! Reads the declaration of a script's buttons, when it is loaded.
 
 use super::function::{ActionFunction, Button};
 use crate::diagnostic::{Code, Diagnostic, Severity};
@@ -12,32 +12,32 @@ use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::timeout;
 use valvehouse_json::Json;
 
-/// The function that a press calls.
+/// The function that is called when a button is pressed.
 pub(super) const ACTION: &str = "action";
 /// The constant that lists several buttons.
 const ACTIONS: &str = "actions";
-/// The time limit of a press, waiting included: it may well ask a model, or a person.
+/// The time limit of a press, including waiting for a model or a person.
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// The syntax of buttons.
+/// The help for the declaration of buttons.
 const BUTTONS: &str = "list the buttons of the file as maps: const actions = [#{ id: \"short\", name: \
                        \"Shorten\" }]; `__action_id__` is the id of the one that was pressed";
 /// The keys of a button.
 const KEYS: [&str; 3] = ["id", "name", "icon_url"];
-/// Most buttons of one script.
+/// The maximum number of buttons of one script.
 const MAX_BUTTONS: usize = 32;
-/// Longest id of a button, in characters.
+/// The maximum length of a button's id, in characters.
 const MAX_ID: usize = 64;
-/// Longest label of a button, in characters.
+/// The maximum length of a button's label, in characters.
 const MAX_NAME: usize = 256;
-/// Longest URL of an icon, in bytes: it is part of every list of models.
+/// The maximum length of an icon's URL, in bytes. Every list of models contains it.
 const MAX_ICON: usize = 4096;
 
 /// Reads the function `action` and its buttons.
 ///
 /// # Errors
-/// Returns the problems for which the file has no action.
+/// Returns the problems if the file has no valid action.
 pub(crate) fn read(script: &Script, source: &str) -> Result<ActionFunction, Vec<Diagnostic>> {
-    // Overloads by arity: the longest wins.
+    // The overload with the most parameters is used.
     let function = script.functions().filter(|function| function.name == ACTION);
     let Some(names) = function.map(|function| function.params).max_by_key(Vec::len) else {
         return Err(vec![no_action(script, source)]);
@@ -82,7 +82,7 @@ fn help_for(name: &str) -> String {
     format!("the parameters of `{ACTION}` are {list}{}", did_you_mean(name, known))
 }
 
-/// A file in the folder of actions without one.
+/// Returns the problem of a file in the folder of actions without `action`.
 fn no_action(script: &Script, source: &str) -> Diagnostic {
     let names: Vec<&str> = script.functions().map(|function| function.name).collect();
     let hook = names.iter().find_map(|name| Hook::from_name(name));
@@ -101,7 +101,7 @@ fn no_action(script: &Script, source: &str) -> Diagnostic {
     }
 }
 
-/// The buttons of a file: one with its title, or those of the constant `actions`.
+/// Returns the buttons of a file: those of the constant `actions`, or one with the file's title.
 fn buttons(script: &Script) -> Result<Vec<Button>, String> {
     let icon = || {
         let of_comment = script.manifest.get("icon_url").filter(|url| !url.is_empty());
@@ -145,7 +145,7 @@ fn buttons(script: &Script) -> Result<Vec<Button>, String> {
     Ok(buttons)
 }
 
-/// A text of a button; `None` where it has none.
+/// Returns a text of a button; `None` if it is missing or empty.
 fn text(button: &Json, key: &'static str, most: usize) -> Result<Option<String>, String> {
     match button.get(key) {
         None | Some(Json::Null) => Ok(None),
@@ -156,7 +156,7 @@ fn text(button: &Json, key: &'static str, most: usize) -> Result<Option<String>,
     }
 }
 
-/// The function `action` in a file of another kind: nothing would ever call it.
+/// Returns the problem of a function `action` in a file of another kind: it would never be called.
 pub(crate) fn misplaced(ast: &AST, file: &SourceFile, source: &str, does_more: bool) -> Option<Diagnostic> {
     let is_meant = |params: &[&str]| params.is_empty() || params.contains(&"body");
     let found = ast.iter_functions().any(|function| function.name == ACTION && is_meant(&function.params));
@@ -171,7 +171,7 @@ pub(crate) fn misplaced(ast: &AST, file: &SourceFile, source: &str, does_more: b
     })
 }
 
-/// Functions of filters and tools in a file of actions: they would never run.
+/// Returns the problems of filter and tool functions in a file of actions: they would never run.
 pub(crate) fn misplaced_functions(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     if !ast.iter_functions().any(|function| function.name == ACTION) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The function `action` of a script, and the buttons it is behind.
+//! The function `action` of a script, and its buttons.
 
 use crate::hooks::Param;
 use std::time::Duration;
@@ -13,12 +13,12 @@ pub(crate) struct ActionFunction {
 /// A button under a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Button {
-    /// The name for clients: the script's id, or `id.button` where it lists several.
+    /// The id for clients: the script's id, or `id.button` if the script lists several.
     pub id: String,
-    /// The name for scripts: the script's id, or the button's own.
+    /// The id for scripts: the button's own id, or the script's if it lists none.
     pub own_id: String,
-    /// The label for people.
+    /// The label.
     pub name: String,
-    /// The URL of an icon; `None` where there is none.
+    /// The URL of the icon.
     pub icon: Option<String>,
 }

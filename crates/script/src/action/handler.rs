@@ -1,4 +1,4 @@
-//! The actions of a script, as clients call them.
+//! Calls of a script's actions by clients.
 
 use super::declaration::ACTION;
 use super::function::Button;
@@ -21,16 +21,16 @@ use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::trace::What;
 use valvehouse_json::Json;
 
-/// Most bytes of a result: it may hold a whole conversation.
+/// The maximum size of a result, in bytes: it may contain a whole conversation.
 const MAX_RESULT: usize = 16 << 20;
 
 impl Script {
-    /// The buttons this script has under messages.
+    /// Returns the buttons that this script shows under messages.
     pub fn buttons(&self) -> &[Button] {
         self.action.as_ref().map_or(&[], |action| &action.buttons)
     }
 
-    /// The action this script is, when it is one.
+    /// Returns the script as an action; `None` if it has no function `action`.
     pub fn into_action(self: Arc<Self>, users: Arc<UserValves>) -> Option<ScriptAction> {
         self.action.as_ref()?;
         self.may_leave_work();
@@ -39,7 +39,7 @@ impl Script {
     }
 }
 
-/// A script with buttons. Clones are the same action.
+/// A script with buttons. Clones share their state.
 #[derive(Clone)]
 pub struct ScriptAction {
     script: Arc<Script>,
@@ -48,24 +48,24 @@ pub struct ScriptAction {
 }
 
 impl ScriptAction {
-    /// The buttons, in the script's own order.
+    /// Returns the buttons, in the order of their declaration.
     pub fn buttons(&self) -> &[Button] {
         self.script.buttons()
     }
 
-    /// The button of this id.
+    /// Returns the button with this id.
     pub fn button(&self, id: &str) -> Option<&Button> {
         self.buttons().iter().find(|button| button.id == id)
     }
 
-    /// Runs the press of a button, as a step of the turn's trace: on a lane, since it may compute or wait for as long
-    /// as its timeout says. Returns null, or a map.
+    /// Runs the press of a button as a step of the turn's trace, on the executor because it may compute or wait
+    /// until its timeout. Returns null or a map.
     ///
     /// # Errors
-    /// Returns a refusal of the script, or its plugin error.
+    /// Returns the rejection of the script, or its plugin error.
     pub async fn press(&self, button: &Button, body: Json, turn: &Turn) -> Result<Json, Error> {
         let trace = turn.trace().cloned();
-        // The script changes what it is given.
+        // The script may change `body`.
         let before = trace.is_some().then(|| body.deep_clone());
         let step =
             trace.as_ref().map(|trace| trace.begin(What::Hook(&self.script.caller.plugin, ACTION), &body));
@@ -105,7 +105,7 @@ impl ScriptAction {
         }
         let result = self.measured(pressed, body, turn);
         match &result {
-            // A call that was ended since nobody waits for it is not a fault of the script.
+            // The script did not fail if the call was canceled with its turn.
             Err(Error::Broken(_)) if turn.is_over() => {}
             Err(Error::Broken(failure)) => breaker.record_failure(&failure.cause),
             _ => breaker.record_success(admission),
@@ -130,7 +130,7 @@ impl ScriptAction {
         let result = match result {
             Ok(value) => self.result(&value),
             Err(CallEnd::Rejected(rejection)) => Err(self.refused(rejection)),
-            // What the client left undone is answered to it, and counts for no breaker.
+            // An error of the client is returned to the client and does not count for the circuit breaker.
             Err(CallEnd::Broken { client: Some(client), .. }) => Err(self.refused(unanswered(client))),
             Err(CallEnd::Broken { is_too_long: true, .. }) if has_text_above(body, max_text(), 0) => {
                 Err(self.refused(too_long(max_text())))
@@ -146,7 +146,7 @@ impl ScriptAction {
         result
     }
 
-    /// The unshared result: nothing, or a map. A text is the new content of the message.
+    /// Returns a copy of the result: null or a map. A text becomes the new content of the message.
     fn result(&self, value: &Dynamic) -> Result<Json, Error> {
         let value = match value.read_lock::<HookAnswer>().as_deref() {
             Some(HookAnswer::Skip(value) | HookAnswer::Ok(value, _)) => value.clone(),
@@ -185,20 +185,20 @@ impl ScriptAction {
     }
 }
 
-/// The refusal of a press whose question found nobody.
+/// Returns the rejection of a press that asked a person who cannot be reached.
 fn unanswered(client: Rejection) -> Rejection {
     let Rejection { message, status, .. } = &client;
     let help = if *status == 400 { "; send \"stream\": true and answer its questions" } else { "" };
     Rejection { message: format!("cannot ask a person: {message}{help}"), ..client }
 }
 
-/// Returns the value that a trace compares with the body of a press: the same with the new content of the message.
+/// Returns the body after a press for the comparison in a trace: with the new content of the message.
 fn shown_after(before: Json, result: &Json) -> Option<Json> {
     let Some(content @ Json::Text(_)) = result.get("content") else {
         return (!result.is_null()).then(|| result.clone());
     };
     let message = before.get("messages").and_then(|messages| messages.at(-1))?;
-    // A copy that nobody else holds takes any value.
+    // The copy has no other references, so the change cannot fail.
     message.edit("content", content.deep_clone());
     Some(before)
 }

@@ -1,6 +1,6 @@
-//! Buttons under a message: `fn action(body)` runs when a person presses one, `const actions` lists several.
+//! Buttons under a message: `fn action(body)` runs when a person presses one; `const actions` lists several.
 //!
-//! Nothing is asked of a model unless the script does so. A press is a turn with its own trace.
+//! A press calls no model unless the script does. It is a turn with its own trace.
 
 mod declaration;
 mod function;

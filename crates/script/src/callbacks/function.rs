@@ -1,4 +1,4 @@
-//! The callbacks among a script's functions, and what is wrong with them.
+//! Reads the callbacks among a script's functions and reports invalid ones.
 
 use crate::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use crate::hooks::{self, Param};
@@ -7,17 +7,17 @@ use crate::source::{Kind, SourceFile};
 use rhai::AST;
 use valvehouse_core::callback::Callback;
 
-/// A callback of a script: which function, with what.
+/// A callback of a script and its parameters.
 #[derive(Debug)]
 pub(crate) struct CallbackFunction {
     pub(super) callback: Callback,
     pub(super) params: Vec<Param>,
 }
 
-/// The parameter name of a callback's own value.
+/// The name of the parameter that receives the event.
 const SUBJECT: &str = "event";
 
-/// The callbacks of a script that says that it has any.
+/// Returns the callbacks of a script that declares `const callbacks = true`, and the problems found.
 pub(crate) fn read(
     ast: &AST,
     manifest: &Manifest,
@@ -52,7 +52,7 @@ pub(crate) fn read(
             ),
             Some(callback) => match hooks::read_params(name, Some(SUBJECT), &function.params) {
                 Ok(params) => {
-                    // Overloads by arity: the longest wins.
+                    // The overload with the most parameters is used.
                     let next = CallbackFunction { callback, params };
                     match found.iter_mut().find(|other| other.callback == callback) {
                         Some(other) if other.params.len() < next.params.len() => *other = next,
@@ -93,13 +93,13 @@ pub(crate) fn read(
     (found, problems)
 }
 
-/// The callback that a function's name was probably meant to be.
+/// Returns the callback that a misspelled function name probably means.
 fn meant(name: &str) -> Option<&'static str> {
     let folded = |name: &str| name.to_lowercase().replace('_', "");
     let likeness = |known: &str| strsim::jaro_winkler(&folded(known), &folded(name));
     let all = Callback::ALL.into_iter().map(Callback::name);
     let best = all.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-    // A name that begins with `on_` in such a file was meant to be one.
+    // In a file with callbacks, a name with the prefix `on_` is a misspelled callback.
     (name.starts_with("on_") || folded(best) == folded(name)).then_some(best)
 }
 

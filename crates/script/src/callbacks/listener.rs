@@ -1,4 +1,4 @@
-//! The callbacks of a script as a listener of an agent.
+//! A script's callbacks as a listener of an agent.
 
 use super::function::CallbackFunction;
 use crate::argument::UserValves;
@@ -16,24 +16,24 @@ use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_json::Json;
 
-/// A script's callbacks, ready to be called. A clone is the same.
+/// The callbacks of a script, ready to be called. Clones share their state.
 #[derive(Clone)]
 pub struct ScriptCallbacks {
     script: Arc<Script>,
     users: Arc<UserValves>,
-    /// In the order of the script's callbacks.
+    /// The metrics of each callback, in the order of the script's callbacks.
     metrics_by_name: Arc<[Arc<CallMetrics>]>,
-    /// Bytes its calls have kept since what it keeps was last weighed.
+    /// The number of bytes added to `state` since its size was last checked.
     kept: Arc<AtomicU64>,
 }
 
 impl Script {
-    /// The moments it listens at.
+    /// Returns the events that the script has callbacks for.
     pub fn callbacks(&self) -> impl Iterator<Item = Callback> {
         self.callbacks.iter().map(|function| function.callback)
     }
 
-    /// Its callbacks, where it has any.
+    /// Returns the script's callbacks; `None` if it has none.
     pub fn into_callbacks(self: Arc<Self>, users: Arc<UserValves>) -> Option<ScriptCallbacks> {
         if self.callbacks.is_empty() {
             return None;
@@ -45,21 +45,21 @@ impl Script {
 }
 
 impl ScriptCallbacks {
-    /// The script's id.
+    /// Returns the script's id.
     pub fn id(&self) -> &str {
         self.script.id()
     }
 
-    /// The moments it listens at.
+    /// Returns the events that the script has callbacks for.
     pub fn callbacks(&self) -> impl Iterator<Item = Callback> {
         self.script.callbacks()
     }
 
-    /// Tells it of an event, which becomes its own. `state` is what it finds under that name. Why it failed,
-    /// where it did; while it rests since it broke again and again it is not told.
+    /// Calls the callback of an event. `state` is the value of its `state` parameter. Does nothing while the
+    /// circuit breaker of the callbacks is open.
     ///
     /// # Errors
-    /// Returns the reason why the callback failed.
+    /// Returns the reason if the callback failed.
     pub(super) async fn hear(
         &self,
         callback: Callback,
@@ -110,7 +110,7 @@ impl ScriptCallbacks {
         result
     }
 
-    /// Fails if it keeps more than it may. It is weighed now and then, when it may have become more.
+    /// Checks the memory limit of `state`. The size is estimated only after the calls have added 4 MiB to it.
     fn weighed(&self, state: &Json, kept: u64) -> Result<(), String> {
         const WEIGHING_THRESHOLD: u64 = 4 << 20;
         let most = self.script.settings.hook.memory;

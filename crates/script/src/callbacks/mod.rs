@@ -1,7 +1,6 @@
-//! Scripts that listen to an agent: `const callbacks = true`, and a function for each moment.
+//! Scripts that listen to an agent: `const callbacks = true`, and one function per event.
 //!
-//! What such a function answers is nobody's business, and one that breaks changes nothing but what it
-//! wanted to keep.
+//! The return value of such a function is ignored. If the function fails, only its changes to `state` are lost.
 
 mod function;
 mod listener;

@@ -1,4 +1,4 @@
-//! Scripts that listen, and those that do so wrongly.
+//! Tests of valid and invalid callbacks.
 
 use crate::{Diagnostic, Kind, Script, Settings, Severity, SourceFile};
 use std::sync::Arc;

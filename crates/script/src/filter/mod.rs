@@ -1,4 +1,4 @@
-//! A script as a filter: its hooks called with what they ask for, its answers turned into verdicts.
+//! A script as a filter: calls its hooks with the parameters they declare and converts their results into verdicts.
 
 mod runner;
 

@@ -1,6 +1,4 @@
-//! The filter that a script is, and the call of one hook.
-//!
-//! From what a hook returned to the chain's verdict.
+//! The filter of a script: the call of a hook, and the conversion of its result into the chain's verdict.
 
 use crate::answer::HookAnswer;
 use crate::argument::UserValves;
@@ -28,38 +26,39 @@ use valvehouse_core::filter::{
 use valvehouse_core::metrics::{CallCost, CallMetrics, CallOutcome};
 use valvehouse_json::{Json, MAX_DEPTH, Object};
 
-/// A script among filters.
+/// A script as a filter.
 pub(super) struct ScriptFilter {
     script: Arc<Script>,
     users: Arc<UserValves>,
-    /// Of its own hooks.
+    /// The metrics of each hook that the script has.
     pub(super) metrics_by_name: [Option<Arc<CallMetrics>>; Hook::ALL.len()],
-    /// For each hook the calls that still have to be fast before it runs on the thread of its request. From
-    /// [`MEASURED`] on it does, and so many more are measured exactly.
+    /// The number of fast calls, for each hook, until it runs on the thread of its request. From [`MEASURED`] on,
+    /// it runs there already, and the processor time of that many more calls is measured.
     pub(super) unproven: [AtomicU32; Hook::ALL.len()],
-    /// Those whose syntax shows that no call takes long or much.
+    /// The hooks whose syntax proves that every call is short and allocates little.
     cheap: Hooks,
-    /// For each hook the size of a turn, in bytes, up to which its calls were fast.
+    /// The size of a turn, in bytes, up to which the calls of each hook were fast.
     pub(super) fast_up_to: [AtomicUsize; Hook::ALL.len()],
 }
 
-/// Calls of a new version that are watched before it runs on the thread of its request, unless its syntax
-/// shows that they cannot take long.
+/// The number of calls of a new version that are observed before it runs on the thread of its request, unless its
+/// syntax proves that it is fast.
 pub(super) const FIRST: u32 = 3;
-/// The same after a slow call.
+/// The number of calls that are observed after a slow call.
 pub(super) const AFTER_SLOW: u32 = 8;
-/// Own time from which a call is slow, in milliseconds on the clock of budgets.
+/// The running time from which a call is slow, in milliseconds of the budgets' clock.
 pub(super) const SLOW: u64 = 3;
-/// The same where a thread cannot have been held up for so long by others alone.
+/// The running time from which a call is slow even if its processor time is unknown, in milliseconds.
 pub(super) const SURELY_SLOW: u64 = 20;
-/// Turns of at most this size, in bytes, are like any that were measured.
+/// The size of a turn, in bytes, up to which size does not affect where a call runs.
 pub(super) const SMALL: usize = 16 << 10;
-/// Times the size that was measured up to which a call is taken to be fast again.
+/// The factor between the largest measured size and the largest size that is still assumed to be fast.
 pub(super) const GROWTH: usize = 4;
-/// The value of `unproven` from which on calls run on the thread of their request, and are measured exactly.
+/// The value of `unproven` from which calls run on the thread of their request and their processor time is
+/// measured.
 pub(super) const MEASURED: u32 = 1_000;
 
-/// The size of what a hook is given, about: events of a stream count where they are long.
+/// Returns the approximate size of a hook's input, in bytes. Events of a stream count only if they are long.
 fn size_of(hook: Hook, turn: &Turn) -> usize {
     match hook {
         Hook::Stream if !turn.has_long_event() => 0,
@@ -68,9 +67,9 @@ fn size_of(hook: Hook, turn: &Turn) -> usize {
 }
 
 impl Script {
-    /// The filter this script is.
+    /// Returns the script as a filter.
     pub fn into_filter(self: Arc<Self>, users: Arc<UserValves>) -> FilterEntry {
-        // Text that waits at the end of a stream goes out there.
+        // Text that a window holds at the end of a stream is released by `stream_end`.
         let ends = self.has_windows.then_some(Hook::StreamEnd);
         self.may_leave_work();
         let leaves = self.has_done() && self.settings.background.is_some();
@@ -159,7 +158,8 @@ impl ScriptFilter {
         Self { script, users, metrics_by_name, unproven, cheap, fast_up_to }
     }
 
-    /// Returns `true` if a call could hold up the thread it runs on: the last ones did, or too few are known.
+    /// Returns `true` if a call could block the thread it runs on: recent calls were slow, or too few were
+    /// observed.
     fn may_be_slow(&self, hook: Hook) -> bool {
         let unproven = self.unproven[hook as usize].load(Relaxed);
         let is_unproven = (1..MEASURED).contains(&unproven);
@@ -168,7 +168,8 @@ impl ScriptFilter {
             .is_some_and(|call_metrics| call_metrics.is_slow() || is_unproven)
     }
 
-    /// Returns `true` if a call is given far more than those that were measured: it could be stuck in one function.
+    /// Returns `true` if the input is much larger than those of the measured calls, so that a single native could
+    /// take long.
     fn has_outgrown(&self, hook: Hook, turn: &Turn) -> bool {
         let size = size_of(hook, turn);
         size > SMALL
@@ -177,7 +178,7 @@ impl ScriptFilter {
             && !self.cheap.contains(hook)
     }
 
-    /// Takes note of the size of what a call was given that took so many milliseconds.
+    /// Records the size of a call's input if the call was fast. `ticks` is its time in milliseconds.
     pub(super) fn note_fast(&self, hook: Hook, size: usize, ticks: u64) {
         let fast_up_to = &self.fast_up_to[hook as usize];
         if size > fast_up_to.load(Relaxed) && ticks < SLOW {
@@ -185,7 +186,7 @@ impl ScriptFilter {
         }
     }
 
-    /// Takes note of how long a call took: in milliseconds, and exactly where that was measured.
+    /// Records the time of a call: `ticks` in milliseconds, and its processor time if it was measured.
     pub(super) fn watch(
         &self,
         hook: Hook,
@@ -198,7 +199,7 @@ impl ScriptFilter {
         if left == 0 && !is_long {
             return;
         }
-        // The thread may only have waited for a processor.
+        // A long time may only mean that the thread waited for a processor.
         let is_slow = match measured {
             Some(time) => is_long && time >= Duration::from_millis(SLOW - 1),
             None => ticks >= SURELY_SLOW,
@@ -211,7 +212,7 @@ impl ScriptFilter {
         } else if left == MEASURED + 1 {
             unproven.store(0, Relaxed);
         } else if !call_metrics.is_slow() {
-            // Two at once may count as one: then one more is watched.
+            // Two concurrent calls may count as one; then one more call is observed.
             unproven.store(left - 1, Relaxed);
         }
     }
@@ -220,8 +221,8 @@ impl ScriptFilter {
         ctx.turn.state(self.script.id())
     }
 
-    /// A call that breaks has kept nothing back: who is passed over leaves the texts as they were. An event
-    /// whose text waits has nothing left for a client.
+    /// Runs `stream` with its windows. If the filter is skipped because the call failed, the held texts are
+    /// restored. An event whose text is held completely is not sent.
     fn through_windows(&self, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
         let state = self.state(ctx);
         let before =
@@ -239,8 +240,8 @@ impl ScriptFilter {
         verdict
     }
 
-    /// Ends the windows of the choices that no event ended: their rest goes through `stream` once more, ahead of
-    /// the additions of `stream_end`.
+    /// Ends the windows of choices that no event ended: the held text passes through `stream` once more, before the
+    /// additions of `stream_end`.
     fn end_windows(&self, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
         let mut rest = Vec::new();
         for value in windows::ends(&self.state(ctx)) {
@@ -252,7 +253,7 @@ impl ScriptFilter {
             }
         }
         let own = match self.script.hook(Hook::StreamEnd) {
-            // A stream that breaks has no end of its own.
+            // A broken stream ends without `stream_end`.
             _ if is_broken_stream(&ctx.value) => {
                 ctx.value = Json::array();
                 Verdict::Continue
@@ -298,7 +299,7 @@ impl ScriptFilter {
         let ticks = clock::now().saturating_sub(began).saturating_sub(waited);
         let measured = processor.and_then(|began| Some(budget::processor_time()?.saturating_sub(began)));
         if let Some(trace) = ctx.turn.trace() {
-            // Of one that never waits, only others went first for a moment.
+            // If the script never waits, this time was only spent yielding to other calls.
             let waited = if self.script.waits() { spent.waited } else { Duration::ZERO };
             trace.spend(hook.name(), self.script.id(), CallCost { waited, ..spent });
         }
@@ -321,7 +322,8 @@ impl ScriptFilter {
         verdict
     }
 
-    /// Returns `true` if the hook is called for this value: an event must contain a field that `match` names, if it names any.
+    /// Returns `true` if the hook is called for this value. If `match` is declared, an event must contain one of
+    /// its texts.
     fn wants(&self, hook: Hook, value: &Json) -> bool {
         let wanted = &self.script.manifest.matches;
         let is_wanted = |text: &str| wanted.iter().any(|wanted| text.contains(wanted.as_str()));
@@ -336,7 +338,7 @@ impl ScriptFilter {
     }
 }
 
-/// The shape of a hook's own value.
+/// Returns the shape of a hook's subject.
 pub(super) const fn shape_of(hook: Hook) -> Shape {
     match hook {
         Hook::Inlet | Hook::Outlet => Shape::Body,
@@ -364,7 +366,7 @@ pub(super) fn verdict(
     let is_map = value.is_map() || value.is::<Map>();
     let is_list = value.is_array() || value.is::<List>();
     let fits = is_map || (is_list && matches!(hook, Hook::Stream | Hook::StreamEnd));
-    // `stream_end` may end on a bare text, which is its last piece.
+    // `stream_end` may return a text, which becomes the last chunk.
     let text = hook == Hook::StreamEnd && value.is_string();
     if !fits && !text {
         let misfit = wrong(script, hook, &format!("returned {}", article(value.type_name())));
@@ -378,7 +380,8 @@ pub(super) fn verdict(
     go_on(script, hook, ctx, Some(value))
 }
 
-/// The chain would refuse the same; here it is counted as broken, and the file is named.
+/// Checks the events of a verdict. The chain would reject them too; here the failure is recorded and the file is
+/// named.
 pub(super) fn with_events(
     script: &Script,
     hook: Hook,
@@ -424,7 +427,7 @@ fn wrong(script: &Script, hook: Hook, what: &str) -> PluginError {
     ))
 }
 
-/// The end of a call, as the chain counts it.
+/// Returns the outcome of a call for the metrics.
 pub(super) fn ending(script: &Script, hook: Hook, verdict: &Result<Verdict, PluginError>) -> CallOutcome {
     let forgives = script.manifest.failure_policy == FailurePolicy::FailOpen;
     match verdict {
@@ -437,7 +440,7 @@ pub(super) fn ending(script: &Script, hook: Hook, verdict: &Result<Verdict, Plug
     }
 }
 
-/// A returned ctx: its fields take the place of those of the same name.
+/// Merges a returned `ctx`: its fields replace those of the same name.
 fn merge(ctx: &FilterContext, returned: &Json) {
     let same = matches!((&ctx.value, returned), (Json::Object(a), Json::Object(b)) if a.ptr_eq(b));
     if !same && let Json::Object(fields) = returned {
@@ -447,7 +450,7 @@ fn merge(ctx: &FilterContext, returned: &Json) {
     }
 }
 
-/// Returns `true` if any text of a value is longer than this, in bytes.
+/// Returns `true` if any text of a value is longer than `limit`, in bytes.
 pub(crate) fn has_text_above(value: &Json, limit: usize, depth: usize) -> bool {
     match value {
         Json::Text(text) => text.len() > limit,

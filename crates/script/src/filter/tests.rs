@@ -1,4 +1,4 @@
-//! Hooks called with what they ask for, and what becomes of their answers.
+//! Tests of hooks: the parameters they receive and the verdicts of their results.
 
 use super::runner::{AFTER_SLOW, FIRST, GROWTH, MEASURED, SLOW, SMALL, SURELY_SLOW, ScriptFilter};
 use crate::{Kind, Script, Settings, SourceFile};
@@ -29,7 +29,7 @@ async fn run(text: &str, hook: Hook, value: &str) -> Result<Json, Error> {
     }
 }
 
-/// The filter of a text, and how it runs a hook next.
+/// Returns the filter of a source text, and a function that returns the workload of its next `inlet`.
 fn with_workload(text: &str) -> (Arc<ScriptFilter>, impl Fn() -> Option<Workload>) {
     let mut script = script(text);
     script.settings.is_served = true;
@@ -67,7 +67,7 @@ fn who_was_slow_once_runs_elsewhere_until_several_calls_were_fast() {
     filter.watch(Hook::Inlet, call_metrics, SURELY_SLOW, None);
     for _ in 0..AFTER_SLOW {
         assert_eq!(workload(), Some(Workload::CpuBound));
-        // A fast call, which the call_metrics times since the one before was slow.
+        // A fast call whose metrics still report the earlier slow call.
         call_metrics.end(&call_metrics.begin(), CallCost::default(), CallOutcome::Continued);
         filter.watch(Hook::Inlet, call_metrics, 0, Some(Duration::ZERO));
     }
@@ -185,7 +185,7 @@ fn match_is_refused_where_it_would_hide_what_a_filter_has_to_see() {
     assert!(refused("match: ,", stream).contains("missing texts"));
 }
 
-/// Runs statements over a body of two messages and gives `body.out`.
+/// Runs statements on a body of two messages and returns `body.out`.
 async fn eval(code: &str) -> Json {
     let text = format!(
         "const Valves = #{{ list: [1, 2], debug: true, name: \"n\" }};\nconst WORDS = [\"a\", \"b\"];\nfn inlet(body, valves, state, __user__, __metadata__) {{ {code} }}"

@@ -1,4 +1,4 @@
-//! The declaration of the models that a script offers, read when it is loaded.
+//! Reads the declaration of the models that a script offers, when it is loaded.
 
 use super::function::{Offer, PipeFunction};
 use crate::diagnostic::{self, Code, Diagnostic};
@@ -14,12 +14,12 @@ use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::timeout;
 use valvehouse_json::Json;
 
-/// The time limit of a pipe: it may well ask a model itself.
+/// The time limit of a pipe, including calls of models.
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// The syntax of a model's declaration.
+/// The help for the declaration of a model.
 const OFFERS: &str = "`fn pipe(body)` answers as a model within `timeout` milliseconds; `fn pipes()` lists \
                       its models: [#{ id: \"small\", name: \"Small\" }]";
-/// Most models of one script, and longest name of one.
+/// The maximum number of models of one script; their names have the same limit, in characters.
 const MAX_MODELS: usize = 1_000;
 const MAX_ID: usize = 256;
 
@@ -28,12 +28,15 @@ pub(crate) fn is_pipe(ast: &AST) -> bool {
     ast.iter_functions().any(|function| function.name == "pipe")
 }
 
-/// The models of a script, and what is wrong with them.
+/// Returns the models of a script.
+///
+/// # Errors
+/// Returns the problems of their declaration.
 pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Diagnostic>> {
     let problem = |what: String, word: &str| {
         vec![Diagnostic::of(Code::BadPipe, &script.file, what).at_word(source, word).help(OFFERS)]
     };
-    // Overloads by arity: the longest wins.
+    // The overload with the most parameters is used.
     let function = script.functions().filter(|function| function.name == "pipe");
     let names = function.map(|function| function.params).max_by_key(Vec::len).unwrap_or_default();
     let params = names.iter().map(|name| match *name {
@@ -66,7 +69,7 @@ pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Di
         None => TIMEOUT,
     };
     let offers = match script.functions().any(|function| function.name == "pipes") {
-        // The host asks for it when it runs.
+        // With `ttl`, the host calls `pipes()` in the background.
         true if script.manifest.ttl.is_some() => {
             match script.settings.lists.get(ScheduledCall::Pipes).map(|list| offers_of(script, list)) {
                 Some(Ok(offers)) => offers,
@@ -89,7 +92,7 @@ pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Di
     Ok(PipeFunction { params, timeout, offers })
 }
 
-/// `pipes` without `pipe` offers nothing.
+/// Returns the problem of `pipes` without `pipe`: it offers nothing.
 pub(crate) fn misplaced(ast: &AST, file: &SourceFile, source: &str) -> Option<Diagnostic> {
     let lists = ast.iter_functions().any(|function| function.name == "pipes") && !is_pipe(ast);
     lists.then(|| {
@@ -111,15 +114,15 @@ fn listed(script: &Script) -> Result<Vec<Offer>, String> {
     offers_of(script, &written)
 }
 
-/// Checks a list that the host asked for.
+/// Checks a list that the host has called `pipes()` for.
 ///
 /// # Errors
-/// Returns the reason for which it cannot be used.
+/// Returns the reason if the list is invalid.
 pub(crate) fn check_list(script: &Script, written: &Json) -> Result<(), String> {
     offers_of(script, written).map(drop).map_err(|why| format!("invalid list of models: `pipes()` {why}"))
 }
 
-/// The models that a list names.
+/// Returns the models of a list.
 fn offers_of(script: &Script, written: &Json) -> Result<Vec<Offer>, String> {
     let listed = schedule::read(written).and_then(|list| json_of(&list));
     let Ok(Json::Array(listed)) = listed else {

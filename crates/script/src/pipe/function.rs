@@ -1,9 +1,9 @@
-//! The function `pipe` of a script, and the models it answers for.
+//! The function `pipe` of a script, and the models it implements.
 
 use crate::hooks::Param;
 use std::time::Duration;
 
-/// A script's `pipe`, and the models it answers for.
+/// A script's `pipe`, and the models it implements.
 pub(crate) struct PipeFunction {
     pub(super) params: Vec<Param>,
     pub(super) timeout: Duration,
@@ -13,8 +13,8 @@ pub(crate) struct PipeFunction {
 /// A model that a script offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// The name for clients: the script's id, or `id.model` where it lists several.
+    /// The id for clients: the script's id, or `id.model` if the script lists several.
     pub id: String,
-    /// The name for people.
+    /// The display name.
     pub name: String,
 }

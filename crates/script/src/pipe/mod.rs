@@ -1,6 +1,6 @@
-//! Scripts that are models: `fn pipe(body)` answers a chat, `fn pipes()` says for which names.
+//! Scripts that are models: `fn pipe(body)` answers a chat; `fn pipes()` lists the names of the models.
 //!
-//! Every filter runs around a pipe as around any other model; it is a [`Provider`] like the others.
+//! Every filter runs around a pipe as around any other model: a pipe is a [`Provider`].
 
 mod declaration;
 mod function;

@@ -28,19 +28,19 @@ use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::provider::{self, Answer, Provider, Request, StreamChunk};
 use valvehouse_json::Json;
 
-/// Most bytes that one answer takes.
+/// The maximum size of one answer, in bytes.
 const LARGEST: usize = 16 << 20;
 
-/// Pieces that may wait for a slow reader before the script waits too.
+/// The number of chunks that are buffered for a slow reader before the script has to wait.
 const AHEAD: usize = 16;
 
 impl Script {
-    /// The models this script offers.
+    /// Returns the models that this script offers.
     pub fn offers(&self) -> &[Offer] {
         self.pipe.as_ref().map_or(&[], |pipe| &pipe.offers)
     }
 
-    /// The pipe this script is, when it is one.
+    /// Returns the script as a pipe; `None` if it has no function `pipe`.
     pub fn into_pipe(self: Arc<Self>, users: Arc<UserValves>) -> Option<Pipe> {
         self.pipe.as_ref()?;
         self.may_leave_work();
@@ -49,7 +49,7 @@ impl Script {
     }
 }
 
-/// One script that offers models.
+/// A script that offers models.
 #[derive(Clone)]
 pub struct Pipe {
     script: Arc<Script>,
@@ -62,12 +62,12 @@ pub struct Pipe {
 pub struct Pipes(Vec<Pipe>);
 
 impl Pipes {
-    /// Of these; where two offer the same name, the first has it.
+    /// Creates the provider. If two pipes offer the same model, the first one is used.
     pub fn new(pipes: Vec<Pipe>) -> Self {
         Self(pipes)
     }
 
-    /// The models there are, each once.
+    /// Returns the offered models, each once.
     pub fn offers(&self) -> Vec<&Offer> {
         let mut offers: Vec<&Offer> = Vec::new();
         for offer in self.0.iter().flat_map(|pipe| pipe.script.offers()) {
@@ -115,13 +115,13 @@ impl Provider for Pipes {
     }
 }
 
-/// A message of a script to its reader.
+/// A message from a script to the reader of its answer.
 enum Message {
     Whole(Json),
     StreamChunk(Json),
 }
 
-/// The work of a script, and its end.
+/// The future of a running script.
 type Work = BoxFuture<'static, Result<(), Error>>;
 
 impl Pipe {
@@ -140,7 +140,7 @@ impl Pipe {
                 Err(Error::Host(error.to_string()))
             })
         });
-        // A failure before the first word has a status of its own.
+        // A failure before the first chunk is returned with its own status.
         let (first, work) = tokio::select! {
             biased;
             first = sent.next() => (first, work),
@@ -173,7 +173,7 @@ impl Pipe {
         }
         let result = self.measured(request, &turn, sender);
         match &result {
-            // A call that was ended since nobody waits for it is not a fault of the script.
+            // The script did not fail if the call was canceled with its turn.
             Err(Error::Broken(_)) if turn.is_over() => {}
             Err(Error::Broken(failure)) => breaker.record_failure(&failure.cause),
             _ => breaker.record_success(admission),
@@ -218,7 +218,7 @@ impl Pipe {
     }
 }
 
-/// The chunks as the script yields them; it runs as long as the stream is read.
+/// Returns the chunks as the script yields them. The script runs while the stream is read.
 fn chunks(
     first: Json,
     sent: Receiver<Message>,
@@ -231,7 +231,7 @@ fn chunks(
     stream::once(std::future::ready(Ok(StreamChunk::new(first)))).chain(sent).chain(failed).boxed()
 }
 
-/// The receiver of one call's answer.
+/// The sender of one call's answer.
 struct Out {
     turn: Turn,
     sender: Sender<Message>,
@@ -239,15 +239,15 @@ struct Out {
     written: Mutex<Progress>,
 }
 
-/// The parts of an answer that have been sent.
+/// The progress of an answer.
 #[derive(Default)]
 struct Progress {
     begun: bool,
-    /// `true` if a chunk had a finish reason.
+    /// `true` after a chunk with a finish reason.
     ended: bool,
-    /// Calls of tools so far.
+    /// The number of tool calls.
     calls: usize,
-    /// Bytes so far: a script can make more of them than it ever holds.
+    /// The number of bytes. A script may send more than its memory limit in total.
     sent: usize,
 }
 
@@ -259,8 +259,8 @@ impl ChunkSink for Out {
                 given.kind()
             )));
         }
-        // The chunk is recorded first: while this waits for the reader, another part of the script may send
-        // one.
+        // The chunk is recorded before the wait for the reader, because another part of the script may send one
+        // meanwhile.
         let (begins, chunk) = {
             let mut written = self.written.lock();
             written.sent += given.size_estimate();
@@ -270,7 +270,7 @@ impl ChunkSink for Out {
             let template = self.head.chunk(Json::object(), None);
             let chunk = event::complete(given, &template).deep_clone();
             if event::is_whole(given) {
-                // It is a part of this answer, whoever said it first.
+                // The chunk becomes part of this answer, even if another model created it.
                 for key in ["id", "created", "model"] {
                     chunk.edit(key, template.field(key));
                 }
@@ -291,7 +291,7 @@ impl ChunkSink for Out {
 
 impl Out {
     fn send(&self, sent: Message) -> Result<(), Box<EvalAltResult>> {
-        // A reader that has gone has ended the turn, or will now.
+        // If the reader is gone, the turn has ended or is about to end.
         let mut sender = self.sender.clone();
         budget::wait(&self.turn, sender.send(sent))?.map_err(|_| error("the client canceled the request"))
     }
@@ -317,11 +317,11 @@ impl Out {
 }
 
 impl Progress {
-    /// Calls that do not say which one they are come one after the other.
+    /// Numbers tool calls without `index` consecutively.
     fn number(&mut self, delta: &Json) {
         for call in delta.list("tool_calls") {
             if call.get("index").is_none() {
-                // A chunk that is not an object is not a call either.
+                // A delta that is not an object contains no calls.
                 call.edit("index", self.calls);
             }
             let index = call.get("index").and_then(|index| index.as_i64()).unwrap_or(0);
@@ -334,9 +334,9 @@ impl Progress {
     }
 }
 
-/// Sends what `pipe` returned: a text, a message, a whole answer; a list of chunks, an answer that is read as it comes,
-/// or a function that is called for one chunk after the other until it returns `()`. What has been sent before by
-/// `yield_text` stands in front of it.
+/// Sends the return value of `pipe`: a text, a message, a complete answer, a list of chunks, a streamed answer, or
+/// a function that is called for one chunk at a time until it returns `()`. Text already sent by `yield_text`
+/// precedes it.
 fn give(script: &Script, value: Dynamic, out: &Out) -> Result<(), Box<EvalAltResult>> {
     if let Some(next) = value.read_lock::<FnPtr>().map(|next| next.clone()) {
         loop {
@@ -379,7 +379,7 @@ fn give(script: &Script, value: Dynamic, out: &Out) -> Result<(), Box<EvalAltRes
     }
 }
 
-/// A whole answer behind chunks is one more chunk.
+/// Converts a complete answer that follows chunks into a chunk.
 fn chunk_of(value: &Json) -> Json {
     match (value.get("choices"), value.get("object").as_ref().and_then(Json::as_str)) {
         (Some(_), Some("chat.completion")) => {

@@ -1,4 +1,4 @@
-//! The replacements of a run.
+//! The replacements of a dry run.
 
 use crate::coverage::Coverage;
 use crate::diagnostic::Diagnostic;
@@ -18,10 +18,10 @@ use valvehouse_net::web::{Ask, WebError, WebResponse};
 use valvehouse_os::{Folders, Programs, Variables};
 use valvehouse_store::{Kv, VectorIndex};
 
-/// A function that answers in the place of the web.
+/// A function that answers web requests instead of other hosts.
 pub(crate) type WebReplacement = Arc<dyn Fn(&Ask) -> Result<WebResponse, WebError> + Send + Sync>;
 
-/// The replacements of a run. A script in it has its own metrics and an own breaker that never opens.
+/// The replacements of a run. A script in a sandbox has its own metrics and a circuit breaker that never opens.
 #[derive(Clone, Default)]
 pub struct Sandbox {
     text: Option<Arc<str>>,
@@ -31,25 +31,25 @@ pub struct Sandbox {
     coverage: Option<Arc<Coverage>>,
 }
 
-/// The part of the world outside of a script that it reaches.
+/// The resources outside of a script that it reaches.
 #[derive(Clone, Default)]
 enum Outside {
-    /// All that is granted.
+    /// Everything that is granted.
     #[default]
     Granted,
-    /// Other hosts and models.
+    /// Other hosts and models, and copies of stored values.
     Connected,
-    /// Nothing but copies of what it keeps.
+    /// Only copies of stored values.
     Closed,
-    /// The answers and files of a test.
+    /// The replacements of a test.
     Test(TestOutside),
 }
 
-/// The answers and files of a test in place of the world outside.
+/// The replacements of the outside world in a test.
 #[derive(Clone)]
 pub(crate) struct TestOutside {
     pub(crate) clock: Arc<SetClock>,
-    /// The answers of other hosts.
+    /// Answers web requests.
     pub(crate) web: WebReplacement,
     pub(crate) folders: Folders,
     pub(crate) programs: Programs,
@@ -57,51 +57,51 @@ pub(crate) struct TestOutside {
 }
 
 impl Sandbox {
-    /// Replaces nothing: scripts reach what they are granted.
+    /// Creates a sandbox that replaces nothing: scripts reach everything they are granted.
     pub fn live() -> Self {
         Self::default()
     }
 
-    /// Nothing leaves the process or stays: no other host, model, tool, file or program is reached, and stored
-    /// values are changed in a copy.
+    /// Creates a sandbox without effects: no other host, model, tool, file or program is reached, and stored values
+    /// are changed only in a copy.
     pub fn closed() -> Self {
         Self { outside: Outside::Closed, ..Self::default() }
     }
 
-    /// The same, but other hosts and models are reached.
+    /// Creates a sandbox like [`Sandbox::closed`] that reaches other hosts and models.
     pub fn connected() -> Self {
         Self { outside: Outside::Connected, ..Self::default() }
     }
 
-    /// Replaces the world outside by the answers and files of a test.
+    /// Creates the sandbox of a test.
     pub(crate) fn of_test(outside: TestOutside, coverage: Option<Arc<Coverage>>) -> Self {
         Self { outside: Outside::Test(outside), coverage, ..Self::default() }
     }
 
-    /// Runs another text in the place of the script's own.
+    /// Runs another text instead of the script's own.
     #[must_use]
     pub fn with_text(self, text: Option<&str>) -> Self {
         Self { text: text.map(Arc::from), ..self }
     }
 
-    /// Replaces the stored values of the script's valves.
+    /// Replaces the stored valves of the script.
     #[must_use]
     pub fn with_valves(self, valves: Json) -> Self {
         Self { valves: Some(valves), ..self }
     }
 
-    /// Replaces the store of the values that scripts keep.
+    /// Replaces the store of the scripts' values.
     #[must_use]
     pub fn with_kv(self, kv: Arc<Kv>) -> Self {
         Self { kv: Some(kv), ..self }
     }
 
-    /// Returns the store of the values that scripts keep, if it is replaced.
+    /// Returns the store of the scripts' values if it is replaced.
     pub fn kv(&self) -> Option<&Arc<Kv>> {
         self.kv.as_ref()
     }
 
-    /// Returns `true` if a script with these requirements reaches all that it needs.
+    /// Returns `true` if a script with these requirements reaches everything it needs.
     pub fn reaches(&self, requirements: &[Capability]) -> bool {
         requirements.iter().all(|capability| match (&self.outside, capability) {
             (Outside::Granted | Outside::Test(_), _)
@@ -126,7 +126,7 @@ impl Sandbox {
             breaker: BreakerSettings { failure_threshold: 0, ..own.breaker },
             stored: self.valves.as_ref().unwrap_or(&own.stored).clone(),
             kv: self.kv.as_ref().unwrap_or(&own.kv).clone(),
-            // Where the values come from elsewhere, the store of the script may be closed.
+            // If the values come from another store, the script's own store may be closed.
             vectors: if self.kv.is_some() { VectorIndex::default() } else { own.vectors.clone() },
             ..own.clone()
         };
@@ -142,7 +142,7 @@ impl Sandbox {
         compiled.map(|script| self.enter(script))
     }
 
-    /// Moves a compiled script into this sandbox, as far as the world outside is concerned.
+    /// Replaces the resources of a compiled script by those of this sandbox.
     #[must_use]
     pub fn enter(&self, mut script: Script) -> Script {
         let granted = Arc::unwrap_or_clone(std::mem::take(&mut script.resources));
@@ -168,7 +168,7 @@ impl Sandbox {
         script
     }
 
-    /// Returns the reach of a script in a dry run: copies of what it keeps.
+    /// Returns the resources of a dry run, with copies of the script's stored values.
     fn dry(&self, granted: Resources, id: &str) -> Resources {
         let tools = match granted.tools {
             Tools::Undeclared => Tools::Undeclared,
@@ -190,7 +190,7 @@ impl Sandbox {
     }
 }
 
-/// Answers nothing.
+/// Rejects all calls of models.
 #[derive(Debug)]
 struct NoModels;
 

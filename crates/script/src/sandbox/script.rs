@@ -1,4 +1,4 @@
-//! A script that is called by itself, outside of the chains of a host.
+//! A script that is called directly, outside of a host's chains.
 
 use crate::argument::UserValves;
 use crate::script::Script;
@@ -24,20 +24,20 @@ pub struct SandboxScript {
     pub(crate) tools: Vec<Tool>,
 }
 
-/// The end of a hook or of a tool, with its cost.
+/// The outcome of a hook or tool, with its cost.
 pub struct SandboxRun {
-    /// `continue skip refused failed ignored breaker_open paused` of a hook, `ended failed` of a tool; `no_hook` and
-    /// `no_tool` if the script has none of that name.
+    /// `continue`, `skip`, `refused`, `failed`, `ignored`, `breaker_open` or `paused` for a hook; `ended` or
+    /// `failed` for a tool; `no_hook` or `no_tool` if the script has none of that name.
     pub word: &'static str,
     /// The reason for a failure.
     pub cause: Option<String>,
-    /// The value that the hook left, the value that it skipped with, or the tool's result.
+    /// The value after the hook, the value of a `skip`, or the tool's result.
     pub value: Option<Json>,
     /// The error that would end the turn.
     pub error: Option<Error>,
     /// The time of the call, including waiting.
     pub took: Duration,
-    /// The operations of the interpreter.
+    /// The number of operations of the interpreter.
     pub operations: u64,
 }
 
@@ -77,7 +77,7 @@ impl SandboxScript {
         meter.read(SandboxRun { cause, error, ..SandboxRun::of(word, value) })
     }
 
-    /// Runs a tool, without filters around it.
+    /// Runs a tool without filters.
     pub async fn tool(&self, name: &str, args: Json, turn: &Turn) -> SandboxRun {
         let Some(tool) = self.tools.iter().find(|tool| tool.name() == name) else {
             return SandboxRun::of("no_tool", None);
@@ -97,7 +97,7 @@ impl SandboxRun {
     }
 }
 
-/// The cost of one call, by the metrics before and after it.
+/// The metrics before a call, to compute its cost afterwards.
 struct Meter {
     calls: Arc<CallMetrics>,
     before: u64,

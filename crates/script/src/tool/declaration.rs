@@ -1,4 +1,4 @@
-//! The tools that a script declares, read when it is loaded.
+//! Reads the tools that a script declares, when it is loaded.
 
 use super::function::ToolFunction;
 use crate::diagnostic::{self, Code, Diagnostic};
@@ -15,22 +15,23 @@ use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::ToolSpec;
 use valvehouse_json::Json;
 
-/// The help for a tool that is declared in another way.
+/// The help for the declaration of a tool.
 const DECLARED: &str = "declare `description`, `tag`, `timeout` and `retry` in the opening comment, and the \
                         arguments in `const parameters = #{ city: #{ type: \"string\", required: true, \
                         description: \"…\" } };`";
 
-/// The help for a module whose functions return other values.
+/// The help for the return values of a module's functions.
 const LISTS: &str = "return a list of maps from `fn tools()`, `[#{ name: \"weather\", description: \"…\", \
                      handler: weather }]`, and a map `#{ description, tags }` from `fn tool_info()`";
 
-/// Most patterns in the parameters of all tools of a module: each takes a while to compile, and up to a megabyte.
+/// The maximum number of patterns in the parameters of all tools of a module. Each takes time to compile and up to
+/// one megabyte.
 const MAX_PATTERNS: usize = 256;
-/// Most tools of one module.
+/// The maximum number of tools in one module.
 const MAX_TOOLS: usize = 128;
 
-/// The tools of a script, and what is wrong with those that are left out. Without any tool one of
-/// the problems is an error.
+/// Returns the tools of a script, and the problems of those that are left out. If no tool is left, at least one
+/// problem is an error.
 pub(crate) fn read(
     script: &Script,
     orders: &KeyOrders,
@@ -65,10 +66,10 @@ pub(crate) fn read(
     }
 }
 
-/// A problem at the words that stand between backticks in its text: the first that the source has.
+/// Creates a diagnostic at the first name in backticks of its message that occurs in the source.
 fn located(script: &Script, source: &str, what: String) -> Diagnostic {
     let problem = Diagnostic::of(Code::BadTool, &script.file, what.clone());
-    // Those of a parameter stand in the declaration, as far as there is one; they say most.
+    // The path of a parameter is the most precise, so it is tried first.
     let named = || what.split('`').skip(1).step_by(2);
     let of_handler =
         what.contains("left out: `handler`").then(|| named().take(2).collect::<Vec<_>>().join("."));
@@ -100,8 +101,7 @@ fn no_handler(script: &Script, source: &str) -> Diagnostic {
     }
 }
 
-/// The declaration of a file that is one tool: its opening comment, and the constants `tool` and
-/// `parameters`.
+/// Returns the declaration of a file with one tool: its opening comment and the constants `tool` and `parameters`.
 fn single(script: &Script) -> Result<Json, Vec<String>> {
     let manifest = &script.manifest;
     let declared = Json::from([("name", script.id().into())]);
@@ -131,18 +131,18 @@ fn single(script: &Script) -> Result<Json, Vec<String>> {
     Ok(declared)
 }
 
-/// Returns `true` if a script serves prompts or resources: it may have no tool.
+/// Returns `true` if a script serves prompts or resources; such a script needs no tool.
 fn is_serving(script: &Script) -> bool {
     script.functions().any(|function| matches!(function.name, "prompts" | "resources"))
 }
 
-/// Adds the patterns that a tool declares, and returns the sum.
+/// Adds the number of patterns that a tool declares, and returns the sum.
 fn more_patterns(sum: &mut usize, tool: &ToolFunction) -> usize {
     *sum += tool.declared.spec.parameters.patterns();
     *sum
 }
 
-/// The tools a module lists. One that is wrong is left out; the others load.
+/// Returns the tools that a module lists. An invalid one is left out; the others are loaded.
 fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunction>, Vec<Diagnostic>) {
     let failed = |function: &str, why: String| {
         let problem = Diagnostic::of(Code::BadToolList, &script.file, format!("`{function}()` {why}"));
@@ -154,7 +154,8 @@ fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunctio
     };
     let told = |error: &rhai::EvalAltResult| format!("failed: {}", diagnostic::summary_of_run(error));
     if script.manifest.ttl.is_some() {
-        // The host asks for it when it runs. The functions of another text may be gone from this one.
+        // With `ttl`, the host calls `tools()` in the background. The list may come from another version, so
+        // missing functions are warnings.
         let known = script.settings.lists.get(ScheduledCall::Tools).map(schedule::read);
         let Some(Ok(listed)) = known else { return (Vec::new(), Vec::new()) };
         let (tools, mut problems) = of_list(script, orders, source, &listed, &default_tags);
@@ -174,10 +175,10 @@ fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunctio
     }
 }
 
-/// Checks a list that the host asked for.
+/// Checks a list that the host has called `tools()` for.
 ///
 /// # Errors
-/// Returns the reason for which none of its tools can be used.
+/// Returns the reason if none of its tools is usable.
 pub(crate) fn check_list(script: &Script, written: &Json) -> Result<(), String> {
     let listed = schedule::read(written).map_err(|error| diagnostic::summary_of_run(&error))?;
     let (tools, problems) = of_list(script, &KeyOrders::default(), "", &listed, &[]);
@@ -185,7 +186,7 @@ pub(crate) fn check_list(script: &Script, written: &Json) -> Result<(), String> 
     if tools.is_empty() { Err(format!("invalid list of tools: {why}")) } else { Ok(()) }
 }
 
-/// The tools of a list.
+/// Returns the tools of a list, and its problems.
 fn of_list(
     script: &Script,
     orders: &KeyOrders,
@@ -210,7 +211,7 @@ fn of_list(
     let (mut tools, mut problems): (Vec<ToolFunction>, Vec<Diagnostic>) = (Vec::new(), Vec::new());
     let mut patterns = 0;
     for (index, entry) in entries.iter().enumerate() {
-        // Anything else has no text that could be told.
+        // A name of another type is not shown.
         let text = |name: &Dynamic| name.as_immutable_string_ref().ok().map(|name| shortened(name.as_str()));
         let name = entry.as_map_ref().ok().and_then(|map| map.get("name").and_then(text));
         let name = name.unwrap_or_else(|| format!("tools()[{index}]"));
@@ -250,12 +251,12 @@ fn of_list(
     (tools, problems)
 }
 
-/// The properties of a module.
+/// The result of `tool_info`.
 #[derive(Default)]
 struct ModuleInfo {
-    /// The purpose of its tools.
+    /// The purpose of the tools.
     description: Option<String>,
-    /// The tags of those of its tools that have none.
+    /// The tags of tools that declare none.
     tags: Vec<String>,
 }
 
@@ -304,7 +305,7 @@ fn tool_info(script: &Script) -> Result<ModuleInfo, String> {
     Ok(ModuleInfo { description, tags: tags? })
 }
 
-/// One entry of `tools()`: the declaration of the tool, and its function.
+/// Reads one entry of `tools()`: the declaration of the tool and its function.
 fn entry_of(entry: &Dynamic, orders: &KeyOrders) -> Result<(Json, FunctionRef), Vec<String>> {
     let map = entry.as_map_ref().map_err(|kind| vec![format!("expected a map, got {kind}")])?;
     let handler = match map.get("handler") {
@@ -312,7 +313,7 @@ fn entry_of(entry: &Dynamic, orders: &KeyOrders) -> Result<(Json, FunctionRef), 
         None => return Err(vec!["missing `handler`".into()]),
     };
     let mut said = rhai::Map::clone(&map);
-    // With a place holder, so that the keys are those that were written.
+    // A placeholder preserves the recorded order of the keys.
     said.insert("handler".into(), Dynamic::UNIT);
     let declared = json_of(&said.into()).map_err(|error| vec![diagnostic::summary_of_run(&error)])?;
     let declared = orders.restore(&declared);
@@ -320,7 +321,7 @@ fn entry_of(entry: &Dynamic, orders: &KeyOrders) -> Result<(Json, FunctionRef), 
     Ok((declared, handler))
 }
 
-/// A `handler` that was given.
+/// Reads the value of `handler`.
 pub(super) fn pointer(given: &Dynamic) -> Result<FunctionRef, String> {
     match given {
         handler if handler.is::<FnPtr>() => Ok(FunctionRef::from(&handler.clone_cast::<FnPtr>())),
@@ -331,7 +332,8 @@ pub(super) fn pointer(given: &Dynamic) -> Result<FunctionRef, String> {
 }
 
 impl ToolFunction {
-    /// A function that is called as a tool; with `subject` its first parameter is that argument, else all of them.
+    /// Creates a tool from a function. With `subject`, the first parameter is the argument of that name, otherwise
+    /// all arguments.
     pub(super) fn new(
         script: &Script,
         declared: Json,
@@ -357,8 +359,8 @@ impl ToolFunction {
     }
 }
 
-/// The values that a handler's parameters get, after the curried ones: by name, and else the first is
-/// `args`, the second `ctx`. Overloads by arity: the longest that can be satisfied.
+/// Returns the values of a handler's parameters after the curried ones: by name, otherwise the first is `args` and
+/// the second `ctx`. The overload with the most parameters that can be satisfied is used.
 fn params(
     script: &Script,
     function: &str,
@@ -421,7 +423,7 @@ fn param(place: usize, name: &str, spec: &ToolSpec, subject: Option<&str>) -> Re
     }
 }
 
-/// Hooks in a tool's file: they would never run.
+/// Returns the problem of a hook in a tool's file: it would never run.
 pub(crate) fn misplaced_hooks(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     let is_tool = ast
         .iter_functions()

@@ -1,28 +1,28 @@
-//! A function of a script that is a tool.
+//! The function of a script that implements a tool.
 
 use crate::hooks::Param;
 use valvehouse_core::tool::ToolDeclaration;
 use valvehouse_json::Json;
 
-/// One tool of a script, and the function that runs.
+/// A tool of a script, and the function that runs it.
 pub(crate) struct ToolFunction {
     pub(super) declared: ToolDeclaration,
     pub(super) function: String,
-    /// Curried arguments, handed in first.
+    /// The curried arguments, which are passed first.
     pub(super) bound: Vec<Json>,
     pub(super) params: Vec<Param>,
-    /// The argument that is handed in as the value of the call; all of them where there is none.
+    /// The argument that is passed as the subject; `None` passes all arguments.
     pub(super) subject: Option<&'static str>,
 }
 
 impl ToolFunction {
-    /// The tool's name.
+    /// Returns the tool's name.
     pub(crate) fn name(&self) -> &str {
         &self.declared.spec.name
     }
 }
 
-/// The use of a served function.
+/// The purpose of a served function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Returns the messages of a prompt; `metadata.prompt` is its declaration.
@@ -33,7 +33,7 @@ pub enum Role {
     Completion,
 }
 
-/// A function of a script that is served to clients of MCP beside its tools.
+/// A function of a script that is served to MCP clients in addition to its tools.
 pub(crate) struct ServedFunction {
     pub(crate) role: Role,
     pub(crate) function: ToolFunction,

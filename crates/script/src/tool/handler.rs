@@ -1,4 +1,4 @@
-//! The tools of a script, as models call them.
+//! Calls of a script's tools by models.
 
 use super::function::{Role, ServedFunction, ToolFunction};
 use crate::answer::HookAnswer;
@@ -19,27 +19,27 @@ use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::tool::{Handler, Tool, ToolDeclaration, ToolError, ToolResult};
 use valvehouse_json::Json;
 
-/// Longest result, as JSON text: a model reads it whole.
+/// The maximum length of a result, in bytes of JSON: a model reads all of it.
 pub(super) const MAX_RESULT: usize = 1024 * 1024;
 
-/// A tool that a script brings, and the filters it names for itself.
+/// A tool of a script, and the filters it declares for itself.
 pub struct ScriptedTool {
-    /// The tool, still without those filters.
+    /// The tool, without these filters.
     pub tool: Tool,
-    /// Ids of filters that only run for this tool.
+    /// The ids of filters that run only for this tool.
     pub filters: Vec<String>,
 }
 
-/// A prompt or the resources of a script, called as tools are.
+/// A prompt or the resources of a script; called like a tool.
 pub struct ServedTool {
-    /// Its use.
+    /// Its purpose.
     pub role: Role,
-    /// The tool, still without its filters.
+    /// The function as a tool, without its filters.
     pub scripted: ScriptedTool,
 }
 
 impl Script {
-    /// The tools this script brings, in its own order.
+    /// Returns the script's tools, in the order of their declaration.
     pub fn tools(self: &Arc<Self>, users: &Arc<UserValves>) -> Vec<ScriptedTool> {
         self.may_leave_work();
         let indexes = 0..self.tools.len();
@@ -56,7 +56,7 @@ impl Script {
             .collect()
     }
 
-    /// The prompts and resources this script serves, in its own order.
+    /// Returns the script's prompts and resources, in the order of their declaration.
     pub fn served(self: &Arc<Self>, users: &Arc<UserValves>) -> Vec<ServedTool> {
         let one = |(index, served): (usize, &ServedFunction)| {
             let ToolDeclaration { mut spec, filters } = served.function.declared.clone();
@@ -70,13 +70,13 @@ impl Script {
         self.served.iter().enumerate().map(one).collect()
     }
 
-    /// The names of its tools.
+    /// Returns the names of the script's tools.
     pub fn tool_names(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().map(|tool| tool.declared.spec.name.as_str())
     }
 }
 
-/// A script's function among tools.
+/// A script's function as the handler of a tool.
 #[derive(Clone)]
 struct ScriptTool {
     script: Arc<Script>,
@@ -85,7 +85,7 @@ struct ScriptTool {
     call_metrics: Arc<CallMetrics>,
 }
 
-/// The place of a function in its script.
+/// The index of a function in its script.
 #[derive(Clone, Copy)]
 enum Function {
     Tool(usize),
@@ -93,7 +93,7 @@ enum Function {
 }
 
 impl Handler for ScriptTool {
-    /// On a lane: a handler may compute or wait for as long as its timeout says.
+    /// Runs on the executor, because a handler may compute or wait until its timeout.
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         let this = self.clone();
         Box::pin(async move {
@@ -109,11 +109,11 @@ impl Handler for ScriptTool {
     }
 }
 
-/// The reason a call has no result.
+/// The reason why a call has no result.
 enum CallFailure {
     /// The tool returned an error.
     Refused(ToolError),
-    /// It failed: the message for the model, and the cause.
+    /// The tool failed: the message for the model, and the cause for the log.
     Broken { told: ToolError, cause: String },
 }
 
@@ -139,7 +139,7 @@ impl ScriptTool {
         };
         match broke {
             None => breaker.record_success(admission),
-            // That a call ended since nobody waits for it is not the tool's fault.
+            // The tool did not fail if the call was canceled with its turn.
             Some(_) if turn.is_over() => {}
             Some(cause) => breaker.record_failure(&cause),
         }
@@ -163,7 +163,7 @@ impl ScriptTool {
         let result = match result {
             Ok(value) => self.result(&value, turn.context()),
             Err(CallEnd::Rejected(rejection)) => Err(rejection.into()),
-            // It waits for a person, which is not its fault.
+            // The call waits for a person, so the tool did not fail.
             Err(CallEnd::Broken { summary, .. }) if turn.is_paused() => {
                 Err(CallFailure::Refused(ToolError::from(summary).answer()))
             }
@@ -215,7 +215,7 @@ impl ScriptTool {
         self.checked(&value, context)
     }
 
-    /// The unshared value, if a model can read it.
+    /// Returns a copy of the value if it is valid JSON within the limit of a result.
     fn checked(&self, value: &Json, context: &Context) -> Result<ToolResult, CallFailure> {
         let value = value.deep_clone();
         let length = length_of(&value)
@@ -233,14 +233,14 @@ impl ScriptTool {
         self.broken(what.clone(), what)
     }
 
-    /// The log reads the cause, the model what happened.
+    /// Logs the cause and returns the message for the model.
     fn broken(&self, what: String, cause: String) -> CallFailure {
         tracing::error!(plugin = self.script.id(), tool = self.name(), "{cause}");
         CallFailure::Broken { told: format!("the tool `{}` {what}", self.name()).into(), cause }
     }
 }
 
-/// The bytes that a model reads of a result.
+/// Returns the length of a result as the model reads it, in bytes.
 pub(super) fn length_of(value: &Json) -> Result<usize, String> {
     match value {
         Json::Text(text) => Ok(text.len()),
@@ -248,13 +248,13 @@ pub(super) fn length_of(value: &Json) -> Result<usize, String> {
     }
 }
 
-/// Goes on with a context that a handler gave back, where it is another one than it was given.
+/// Applies a context that a handler returned, if it is a different object.
 fn take(context: &Context, given: &Json) {
     for (own, key) in [(context.variables(), "variables"), (context.metadata(), "metadata")] {
         if let (Json::Object(own), Some(Json::Object(new))) = (own, given.get(key))
             && !own.ptr_eq(&new)
         {
-            // What a handler gave back never holds the context it was given.
+            // A returned object cannot contain the context itself, so replacing it cannot fail.
             let _ = own.replace(new.entries());
         }
     }

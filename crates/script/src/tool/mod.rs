@@ -1,4 +1,4 @@
-//! A script's tools: a file that is one (`fn handler`), or a module that lists several (`fn tools`).
+//! The tools of a script: a file with one tool (`fn handler`), or a module that lists several (`fn tools`).
 
 mod declaration;
 mod function;

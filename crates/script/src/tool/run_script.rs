@@ -1,4 +1,4 @@
-//! `run_script`: a model calls several tools by a script, each call as one of its own.
+//! `run_script`: a model calls several tools from one script; each call is handled like a direct one.
 
 use super::handler::{MAX_RESULT, length_of};
 use crate::answer::HookAnswer;
@@ -21,11 +21,11 @@ use valvehouse_core::kernel::Kernel;
 use valvehouse_core::tool::{Handler, RUN_SCRIPT, Tool, ToolError, ToolResult, ToolSpec, is_entry_tool};
 use valvehouse_json::Json;
 
-/// The longest code, in bytes.
+/// The maximum length of the code, in bytes.
 const MAX_CODE: usize = 32 << 10;
-/// The time that one script may take, waiting included.
+/// The time limit of one script, including waiting.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Problems of code that a model reads at once.
+/// The maximum number of problems that are returned to the model.
 const MAX_SHOWN: usize = 5;
 
 const DESCRIPTION: &str = "Runs Rhai code that calls tools and returns its last value: one call instead of \
@@ -39,8 +39,8 @@ const DESCRIPTION: &str = "Runs Rhai code that calls tools and returns its last 
 
 /// Returns the tool that runs code of a model with the tools of the turn as functions, within the budget of tools.
 ///
-/// Each inner call is one of a script: filters see it with `caller: "run_script"`, it is traced, and the limits of
-/// nesting and of calls in one request hold. The code sends no events, asks nobody and leaves no work behind.
+/// Each inner call is a call by a script: filters see `caller: "run_script"`, the call is traced, and the limits on
+/// nesting and on calls per request apply. The code cannot send events, ask a person or leave background work.
 pub fn run_script() -> Tool {
     let declared = Json::from([("type", "string".into()), ("description", "Rhai code".into())]);
     declared.edit("required", true);
@@ -51,7 +51,7 @@ pub fn run_script() -> Tool {
 }
 
 struct RunScript {
-    /// Opens for good where a script could not be ended.
+    /// Opens permanently after a script that could not be ended.
     breaker: Arc<Breaker>,
 }
 
@@ -78,7 +78,7 @@ impl Handler for RunScript {
     }
 }
 
-/// An error that a retry would not fix.
+/// Creates an error that a retry would not fix.
 fn wrong(message: String) -> ToolError {
     ToolError::from(message).answer()
 }
@@ -97,7 +97,7 @@ fn run(code: &str, turn: &Turn) -> Result<ToolResult, ToolError> {
     if let Some(trace) = turn.trace() {
         trace.spend("tool", RUN_SCRIPT, spent);
     }
-    // What stops a turn cannot be caught by code of a model.
+    // Code of a model cannot catch an error that ends the turn.
     if let Some(rejection) = script.resources.of_model.as_ref().and_then(|model| model.fatal.lock().clone()) {
         return Err(rejection.into());
     }
@@ -110,7 +110,7 @@ fn run(code: &str, turn: &Turn) -> Result<ToolResult, ToolError> {
     Ok(ToolResult { value, context: Some(turn.context().clone()) })
 }
 
-/// The failure of code with its line, without file and function, which the model does not see.
+/// Returns the failure of the code with its line, without the file and the function, which the model does not know.
 fn failed(cause: &str) -> String {
     let placed = cause.strip_prefix(RUN_SCRIPT).and_then(|rest| rest.strip_prefix(':')).and_then(|rest| {
         let (place, cause) = rest.split_once(": ")?;
@@ -120,7 +120,7 @@ fn failed(cause: &str) -> String {
     format!("the code failed: {}", text.trim_end_matches(", in main"))
 }
 
-/// The unshared result, if a model can read it.
+/// Returns a copy of the result if it is valid JSON.
 fn value_of(value: &Dynamic) -> Result<Json, ToolError> {
     let value = match value.read_lock::<HookAnswer>().as_deref() {
         Some(HookAnswer::Ok(value, _) | HookAnswer::Skip(value)) => value.deep_clone(),
@@ -146,7 +146,7 @@ fn value_of(value: &Dynamic) -> Result<Json, ToolError> {
     }
 }
 
-/// The problems of code that does not compile, each with its line.
+/// Returns the problems of code that does not compile, each with its line.
 fn not_loaded(problems: &[Diagnostic]) -> String {
     let errors = problems.iter().filter(|problem| diagnostic::has_errors(std::slice::from_ref(problem)));
     let lines = errors.take(MAX_SHOWN).map(|problem| {

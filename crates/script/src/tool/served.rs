@@ -1,6 +1,6 @@
-//! The prompts and resources that a script serves, read when it is loaded.
+//! Reads the prompts and resources that a script serves, when it is loaded.
 //!
-//! Each is called as a tool is: with the same filters, budget, timeout and trace.
+//! Each is called like a tool, with the same filters, budget, timeout and trace.
 
 use super::declaration::pointer;
 use super::function::{Role, ServedFunction, ToolFunction};
@@ -12,18 +12,18 @@ use rhai::Dynamic;
 use valvehouse_core::limits::unknown_keys;
 use valvehouse_json::{Json, Object};
 
-/// Declarations of prompts and resources.
+/// The help for declarations of prompts and resources.
 const LISTS: &str = "return a list of maps from `fn prompts()`, `[#{ name: \"review\", description: \"…\", \
                      arguments: [#{ name: \"code\", required: true }], handler: review }]`; return a list \
                      of `#{ uri: \"notes://all\", name: \"…\", description: \"…\", mimeType: \"…\" }` from \
                      `fn resources()`, for templates with `uriTemplate` instead of `uri`; return the \
                      content of one resource from `fn resource(uri)`";
-/// The most prompts of one script, and the most resources.
+/// The maximum number of prompts of one script; resources have the same limit.
 const MAX_ENTRIES: usize = 256;
 /// The keys of a prompt.
 const PROMPT: [&str; 9] =
     ["name", "title", "description", "arguments", "handler", "complete", "icons", "timeout", "filters"];
-/// The keys of an argument of a prompt.
+/// The keys of a prompt's argument.
 const ARGUMENT: [&str; 4] = ["name", "title", "description", "required"];
 /// The keys of a resource.
 const RESOURCE: [&str; 10] = [
@@ -39,7 +39,7 @@ const RESOURCE: [&str; 10] = [
     "complete",
 ];
 
-/// The prompts and resources of a script, and what is wrong with those that are left out.
+/// Returns the prompts and resources of a script, and the problems of those that are left out.
 pub(crate) fn read(script: &Script, source: &str) -> (Vec<ServedFunction>, Vec<Diagnostic>) {
     let has = |name: &str| script.functions().any(|function| function.name == name);
     let (mut served, mut problems) = (Vec::new(), Vec::new());
@@ -90,7 +90,7 @@ fn list(script: &Script, function: &str) -> Result<Vec<Dynamic>, String> {
     }
 }
 
-/// An entry without its functions, and those.
+/// Reads an entry: its values and its functions.
 fn entry_of(
     entry: &Dynamic,
     keys: &[&str],
@@ -111,7 +111,7 @@ fn entry_of(
     }
 }
 
-/// A prompt and, where it has one, the completion of its arguments.
+/// Returns a prompt and, if it has one, the completion of its arguments.
 fn prompt(script: &Script, entry: &Dynamic) -> Result<Vec<ServedFunction>, String> {
     let (declared, handler, complete) = entry_of(entry, &PROMPT)?;
     let name = declared.text_or_empty("name");
@@ -141,7 +141,7 @@ fn prompt(script: &Script, entry: &Dynamic) -> Result<Vec<ServedFunction>, Strin
             ("description", description.as_str().into()),
             ("required", required.into()),
         ]);
-        // A new value in an object of its own: it fits.
+        // A new value in a new object cannot create a cycle.
         parameters.edit(&own, parameter);
     }
     let described = parts(&declared, &["name", "title", "description", "arguments", "icons"]);
@@ -151,7 +151,7 @@ fn prompt(script: &Script, entry: &Dynamic) -> Result<Vec<ServedFunction>, Strin
         ("parameters", parameters),
         ("metadata", Json::from([("prompt", described)])),
     ] {
-        // As above.
+        // Cannot fail, as above.
         spec.edit(key, value);
     }
     let function = ToolFunction::new(script, spec, &handler, &[], None)
@@ -160,7 +160,7 @@ fn prompt(script: &Script, entry: &Dynamic) -> Result<Vec<ServedFunction>, Strin
     Ok(std::iter::once(ServedFunction { role: Role::Prompt, function }).chain(complete).collect())
 }
 
-/// The function that returns the content of resources, and the completions of templates.
+/// Returns the function that reads resources, and the completions of templates.
 fn resources(script: &Script, entries: &[Dynamic]) -> Result<Vec<ServedFunction>, String> {
     let (mut listed, mut templates, mut served) = (Vec::new(), Vec::new(), Vec::new());
     for entry in entries {
@@ -175,7 +175,7 @@ fn resources(script: &Script, entries: &[Dynamic]) -> Result<Vec<ServedFunction>
             }
         };
         if declared.text("name").is_none() {
-            // The entry is a copy that nobody else holds.
+            // The entry is a copy without other references.
             declared.edit("name", uri.as_str());
         }
         if let Some(complete) = complete {
@@ -221,7 +221,7 @@ fn completion(script: &Script, handler: &FunctionRef, of: &str) -> Result<Served
     Ok(ServedFunction { role: Role::Completion, function })
 }
 
-/// The parts of a declaration that are given.
+/// Returns a copy of the keys that a declaration contains.
 fn parts(declared: &Json, keys: &[&str]) -> Json {
     let given = keys.iter().filter_map(|key| Some(((*key).into(), declared.get(key)?.deep_clone())));
     Json::Object(given.collect::<Object>())
