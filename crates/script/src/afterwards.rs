@@ -1,4 +1,4 @@
-//! Work of scripts for the time when a client has its answer: `after(|| …)` and `fn done(body)`.
+//! Work that scripts leave for after the answer: `after(|| …)` and `fn done(body)`.
 
 use super::argument::UserValves;
 use super::call::Later;
@@ -11,11 +11,11 @@ use std::sync::{Arc, Weak};
 use valvehouse_core::context::{FinishedChat, NotLeft, Turn};
 use valvehouse_json::Json;
 
-/// The work.
+/// A piece of such work.
 enum Job {
-    /// A function that was handed to `after`.
+    /// A function that was passed to `after`.
     Function(FnPtr),
-    /// `done`, with this body.
+    /// `done` with this body.
     Done(Json, Arc<UserValves>),
 }
 
@@ -29,15 +29,15 @@ impl Job {
 }
 
 impl Script {
-    /// Lets its calls find it, for work that they leave.
+    /// Makes the script reachable from its calls, for work that they leave.
     pub(super) fn may_leave_work(self: &Arc<Self>) {
         let this: Weak<Self> = Arc::downgrade(self);
-        // Another filter or tool of the same script has set the same.
+        // Fails only if another filter or tool of the same script has set the same value.
         let _ = self.caller.script.set(this.clone());
         let _ = self.behind.script.set(this);
     }
 
-    /// Leaves its `done` for the time when the client of a turn has its answer.
+    /// Schedules `done` for after the client of a turn has received its answer.
     pub(super) fn leave_done(
         self: &Arc<Self>,
         users: &Arc<UserValves>,
@@ -55,7 +55,7 @@ impl Script {
             let run: RunWork = Box::new(move |trace| Box::pin(script.work(job, behind.turn(trace))));
             background.put(Work { plugin, what: DONE, bytes, origin, run });
         };
-        // A question that such work asks a model leaves none.
+        // A model call made by such work does not schedule more work.
         if let Err(why @ NotLeft::TooMany) = turn.afterwards().leave(0, hand_on) {
             tracing::warn!(plugin = self.id(), "cannot leave `{DONE}` for after the answer: {why}");
         }
@@ -95,7 +95,7 @@ impl Later for Script {
     }
 }
 
-/// The turn that work comes from: model, user, conversation.
+/// Returns the origin of work: the ids of the model, the user and the conversation.
 fn origin(model: &Json, user: &Json, chat_id: &str) -> [String; 3] {
     let id = |json: &Json| json.string("id");
     [id(model), id(user), chat_id.to_owned()]

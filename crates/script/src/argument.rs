@@ -1,4 +1,4 @@
-//! The values that a script's function gets for each parameter it asks for by name.
+//! The values that a function's parameters receive by name.
 
 use super::hooks::Param;
 use super::package;
@@ -10,17 +10,17 @@ use std::collections::HashMap;
 use valvehouse_core::context::Turn;
 use valvehouse_json::{Json, Object};
 
-/// Effective user valves of one plugin: per user id, and for everybody else.
+/// The effective user valves of one plugin: per user id, and the default.
 #[derive(Debug, Clone, Default)]
 pub struct UserValves {
-    /// By user id; read-only values.
+    /// The values by user id; read-only.
     pub by_user: HashMap<String, Json>,
-    /// The script's defaults.
+    /// The values of all other users.
     pub default: Json,
 }
 
 impl UserValves {
-    /// A user with one script's own user valves; no other script ever sees them.
+    /// Adds the script's own user valves to a user. Other scripts never see them.
     fn join(&self, user: &Json) -> Json {
         let own = user.text("id").and_then(|id| self.by_user.get(id.as_str())).unwrap_or(&self.default);
         let entries = user.entries();
@@ -33,12 +33,12 @@ impl UserValves {
 }
 
 impl Script {
-    /// The value of a parameter that is the same in every function.
+    /// Returns the value of a parameter that is the same in every function.
     pub(super) fn argument(&self, param: Param, turn: &Turn, users: &UserValves) -> Dynamic {
         let facts = turn.facts();
         let plain = |json: &Json| live(json, Shape::Plain);
         match param {
-            // The caller knows the subject of the call, and the button.
+            // The caller supplies the subject and the button.
             Param::Subject | Param::ActionId => Dynamic::UNIT,
             Param::Context => live(&turn.context().as_json(), Shape::Context),
             Param::Valves => plain(&self.valves),
@@ -62,7 +62,7 @@ impl Script {
             Param::Files => plain(&facts.files),
             Param::EventEmitter => function_value("emit"),
             Param::EventCall => function_value("ask"),
-            // A copy: tools read the conversation, filters change it.
+            // A copy: tools only read the conversation.
             Param::Messages => live(&turn.context().history().deep_clone(), Shape::Messages),
             Param::Tools => package::offered_tools(self.caller.plugin.clone(), self.resources.clone(), turn),
         }

@@ -1,25 +1,25 @@
-//! The functions that are proven to be over at once: from their syntax alone, before they ever ran.
+//! Functions whose syntax proves that a call is short, before the first call.
 //!
-//! The first calls of an unproven hook run where they block no request (see [`super::filter`]).
+//! The first calls of an unproven hook run on a separate thread (see [`super::filter`]).
 
 use rhai::{AST, ASTNode, Expr, FnCallExpr, Module, ScriptFuncDef, Stmt};
 use std::collections::HashSet;
 
-/// The most parts of a function that is proven to be cheap.
+/// The maximum number of syntax nodes of a function that is proven to be short.
 const MAX_NODES: usize = 400;
 
-/// The most calls in it, each of which may go over a text once.
+/// The maximum number of calls in such a function; each may read a text once.
 const MAX_PASSES: usize = 40;
 
-/// Operators that take no time in proportion to a value, where one side is a literal.
+/// Operators that run in constant time if one operand is a literal.
 const OPERATORS: [&str; 13] = ["==", "!=", "<", ">", "<=", ">=", "!", "-", "+", "*", "/", "%", "in"];
-/// Functions that take no time in proportion to a value.
+/// Functions that run in constant time.
 const FUNCTIONS: [&str; 3] = ["len", "is_empty", "type_of"];
-/// Functions that take none where all they are given is literal.
+/// Functions that run in constant time if all arguments are literals.
 const OF_LITERALS: [&str; 3] = ["error", "deny", "skip"];
 
-/// Returns `true` if all functions of this name have no loop, call nothing whose time grows with what it is
-/// given, and put no texts together.
+/// Returns `true` if no function of this name has a loop, calls a function whose time grows with its input, or
+/// concatenates texts.
 pub(super) fn is_bounded(ast: &AST, name: &str) -> bool {
     let own: HashSet<&str> = ast.iter_fn_def().map(|function| function.name.as_str()).collect();
     let mut functions = ast.iter_fn_def().filter(|function| function.name == name);
@@ -72,7 +72,7 @@ fn is_expression_cheap(expression: &Expr, own: &HashSet<&str>) -> bool {
     match expression {
         Expr::FnCall(call, _) | Expr::MethodCall(call, _) => is_call_cheap(call, own),
         Expr::InterpolatedString(..) => false,
-        // A thrown value is written down as text.
+        // A thrown value is converted to text.
         Expr::Custom(custom, _) => {
             custom.tokens.first().is_some_and(|word| word == "throw") && custom.inputs.iter().all(is_literal)
         }
@@ -86,7 +86,7 @@ fn is_call_cheap(call: &FnCallExpr, own: &HashSet<&str>) -> bool {
         return false;
     }
     if call.op_token.is_some() {
-        // A text is copied to be put before or behind another.
+        // Concatenation copies a text.
         let is_joined = name == "+" && !call.args.iter().any(is_number);
         let has_literal = call.args.len() == 1 || call.args.iter().any(is_literal);
         return OPERATORS.contains(&name) && has_literal && !is_joined;

@@ -1,11 +1,10 @@
-//! The call that runs on this thread: for which plugin, in which turn.
+//! The call that runs on this thread: its plugin and its turn.
 //!
 //! Host functions that belong to a turn (`emit`, `print`, `kv`) find it here.
 //!
-//! Variables that closures capture, so that none outlives its call.
-//!
-//! A closure and what it captures may hold each other, and nothing would ever free them: reference counts know no
-//! circles. Each call therefore remembers what it began to share, and empties it at its end.
+//! The call also records the variables that its closures capture. A closure and its captured variables may
+//! reference each other, and reference counting never frees such cycles. Each call therefore records the variables
+//! it shares and empties them at its end.
 
 use crate::clock;
 use crate::crash::{self, Mark, RunVersion};
@@ -18,28 +17,28 @@ use valvehouse_core::context::{Claim, LoadExceeded, Share, Turn};
 use valvehouse_core::valve::Redactor;
 use valvehouse_json::Json;
 
-/// The caller, the same for all calls of a script.
+/// The caller; the same for all calls of a script.
 pub(crate) struct Caller {
     pub(crate) plugin: Arc<str>,
-    /// The script, once it is called by a host.
+    /// The script; set once a host calls it.
     pub(super) script: OnceLock<Weak<dyn Later>>,
     pub(super) breaker: Arc<Breaker>,
-    /// The version of it that a crash is attributed to.
+    /// The version to which a crash is attributed.
     pub(super) version: RunVersion,
-    /// Takes what its secret valves are set to out of what it prints or breaks with.
+    /// Redacts the values of its secret valves in its output and errors.
     pub(super) secrets: Redactor,
 }
 
-/// A script whose functions can be called when a turn is over.
+/// A script whose functions can be called after a turn has ended.
 pub(crate) trait Later: Send + Sync {
-    /// Leaves a function, which keeps so many bytes, for the time when the client of a turn has its answer.
+    /// Schedules a function that holds this number of bytes for after the client has received the answer.
     ///
     /// # Errors
-    /// Returns why it cannot be left.
+    /// Returns the reason why it cannot be scheduled.
     fn leave(self: Arc<Self>, function: FnPtr, bytes: usize, turn: &Turn) -> Result<(), String>;
 }
 
-/// The owner of a call.
+/// The running call of a plugin.
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) caller: Arc<Caller>,
@@ -50,13 +49,13 @@ pub(crate) struct Call {
     pub(crate) out: Option<Arc<dyn ChunkSink>>,
     printed: u32,
     captured: CapturedVariables,
-    /// The positions of its last `error(…)` and `skip(…)`.
+    /// The positions of its latest `error(…)` and `skip(…)`.
     built: AnswerPositions,
 }
 
 /// Receives the chunks of a pipe's answer.
 pub(crate) trait ChunkSink: Send + Sync {
-    /// Sends a text or a map as the next chunk; waits where who reads is slow.
+    /// Sends a text or a map as the next chunk; waits for a slow reader.
     ///
     /// # Errors
     ///
@@ -64,7 +63,7 @@ pub(crate) trait ChunkSink: Send + Sync {
     fn chunk(&self, given: &Json) -> Result<(), Box<EvalAltResult>>;
 }
 
-/// The positions at which answers were built that a hook has to return.
+/// The positions at which a hook built answers that it has to return.
 #[derive(Clone, Copy, Default)]
 pub(super) struct AnswerPositions {
     pub(super) error: Option<rhai::Position>,
@@ -75,14 +74,14 @@ thread_local! {
     static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
 }
 
-/// Names the running call until it is dropped; then the previous one is current again.
+/// Sets the running call of this thread; when dropped, restores the previous one.
 pub(crate) struct RunningCall {
     before: Option<Box<Call>>,
     mark: Mark,
 }
 
 impl RunningCall {
-    /// Enters a call that reaches this.
+    /// Enters a call with these resources.
     pub(super) fn enter(caller: &Arc<Caller>, turn: &Turn, resources: Arc<Resources>) -> Self {
         let call = Call {
             caller: caller.clone(),
@@ -94,7 +93,7 @@ impl RunningCall {
             built: AnswerPositions::default(),
         };
         let mark = crash::running(&call.caller.version, clock::now());
-        // A call within a call is rare.
+        // Nested calls are rare, so only they allocate.
         let before = CALL.with_borrow_mut(|running| {
             let before = if running.is_some() { running.take().map(Box::new) } else { None };
             *running = Some(call);
@@ -114,8 +113,8 @@ impl Drop for RunningCall {
     }
 }
 
-/// Remembers a variable that the running call began to share with a closure, to be emptied at its end. Nothing is
-/// remembered outside of a call.
+/// Records a variable that the running call shares with a closure; the variable is emptied at the end of the call.
+/// Does nothing outside of a call.
 pub(super) fn remember_captured(shared: &Dynamic) {
     CALL.with_borrow_mut(|call| {
         if let Some(call) = call {
@@ -124,7 +123,8 @@ pub(super) fn remember_captured(shared: &Dynamic) {
     });
 }
 
-/// Stops the plugin of the running call for good, and takes the call from the thread without freeing what it holds.
+/// Stops the plugin of the running call permanently, and removes the call from the thread without freeing its
+/// memory.
 pub(super) fn forget() {
     let call = CALL.try_with(|call| call.try_borrow_mut().ok().and_then(|mut call| call.take()));
     if let Ok(Some(call)) = call {
@@ -133,7 +133,7 @@ pub(super) fn forget() {
     }
 }
 
-/// The running call is one of a pipe, whose chunks go there.
+/// Sets the receiver of the chunks that the running call of a pipe sends.
 pub(super) fn write_to(out: Arc<dyn ChunkSink>) {
     CALL.with_borrow_mut(|call| {
         if let Some(call) = call {
@@ -142,7 +142,7 @@ pub(super) fn write_to(out: Arc<dyn ChunkSink>) {
     });
 }
 
-/// Goes on with the running call in another turn.
+/// Continues the running call in another turn.
 pub(super) fn in_turn(turn: Turn) {
     CALL.with_borrow_mut(|call| {
         if let Some(call) = call {
@@ -151,7 +151,7 @@ pub(super) fn in_turn(turn: Turn) {
     });
 }
 
-/// Notes that the running call built an answer.
+/// Records that the running call built an answer.
 pub(super) fn note_built(note: impl FnOnce(&mut AnswerPositions)) {
     CALL.with_borrow_mut(|call| {
         if let Some(call) = call {
@@ -165,7 +165,7 @@ pub(super) fn built() -> AnswerPositions {
     CALL.with_borrow(|call| call.as_ref().map(|call| call.built).unwrap_or_default())
 }
 
-/// Takes the running call from the thread, to be continued later.
+/// Suspends the running call of this thread and returns it.
 pub(super) fn put_aside() -> Option<Call> {
     crash::stopped(Mark::default());
     CALL.take()
@@ -178,17 +178,17 @@ pub(super) fn go_on(call: Option<Call>) {
     CALL.set(call);
 }
 
-/// The plugin that runs, "" outside of a call.
+/// Returns the id of the running plugin; "" outside of a call.
 pub(crate) fn plugin() -> String {
     CALL.with_borrow(|call| call.as_ref().map(|call| call.caller.plugin.to_string()).unwrap_or_default())
 }
 
-/// Returns `true` if the running call is abandoned.
+/// Returns `true` if the turn of the running call has ended.
 pub(super) fn is_over() -> bool {
     CALL.with_borrow(|call| call.as_ref().is_some_and(|call| call.turn.is_over()))
 }
 
-/// Adds to the load of the running call's request. Nothing is added outside of a call.
+/// Adds to the load of the running call's request. Does nothing outside of a call.
 pub(super) fn claim(share: Share, amount: usize, most: usize) -> Result<Option<Claim>, LoadExceeded> {
     CALL.with_borrow(|call| {
         let load = call.as_ref().map(|call| call.turn.load());
@@ -196,7 +196,7 @@ pub(super) fn claim(share: Share, amount: usize, most: usize) -> Result<Option<C
     })
 }
 
-/// The time that the running call sees, in milliseconds since 1970.
+/// Returns the time that the running call sees, in milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
     CALL.with_borrow(|call| match call {
         Some(call) => call.resources.clock.now_ms(),
@@ -204,13 +204,13 @@ pub(crate) fn now_ms() -> i64 {
     })
 }
 
-/// Looks at the running call, if there is one.
+/// Passes the running call to a function; `None` outside of a call.
 #[inline]
 pub(crate) fn with<T>(look: impl FnOnce(Option<&Call>) -> T) -> T {
     CALL.with_borrow(|call| look(call.as_ref()))
 }
 
-/// Counts one more printed line of the running call, and returns its number; 1 outside of a call.
+/// Counts a printed line of the running call and returns its number; 1 outside of a call.
 pub(crate) fn count_line() -> u32 {
     CALL.with_borrow_mut(|call| {
         call.as_mut().map_or(1, |call| {
@@ -220,17 +220,17 @@ pub(crate) fn count_line() -> u32 {
     })
 }
 
-/// The running call.
+/// Returns the running call.
 pub(crate) fn current() -> Option<Call> {
     CALL.with_borrow(Clone::clone)
 }
 
-/// The running call, if its turn may stop for a person.
+/// Returns the running call if its turn may pause for a person.
 pub(crate) fn current_that_may_pause() -> Option<Call> {
     CALL.with_borrow(|call| call.as_ref().filter(|call| call.turn.pauses().is_some()).cloned())
 }
 
-/// Counts a line of the log or an event; returns `true` if it was written before the running step paused.
+/// Counts a log line or an event. Returns `true` if it was already reported before the running step paused.
 pub(crate) fn was_reported() -> bool {
     CALL.with_borrow(|call| {
         let Some(call) = call else { return false };
@@ -252,7 +252,7 @@ impl CapturedVariables {
     }
 }
 
-/// A copy of a call is not the one that empties them.
+/// A copy is empty: only the original call empties the variables.
 impl Clone for CapturedVariables {
     fn clone(&self) -> Self {
         Self::default()
@@ -263,7 +263,7 @@ impl Drop for Variables {
     fn drop(&mut self) {
         for mut shared in self.0.drain(..) {
             let held = shared.write_lock::<Dynamic>().map(|mut place| std::mem::take(&mut *place));
-            // The lock is released first: the value may hold the last reference to others.
+            // The lock is released first, because the value may hold the last reference to other variables.
             drop(held);
         }
     }

@@ -1,7 +1,7 @@
-//! A clock that is read for the price of a load: a thread counts milliseconds while scripts run.
+//! A clock that costs one memory load to read: a thread counts milliseconds while scripts run.
 //!
-//! The thread goes to sleep when the clock is unused for about two seconds. The next use brings the clock up to date
-//! first, so that the time it slept through counts toward the age of a call that waited meanwhile.
+//! The thread stops after about two seconds without a use. The next use first brings the clock up to date, so that
+//! the age of a waiting call includes the time in which the clock was stopped.
 
 use crate::crash;
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ static TICKER: OnceLock<std::thread::Thread> = OnceLock::new();
 
 #[cfg(test)]
 thread_local! {
-    /// The uses of the clock by this thread.
+    /// The number of uses of the clock by this thread.
     static WISHES: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -25,16 +25,17 @@ pub(crate) fn wishes() -> u64 {
     WISHES.get()
 }
 
-/// Idle ticks before the thread goes to sleep.
+/// The number of idle ticks after which the thread stops.
 const IDLE: u32 = 2_000;
 
-/// Milliseconds since the first use: late while the thread sleeps, until the next [`want`].
+/// Returns the milliseconds since the first use. The value is outdated while the thread is stopped, until the next
+/// [`want`].
 #[inline]
 pub(crate) fn now() -> u64 {
     TICKS.load(Relaxed)
 }
 
-/// Keeps the clock running for a while, and brings it up to date when it slept.
+/// Keeps the clock running, and brings it up to date if it was stopped.
 pub(crate) fn want() {
     #[cfg(test)]
     WISHES.with(|wishes| wishes.set(wishes.get() + 1));
@@ -49,13 +50,13 @@ pub(crate) fn want() {
     }
 }
 
-/// Returns the same where a call begins: the clock may have slept since the last one.
+/// Returns the current tick at the start of a call, after bringing the clock up to date.
 pub(crate) fn now_at_start() -> u64 {
     want();
     now()
 }
 
-/// Sets the clock to the time that has really passed.
+/// Sets the clock to the time that has passed.
 fn catch_up() {
     static START: OnceLock<Instant> = OnceLock::new();
     let passed = START.get_or_init(Instant::now).elapsed();

@@ -1,4 +1,4 @@
-//! Parts of one call that wait beside each other: they spend the budget of the call, whichever of them runs.
+//! Parts of one call that wait concurrently. They share the budget of the call.
 
 use super::limits::ended;
 use super::meter;
@@ -10,11 +10,11 @@ use valvehouse_core::executor::{self, Job, TogetherError};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
-/// The most parts of calls that one request has in progress at a time, those of its questions and tools included.
+/// The maximum number of concurrent parts of calls in one request, including those of its model calls and tools.
 const MAX_PARTS: usize = 1_024;
 
-/// Runs parts of the running call beside each other, at most `limit` at a time; returns their values in order, `None`
-/// for those that were ended since `is_enough` said so of another's.
+/// Runs parts of the running call concurrently, at most `limit` at a time. Returns their values in order; `None`
+/// for a part that was ended because `is_enough` returned `true` for another part's value.
 pub(crate) fn together<T: 'static>(
     turn: &Turn,
     works: Vec<Job<'_, T>>,

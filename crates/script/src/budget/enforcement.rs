@@ -1,13 +1,14 @@
-//! The hooks in the engine and in the allocator through which budgets act.
+//! Enforces budgets through hooks in the engine and in the allocator.
 //!
-//! The second line: a call that allocates far beyond its budget within one native is left behind.
+//! The meter checks between operations, and natives of this crate reserve their memory in advance. Rhai itself
+//! copies an array or map with all its content wherever it is an operand, an argument or assigned: when a copy of
+//! everything a call holds would no longer fit its memory, the allocator records it, and the next operation ends
+//! the call.
 //!
-//! The meter looks between operations, and natives of ours reserve what they take. Rhai itself copies an array or map
-//! with all it holds wherever it is an operand, an argument or assigned: the allocator notes when what a call holds could
-//! not be copied once within its memory, and the next operation ends it. Should a native be missed, the allocator
-//! calls [`abandon`] before a large allocation that passes twice the call's budget. An allocator may neither fail nor
-//! unwind; but the call runs on a stack of its own, which is never run again. The request gets its budget error, and the
-//! plugin is not called any more until it is saved again: each abandoned call costs what it held.
+//! If a native allocates far more without a check, the allocator calls [`abandon`] before a large allocation that
+//! exceeds the ceiling that the meter sets. An allocator must neither fail nor unwind, but the call runs on its own
+//! stack, which is never resumed. The request receives its budget error, and the plugin is not called again until
+//! it is saved again. An abandoned call leaks the memory it held.
 
 use super::limits::{Budget, ExceededLimit, ended};
 use super::meter;
@@ -16,19 +17,19 @@ use rhai::{Dynamic, Engine, EvalAltResult};
 use valvehouse_core::executor;
 use valvehouse_memory as memory;
 
-/// The error of a call that was left behind.
+/// Returns the error of an abandoned call.
 pub(crate) fn abandoned(budget: Budget) -> Box<EvalAltResult> {
     ended(ExceededLimit::Memory(budget.memory))
 }
 
-/// Leaves the running call behind; returns if it runs where that cannot be done.
+/// Abandons the running call. Returns only if the call runs where this is impossible.
 fn abandon() {
     meter::forget();
     call::forget();
     executor::abandon();
 }
 
-/// Makes an engine limit the budget of the thread it runs on.
+/// Makes an engine enforce the budget of the thread it runs on.
 pub(crate) fn limit(engine: &mut Engine) {
     memory::call_at_limits(meter::look_soon, abandon);
     engine.on_progress(|_| meter::tick().map(Dynamic::from));

@@ -6,20 +6,20 @@ use std::time::Duration;
 /// The limits of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Operations of the interpreter.
+    /// The maximum number of operations of the interpreter.
     pub operations: u64,
-    /// Own running time: waiting does not count.
+    /// The maximum running time, without waiting.
     pub time: Duration,
-    /// Bytes it may hold at a time, where the counting allocator is installed.
+    /// The maximum number of bytes held at a time. Enforced if the counting allocator is installed.
     pub memory: usize,
-    /// Time by the clock on the wall, waiting and all.
+    /// The maximum wall-clock time, including waiting.
     pub wall: Duration,
-    /// Applies the limit also while a person is asked, who may well take longer.
+    /// Applies the `wall` limit also while a person is asked, instead of granting more time.
     pub hurries_people: bool,
 }
 
 impl Budget {
-    /// For what is not a script of anybody's.
+    /// The budget of code that is not part of a plugin.
     pub(super) const UNLIMITED: Self = Self {
         operations: u64::MAX,
         time: Duration::MAX,
@@ -29,22 +29,22 @@ impl Budget {
     };
 }
 
-/// The reason a call was ended.
+/// The reason why a call was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExceededLimit {
     Operations(u64),
     Memory(usize),
-    /// All calls of the request that wait hold more bytes than this.
+    /// All waiting calls of the request together hold more than this number of bytes.
     Held(usize),
     Time(Duration),
     Wall(Duration),
-    /// It writes a text of more bytes than this.
+    /// A text would be longer than this number of bytes.
     Text(usize),
-    /// The call is abandoned.
+    /// The turn of the call has ended.
     Over,
-    /// It asked a question that cannot be answered now, and runs again after the answer.
+    /// The call asked a question that cannot be answered now; it runs again after the answer.
     Paused,
-    /// It runs again and made another host call than before it paused.
+    /// The call ran again and made another host call than before it paused.
     Replay,
 }
 
@@ -77,7 +77,7 @@ impl std::fmt::Display for ExceededLimit {
     }
 }
 
-/// The end of a call that no script can catch.
+/// Returns the error that ends a call and that no script can catch.
 pub(crate) fn ended(exceeded: ExceededLimit) -> Box<EvalAltResult> {
     EvalAltResult::ErrorTerminated(Dynamic::from(exceeded), Position::NONE).into()
 }

@@ -1,4 +1,4 @@
-//! The use and the limits of the running call of a thread.
+//! The usage and the limits of a thread's running call.
 
 use super::limits::{Budget, ExceededLimit, ended};
 use super::processor;
@@ -13,40 +13,42 @@ use valvehouse_memory as memory;
 
 thread_local! {
     static METER: Meter = const { Meter::new() };
-    /// Is `true` while a part of a call runs that waits beside other parts.
+    /// `true` while a part of a call runs concurrently with other parts.
     static IS_BRANCH: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The use and the limits of the running call of a thread: the first two are read at every
-/// operation, the next two at every fourth.
+/// The usage and the limits of a thread's running call. The first two fields are read at every operation, the next
+/// two at every fourth.
 #[derive(Clone)]
 struct Meter {
     operations: Cell<u64>,
     limit: Cell<u64>,
-    /// The most the thread had allocated at any operation so far.
+    /// The maximum of the thread's allocated bytes at any operation so far.
     peak: Cell<isize>,
-    /// Ticks at which the call is looked at more closely.
+    /// The tick after which the clock is checked in detail.
     deadline: Cell<u64>,
     budget: Cell<Budget>,
-    /// The bytes that the thread had allocated when the call began, and the part of it that is never copied.
+    /// The bytes that the thread had allocated when the call began; `fixed` is the part of them that is never
+    /// copied.
     memory: Cell<isize>,
     fixed: Cell<isize>,
-    /// The budget's times in ticks: of its own time, of a quarter of it, and by the clock on the wall.
+    /// The times of the budget in ticks: the running time, the running time until the first check, and the
+    /// wall-clock time.
     ticks: Cell<[u64; 3]>,
-    /// Ticks at which own time is looked at: not yet known to be used up.
+    /// The tick after which the running time is checked; before it, it cannot be used up.
     look: Cell<u64>,
-    /// The ticks at which the call is ended in any case.
+    /// The tick after which the call exceeds its wall-clock time.
     wall: Cell<u64>,
-    /// Time of this thread at which the call ends; none before it was looked at for the first time.
+    /// The time of this thread at which the running time is used up; `None` before the first check.
     end: Cell<Option<Duration>>,
-    /// The time that it waited for others.
+    /// The time spent waiting.
     waited: Cell<Duration>,
-    /// Ticks by which a call that used all its own time, and nothing but that, is over.
+    /// The tick after which the running time is used up if the call never waited.
     used_up: Cell<u64>,
-    /// Processor time of this thread when it began, without what others used while it waited, and whether that was
-    /// read just then.
+    /// The processor time of this thread at the start of the call, without that of others while it waited; `true`
+    /// if it was read at that tick.
     processor: Cell<(Option<Duration>, bool)>,
-    /// The reason it ends at its next operation, regardless of its budgets.
+    /// The reason to end the call at its next operation, regardless of its budgets.
     doomed: Cell<Option<ExceededLimit>>,
 }
 
@@ -95,9 +97,9 @@ impl Meter {
         self.set_limits();
     }
 
-    /// Sets the limits that the allocator watches: the mark from which a copy of what the call holds would not fit its
-    /// memory, and the ceiling at which it ends the call if its own checks failed to, twice its memory limit, or
-    /// [`BEYOND`] bytes above that limit if this is more.
+    /// Sets the limits that the allocator watches: the mark from which a copy of everything the call holds would
+    /// not fit its memory, and the ceiling at which the call is abandoned. The ceiling is twice the memory limit,
+    /// or the limit plus [`BEYOND`] bytes if this is more.
     fn set_limits(&self) {
         let limit = self.memory_limit();
         let base = self.memory.get();
@@ -110,7 +112,7 @@ impl Meter {
         isize::try_from(self.budget.get().memory).unwrap_or(isize::MAX)
     }
 
-    /// The most net bytes that the thread may have allocated, with the texts that it holds now.
+    /// Returns the maximum number of net bytes the thread may have allocated, given the texts it holds now.
     fn mark(&self) -> isize {
         let fixed = memory::fixed().saturating_sub(self.fixed.get());
         self.memory.get().saturating_add(most_held(self.memory_limit(), fixed))
@@ -121,7 +123,7 @@ impl Meter {
         self.limit.get() != u64::MAX
     }
 
-    /// Takes its progress, to be resumed later; no call runs then.
+    /// Suspends the call and returns its state; no call runs then.
     fn put_aside(&self) -> Self {
         let aside = self.clone();
         self.stop();
@@ -158,7 +160,7 @@ impl Meter {
         self.deadline.set(self.look.get().min(self.wall.get()).min(clock::now() + SLICE));
     }
 
-    /// Returns the limit that the call exceeds after so many operations.
+    /// Returns the limit that the call exceeds after this number of operations.
     #[inline(never)]
     fn exceeded_at(&self, operations: u64) -> Option<ExceededLimit> {
         let memory = memory::net();
@@ -182,7 +184,7 @@ impl Meter {
         None
     }
 
-    /// Returns the budget that is exceeded: of operations, or of memory, for which the allocator asked to be looked at.
+    /// Returns the exceeded limit of operations or memory. The allocator requests the check of memory.
     #[cold]
     fn passed_a_limit(&self, operations: u64, memory: isize) -> Option<ExceededLimit> {
         let budget = self.budget.get();
@@ -197,11 +199,11 @@ impl Meter {
         (operations > budget.operations).then_some(ExceededLimit::Operations(budget.operations))
     }
 
-    /// Checks the clock: which time is used up, or whether others have to have a turn.
+    /// Checks the clock: returns an exceeded time limit, or yields to other calls.
     #[cold]
     fn looked_at(&self) -> Option<ExceededLimit> {
-        // A thread that waits for a processor for seconds has few operations in that time: without this, the clock would
-        // go to sleep, and the deadline below would stay ahead of it until the thousandth operation.
+        // A thread that waits seconds for a processor runs few operations meanwhile: without this, the clock would
+        // stop, and the deadline below would not be reached until the thousandth operation.
         clock::want();
         let budget = self.budget.get();
         if clock::now() > self.wall.get() {
@@ -212,7 +214,7 @@ impl Meter {
         {
             return Some(exceeded);
         }
-        // A part gives way to the whole, which gives way to others.
+        // A part yields to the other parts; a whole call yields to other calls.
         if executor::is_here() {
             let given_way = if is_branch() {
                 executor::yield_now()
@@ -230,8 +232,8 @@ impl Meter {
         None
     }
 
-    /// Returns the time limit that a finished call exceeded since its last operation: the time within a native is
-    /// checked only afterward.
+    /// Returns the time limit that a finished call exceeded after its last operation. The time within a native is
+    /// checked only afterwards.
     #[inline]
     fn overran(&self) -> Option<ExceededLimit> {
         if clock::now() <= self.used_up.get() || !self.is_running() {
@@ -246,22 +248,23 @@ impl Meter {
         let passed = time + Duration::from_millis(clock::now().saturating_sub(self.used_up.get()));
         let is_over = match (self.end.get(), self.processor.get()) {
             (Some(end), _) => processor::time_of_this_thread().is_some_and(|now| now > end),
-            // It was never looked at: what it used is known exactly, or with what the thread did before it.
+            // The call was never checked: the processor time at its start is known exactly or includes earlier work
+            // of the thread.
             (None, (Some(began), is_exact)) => {
                 let most = if is_exact { time } else { time.saturating_mul(UNSEEN) };
                 processor::processor_time().is_some_and(|now| now.saturating_sub(began) > most)
             }
-            // A thread may have been held up for a while.
+            // The thread may have been preempted for a while.
             (None, (None, _)) => passed > time.saturating_mul(UNSEEN),
         };
         is_over.then_some(ExceededLimit::Time(time))
     }
 
-    /// Returns the limit if its own time is used up; called when that is possible.
+    /// Returns the limit if the running time is used up; called only when this is possible.
     fn used_up(&self, time: Duration) -> Option<ExceededLimit> {
         let Some(now) = processor::time_of_this_thread() else { return Some(ExceededLimit::Time(time)) };
-        // Use before the first look is not known, and granted on top: a thread may have been
-        // held up all the while.
+        // The time used before the first check is unknown and not counted: the thread may have been preempted
+        // throughout.
         let end = self.end.get().unwrap_or_else(|| now.saturating_add(time));
         if now > end {
             return Some(ExceededLimit::Time(time));
@@ -272,33 +275,33 @@ impl Meter {
     }
 }
 
-/// All calls of one request that are put aside may hold this many times the memory of the one that is next.
+/// The suspended calls of one request may together hold this multiple of the memory limit of the next call.
 const CALLS_HELD: usize = 4;
-/// Bytes beyond its budget that a call is let go on with, at least: more than any native of ours may take.
+/// The minimum number of bytes above its memory limit at which a call is abandoned. No native of this crate takes
+/// more.
 const BEYOND: isize = 64 << 20;
-/// Bytes beyond its budget that a call may take while Rhai copies a value.
+/// The number of bytes above its memory limit that a call may hold while Rhai copies a value.
 const COPYING: isize = 16 << 20;
-/// Bytes that a native may go over without a thought of the time that it takes.
+/// The text length, in bytes, below which the time of a native is not estimated in advance.
 const FORESEEN: usize = 64 << 10;
-/// Operations between two looks at the clock: no few of them take long.
+/// The number of operations between checks of the clock; so few operations are always short.
 const LOOK: u64 = 4;
-/// Operations between two looks at whether anybody still waits for the result.
+/// The number of operations between checks whether the turn has ended.
 const LOOK_UP: u64 = 1024;
-/// Ticks for which a call may keep a lane for itself.
+/// The number of ticks after which a call yields.
 const SLICE: u64 = 2;
 
-/// Times its own time that may pass for a call that was never looked at, where it is not known exactly.
+/// The factor on the running time that may pass for an unchecked call whose processor time is not known exactly.
 const UNSEEN: u32 = 4;
 
-/// The most that a call may hold within a limit, of which so many bytes are never copied: at most the limit, and no more
-/// than can be copied once within the limit and [`COPYING`].
+/// Returns the maximum number of bytes that a call may hold. It is at most `limit`, and at most the amount that can
+/// be copied once within `limit` and [`COPYING`]. `fixed` bytes are never copied.
 fn most_held(limit: isize, fixed: isize) -> isize {
     let with_copy = limit.saturating_add(COPYING).saturating_add(fixed.clamp(0, limit)) / 2;
     limit.min(with_copy)
 }
 
-/// Sets a budget for the calling thread until it is dropped. A call within a call is rare: only then
-/// there is a state to come back to.
+/// Applies a budget to the thread until it is dropped. Only a nested call has an outer state to restore.
 pub(crate) struct Guard(Option<Box<Meter>>);
 
 impl Guard {
@@ -331,7 +334,7 @@ impl Drop for Guard {
     }
 }
 
-/// Returns `true` within a part of a call that waits beside others.
+/// Returns `true` if a part of a call runs concurrently with other parts.
 pub(super) fn is_branch() -> bool {
     IS_BRANCH.get()
 }
@@ -340,7 +343,7 @@ pub(super) fn set_branch(is_branch: bool) {
     IS_BRANCH.set(is_branch);
 }
 
-/// One more operation of the running call, and what it exceeds.
+/// Counts one operation of the running call, and returns the limit it exceeds.
 #[inline]
 pub(super) fn tick() -> Option<ExceededLimit> {
     METER.with(|meter| {
@@ -353,14 +356,14 @@ pub(super) fn tick() -> Option<ExceededLimit> {
     })
 }
 
-/// That a function is called is an operation too.
+/// Counts a function call as an operation.
 pub(crate) fn called() -> Result<(), Box<EvalAltResult>> {
     tick().map_or(Ok(()), |exceeded| Err(ended(exceeded)))
 }
 
-/// Adds the operations that a native's work is worth, and looks at every budget.
+/// Adds the operations that a native's work is worth, and checks every limit.
 ///
-/// Called before the work is done, and never while a value is locked: on a lane others may run meanwhile.
+/// Must be called before the work and never while a value is locked, because other calls may run meanwhile.
 pub(crate) fn charge(operations: u64) -> Result<(), ExceededLimit> {
     METER.with(|meter| {
         if !meter.is_running() {
@@ -372,16 +375,16 @@ pub(crate) fn charge(operations: u64) -> Result<(), ExceededLimit> {
     })
 }
 
-/// Checks what a call exceeded that has come to its end.
+/// Checks the time limits of a call that has finished.
 pub(crate) fn check_end() -> Result<(), ExceededLimit> {
     METER.with(|meter| meter.overran().map_or(Ok(()), Err))
 }
 
-/// Nanoseconds that a native takes for a byte of a text that it goes over once, character by character.
+/// The number of nanoseconds per byte of a native that reads a text once, character by character.
 pub(crate) const WALK: u64 = 6;
 
-/// Checks that a native which takes so many nanoseconds for each of so many bytes is done within the own time of a
-/// call, before it begins: nothing ends it in between.
+/// Checks in advance that a native's work fits the running time of a call, because nothing can interrupt it. The
+/// work takes `nanoseconds` for each byte.
 pub(crate) fn foresee(bytes: usize, nanoseconds: u64) -> Result<(), ExceededLimit> {
     // Most texts are short.
     if bytes < FORESEEN {
@@ -390,13 +393,13 @@ pub(crate) fn foresee(bytes: usize, nanoseconds: u64) -> Result<(), ExceededLimi
     foresee_time(Duration::from_nanos(nanoseconds.saturating_mul(bytes as u64)))
 }
 
-/// Checks that a native which takes this long is done within the own time of a call, before it begins.
+/// Checks in advance that a native's work fits the running time of a call.
 pub(crate) fn foresee_time(work: Duration) -> Result<(), ExceededLimit> {
     let time = METER.with(|meter| meter.is_running().then(|| meter.budget.get().time));
     time.filter(|time| work > *time).map_or(Ok(()), |time| Err(ExceededLimit::Time(time)))
 }
 
-/// Checks that a native may allocate this many bytes more, before it does.
+/// Checks that a native may allocate this number of additional bytes.
 pub(crate) fn reserve(bytes: usize) -> Result<(), ExceededLimit> {
     METER.with(|meter| {
         let limit = meter.budget.get().memory;
@@ -407,7 +410,7 @@ pub(crate) fn reserve(bytes: usize) -> Result<(), ExceededLimit> {
     })
 }
 
-/// Returns the bytes that the running call holds; none outside of a call.
+/// Returns the number of bytes that the running call holds; 0 outside of a call.
 pub(super) fn held() -> usize {
     METER.with(|meter| match meter.is_running() {
         true => usize::try_from(memory::net().saturating_sub(meter.memory.get())).unwrap_or(0),
@@ -415,13 +418,13 @@ pub(super) fn held() -> usize {
     })
 }
 
-/// Adds what the running call holds to the load of its request, for as long as others have its thread.
+/// Adds the bytes that the running call holds to the load of its request while other calls use its thread.
 pub(super) fn claim_held() -> Result<Option<Claim>, ExceededLimit> {
     let most = METER.with(|meter| meter.budget.get().memory).saturating_mul(CALLS_HELD);
     call::claim(Share::Bytes, held(), most).map_err(|LoadExceeded| ExceededLimit::Held(most))
 }
 
-/// Returns the memory of the running call, where it holds more.
+/// Returns the memory limit of the running call if it is exceeded.
 pub(super) fn passed_memory() -> Option<ExceededLimit> {
     METER.with(|meter| {
         let limit = meter.budget.get().memory;
@@ -429,13 +432,13 @@ pub(super) fn passed_memory() -> Option<ExceededLimit> {
     })
 }
 
-/// The own running time that the running call may take in all.
+/// Returns the running time limit of the running call.
 pub(crate) fn time_limit() -> Duration {
     METER.with(|meter| meter.budget.get().time)
 }
 
-/// Ends the running call at its next operation, for what must not be ignored although the interpreter would
-/// ignore the error of the native that found it.
+/// Ends the running call at its next operation, for limits that must apply even if the interpreter discards the
+/// error of a native.
 pub(crate) fn doom(exceeded: ExceededLimit) {
     METER.with(|meter| {
         if meter.is_running() {
@@ -445,7 +448,7 @@ pub(crate) fn doom(exceeded: ExceededLimit) {
     });
 }
 
-/// Has the running call looked at before its next operation. Called within an allocation.
+/// Requests a check of the running call before its next operation. Called by the allocator.
 pub(super) fn look_soon() {
     METER.with(|meter| {
         if meter.is_running() {
@@ -459,17 +462,17 @@ pub(super) fn forget() {
     METER.with(Meter::stop);
 }
 
-/// So many operations were none of the running call's own.
+/// Subtracts operations that do not count for the running call.
 pub(crate) fn forgive(operations: u64) {
     METER.with(|meter| meter.operations.set(meter.operations.get().saturating_sub(operations)));
 }
 
-/// The tick at which the running call is ended in any case, and its budget.
+/// Returns the tick after which the running call exceeds its wall-clock time, and its budget.
 pub(super) fn limits() -> (u64, Budget) {
     METER.with(|meter| (meter.wall.get(), meter.budget.get()))
 }
 
-/// The running call ends at another tick.
+/// Sets the tick after which the running call exceeds its wall-clock time.
 pub(super) fn set_wall(tick: u64) {
     METER.with(|meter| {
         meter.wall.set(tick);
@@ -477,8 +480,8 @@ pub(super) fn set_wall(tick: u64) {
     });
 }
 
-/// Leaves the thread to others for a while: the running call is taken from it, and what they allocate is
-/// none of its memory.
+/// Runs other calls on this thread meanwhile: the running call is suspended, and their allocations do not count
+/// toward its memory.
 pub(super) fn aside<T>(others: impl FnOnce() -> T) -> T {
     let call = call::put_aside();
     let meter = METER.with(Meter::put_aside);
@@ -496,7 +499,7 @@ pub(super) fn aside<T>(others: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Does what is not running time of the call's own.
+/// Runs code whose time does not count as running time of the call.
 pub(super) fn with_clock_stopped<T>(other: impl FnOnce() -> T) -> T {
     let end = METER.with(|meter| meter.end.get());
     let used = end.and_then(|_| processor::time_of_this_thread());
@@ -522,7 +525,7 @@ pub(super) fn with_clock_stopped<T>(other: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Adds what another thread computed for the call to the call's own time.
+/// Adds the processor time that another thread spent on the call to its running time.
 pub(crate) fn spend(time: Duration) -> Result<(), ExceededLimit> {
     METER.with(|meter| {
         let (began, is_exact) = meter.processor.get();
@@ -536,12 +539,13 @@ pub(crate) fn spend(time: Duration) -> Result<(), ExceededLimit> {
     charge(0)
 }
 
-/// The tick at which a time from now is over.
+/// Returns the tick at which a duration from now has passed.
 fn in_ticks(time: Duration) -> u64 {
     clock::now().saturating_add(ticks_of(time))
 }
 
-/// The ticks after which a time is over. A tick may be almost over now: one more keeps the promise.
+/// Returns the number of ticks after which a duration has passed. The current tick may be almost over, hence one
+/// more.
 fn ticks_of(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX).saturating_add(1)
 }
@@ -566,8 +570,8 @@ mod tests {
         assert_eq!(check_end(), Ok(()));
     }
 
-    /// The clock sleeps after two seconds without a use. A call whose operations each take 30 ms has none of a number
-    /// divisible by [`LOOK_UP`] in half a minute: each look at its deadline has to keep the clock running.
+    /// The clock stops after two seconds without a use. A call with operations of 30 ms each reaches a multiple of
+    /// [`LOOK_UP`] only after half a minute: each check of its deadline has to keep the clock running.
     #[test]
     fn each_look_at_a_deadline_keeps_the_clock_running() {
         let _guard = Guard::enter(Budget { operations: 1_000, ..Budget::UNLIMITED });

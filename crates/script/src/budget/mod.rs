@@ -1,12 +1,12 @@
-//! The limits of one call of a script, and the clock that ends it.
+//! The limits of one call of a script, and their enforcement.
 //!
-//! Rhai's own limits leak: operations restart within callbacks, nothing bounds time. Here one
-//! `on_progress` per engine reads thread-locals that a guard sets around each call, so that every
-//! operation counts, whoever started it.
+//! Rhai's own limits are incomplete: operations restart within callbacks, and nothing limits time. Here, one
+//! `on_progress` per engine reads thread-locals that a guard sets around each call, so that every operation counts
+//! toward the call.
 //!
-//! Own running time is without what a thread had to wait for a processor: on a busy machine a call may
-//! stand still for longer than it may run. A quarter of the time passes by the wall clock, which costs
-//! nothing to read; who needs more than that is asked what it really used.
+//! The running time excludes the time a thread waits for a processor: on a busy machine, a call may be preempted
+//! for longer than it may run. A quarter of the limit is measured by the wall clock, which costs almost nothing to
+//! read; after that, the thread's own time is read.
 
 mod branches;
 mod enforcement;

@@ -1,25 +1,24 @@
-//! The time that a thread ran without an interruption.
+//! The running time of a thread, without interruptions.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 pub(super) const IS_KNOWN: bool = cfg!(any(target_os = "linux", target_os = "macos"));
 
-/// Time that passed for this thread, without what it had to wait for a processor: that of the
-/// processor itself, and what the thread slept of its own accord. (A script that races with itself
-/// for a shared value is put to sleep by the interpreter, again and again.) Where only the
-/// processor's time is known, that. Only differences mean anything.
+/// Returns a time of this thread that excludes waiting for a processor, but includes time spent sleeping: the
+/// interpreter puts a script to sleep repeatedly if it competes with itself for a shared value. If this is unknown,
+/// returns the processor time. Only differences are meaningful.
 pub(super) fn time_of_this_thread() -> Option<Duration> {
     on_processor_or_asleep().or_else(processor_time)
 }
 
 thread_local! {
-    /// The tick of the last reading of `processor_time` for a call that begins, and that reading.
+    /// The tick at which a call last read `processor_time` at its start, and the value.
     static LAST: Cell<(u64, Option<Duration>)> = const { Cell::new((u64::MAX, None)) };
 }
 
-/// Returns the processor time of this thread as of this tick or a moment before, and whether it was read just now: it
-/// is once a tick.
+/// Returns the processor time of this thread at this tick or shortly before, and `true` if it was read now. It is
+/// read once per tick.
 pub(super) fn at_tick(tick: u64) -> (Option<Duration>, bool) {
     let (last, time) = LAST.get();
     if last == tick {
@@ -33,10 +32,10 @@ pub(super) fn at_tick(tick: u64) -> (Option<Duration>, bool) {
 #[cfg(target_os = "linux")]
 fn on_processor_or_asleep() -> Option<Duration> {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    // Nanoseconds on a processor, nanoseconds ready and waiting for one, turns.
+    // The fields: nanoseconds on a processor, nanoseconds ready and waiting for one, number of time slices.
     let metrics = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let waited = metrics.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)?;
-    // A thread may have waited before anybody asked for the time: never below zero.
+    // A thread may have waited before the first reading; the offset keeps the result positive.
     let passed = START.get_or_init(Instant::now).elapsed() + Duration::from_secs(1 << 32);
     passed.checked_sub(waited)
 }

@@ -1,4 +1,4 @@
-//! Waiting within a call: for a network, another program, a person.
+//! Waiting within a call: for the network, another program or a person.
 
 use super::limits::{ExceededLimit, ended};
 use super::meter;
@@ -14,14 +14,13 @@ use valvehouse_core::executor::{self, WaitEnd};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
-/// Waits for something with the clock of own running time stopped, as long as the call may last and
-/// somebody waits for it.
+/// Waits for a future without counting the running time. Ends at the wall-clock limit of the call or with its turn.
 pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
     clock::want();
     let (wall, budget) = meter::limits();
     let until_wall = Duration::from_millis(wall.saturating_sub(clock::now()));
     let mut future = pin!(future);
-    // The value that comes is held by this call already.
+    // The received value already counts toward the memory of this call.
     let coming = poll_fn(|context| match meter::passed_memory() {
         Some(exceeded) => Poll::Ready(Err(exceeded)),
         None => future.as_mut().poll(context).map(Ok),
@@ -35,13 +34,13 @@ pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
         }
     };
     let result = if meter::is_branch() {
-        // A part of a call is put aside alone, and the call goes on with its other parts.
+        // Only this part is suspended; the call continues with its other parts.
         executor::wait(awaited, |put_aside| put_aside())
     } else {
         let _held = meter::claim_held().map_err(ended)?;
         let wait = || {
             let waited = executor::wait(awaited, |put_aside| meter::aside(put_aside));
-            // The clock may have slept meanwhile: what was waited counts all the same.
+            // The clock may have stopped meanwhile: the waited time still counts.
             clock::want();
             waited
         };
@@ -55,7 +54,7 @@ pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
     result.map_err(ended)
 }
 
-/// Waits for a person: as above, but where people may take their time it does not count at all.
+/// Waits for a person: like [`wait`], but the time does not count unless the budget sets `hurries_people`.
 pub(crate) fn wait_for_person<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
     if meter::is_branch() {
         return Err(error("cannot ask a person within `parallel`; call `ask` before or after it"));

@@ -1,6 +1,4 @@
-//! The steps of compiling: parse, read what the file says of itself, check it, fold its constants in.
-//!
-//! The values that the host gives a script's valves.
+//! The steps of compiling: parse, read declarations, check, fold constants and valves.
 
 use super::parsed::{Beside, FoldedFunctions, folded};
 use super::parsed::{ParsedFile, never_run};
@@ -32,18 +30,20 @@ use valvehouse_core::valve::{Redactor, ValveSchema};
 use valvehouse_json::Json;
 
 impl Script {
-    /// Reads, checks and compiles; nothing of a filter runs, of a tool only what lists its tools.
+    /// Reads, checks and compiles a file. Nothing of a filter runs; of a module of tools, only the functions that
+    /// list its tools.
     ///
     /// # Errors
-    /// Returns every problem of the script.
+    /// Returns all problems of the script.
     pub fn compile(file: &SourceFile, settings: &Settings) -> Result<Self, Vec<Diagnostic>> {
         Self::compile_with(file, settings, None)
     }
 
-    /// The same, and notes which of its lines run. That takes time which nobody wrote: it may take more of it.
+    /// Compiles a file like [`Script::compile`] and records which lines run. The script receives larger time
+    /// budgets for this.
     ///
     /// # Errors
-    /// Returns every problem of the script.
+    /// Returns all problems of the script.
     pub fn compile_covered(
         file: &SourceFile,
         settings: &Settings,
@@ -119,7 +119,7 @@ impl Script {
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
         problems.extend(of_modules);
         let (configured, unset) = configured(&manifest.valves, &settings.configured, file);
-        // A guard without the values that the settings mean to give it may let everything pass.
+        // A guard without its configured values may accept everything.
         let is_guard = file.kind == Kind::Filter && manifest.security;
         let is_slip = |problem: &Diagnostic| is_guard && problem.code == Code::UnknownName;
         problems.extend(unset.into_iter().map(|problem| match is_slip(&problem) {
@@ -193,8 +193,8 @@ impl Script {
         Ok(script)
     }
 
-    /// Compiles a file of tests: nothing in it is a hook or a tool, and it may call these modules besides
-    /// all of the host's.
+    /// Compiles a file of tests: it has no hooks or tools, and may call these modules in addition to those of the
+    /// host.
     pub(crate) fn compile_tests(
         file: &SourceFile,
         settings: &Settings,
@@ -224,7 +224,7 @@ impl Script {
         Ok(script)
     }
 
-    /// A script that has neither hooks nor tools yet, and reaches nothing.
+    /// Returns a script that has no hooks or tools yet and reaches no resources.
     pub(super) fn assembled(
         file: &SourceFile,
         settings: &Settings,
@@ -280,7 +280,7 @@ impl Script {
     }
 }
 
-/// Raises warnings about names that almost match a hook to errors, and adds an error if a guard has no hook.
+/// Turns warnings about misspelled hooks into errors, and adds an error if a guard has no hook.
 fn as_a_guard(hooks: &[HookFunction], problems: &mut Vec<Diagnostic>, file: &SourceFile, source: &str) {
     let almost = problems.iter_mut().filter(|problem| problem.code == Code::AlmostHook);
     almost.for_each(|problem| problem.severity = Severity::Error);
@@ -291,7 +291,7 @@ fn as_a_guard(hooks: &[HookFunction], problems: &mut Vec<Diagnostic>, file: &Sou
     }
 }
 
-/// Makes a panic, which is an error of the host's own, a problem of the file that met it: no file keeps a host from
+/// Reports a panic, which is a bug of the host, as a problem of the file, so that no file prevents a host from
 /// starting.
 fn unless_it_panics<T>(
     file: &SourceFile,
@@ -304,8 +304,8 @@ fn unless_it_panics<T>(
     })
 }
 
-/// Reads the values that the configuration gives valves, secret ones from the environment where it says
-/// `env:NAME`; and the variables that are not set.
+/// Reads the configured values of valves, secret ones from the environment as `env:NAME`. Also returns the problems
+/// of variables that are not set.
 pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) -> (Json, Vec<Diagnostic>) {
     let (taken, mut unset) = (given.deep_clone(), Vec::new());
     let declares = |name: &str| schema.fields().iter().any(|field| field.name == name);
@@ -324,7 +324,7 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
         let Some(variable) = text.strip_prefix("env:").map(str::trim) else { continue };
         match std::env::var(variable).ok().filter(|value| !value.is_empty()) {
             Some(value) => {
-                // A text in an object of its own.
+                // The object is a new copy and the value a text, so the change cannot fail.
                 taken.edit(&field.name, value);
             }
             None => {
@@ -341,7 +341,7 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
     (taken, unset)
 }
 
-/// A priority that the host keeps for itself.
+/// Returns the problem of a priority that is reserved for the host.
 pub(super) fn reserved_priority(valves: &Json, file: &SourceFile, source: &str) -> Option<Diagnostic> {
     let wanted = valvehouse_core::valve::priority(valves);
     (wanted > MAX_PRIORITY).then(|| {

@@ -1,4 +1,4 @@
-//! From a file's text to a script that can be called.
+//! Compiles a file's text into a script that can be called.
 
 mod compiler;
 mod model_script;

@@ -1,4 +1,4 @@
-//! A script that a model wrote: statements that run once, with nothing but tools in reach.
+//! A script written by a model: statements that run once and reach only tools.
 
 use super::parsed::ParsedFile;
 use super::parsed::{Beside, folded};
@@ -17,19 +17,19 @@ use std::sync::Arc;
 use valvehouse_config::{Capability, Grant};
 use valvehouse_json::Json;
 
-/// The function that the statements are in.
+/// The function that contains the statements.
 pub(crate) const MAIN: &str = "main";
 
 impl Script {
-    /// Compiles statements that a model wrote. It calls the tools of its turn, some of them as functions of its own, which
-    /// `functions` makes of the names that it calls. No other requirement is granted, and it sends nothing to anybody.
+    /// Compiles statements written by a model. They may call the tools of their turn; `functions` turns the names
+    /// that are called into functions. Other capabilities are not granted, and events cannot be sent.
     pub(crate) fn compile_for_model(
         id: &str,
         code: &str,
         settings: &Settings,
         functions: impl FnOnce(&BTreeSet<String>) -> Module,
     ) -> Result<Self, Vec<Diagnostic>> {
-        // Lines keep their numbers.
+        // No line break is added, so lines keep their numbers.
         let text = format!("fn {MAIN}() {{ {code}\n}}");
         let file = SourceFile::new(Kind::Tool, id, id, text);
         check_text(&file).map_err(|problem| vec![problem])?;
@@ -66,7 +66,7 @@ impl Script {
     }
 }
 
-/// A problem without the hint to declare what no model can declare.
+/// Removes the hint to declare something that a model cannot declare.
 fn bare(problem: Diagnostic) -> Diagnostic {
     match problem.code {
         diagnostic::Code::NotDeclared => {

@@ -1,6 +1,4 @@
-//! A file as it was parsed, before anything of it is folded.
-//!
-//! The functions of a file with the values of its constants in them, and the engine that runs them.
+//! A parsed file before folding, and its functions after folding, with the engine that runs them.
 
 use crate::coverage::Coverage;
 use crate::diagnostic::{Code, Diagnostic};
@@ -17,13 +15,13 @@ use valvehouse_core::filter::Hook;
 use valvehouse_core::valve::ValveSchema;
 use valvehouse_json::Json;
 
-/// A file as it was parsed.
+/// A parsed file.
 pub(crate) struct ParsedFile {
     pub(crate) engine: Engine,
-    /// Nothing folded: still in the order in which it was written.
+    /// The syntax without folding, in source order.
     pub(crate) as_written: AST,
     pub(crate) plain: AST,
-    /// The literal constants at its top level.
+    /// The literal constants of the top level.
     pub(crate) constants: Vec<(String, Json)>,
 }
 
@@ -40,7 +38,7 @@ impl ParsedFile {
     }
 }
 
-/// Finds statements at the top level that would have to run: they never do.
+/// Finds computed statements at the top level, which never run.
 pub(crate) fn never_run(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     let literal: Vec<String> =
         ast.iter_literal_variables(true, true).map(|(name, _, _)| name.to_owned()).collect();
@@ -64,7 +62,7 @@ pub(crate) fn never_run(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagn
     problems
 }
 
-/// The valves that a text declares, even if it does not load; `None` if they cannot be determined.
+/// Returns the valves that a text declares, even if it does not load; `None` if they cannot be determined.
 pub fn declared_valves(text: &str) -> Option<ValveSchema> {
     let ParsedFile { constants, .. } = ParsedFile::of(text.trim_start_matches('\u{feff}')).ok()?;
     match constants.iter().find(|(name, _)| name == "Valves") {
@@ -73,7 +71,7 @@ pub fn declared_valves(text: &str) -> Option<ValveSchema> {
     }
 }
 
-/// The settings of one file's compilation, besides those that all share.
+/// The settings of one file's compilation.
 #[derive(Default, Clone, Copy)]
 pub(super) struct Beside<'a> {
     /// Modules that only this file may call.
@@ -84,17 +82,17 @@ pub(super) struct Beside<'a> {
     pub(super) valves: Option<&'a Json>,
 }
 
-/// A file's functions and the engine that runs them.
+/// A file's functions, and the engine that runs them.
 pub(super) struct FoldedFunctions {
     pub(super) engine: Engine,
     pub(super) ast: AST,
     pub(super) names: Names,
-    /// The hooks that are over at once, as their syntax before any step shows.
+    /// The hooks that are proven to be short by their syntax before instrumentation.
     pub(super) cheap: Vec<Hook>,
 }
 
-/// The functions of a file with the values of its constants in them, on an engine that knows every
-/// name they use: the host's, those of the file's modules, and its `own`; the module "" has no name.
+/// Folds constants and valves into the functions of a file, on an engine that knows every name they use: those of
+/// the host, of the file's modules and of its `own` modules. The functions of the module "" need no prefix.
 pub(super) fn folded(
     mut engine: Engine,
     source: &str,
@@ -121,7 +119,7 @@ pub(super) fn folded(
     register(&mut engine);
     engine.set_strict_variables(true);
     if beside.coverage.is_some() {
-        // A line that is worked out beforehand would never run.
+        // A line that is folded completely would never run.
         engine.set_optimization_level(OptimizationLevel::None);
     }
     instrument::keep_unordered(&mut engine);
@@ -141,7 +139,7 @@ pub(super) fn folded(
     let mut ast = own;
     ast.combine(of_modules);
     if names.modules.contains("tokens") {
-        // Its tables take longer to unpack than a hook may run.
+        // Unpacking the tables takes longer than a hook may run.
         std::thread::spawn(valvehouse_tokens::prepare);
     }
     engine.register_global_module(property_accessors(names.properties.iter().map(String::as_str)).into());

@@ -1,7 +1,7 @@
-//! The lines of a script that ran, as `valvehouse test --coverage` counts them.
+//! The executed lines of a script, as recorded by `valvehouse test --coverage`.
 //!
-//! Rhai could tell of every statement it runs, at the price of each call of every host. Here only a script
-//! that is compiled for it does, with a probe before each statement (`instrument`).
+//! Rhai could report every statement it runs, but at a cost for every call of every host. Here only a script that
+//! is compiled for coverage pays, through a probe before each statement (`instrument`).
 
 mod recorder;
 

@@ -1,4 +1,4 @@
-//! The lines and functions of a script that ran.
+//! Records the executed lines and functions of a script.
 
 use crate::hooks::DONE;
 use crate::script::Script;
@@ -9,18 +9,18 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The lines of one script, over all the calls of it that were counted. Modules that it imports are not.
+/// The line coverage of one script over all recorded calls, without the modules it imports.
 #[derive(Debug)]
 pub struct Coverage {
-    /// At which a statement begins.
+    /// The lines at which a statement begins.
     runnable: Lines,
     ran: Lines,
-    /// Functions that were called.
+    /// The functions that were called.
     called: Mutex<BTreeSet<String>>,
 }
 
 impl Coverage {
-    /// Nothing ran yet.
+    /// Creates a recorder for a file.
     pub fn of(file: &SourceFile) -> Arc<Self> {
         let count = file.text.lines().count();
         Self { runnable: Lines::new(count), ran: Lines::new(count), called: Mutex::default() }.into()
@@ -31,32 +31,32 @@ impl Coverage {
         &self.runnable
     }
 
-    /// Notes that a line ran.
+    /// Records that a line ran.
     pub(crate) fn add_run(&self, line: usize) {
         self.ran.add(line);
     }
 
-    /// Notes that a function was called.
+    /// Records that a function was called.
     pub(crate) fn add_call(&self, function: &str) {
         self.called.lock().insert(function.to_owned());
     }
 
-    /// The lines that can run, from 1.
+    /// Returns the numbers of the runnable lines, from 1.
     pub fn runnable(&self) -> Vec<usize> {
         self.runnable.iter().collect()
     }
 
-    /// Those of them that did.
+    /// Returns the numbers of the lines that ran.
     pub fn ran(&self) -> Vec<usize> {
         self.ran.iter().collect()
     }
 
-    /// The functions that were called, closures aside.
+    /// Returns the functions that were called, without closures.
     pub fn called(&self) -> BTreeSet<String> {
         self.called.lock().clone()
     }
 
-    /// The lines that could run and did not. What cannot run interrupts no range.
+    /// Returns the ranges of runnable lines that did not run. Lines that are not runnable do not split a range.
     pub fn missing(&self) -> Vec<RangeInclusive<usize>> {
         let mut missing: Vec<RangeInclusive<usize>> = Vec::new();
         let mut goes_on = false;
@@ -74,7 +74,7 @@ impl Coverage {
 }
 
 impl Script {
-    /// Returns the names of its functions that a host calls: hooks, callbacks, tools, `pipe`, `action`.
+    /// Returns the names of the functions that a host calls: hooks, callbacks, tools, `pipe`, `action`.
     pub fn called_by_host(&self) -> Vec<String> {
         let hooks = self.hooks().map(|hook| hook.name().to_owned());
         let callbacks = self.callbacks().map(|callback| callback.name().to_owned());
@@ -86,7 +86,7 @@ impl Script {
     }
 }
 
-/// Lines, from 1: a bit each.
+/// A set of line numbers, from 1, with one bit per line.
 #[derive(Debug)]
 pub(crate) struct Lines(Box<[AtomicU64]>);
 
@@ -95,10 +95,10 @@ impl Lines {
         Self((0..=count / 64).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// A line that the file does not have is left out.
+    /// Adds a line; ignores numbers beyond the end of the file.
     pub(crate) fn add(&self, line: usize) {
         let (word, bit) = place(line);
-        // Most lines run many times.
+        // Most lines run many times, so a read avoids most writes.
         if let Some(word) = self.0.get(word)
             && word.load(Ordering::Relaxed) & bit == 0
         {
@@ -111,7 +111,7 @@ impl Lines {
         self.0.get(word).is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0)
     }
 
-    /// In their order.
+    /// Returns the lines in ascending order.
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
         (1..=self.0.len() * 64).filter(|line| self.has(*line))
     }

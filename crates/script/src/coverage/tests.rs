@@ -1,4 +1,4 @@
-//! That just those lines are counted that ran, and that nothing else is different.
+//! Tests that exactly the executed lines are recorded and that coverage changes nothing else.
 
 use super::Coverage;
 use crate::run::CallEnd;
@@ -19,7 +19,7 @@ fn live(body: &Json) -> Dynamic {
     value::live(body, Shape::Plain)
 }
 
-/// Calls `inlet` with each body. Lines that ran stand as they are, those that did not behind a `-`.
+/// Calls `inlet` with each body. Returns the lines; those that did not run have the prefix `-`.
 fn lines(text: &str, bodies: &[&str]) -> String {
     let file = file(text);
     let coverage = Coverage::of(&file);
@@ -129,7 +129,7 @@ fn a_script_of_thousands_of_lines_is_counted_to_its_end() {
     assert!(ran.starts_with("2 3 4 ") && ran.ends_with(" 3001 3002"), "{}", &ran[ran.len() - 40..]);
 }
 
-/// Returns the result of `inlet`, and its operations.
+/// Returns the result of `inlet` and its number of operations.
 fn call(script: &Script, body: &str) -> (String, u64) {
     let body = Json::parse(body.as_bytes()).unwrap();
     let args = vec![live(&body), dynamic_of(&script.valves)];
@@ -164,7 +164,7 @@ fn answers_and_errors_are_those_of_the_script_as_it_is() {
 
 #[test]
 fn probes_are_no_operations_of_the_script() {
-    // Nothing in it is worked out beforehand, which would be operations less.
+    // Nothing in the script is folded, which would save operations.
     let text = "fn inlet(body, valves) {\n    let sum = 0;\n    for n in body.list {\n        if n > sum {\n            sum += n;\n        }\n        sum += other(n);\n    }\n}\nfn other(n) {\n    n += twice(n);\n    n\n}\nfn twice(n) {\n    n *= n;\n    n\n}";
     let [plain, covered] = both(text);
     for body in [r#"{"list":[]}"#, r#"{"list":[3,2,1]}"#, r#"{"list":[1,2,3,4,5,6,7,8]}"#] {

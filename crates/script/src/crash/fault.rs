@@ -1,6 +1,6 @@
-//! Faults that end the process: their thread is recorded first.
+//! Records the thread of a fault that ends the process.
 
-// The handler of signals that a process does not survive cannot be had otherwise.
+// A signal handler for fatal faults requires unsafe code.
 #![cfg_attr(unix, allow(unsafe_code))]
 
 #[cfg(unix)]
@@ -13,17 +13,17 @@ use std::sync::atomic::Ordering::Relaxed;
 #[cfg(not(unix))]
 pub(super) fn watch_faults() {}
 
-/// Records the thread of a fault that ends the process, then calls the previous handler.
+/// Installs a handler that records the thread of a fatal fault and then calls the previous handler.
 #[cfg(unix)]
 pub(super) fn watch_faults() {
     for (number, old) in FAULTS.into_iter().zip(&BEFORE) {
-        // SAFETY: an action of zeros is a valid one, and is filled in below.
+        // SAFETY: an all-zero action is valid, and is filled in below.
         let (mut action, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
         action.sa_sigaction = on_error as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // SAFETY: both places are valid, and the handler does only what a handler of signals may.
+        // SAFETY: both pointers are valid, and the handler is async-signal-safe.
         if unsafe { libc::sigaction(number, &action, &mut before) } == 0 {
-            // Never freed: the handler reads it at any time.
+            // Never freed, because the handler may read it at any time.
             old.store(Box::into_raw(Box::new(before)), std::sync::atomic::Ordering::Release);
         }
     }
@@ -35,8 +35,7 @@ const FAULTS: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFP
 static BEFORE: [std::sync::atomic::AtomicPtr<libc::sigaction>; FAULTS.len()] =
     [const { std::sync::atomic::AtomicPtr::new(std::ptr::null_mut()) }; FAULTS.len()];
 
-/// Runs in the middle of anything: it stores one word, writes one line, and leaves the rest to the handler that
-/// was there before.
+/// The signal handler: stores one word, writes one line, and calls the previous handler.
 #[cfg(unix)]
 extern "C" fn on_error(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     if let Some(words) = WORDS_OF_PROCESS.get() {
@@ -48,7 +47,7 @@ extern "C" fn on_error(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_
             _ => 0,
         };
         let fault = u64::from(signal.unsigned_abs() & 0xff) | thread << 8;
-        // The first fault is the cause; what it leads to is none.
+        // Only the first fault is recorded; later ones are consequences.
         let _ = words[FAULT].compare_exchange(0, fault, Relaxed, Relaxed);
     }
     let place = FAULTS.iter().position(|fault| *fault == signal).unwrap_or(0);
@@ -56,8 +55,8 @@ extern "C" fn on_error(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_
     if before.is_null() {
         return;
     }
-    // SAFETY: the action that was there before is valid and never freed. What was sent by a program does not come
-    // again by itself, as a fault does: it is raised once more, and comes when this handler is left.
+    // SAFETY: the previous action is valid and never freed. Unlike a fault, a signal sent by a program does not
+    // recur: it is raised again and delivered when this handler returns.
     unsafe {
         libc::sigaction(signal, before, std::ptr::null_mut());
         if !info.is_null() && (*info).si_code <= 0 {
@@ -66,7 +65,7 @@ extern "C" fn on_error(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_
     }
 }
 
-/// Writes the id of a version to stderr, without anything that a handler of signals may not do.
+/// Writes the id of a version to stderr, using only async-signal-safe calls.
 #[cfg(unix)]
 fn say_who(number: u32, words: Words) {
     let Some(version) = words.get(place_of(number.max(1))..) else { return };

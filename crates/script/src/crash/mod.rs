@@ -1,18 +1,18 @@
-//! The versions of plugins that run, kept where the next start finds them when this process ends abnormally.
+//! Records the running versions of plugins, so that the next start finds them if this process ends abnormally.
 //!
-//! A host that serves opens a [`CrashRecord`]: a small file in `.valvehouse/`, mapped into memory. Each thread has a
-//! slot in it and stores there which version runs, for the price of a store or two. The file is deleted when the
-//! host ends in order. A file that is left over was left by a process that is gone: the next start reads it,
-//! decides which version ended the process, and puts that version into [`Quarantine`].
+//! A serving host opens a [`CrashRecord`]: a small file in `.valvehouse/`, mapped into memory. Each thread has a
+//! slot in it and stores the version it runs, at the cost of one or two stores. The file is deleted when the host
+//! ends normally. A remaining file belongs to a process that has ended: the next start reads it, determines which
+//! version ended the process, and puts that version into [`Quarantine`].
 //!
 //! Plugins that were merely running when a healthy host was killed are not blamed:
 //!
-//! - The process was ended by a fault of its own (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, as after a stack
-//!   overflow or a failed allocation): only the version that ran on the thread of the fault.
-//! - It was ended from outside (SIGKILL, the system out of memory, power): a version whose file was being loaded
-//!   for [`LONG_LOAD`] or more; and a version that ran for [`LONG_CALL`] or more without letting others go first,
-//!   the second time within [`MEMORY`]. Scripts let others go first every few milliseconds, so that only one that
-//!   is stuck in a single function comes to that.
+//! - If the process ended by its own fault (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, such as after a stack
+//!   overflow or a failed allocation), only the version that ran on the thread of the fault is blamed.
+//! - If the process was ended from outside (SIGKILL, out of memory, power loss), two are blamed: a version whose
+//!   file had been loading for [`LONG_LOAD`] or longer, and a version that ran for [`LONG_CALL`] or longer without
+//!   yielding, the second time within [`MEMORY`]. Scripts yield every few milliseconds, so only a script that is
+//!   stuck in a single native runs that long.
 
 mod fault;
 mod quarantine;
@@ -26,5 +26,5 @@ pub use slot::RunVersion;
 pub use slot::{Mark, loading, running, stopped};
 pub use verdict::{LONG_CALL, LONG_LOAD, MEMORY};
 
-/// Stores that the clock of budgets has come to this millisecond.
+/// Records that the budgets' clock has reached this millisecond.
 pub(crate) use slot::beat;

@@ -1,6 +1,4 @@
-//! The versions that are not run, since they ended the process: a list in the project's state folder.
-//!
-//! The state that an ended process left behind.
+//! The versions that are not run because they ended the process: a list in the project's state folder.
 
 use super::slot::{BEAT, FAULT, HEADER, ID, LOADING, MAGIC, SLOT, SLOTS, VERSION, WORDS, place_of};
 use serde::{Deserialize, Serialize};
@@ -9,33 +7,33 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The folder of a project in which a host keeps its state.
+/// The folder of a project in which a host stores its state.
 pub(super) const FOLDER: &str = ".valvehouse";
 const FILE: &str = "quarantine.json";
 /// The name of the file that is locked while the list is changed.
 const LOCK: &str = "quarantine.lock";
-/// The most versions that are listed: the oldest are dropped.
+/// The maximum number of listed versions; the oldest are dropped.
 const MAX_ENTRIES: usize = 200;
 
 /// A version that is not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuarantineEntry {
-    /// The plugin.
+    /// The plugin's id.
     pub id: String,
-    /// The hash of its text and of all that it imports.
+    /// The hash of its text and of everything it imports.
     pub hash: String,
     /// The reason for the quarantine.
     pub why: String,
 }
 
-/// The versions of a project that are not run, as the list was read last.
+/// The versions of a project that are not run, as of the last reading of the list.
 #[derive(Debug, Default)]
 pub struct Quarantine {
     file: PathBuf,
-    /// The file's stamp at that time.
+    /// The modification time and size of the file at that time.
     stamp: Option<(SystemTime, u64)>,
     list: List,
-    /// Versions that no list names.
+    /// Additional versions that are not in the file.
     more: Vec<QuarantineEntry>,
 }
 
@@ -47,14 +45,14 @@ impl Quarantine {
         quarantine
     }
 
-    /// Adds versions that are not written down.
+    /// Adds versions without writing them to the list.
     #[must_use]
     pub fn and(mut self, more: &[QuarantineEntry]) -> Self {
         self.more.extend_from_slice(more);
         self
     }
 
-    /// Reads the list again where it changed, and returns the ids of plugins about which it says something else.
+    /// Reads the list again if it has changed. Returns the ids of plugins whose entries are different.
     pub fn refresh(&mut self) -> Vec<String> {
         let stamp = std::fs::metadata(&self.file).ok();
         let stamp = stamp.and_then(|metadata| Some((metadata.modified().ok()?, metadata.len())));
@@ -70,7 +68,7 @@ impl Quarantine {
         new.chain(gone).map(|entry| entry.id.clone()).collect()
     }
 
-    /// The versions of a plugin that are not run.
+    /// Returns the versions of a plugin that are not run.
     pub fn of_plugin(&self, id: &str) -> Vec<QuarantineEntry> {
         let own = self.list.quarantined.iter().filter(|entry| entry.id == id);
         let listed = own.map(|entry| QuarantineEntry {
@@ -81,11 +79,11 @@ impl Quarantine {
         listed.chain(self.more.iter().filter(|version| version.id == id).cloned()).collect()
     }
 
-    /// Releases all versions of a plugin, and returns how many there were.
+    /// Releases all versions of a plugin, and returns their number.
     ///
     /// # Errors
     ///
-    /// The list cannot be written.
+    /// Returns an error if the list cannot be written.
     pub fn release(project: &Path, id: &str) -> io::Result<usize> {
         change(project, |list| {
             let before = list.quarantined.len();
@@ -96,7 +94,7 @@ impl Quarantine {
     }
 }
 
-/// Changes the list of a project; of several processes one at a time.
+/// Changes the list of a project under a lock between processes.
 pub(super) fn change<T>(project: &Path, how: impl FnOnce(&mut List) -> T) -> io::Result<T> {
     let folder = project.join(FOLDER);
     std::fs::create_dir_all(&folder)?;
@@ -112,7 +110,7 @@ pub(super) fn change<T>(project: &Path, how: impl FnOnce(&mut List) -> T) -> io:
     Ok(result)
 }
 
-/// The list as it is written.
+/// The content of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct List {
     #[serde(default)]
@@ -122,12 +120,12 @@ pub(super) struct List {
     pub(super) suspects: Vec<Entry>,
 }
 
-/// A version, and when and why it was listed.
+/// A version, with the time and the reason of its entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) id: String,
     pub(super) hash: String,
-    /// In milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     pub(super) at: i64,
     pub(super) why: String,
 }
@@ -143,7 +141,7 @@ impl Entry {
 }
 
 impl List {
-    /// Reads a list; what cannot be read is an empty one, so that no file keeps a host from starting.
+    /// Reads a list. An unreadable list counts as empty, so that no file prevents a host from starting.
     fn read(file: &Path) -> Self {
         match std::fs::read(file) {
             Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
@@ -174,7 +172,7 @@ impl List {
         true
     }
 
-    /// Remembers a suspect; returns `false` if it is one already.
+    /// Adds a suspect; returns `false` if it is one already.
     pub(super) fn suspect(&mut self, ran: &LastRun, now: i64) -> bool {
         if self.suspects.iter().any(|suspect| suspect.is_of(&ran.id, &ran.hash)) {
             return false;
@@ -191,22 +189,22 @@ impl List {
 pub(super) struct LastRun {
     pub(super) id: String,
     pub(super) hash: String,
-    /// Its file was being loaded; otherwise it was called.
+    /// `true` if its file was being loaded; otherwise it was called.
     pub(super) is_loading: bool,
-    /// Since when, before the last sign of life.
+    /// The time for which it had run at the last recorded tick.
     pub(super) age: Duration,
 }
 
-/// The state that an ended process left behind in its record.
+/// The content of the record of an ended process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct LeftOver {
-    /// The signal of its own fault, and what ran on that thread.
+    /// The signal of its own fault, and the version that ran on that thread.
     pub(super) fault: Option<(i32, Option<LastRun>)>,
     /// The versions that ran on its threads.
     pub(super) running: Vec<LastRun>,
 }
 
-/// Parses the bytes of a record; returns `None` if they are not a whole record.
+/// Parses the bytes of a record; returns `None` if they are not a complete record.
 pub(super) fn left_over(bytes: &[u8]) -> Option<LeftOver> {
     let (words, _) = bytes.as_chunks();
     let words: Vec<u64> = words.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();

@@ -1,6 +1,6 @@
-//! The mapped file: what each thread runs at this moment.
+//! The mapped file that records the current work of each thread.
 
-// The mapping itself cannot be had otherwise.
+// Mapping a file requires unsafe code.
 #![allow(unsafe_code)]
 
 use super::fault::watch_faults;
@@ -16,22 +16,22 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::time::SystemTime;
 
-/// The prefix of the names of these files. The process id and a UUID follow. The UUID makes each name unique: hosts
-/// in containers share folders and process ids, and a mapped file must never be shortened.
+/// The prefix of the file names. The process id and a UUID follow. The UUID makes each name unique: hosts in
+/// containers may share folders and process ids, and a mapped file must never be truncated.
 const PREFIX: &str = "running-";
-/// The record of this process, which is deleted when this is dropped: it ended in order.
+/// The record of this process. Dropping it deletes the file, because the process ends normally.
 #[derive(Debug)]
 pub struct CrashRecord {
     file: PathBuf,
-    /// The lock is held as long as the process lives.
+    /// The lock, held as long as the process lives.
     _lock: File,
 }
 
 impl CrashRecord {
-    /// Reads what earlier processes left in the state folder of a project, quarantines the versions that ended
-    /// them, and begins the record of this one. Returns the versions that are new in quarantine.
+    /// Reads the records of earlier processes in the state folder of a project, quarantines the versions that ended
+    /// them, and creates the record of this process. Returns the versions that are newly quarantined.
     ///
-    /// A process has one record. Where none can be kept the host runs without, and a warning is logged.
+    /// A process has at most one record. If none can be created, the host runs without one and a warning is logged.
     pub fn open(project: &Path) -> (Option<Self>, Vec<QuarantineEntry>) {
         let folder = project.join(FOLDER);
         let caught = judge_left_over(project, &folder);
@@ -54,7 +54,7 @@ impl CrashRecord {
         let path = folder.join(format!("{PREFIX}{}-{unique}", std::process::id()));
         let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
         let begun = file.try_lock().map_err(io::Error::from).and_then(|()| {
-            // The file is written whole, so that no store needs room on the disk that is not there.
+            // The whole file is written in advance, so that later stores need no disk space.
             let mut bytes = MAGIC.to_le_bytes().to_vec();
             bytes.resize(WORDS * 8, 0);
             file.write_all(&bytes)?;
@@ -63,7 +63,7 @@ impl CrashRecord {
             is_first.then_some(()).ok_or_else(|| io::Error::other("this process already has a crash record"))
         });
         if let Err(error) = begun {
-            // A file that cannot be used is of no use to the next start either.
+            // An unusable file is of no use to the next start either.
             let _ = std::fs::remove_file(&path);
             return Err(error);
         }
@@ -81,7 +81,7 @@ impl Drop for CrashRecord {
     }
 }
 
-/// Judges the files of processes that are gone, and deletes them.
+/// Evaluates the records of ended processes, and deletes them.
 fn judge_left_over(project: &Path, folder: &Path) -> Vec<QuarantineEntry> {
     let mut caught = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -101,7 +101,7 @@ fn judge_file(project: &Path, path: &Path) -> io::Result<Vec<QuarantineEntry>> {
     let mut file = File::open(path)?;
     match file.try_lock() {
         Ok(()) => {}
-        // Its process lives, or another start reads it.
+        // Its process is alive, or another start reads it.
         Err(TryLockError::WouldBlock) => return Ok(Vec::new()),
         Err(TryLockError::Error(error)) => return Err(error),
     }
@@ -124,10 +124,10 @@ fn judge_file(project: &Path, path: &Path) -> io::Result<Vec<QuarantineEntry>> {
 fn map(file: &File) -> io::Result<Words> {
     use rustix::mm::{MapFlags, ProtFlags, mmap};
     let (read_write, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-    // SAFETY: a new place in memory, as long as the file is; nobody shortens the file, which is locked.
+    // SAFETY: creates a new mapping of a file that nobody truncates, because it is locked.
     let place = unsafe { mmap(std::ptr::null_mut(), WORDS * 8, read_write, shared, file, 0)? };
-    // SAFETY: the mapping begins at a page, has as many words, and is never taken back. Every word may have any
-    // value, and all who use it do so by atomic operations.
+    // SAFETY: the mapping is page-aligned, has this number of words, and is never unmapped. Every bit pattern is a
+    // valid word, and all accesses are atomic.
     Ok(unsafe { std::slice::from_raw_parts(place.cast::<AtomicU64>(), WORDS) })
 }
 
@@ -145,7 +145,8 @@ mod tests {
 
     const HASH_OF_A: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-    /// The record of a process that ended two seconds after its clock began: this one's goes on.
+    /// Returns the record of a process that ended two seconds after its clock began; the clock of this process
+    /// continues.
     fn at_two_seconds(bytes: &[u8]) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         bytes[BEAT * 8..][..8].copy_from_slice(&2_000_u64.to_le_bytes());
@@ -156,7 +157,7 @@ mod tests {
         left_over(&at_two_seconds(bytes))?.running.into_iter().find(|ran| ran.id == id)
     }
 
-    /// One test, since a process has one record.
+    /// A single test, because a process has one record.
     #[test]
     fn the_next_start_finds_what_ran_and_quarantines_what_was_stuck_while_it_was_loaded() {
         let project = tempfile::tempdir().unwrap();
@@ -191,7 +192,7 @@ mod tests {
         stopped(before);
         assert!(ran(&std::fs::read(&record.file).unwrap(), "calls").is_none());
 
-        // As left by another process that was killed while it loaded the file.
+        // The file of another process that was killed while it loaded a plugin.
         let left = project.path().join(FOLDER).join("running-1");
         std::fs::write(&left, at_two_seconds(&bytes)).unwrap();
         let caught = judge_left_over(project.path(), &project.path().join(FOLDER));
@@ -199,7 +200,7 @@ mod tests {
         assert!(!left.exists() && record.file.exists(), "the one of a process that lives stays");
         assert_eq!(Quarantine::of(project.path()).of_plugin("loads").len(), 1);
 
-        // A file that is not a record is deleted, and the list stays as it is.
+        // A file that is not a record is deleted, and the list is unchanged.
         std::fs::write(&left, b"VHRUN001").unwrap();
         assert!(judge_left_over(project.path(), &project.path().join(FOLDER)).is_empty());
         assert!(!left.exists());

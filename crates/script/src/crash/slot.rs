@@ -1,8 +1,5 @@
-//! The slot of each thread: the version that it runs, and since when.
-//!
-//! The versions of plugins that may run, by their numbers in the mapped file.
-//!
-//! The layout of the mapped file.
+//! The slot of each thread: the version it runs and the start time; the numbers of the versions in the mapped file;
+//! and the layout of that file.
 
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -11,13 +8,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The slots that no thread has.
+/// The free slots.
 pub(super) static FREE: Mutex<Vec<u16>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The words of this thread's slot: none where it has not asked yet, or where there is none for it.
+    /// The words of this thread's slot; none before the first use or if all slots are taken.
     pub(super) static OWN: Cell<Own> = const { Cell::new(Own::NotAsked) };
-    /// Gives the slot back when the thread ends.
+    /// Frees the slot when the thread ends.
     static RETURN: Cell<Option<SlotGuard>> = const { Cell::new(None) };
 }
 
@@ -64,20 +61,20 @@ fn taken() -> Option<&'static [AtomicU64; 2]> {
     words
 }
 
-/// The version that a thread ran before, and the millisecond since when; it is stored again later.
+/// The version that a thread ran before, and its start in milliseconds, to be restored later.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Mark {
     what: u64,
     since: u64,
 }
 
-/// Stores that this thread runs a version from this millisecond on; returns what it ran before.
+/// Records that this thread runs a version from this millisecond on. Returns the previous state.
 #[inline]
 pub fn running(version: &RunVersion, tick: u64) -> Mark {
     store(u64::from(version.0), tick)
 }
 
-/// Stores that this thread runs again what it ran before; nothing for the default.
+/// Restores the state before a call; the default clears it.
 #[inline]
 pub fn stopped(before: Mark) {
     store(before.what, before.since);
@@ -92,7 +89,7 @@ fn store(what: u64, since: u64) -> Mark {
     before
 }
 
-/// Stores that this thread loads a version, until what it returns is dropped.
+/// Records that this thread loads a version, until the returned value is dropped.
 #[must_use]
 pub fn loading(id: &str, hash: &str, tick: u64) -> LoadedVersion {
     let version = RunVersion::of(id, hash);
@@ -100,7 +97,7 @@ pub fn loading(id: &str, hash: &str, tick: u64) -> LoadedVersion {
     LoadedVersion { before: store(what, tick), _version: version }
 }
 
-/// A version that is loaded.
+/// A version that is being loaded.
 #[derive(Debug)]
 pub struct LoadedVersion {
     before: Mark,
@@ -115,20 +112,20 @@ impl Drop for LoadedVersion {
 
 static NUMBERS: Mutex<Option<Numbers>> = Mutex::new(None);
 
-/// A version of a plugin that may run, known to the record as long as this lives.
+/// A version of a plugin that may run; registered in the record while this value exists.
 #[derive(Debug, Default)]
 pub struct RunVersion(pub(super) u32);
 
 #[derive(Default)]
 struct Numbers {
     known: HashMap<(String, String), u32>,
-    /// For each number its version, and how many hold it.
+    /// The version of each number, and its reference count.
     held: Vec<Option<((String, String), u32)>>,
     free: Vec<u32>,
 }
 
 impl RunVersion {
-    /// The version of a plugin with this hash, which is SHA-256 in hexadecimal digits.
+    /// Registers the version of a plugin with this hash, which is SHA-256 in hexadecimal digits.
     pub fn of(id: &str, hash: &str) -> Self {
         let Some(words) = WORDS_OF_PROCESS.get() else { return Self(0) };
         let mut numbers = NUMBERS.lock();
@@ -190,7 +187,7 @@ fn write_version(words: &[AtomicU64], id: &str, hash: &str) {
 
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"VHRUN001");
 
-// In words of eight bytes: the header, the slots, the versions.
+// The layout in words of eight bytes: the header, the slots, the versions.
 pub(super) const HEADER: usize = 8;
 pub(super) const SLOTS: usize = 512;
 pub(super) const SLOT: usize = 8;
@@ -198,15 +195,15 @@ pub(super) const VERSIONS: usize = 8_192;
 pub(super) const VERSION: usize = 12;
 pub(super) const WORDS: usize = HEADER + SLOTS * SLOT + VERSIONS * VERSION;
 
-/// In the header.
+/// The index of the latest tick in the header.
 pub(super) const BEAT: usize = 1;
 pub(super) const FAULT: usize = 2;
 
-/// Words of an id, and of a hash, in a version.
+/// The number of words of an id and of a hash.
 pub(super) const ID: usize = 8;
 pub(super) const HASH: usize = 4;
 
-/// In the first word of a slot, beside the version's number.
+/// The flag for loading in the first word of a slot, next to the version's number.
 pub(super) const LOADING: u64 = 1 << 32;
 
 pub(super) type Words = &'static [AtomicU64];
@@ -217,7 +214,7 @@ pub(super) fn place_of(number: u32) -> usize {
     HEADER + SLOTS * SLOT + (number as usize - 1) * VERSION
 }
 
-/// Stores that the process lives at this millisecond.
+/// Records that the process is alive at this millisecond.
 #[inline]
 pub(crate) fn beat(tick: u64) {
     if let Some(words) = WORDS_OF_PROCESS.get() {

@@ -1,18 +1,18 @@
-//! From what a process left behind to the versions that ended it.
+//! Determines the versions that ended a process from its record.
 
 use super::quarantine::LeftOver;
 use super::quarantine::{Entry, List};
 use std::time::Duration;
 
-/// The loading time from which a file counts as the cause when the process is ended from outside.
+/// The loading time from which a file is blamed if the process is ended from outside.
 pub const LONG_LOAD: Duration = Duration::from_millis(100);
-/// The time without yielding from which a call counts as a suspect.
+/// The time without yielding from which a call is a suspect.
 pub const LONG_CALL: Duration = Duration::from_millis(500);
-/// For how long a suspect is remembered.
+/// The time for which a suspect is remembered.
 pub const MEMORY: Duration = Duration::from_secs(24 * 3_600);
 
-/// Adds the versions that ended a process to the list, at a time in milliseconds since 1970; returns those that
-/// are new in quarantine.
+/// Adds the versions that ended a process to the list. `now` is in milliseconds since 1970. Returns the newly
+/// quarantined versions.
 pub(super) fn judge(left: &LeftOver, list: &mut List, now: i64) -> Vec<Entry> {
     list.suspects.retain(|suspect| now.saturating_sub(suspect.at) < MEMORY.as_millis() as i64);
     let mut caught: Vec<Entry> = Vec::new();
