@@ -1,4 +1,4 @@
-//! Scripts of a program that embeds the library and has no host.
+//! Scripts of a program that embeds the library without a host.
 
 use super::diagnostic::{Code, Diagnostic};
 use super::loader::Loader;
@@ -14,25 +14,26 @@ use valvehouse_core::filter::FilterEntry;
 use valvehouse_core::kernel::TakesPlugins;
 use valvehouse_core::text::did_you_mean;
 
-/// A script that does not load, with everything that is wrong with it.
+/// The error of a script that does not load, with all its problems.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<String>())]
 pub struct NotLoaded(pub Vec<Diagnostic>);
 
 /// Compiles the text of a filter with its default valves, no grants and the default budgets.
 ///
-/// Takes any thread: compiling, which wants a deep stack, runs on a thread of its own for its time. Logs one warning per
-/// process if `valvehouse_memory::CountingAllocator` is not the global allocator: then budgets of operations and time hold, and
-/// that of memory does not.
+/// May be called on any thread: compiling needs a deep stack, so it runs on a temporary thread. Logs one warning
+/// per process if `valvehouse_memory::CountingAllocator` is not the global allocator: the budgets of operations and
+/// time apply without it, but not the memory budget.
 ///
 /// ```
-/// let filter = valvehouse_script::filter("shout", "fn inlet(body) { body.messages[-1].content.make_upper(); body }")?;
+/// let filter = valvehouse_script::filter("shout", "fn inlet(body) { body.messages[-1].content.make_upper(); body
+/// }")?;
 /// assert_eq!(filter.name(), "shout");
 /// # Ok::<(), valvehouse_script::NotLoaded>(())
 /// ```
 ///
 /// # Errors
-/// Returns [`NotLoaded`] with the place of each problem and how to fix it.
+/// Returns [`NotLoaded`] with the position of each problem and how to fix it.
 pub fn filter(id: &str, text: &str) -> Result<FilterEntry, NotLoaded> {
     warn_without_allocator();
     let file = SourceFile::new(Kind::Filter, id, format!("{id}.rhai"), text);
@@ -41,7 +42,7 @@ pub fn filter(id: &str, text: &str) -> Result<FilterEntry, NotLoaded> {
     Ok(Arc::new(script).into_filter(Arc::default()))
 }
 
-/// A folder of scripts for a builder, and what they are allowed.
+/// A folder of scripts for a builder, and their grants.
 ///
 /// A path converts to it: `builder.scripts("filters/")`.
 #[derive(Debug, Clone)]
@@ -115,8 +116,8 @@ pub trait BuilderScripts: TakesPlugins {
     /// Adds the filters of a folder, except those with `global: false`. An agent also calls their callbacks.
     ///
     /// # Errors
-    /// Returns [`NotLoaded`] if the folder does not exist, or with the place of each problem if any script does not
-    /// load.
+    /// Returns [`NotLoaded`] if the folder does not exist, or with the position of each problem if any script does
+    /// not load.
     fn scripts(mut self, folder: impl Into<ScriptFolder>) -> Result<Self, NotLoaded> {
         for script in folder.into().load(Kind::Filter)?.into_iter().filter(|script| script.manifest.global) {
             if let Some(callbacks) = script.clone().into_callbacks(Arc::default()) {
@@ -127,11 +128,11 @@ pub trait BuilderScripts: TakesPlugins {
         Ok(self)
     }
 
-    /// Adds the tools of a folder. The filters that a tool names must have been added before.
+    /// Adds the tools of a folder. The filters that a tool names must be added before.
     ///
     /// # Errors
-    /// Returns [`NotLoaded`] if the folder does not exist, with the place of each problem if any script does not load,
-    /// and for a tool that names an unknown filter.
+    /// Returns [`NotLoaded`] if the folder does not exist, with the position of each problem if any script does not
+    /// load, or if a tool names an unknown filter.
     fn script_tools(mut self, folder: impl Into<ScriptFolder>) -> Result<Self, NotLoaded> {
         for script in folder.into().load(Kind::Tool)? {
             for ScriptedTool { mut tool, filters } in script.tools(&Arc::default()) {
@@ -154,11 +155,11 @@ pub trait BuilderScripts: TakesPlugins {
 
 impl<B: TakesPlugins> BuilderScripts for B {}
 
-/// Runs work on a thread of its own with a deep stack.
+/// Runs work on a temporary thread with a deep stack.
 fn on_a_deep_stack<T: Send>(work: impl Fn() -> T + Sync) -> T {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, &work);
-        // Without a thread the caller's stack has to do.
+        // If no thread can be created, the work runs on the caller's stack.
         thread.map_or_else(
             |_| work(),
             |thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),

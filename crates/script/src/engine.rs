@@ -1,24 +1,23 @@
-//! An engine per plugin: cheap, since everything in it but the limits is shared.
-//!
-//! The functions that scripts may call: the host's own and Rhai's, with and without a module's name.
+//! Creates an engine per plugin, which is cheap because everything but the limits is shared; and lists the
+//! functions that scripts may call, with and without a module.
 
 use super::{answer, interpreter, log, package, standard, tokens, value};
 use rhai::{Dynamic, Engine, Module, OptimizationLevel, Shared};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-/// Most elements of an array of Rhai's own.
+/// The maximum number of elements of an array.
 const ARRAY: usize = 100_000;
-/// Most keys of a map of Rhai's own.
+/// The maximum number of keys of a map.
 const MAP: usize = 10_000;
 
-/// An engine with every host function, every limit, and no way to the outside.
+/// Creates an engine with every host function and every limit, without access to the outside.
 pub(crate) fn new() -> Engine {
     with_modules(|_| true)
 }
 
-/// The same with these of the modules behind a name: Rhai looks into each whenever it asks what kind
-/// of value it has.
+/// Creates an engine with only these modules: Rhai searches each of them whenever it determines the type of a
+/// value.
 pub(crate) fn with_modules(is_wanted: impl Fn(&str) -> bool) -> Engine {
     let mut engine = Engine::new_raw();
     engine.register_global_module(standard::packages());
@@ -51,8 +50,7 @@ pub(crate) fn with_modules(is_wanted: impl Fn(&str) -> bool) -> Engine {
     engine
 }
 
-/// Resolves names that Rhai cannot: constants of the file within its functions, and the one form
-/// of a caught error.
+/// Resolves names that Rhai cannot: the file's constants within its functions, and the variable of a caught error.
 pub(crate) fn resolve_names(engine: &mut Engine, constants: HashMap<String, Dynamic>, caught: Vec<String>) {
     if constants.is_empty() && caught.is_empty() {
         return;
@@ -103,33 +101,32 @@ fn own() -> Shared<Module> {
     .clone()
 }
 
-/// Functions by their names, and how many arguments each takes.
+/// Functions by name, with the numbers of arguments they take.
 pub(super) type Functions = HashMap<String, BTreeSet<usize>>;
 
-/// Returns the numbers of arguments that the host's functions of a name take; none where it has no such
-/// function.
+/// Returns the numbers of arguments that the host's functions of a name take; `None` if there is no such function.
 pub(super) fn arities(name: &str) -> Option<&'static BTreeSet<usize>> {
     all().get("")?.get(name)
 }
 
-/// The functions of a module such as `regex` or `kv::user`.
+/// Returns the functions of a module such as `regex` or `kv::user`.
 pub(super) fn in_module(module: &str) -> Option<&'static Functions> {
     all().get(module).filter(|_| !module.is_empty())
 }
 
-/// All names that need no module's.
+/// Returns the names of all functions outside of modules.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     all().get("").into_iter().flat_map(|functions| functions.keys().map(String::as_str))
 }
 
-/// The modules that have a function of this name, in their order.
+/// Returns the modules that have a function of this name, sorted.
 pub(super) fn modules_with(name: &str) -> impl Iterator<Item = &'static str> {
     let modules =
         all().iter().filter(|(module, functions)| !module.is_empty() && functions.contains_key(name));
     modules.map(|(module, _)| module.as_str()).collect::<BTreeSet<_>>().into_iter()
 }
 
-/// By module; those without one under "".
+/// Returns the functions by module; those outside of modules are listed under "".
 fn all() -> &'static HashMap<String, Functions> {
     static KNOWN: OnceLock<HashMap<String, Functions>> = OnceLock::new();
     KNOWN.get_or_init(|| {

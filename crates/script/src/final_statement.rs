@@ -1,21 +1,22 @@
-//! The value of a hook's last line when a `;` stands behind it: nothing, where it is called for its effect.
+//! Discards the value of a hook's last statement if a `;` follows it and it is a call with side effects.
 //!
-//! Rhai gives the value of the last statement, with a `;` or without. `body.messages.keep_last(9);` at the end
-//! of an `inlet` would hand on a list in place of the body, and `body.remove("tools");` whatever was removed. So
-//! behind such a call of a method, or of one of the host's functions, nothing is said to be the value: `()`.
-//! Functions of the script's own stay as they are: what they give may be `skip(…)` or `error(…)`.
+//! Rhai returns the value of the last statement, with or without a `;`. A final `body.messages.keep_last(9);` in an
+//! `inlet` would return a list instead of the body, and `body.remove("tools");` the removed value. A `()` is
+//! therefore inserted after such a call of a method or of a host function. Functions of the script itself are
+//! excluded, because they may return `skip(…)` or `error(…)`.
 
 use super::{package, spans};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use valvehouse_core::filter::Hook;
 
-/// Words that a statement with a block begins with.
+/// Keywords of statements with a block.
 const BLOCKS: [&str; 7] = ["if", "for", "while", "loop", "do", "switch", "try"];
-/// Words that go on with one.
+/// Keywords that continue such a statement.
 const GOING_ON: [&str; 3] = ["else", "catch", "until"];
 
-/// A script whose hooks give nothing where they only seem to give something. Lines stay where they are.
+/// Returns the source with `()` after the final statements of hooks whose value is not meant. Line numbers do not
+/// change.
 pub(super) fn settled(source: &str) -> Cow<'_, str> {
     let code = spans::code_only(source);
     let code = Code::of(&code);
@@ -38,13 +39,12 @@ pub(super) fn settled(source: &str) -> Cow<'_, str> {
     settled.into()
 }
 
-/// The code of a file, with what is looked up in it again and again: everything here takes time in
-/// proportion to its length, for any content.
+/// The code of a file with lookup tables; every operation takes time linear in its length, for any content.
 struct Code<'a> {
     text: &'a str,
-    /// For each bracket the place of the one that closes or opens it.
+    /// The position of the matching bracket for each bracket.
     partners: Vec<Option<u32>>,
-    /// The names of its functions.
+    /// The names of the file's functions.
     functions: HashSet<&'a str>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Code<'a> {
         Self { text, partners, functions }
     }
 
-    /// The bracket that closes the one at a place, or that it closes.
+    /// Returns the bracket that matches the one at a position.
     fn partner(&self, at: usize) -> Option<usize> {
         self.partners[at].map(|partner| partner as usize)
     }
@@ -90,8 +90,7 @@ impl<'a> Code<'a> {
         self.text.len() - self.text[at..].trim_start().len()
     }
 
-    /// Notes the places behind the last statement of a block, on every way through it, that give what nobody
-    /// wants.
+    /// Records the positions after the last statement of a block, on every branch, where its value is not meant.
     fn ends_of(&self, from: usize, to: usize, places: &mut Vec<usize>) {
         let mut blocks = vec![(from, to)];
         while let Some((from, to)) = blocks.pop() {
@@ -112,7 +111,7 @@ impl<'a> Code<'a> {
     }
 
     /// Returns the byte range of the last statement of a block, including its `;`. Returns `None` if an expression
-    /// without `;` follows it: its value is meant.
+    /// without `;` follows: its value is meant.
     fn last_statement(&self, from: usize, to: usize) -> Option<(usize, usize)> {
         let code = self.text;
         let (mut start, mut at, mut last) = (from, from, None);
@@ -138,7 +137,7 @@ impl<'a> Code<'a> {
         last.filter(|_| code[start..to].trim().is_empty())
     }
 
-    /// The next block of an `if` and what goes on with it; maps in its conditions are none.
+    /// Returns the next block of an `if` or of its continuation. Maps in conditions are not blocks.
     fn next_block(&self, from: usize, to: usize) -> Option<usize> {
         let mut at = from;
         while at < to {
@@ -151,7 +150,7 @@ impl<'a> Code<'a> {
         None
     }
 
-    /// `body.messages.keep_last(9)`, `kv::incr("asked")`
+    /// Returns `true` for a call such as `body.messages.keep_last(9)` or `kv::incr("asked")`.
     fn is_done_for_its_effect(&self, start: usize, end: usize) -> bool {
         let call = self.text[start..end].trim_end();
         let close = (start + call.len()).saturating_sub(1);
@@ -160,7 +159,7 @@ impl<'a> Code<'a> {
         let before = self.text[start..open].trim_end();
         let name = &before[before.rfind(|letter| !is_part(letter)).map_or(0, |at| at + 1)..];
         let caller = before[..before.len() - name.len()].trim_end();
-        // A value is given, or two are compared.
+        // The statement returns a value or compares two.
         if name.is_empty() || self.has_operator(start, start + caller.len()) {
             return false;
         }
@@ -189,7 +188,7 @@ impl<'a> Code<'a> {
     }
 }
 
-/// The names behind each `fn`, and where they end.
+/// Returns the name after each `fn`, and its end.
 fn definitions(code: &str) -> impl Iterator<Item = (&str, usize)> {
     let words = code.match_indices("fn").filter(|(at, _)| !code[..*at].ends_with(is_part));
     words.filter_map(|(at, word)| {

@@ -1,8 +1,8 @@
-//! The size that a file's constants have once each is put where it is used.
+//! Limits the size of a file's constants after folding.
 //!
-//! Rhai folds constants when a file is compiled, and copies each wherever its name stands: thirty lines of
-//! `const B = [A, A];` are a gigabyte before anything runs and any budget counts. The size is therefore calculated on
-//! the file as it was written, from above, and a file whose constants become too large is refused.
+//! Rhai folds constants when a file is compiled, and copies each to every use: thirty lines of `const B = [A, A];`
+//! take a gigabyte before anything runs and before any budget applies. An upper bound is therefore computed on the
+//! unfolded syntax, and a file whose constants would be too large is rejected.
 
 use super::syntax::statements_of;
 use rhai::{
@@ -10,14 +10,14 @@ use rhai::{
 };
 use std::collections::{HashMap, HashSet};
 
-/// The most bytes that the copies of all constants of a file may have together.
+/// The maximum size of all copies of a file's constants, in bytes.
 const MAX_BYTES: usize = 32 << 20;
-/// The bytes of an element of an array or a map.
+/// The size of an element of an array or map, in bytes.
 const ELEMENT: usize = 16;
-/// The bytes of a number as text, and of what surrounds it.
+/// The size of a number as text with its separators, in bytes.
 const TEXT: usize = 24;
 
-/// The size of a constant: its elements with all nested ones, and its length as text.
+/// The size of a constant: its elements including all nested ones, and its length as text.
 #[derive(Debug, Clone, Copy, Default)]
 struct Size {
     elements: usize,
@@ -41,11 +41,11 @@ impl Size {
 
 type Sizes = HashMap<ImmutableString, Size>;
 
-/// Checks that the constants of a file, which was compiled without folding, are small enough to be folded.
+/// Checks that the constants of an unfolded file are small enough to be folded.
 ///
 /// # Errors
 ///
-/// Returns an error at the place where they become too large.
+/// Returns an error at the position at which the limit is exceeded.
 pub(super) fn check(as_written: &AST) -> Result<(), ParseError> {
     let mut top = Sizes::new();
     let mut sum = Sum::default();
@@ -68,7 +68,7 @@ pub(super) fn check(as_written: &AST) -> Result<(), ParseError> {
 #[derive(Default)]
 struct Sum {
     bytes: usize,
-    /// The place at which it became more than it may be.
+    /// The position at which the limit is exceeded.
     exceeded_at: Option<Position>,
 }
 
@@ -83,7 +83,7 @@ impl Sum {
                     if size.bytes() > MAX_BYTES {
                         self.exceeded_at = Some(*position);
                     }
-                    // A name may be given to several constants: the largest counts.
+                    // If several constants have the same name, the largest counts.
                     let known = own.entry(variable.0.name.clone()).or_default();
                     *known = known.max(size);
                 }
@@ -116,7 +116,7 @@ fn named(name: &ImmutableString, outer: &Sizes, own: &Sizes) -> Option<Size> {
     own.get(name).or_else(|| outer.get(name)).copied()
 }
 
-/// The size of an expression at most: that of everything in it.
+/// Returns an upper bound of an expression's size: the sum of its parts.
 fn size(expression: &Expr, outer: &Sizes, own: &Sizes) -> Size {
     let mut sum = Size::default();
     expression.walk(&mut Vec::new(), &mut |path: &[ASTNode<'_>]| {
@@ -136,8 +136,8 @@ fn size(expression: &Expr, outer: &Sizes, own: &Sizes) -> Size {
     sum
 }
 
-/// The names a file may use besides those of its functions. Their values are folded in, but for those
-/// that are also called like a parameter: Rhai would fold them in there too.
+/// Returns the scope of a file's names other than functions. Their values are folded in, except for those that
+/// share a name with a parameter, which Rhai would replace too.
 pub(super) fn known_to(parameters: &HashSet<String>, values: &HashMap<String, Dynamic>) -> Scope<'static> {
     let mut scope = Scope::new();
     for (name, value) in values {

@@ -1,4 +1,4 @@
-//! The grants of a script: those of an operator, and its own declaration where that is enough.
+//! The grants of a script: those of the operator, and its own declarations where they suffice.
 
 use super::diagnostic::{Code, Diagnostic};
 use super::manifest::Manifest;
@@ -10,15 +10,14 @@ use valvehouse_json::Json;
 use valvehouse_net::Web;
 use valvehouse_os::{Folders, Programs, Variables};
 
-/// Most hosts that a script may name: they are gone through for each request.
+/// The maximum number of hosts that a script may name, because each request checks all of them.
 const MAX_HOSTS: usize = 256;
-/// The syntax of hosts.
+/// The help for the declaration of hosts.
 const HOSTS: &str = "write `allow_hosts: api.example.com, *.example.org` in the opening comment, or `valve:NAME` for a valve \
                      whose value is a host";
 
 impl Resources {
-    /// Returns the resources that a script may reach; `Err` names the missing grant, and the command that
-    /// adds it.
+    /// Returns the resources that a script may reach. Fails with the missing grant and the command that adds it.
     pub(crate) fn of(
         manifest: &Manifest,
         valves: &Json,
@@ -86,11 +85,12 @@ impl Resources {
     }
 }
 
-/// `kv`, `vectors`, `llm` and `tools` are granted by declaring them, `http` by declaring its hosts.
+/// Returns `true` if a capability is granted. `kv`, `vectors`, `llm` and `tools` are granted by their declaration,
+/// `http` by the declaration of hosts.
 fn is_granted(capability: Capability, grants: &Grants, manifest: &Manifest) -> bool {
     match capability {
         Capability::Kv | Capability::Vectors | Capability::Llm | Capability::Tools => true,
-        // Without the grant their functions fail.
+        // Without the grant, their functions fail.
         Capability::Memories | Capability::Chats => true,
         Capability::Http => !grants.http.is_nothing() || !manifest.allow_hosts.is_empty(),
         Capability::Files => !grants.files.is_empty(),
@@ -111,7 +111,7 @@ fn how_to_grant(capability: Capability, command: &str) -> String {
     }
 }
 
-/// The command that grants it, with what stands for what an operator has to choose.
+/// Returns the command that grants a capability, with placeholders for the operator's choices.
 fn command(capability: Capability, id: &str) -> String {
     let granted = match capability {
         Capability::Http => "http=api.example.com",
@@ -128,7 +128,7 @@ fn command(capability: Capability, id: &str) -> String {
     format!("valvehouse grant {id} {granted}")
 }
 
-/// The hosts a script declares; `valve:NAME` stands for those a valve names, as hosts or URLs.
+/// Returns the hosts that a script declares. `valve:NAME` is replaced by the hosts or URLs in that valve.
 fn hosts(manifest: &Manifest, valves: &Json) -> Result<Vec<String>, String> {
     let mut hosts = Vec::new();
     for declared in &manifest.allow_hosts {

@@ -1,9 +1,9 @@
-//! The claim of a text to be a guard, also in a form that cannot be read as such.
+//! Determines whether a text claims to be a guard, even in an invalid form.
 //!
-//! Used for files that load and for those that do not. A slip such as `Security: true` must never make a
-//! guard an ordinary filter, so everything that looks like the claim counts as one.
+//! Used both for files that load and for those that do not. A mistake such as `Security: true` must never turn a
+//! guard into an ordinary filter, so everything that resembles the claim counts.
 //!
-//! The comment that a file opens with, as pairs of keys and values.
+//! Also reads the opening comment of a file as pairs of keys and values.
 
 use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use super::reference;
@@ -13,13 +13,13 @@ use std::collections::{HashMap, HashSet};
 
 /// The key that makes a filter a guard.
 const KEY: &str = "security";
-/// Words that are meant as `true`.
+/// Values that mean `true`.
 const YES: [&str; 9] = ["true", "yes", "on", "1", "y", "t", "ok", "enable", "enabled"];
-/// Words that mean `false`.
+/// Values that mean `false`.
 const NO: [&str; 9] = ["false", "no", "off", "0", "n", "f", "none", "disabled", "never"];
-/// Other keys by which people name a guard.
+/// Other keys that probably mean a guard.
 const OTHER_KEYS: [&str; 4] = ["guard", "isguard", "guarded", "isguarded"];
-/// Keys that say something to people and are not used by the host.
+/// Keys that are only for readers; the host does not use them.
 const FOR_PEOPLE: [&str; 14] = [
     "id",
     "name",
@@ -44,7 +44,7 @@ pub(crate) enum Claim {
     No,
     /// It is a guard.
     Guard,
-    /// It wants to be a guard, in a way that cannot be read as that.
+    /// It claims to be a guard in an invalid form.
     Unclear {
         /// The byte at which the line begins.
         at: usize,
@@ -54,7 +54,7 @@ pub(crate) enum Claim {
 }
 
 impl Claim {
-    /// Reads the claim of a text that compiles: comments count, code does not.
+    /// Reads the claim of a text that compiles: only comments count.
     pub(crate) fn of(source: &str) -> Self {
         let pairs = every_pair(source);
         let said: Vec<&str> =
@@ -80,13 +80,13 @@ impl Claim {
         Self::No
     }
 
-    /// Reads the claim of a text that does not compile, or is not wholly text: every line counts.
+    /// Reads the claim of a text that does not compile or is not valid UTF-8: every line counts.
     pub(crate) fn of_broken(source: &str) -> Self {
         match Self::of(source) {
             Self::No => {}
             claim => return claim,
         }
-        // In another encoding each letter may have an empty byte beside it.
+        // In UTF-16, each ASCII character has a zero byte next to it.
         let bare: String = source.chars().filter(|letter| *letter != '\0').collect();
         let found =
             lines(&bare).find(|(_, line)| claims(line, false) || claims(line, true) && line.contains(KEY));
@@ -98,7 +98,7 @@ impl Claim {
     }
 }
 
-/// Returns the byte offset at which the opening comments of a text end.
+/// Returns the byte position at which the opening comments of a text end.
 fn header_end(source: &str) -> usize {
     let comments: Vec<_> =
         spans::of(source).into_iter().filter(|(piece, _)| *piece == SpanKind::Comment).collect();
@@ -114,13 +114,13 @@ fn header_end(source: &str) -> usize {
     end
 }
 
-/// The lines of a text with any line endings, each with its place.
+/// Returns the lines of a text, with any line endings, and their byte positions.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let ends = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
     text.split(ends).map(move |line| (line.as_ptr() as usize - text.as_ptr() as usize, line))
 }
 
-/// Returns `true` if a character around a key in a comment is mere decoration.
+/// Returns `true` if a character around a key in a comment is decoration.
 fn is_decoration(letter: char) -> bool {
     letter.is_whitespace() || is_invisible(letter) || "/*#;>|\"'`-–—•!·@<[({".contains(letter)
 }
@@ -131,12 +131,12 @@ fn is_invisible(letter: char) -> bool {
 
 const SEPARATORS: [char; 8] = [':', '=', '：', '＝', '﹕', '∶', '→', '꞉'];
 
-/// Key and value of a line that looks like a pair; the value is empty where there is only a word.
+/// Returns the key and value of a line that resembles a pair; the value is empty if there is only a word.
 fn pair(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start_matches(is_decoration);
     let (key, value) = match line.split_once(SEPARATORS) {
         Some(pair) => pair,
-        // `security true`
+        // Without a separator, as in `security true`.
         None => line.trim().split_once(char::is_whitespace)?,
     };
     let is_pair = key.chars().count() <= 32 && key.split_whitespace().count() <= 3;
@@ -150,12 +150,12 @@ fn pair(line: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// A key without what is easily got wrong.
+/// Returns a key without differences of case and punctuation.
 fn folded(key: &str) -> String {
     key.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// The first word of a value, without quotes and commas around it.
+/// Returns the first word of a value, without surrounding quotes and commas.
 fn first_word(value: &str) -> String {
     let value = value.trim();
     let is_end = |letter: char| letter.is_whitespace() || ",;".contains(letter);
@@ -172,12 +172,12 @@ fn is_yes(value: &str) -> bool {
 
 /// Returns `true` if a line of a comment claims that the file is a guard.
 fn claims(line: &str, is_header: bool) -> bool {
-    // More may stand in one line: `/* title: Guard; security: true */`.
+    // One line may contain several pairs: `/* title: Guard; security: true */`.
     let parts = line.split([',', ';', '|', '{']).skip(1).filter_map(pair);
     if parts.into_iter().any(|(key, value)| folded(key) == KEY && is_yes(value)) {
         return true;
     }
-    // Behind something else, as where a line end was lost: `title: Guardsecurity: true`.
+    // The key may follow other text if a line break was lost: `title: Guardsecurity: true`.
     let lower = line.to_lowercase();
     let behind = lower.rfind(KEY).filter(|at| is_header && *at > 0).map(|at| lower[at + KEY.len()..].trim());
     let is_at_end = behind.and_then(|rest| rest.strip_prefix(SEPARATORS)).is_some_and(|value| {
@@ -204,8 +204,7 @@ fn claims(line: &str, is_header: bool) -> bool {
     is_near && is_yes(value)
 }
 
-/// Returns the problems of the keys in the opening comments: claims that cannot be read are errors, others are
-/// warnings.
+/// Returns the problems of the keys in the opening comments: unclear claims are errors, others are warnings.
 pub(super) fn problems(file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     let claim = Claim::of(source);
@@ -219,7 +218,7 @@ pub(super) fn problems(file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     problems
 }
 
-/// Keys of the opening comments that the host does not read.
+/// Returns the problems of keys in the opening comments that the host does not read.
 fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Diagnostic> {
     let known = || reference::frontmatter().iter().map(|key| key.name);
     let read: HashSet<String> = frontmatter(source).into_iter().map(|(key, _)| key).collect();
@@ -271,14 +270,14 @@ fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Diagno
     problems
 }
 
-/// Returns `true` if a line is a pair with this key, in the form that the opening comment uses.
+/// Returns `true` if a line is a pair with this key, in the form that the opening comment requires.
 fn reads_as(line: &str, name: &str) -> bool {
     let line = line.trim_start_matches(['\u{feff}', ' ', '\t']);
     let line = line.strip_prefix("/*").unwrap_or(line).trim_start();
     line.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'))
 }
 
-/// The `key: value` lines of the block comment that a file opens with; of two with one key the last counts.
+/// Returns the `key: value` pairs of the opening block comment. The last of several equal keys is used.
 pub fn frontmatter(source: &str) -> Vec<(String, String)> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
@@ -294,7 +293,7 @@ pub fn frontmatter(source: &str) -> Vec<(String, String)> {
     pairs
 }
 
-/// The same with every duplicate.
+/// Returns the pairs of the opening comment, including duplicates.
 pub(super) fn every_pair(source: &str) -> Vec<(&str, String)> {
     let mut pairs = Vec::new();
     for line in opening_comment(source).split(['\n', '\r']) {
@@ -308,8 +307,8 @@ pub(super) fn every_pair(source: &str) -> Vec<(&str, String)> {
     pairs
 }
 
-/// Returns the block comment that a file opens with. A comment may hold others, as in Rhai, so that the
-/// comment read here is the one that the compiler passes over.
+/// Returns the opening block comment of a file. Comments may be nested, as in Rhai, so that this is the same
+/// comment that the compiler skips.
 pub(super) fn opening_comment(source: &str) -> &str {
     let text = source.trim_start_matches('\u{feff}').trim_start();
     let Some(rest) = text.strip_prefix("/*") else { return &text[..0] };

@@ -1,8 +1,8 @@
-//! The imports of a script: found and read when its file is, and kept with its text.
+//! The imports of a script, which are read with its file and stored with its text.
 //!
-//! `import "lib/words" as words;` names a file below the plugin folder: looked for beside the
-//! importing file first, then from the folder's top. Only `_name.rhai` and what lies in a folder
-//! `lib` can be imported; nothing outside of the plugin folder is ever read.
+//! `import "lib/words" as words;` names a file in the plugin folder: it is searched first next to the importing
+//! file, then from the top of the folder. Only `_name.rhai` and files in a folder `lib` can be imported; files
+//! outside of the plugin folder are never read.
 
 use super::diagnostic::{Code, Diagnostic};
 use sha2::{Digest, Sha256};
@@ -12,19 +12,19 @@ use std::sync::Arc;
 use valvehouse_core::text::hex;
 use valvehouse_json::Json;
 
-/// Longest text of a file that is read, in bytes.
+/// The maximum length of a file's text, in bytes.
 pub(super) const MAX_SOURCE: usize = 256 * 1024;
-/// Most modules that one script may import, directly or not.
+/// The maximum number of modules that one script may import, directly or indirectly.
 const MAX_MODULES: usize = 32;
-/// Most text of all of them.
+/// The maximum length of the text of all of them, in bytes.
 const MAX_TEXT: usize = 2 * MAX_SOURCE;
-/// Longest name of a module.
+/// The maximum length of a module's name, in bytes.
 const MAX_NAME: usize = 200;
 
-/// A module's file as it was read.
+/// The file of a module.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ModuleFile {
-    /// Its path within the plugin folder, without `.rhai`: its one name.
+    /// Its path within the plugin folder, without `.rhai`, which identifies it.
     pub(super) key: String,
     pub(super) path: PathBuf,
     pub(super) text: Arc<str>,
@@ -33,10 +33,10 @@ pub(super) struct ModuleFile {
 /// The target of one `import`.
 #[derive(Debug, Clone, PartialEq)]
 struct Import {
-    /// The module it stands in; "" for the script.
+    /// The module that contains the import; "" for the script.
     from: String,
     name: String,
-    /// A problem without a path is reported at the import.
+    /// The module, or a problem, which is reported at the import.
     found: Result<ModuleFile, Diagnostic>,
 }
 
@@ -45,7 +45,7 @@ struct Import {
 pub struct Imports(Arc<Vec<Import>>);
 
 impl Imports {
-    /// Finds and reads everything a script imports. `read` reads one file that was found.
+    /// Finds and reads all imports of a script, including indirect ones. `read` reads a file that was found.
     pub(super) fn of(
         finding: &mut ModuleFinder<'_>,
         path: &Path,
@@ -59,7 +59,7 @@ impl Imports {
         let mut known = BTreeSet::new();
         let mut length = 0;
         let key = key_of(finding.root, path);
-        // A module that is looked at by itself imports under its own name; its tests do not.
+        // A module that is checked on its own imports under its own name; its tests do not.
         let from = if is_module_key(&key) && !key.ends_with(".test") { key.clone() } else { String::new() };
         let mut unread = vec![(from, folder_of(&key).to_owned(), Arc::<str>::from(text))];
         while let Some((from, folder, text)) = unread.pop() {
@@ -87,18 +87,18 @@ impl Imports {
         self.0.is_empty()
     }
 
-    /// The texts of all modules.
+    /// Returns the texts of all modules.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|import| import.found.as_ref().ok()).map(|module| &*module.text)
     }
 
-    /// Returns the target of an `import` in a module (or in the script: ""); None where it was not seen.
+    /// Returns the target of an `import` in a module ("" for the script); `None` if it was not searched.
     pub(super) fn get(&self, from: &str, name: &str) -> Option<&Result<ModuleFile, Diagnostic>> {
         let import = self.0.iter().find(|import| import.from == from && import.name == name)?;
         Some(&import.found)
     }
 
-    /// A hash over a script's own and everything its imports lead to.
+    /// Returns a hash of a script's text and of all its modules.
     pub(super) fn hash_with(&self, own: &str) -> String {
         let mut hash = Sha256::new();
         let mut add = |text: &str| {
@@ -116,7 +116,7 @@ impl Imports {
         hex(&hash.finalize())
     }
 
-    /// For the store: what can be read again without the files.
+    /// Converts the targets to JSON for the store, from which they can be read without the files.
     pub fn to_json(&self) -> Json {
         let found = self.0.iter().filter_map(|import| Some((import, import.found.as_ref().ok()?)));
         let entries = found.map(|(import, module)| {
@@ -130,7 +130,7 @@ impl Imports {
         entries.collect::<Vec<_>>().into()
     }
 
-    /// From the store, for a plugin folder.
+    /// Reads the targets from the JSON of the store, for a plugin folder.
     pub fn from_json(json: &Json, root: &Path) -> Self {
         let entries = json.items();
         let import = |entry: &Json| {
@@ -144,12 +144,12 @@ impl Imports {
     }
 }
 
-/// Returns `true` if a file below a plugin folder is for importing, and not a plugin.
+/// Returns `true` if a file in a plugin folder is a module and not a plugin.
 pub fn is_module(root: &Path, path: &Path) -> bool {
     is_module_key(&key_of(root, path))
 }
 
-/// A file's path within a plugin folder, without `.rhai`.
+/// Returns a file's path within a plugin folder, without `.rhai`.
 pub(super) fn key_of(root: &Path, path: &Path) -> String {
     let within = path.strip_prefix(root).unwrap_or(path).with_extension("");
     within.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
@@ -160,18 +160,18 @@ fn is_module_key(key: &str) -> bool {
     name.starts_with('_') || folder.split('/').any(|part| part == "lib")
 }
 
-/// Files that lie in no folder.
+/// Files that replace those on disk.
 pub(super) trait Contents {
-    /// Returns `true` if there is a file of this path.
+    /// Returns `true` if there is a file with this path.
     fn has(&self, path: &Path) -> bool;
 }
 
-/// The modules below a plugin folder, of one moment: each is looked for once, however many import it.
+/// The modules in a plugin folder at one point in time; each is searched once.
 pub(super) struct ModuleFinder<'a> {
     root: &'a Path,
-    /// The files that there are in place of those on disk.
+    /// The files that replace those on disk.
     instead: Option<&'a dyn Contents>,
-    /// By the folder of who imports and the name that is written there.
+    /// The results by the importing folder and the imported name.
     found: HashMap<(String, String), Result<ModuleFile, Diagnostic>>,
 }
 
@@ -180,12 +180,12 @@ impl<'a> ModuleFinder<'a> {
         Self { root, instead: None, found: HashMap::new() }
     }
 
-    /// Finds modules among these files, and none on disk.
+    /// Creates a finder that uses only these files and none on disk.
     pub(super) fn within(root: &'a Path, files: &'a dyn Contents) -> Self {
         Self { root, instead: Some(files), found: HashMap::new() }
     }
 
-    /// Returns `true` if every file that was looked for exists.
+    /// Returns `true` if every searched file exists.
     pub(super) fn found_all(&self) -> bool {
         self.found.values().all(Result::is_ok)
     }
@@ -241,7 +241,7 @@ fn find(root: &Path, instead: Option<&dyn Contents>, folder: &str, name: &str) -
         .help(format!("create one of these files: {}", looked.display())))
 }
 
-/// Letters, digits, `_` and `-`, with `/` between them: nothing that leads anywhere else.
+/// Returns `true` if a name consists of letters, digits, `_`, `-` and `/`, so that it cannot leave the folder.
 fn is_name(name: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
@@ -266,16 +266,16 @@ fn too_much() -> Diagnostic {
         .help("split the script, or remove unused imports")
 }
 
-/// The names that a text imports, as they are written.
+/// Returns the names that a text imports.
 pub fn imported_by(text: &str) -> Vec<String> {
     named_in(text).into_iter().collect()
 }
 
-/// Most letters between the quotes behind `import` that are read.
+/// The maximum number of characters that are read between the quotes after `import`.
 const MAX_QUOTED: usize = 1_024;
 
-/// The texts that stand behind the word `import`. In a comment it does no harm: what is not imported
-/// is only read.
+/// Returns the texts that follow the word `import`, including those in comments: a module that is not imported is
+/// merely read.
 fn named_in(text: &str) -> BTreeSet<String> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut names = BTreeSet::new();
@@ -285,7 +285,7 @@ fn named_in(text: &str) -> BTreeSet<String> {
         }
         let rest = text[at + word.len()..].trim_start();
         let Some(quote) = rest.chars().next().filter(|quote| ['"', '`'].contains(quote)) else { continue };
-        // A longer text is not a name. The limit also bounds the search behind each unclosed quote.
+        // A longer text is not a name. The limit also bounds the search after each unclosed quote.
         let mut letters = rest[1..].char_indices().take(MAX_QUOTED);
         if let Some((end, _)) = letters.find(|(_, letter)| *letter == quote) {
             names.insert(rest[1..=end].to_owned());

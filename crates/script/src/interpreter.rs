@@ -1,9 +1,8 @@
-//! Calls functions of one script, each where it was called before: with what Rhai found out then, and with
-//! room for its variables.
+//! Calls functions of one script with cached function lookups and a reusable scope.
 //!
-//! For every function a script calls, Rhai looks through all modules until it has one for the types
-//! of the arguments. `Engine::call_fn` begins with that anew each time, and with looking for the function
-//! itself; for a hook of a line or two it is most of the work.
+//! For every function that a script calls, Rhai searches all modules for one with matching argument types.
+//! `Engine::call_fn` repeats this for each call and also searches the called function; for a hook of a line or two,
+//! this is most of the work.
 
 use super::budget;
 use super::syntax::statements_of;
@@ -16,28 +15,28 @@ use std::sync::Arc;
 
 type Answer = Result<Dynamic, Box<EvalAltResult>>;
 
-/// The arguments of a call: most functions of scripts have a few.
+/// The arguments of a call; optimized for a few.
 pub(super) type Args = FnArgsVec<Dynamic>;
 
-/// Calls within calls that a script may make.
+/// The maximum depth of nested calls in a script.
 const LEVELS: usize = 32;
 
-/// Rhai counts two more for a function called from here.
+/// The limit for Rhai, which counts two more levels for a function called from here.
 pub(super) const LEVELS_OF_RHAI: usize = LEVELS + OWN_LEVELS;
 const OWN_LEVELS: usize = 2;
 
-/// Seats that are kept.
+/// The maximum number of seats that are kept.
 const KEPT: usize = 16;
-/// Findings that are kept of one: a script that makes up names finds out about each of them.
+/// The maximum number of cached lookups per seat, because a script may create any number of names.
 const FINDINGS: usize = 1_024;
 
-/// The seats of a script's functions, for each as many as there ever were calls of it at a time. Functions
-/// never change under them: another text or another valve makes another script.
+/// The seats of a script's functions: for each function, as many as there were concurrent calls. Functions never
+/// change: another text or other valves create another script.
 #[derive(Default)]
 pub(super) struct Interpreter {
     #[allow(clippy::vec_box)] // a seat is large, and moves at every call
     seats: Mutex<Vec<Box<Seat>>>,
-    /// All functions that were ever called.
+    /// All functions that have been called.
     functions: Mutex<Vec<Arc<Function>>>,
 }
 
@@ -79,7 +78,7 @@ impl Interpreter {
     }
 }
 
-/// A function and what it runs.
+/// A function and its definition.
 struct Function {
     definition: Shared<ScriptFuncDef>,
     body: Vec<Stmt>,
@@ -91,10 +90,10 @@ impl Function {
     }
 }
 
-/// The place at which one function is called, by one caller at a time.
+/// The state for calls of one function, used by one caller at a time.
 struct Seat {
     function: Arc<Function>,
-    /// The findings of earlier calls.
+    /// The lookups cached by earlier calls.
     caches: Caches,
     global: GlobalRuntimeState,
     /// Its parameters, which have no value between calls.
@@ -116,7 +115,7 @@ impl Seat {
     fn call(&mut self, engine: &Engine, mut args: Args) -> Answer {
         budget::called()?;
         self.set(&mut args);
-        // The scope of a function: a level below all that is called, and above no block.
+        // The scope level of a function: below all its calls and above its blocks.
         (self.global.level, self.global.scope_level) = (OWN_LEVELS, 1);
         self.global.always_search_scope = false;
         #[allow(deprecated)] // volatile, and the version of Rhai is pinned
@@ -131,7 +130,7 @@ impl Seat {
         answer.map_err(without_place)
     }
 
-    /// Gives the parameters their values, and those that have none `()`.
+    /// Sets the values of the parameters; missing ones are `()`.
     fn set(&mut self, values: &mut [Dynamic]) {
         for (index, name) in self.function.definition.params.iter().enumerate() {
             if let Some(place) = self.scope.get_mut(name) {
@@ -140,7 +139,7 @@ impl Seat {
         }
     }
 
-    /// Returns `true` if a later call meets nothing of this one but a few findings.
+    /// Returns `true` if a later call can reuse the state: only cached lookups remain.
     fn is_left_as_found(&mut self) -> bool {
         self.caches.rewind_fn_resolution_caches(1);
         let findings = self.caches.fn_resolution_cache_mut().dict.len();
@@ -148,7 +147,7 @@ impl Seat {
     }
 }
 
-/// That a whole call came to its end says nothing about a place in it.
+/// Removes the position of an error that concerns the whole call.
 fn without_place(mut error: Box<EvalAltResult>) -> Box<EvalAltResult> {
     if error.is_system_exception() {
         error.set_position(Position::NONE);
@@ -156,7 +155,7 @@ fn without_place(mut error: Box<EvalAltResult>) -> Box<EvalAltResult> {
     error
 }
 
-/// Rhai words what there is no function for.
+/// Returns Rhai's own error for an unknown function.
 fn unknown(engine: &Engine, ast: &AST, function: &str, mut args: Args) -> Answer {
     let (mut global, mut caches) = (engine.new_global_runtime_state(), Caches::new());
     global.lib.push(ast.shared_lib().clone());

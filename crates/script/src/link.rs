@@ -1,8 +1,8 @@
-//! A script's modules, compiled and put beside it.
+//! Compiles a script's modules and links them with it.
 //!
-//! All functions of a script and of its modules lie in one place, so that closures can be handed to
-//! and fro; a module's own names are made ones that no other file has ([`super::rename`]). What the
-//! importing file calls `words::shout(…)` is found in a module of Rhai's.
+//! All functions of a script and of its modules are in one namespace, so that closures can be passed between them;
+//! the names of a module get a unique prefix (see [`super::rename`]). A call such as `words::shout(…)` is resolved
+//! by a Rhai module.
 
 use super::diagnostic::{self, Code, Diagnostic, MAX_PROBLEMS};
 use super::folding::known_to;
@@ -21,24 +21,24 @@ use rhai::{
 use std::collections::{BTreeSet, HashMap, HashSet};
 use valvehouse_json::Json;
 
-/// Modules that import modules that import modules.
+/// The maximum depth of nested imports.
 const MAX_CHAIN: usize = 8;
 
-/// A script's modules as it needs them.
+/// The linked modules of a script.
 pub(super) struct LinkedModules {
-    /// All their functions.
+    /// The functions of all modules.
     pub(super) functions: AST,
-    /// The values of names in them.
+    /// The values of the constants in them.
     pub(super) values: HashMap<String, Dynamic>,
-    /// Each as it was written.
+    /// The unfolded syntax of each module.
     pub(super) as_written: Vec<AST>,
     pub(super) sources: Sources,
-    /// The names before `::`, in the script and in modules.
+    /// The modules by their prefixed aliases, in the script and in modules.
     modules: Vec<(String, Shared<Module>)>,
 }
 
 impl LinkedModules {
-    /// Makes the modules known to the engine of the script.
+    /// Registers the modules on the engine of the script.
     pub(super) fn register(&self, engine: &mut Engine) {
         for (name, module) in &self.modules {
             engine.register_static_module(name.as_str(), module.clone());
@@ -46,7 +46,7 @@ impl LinkedModules {
     }
 }
 
-/// Compiles what a script imports.
+/// Compiles the modules that a script imports.
 pub(super) fn link(
     file: &SourceFile,
     source: &str,
@@ -61,7 +61,7 @@ pub(super) fn link(
     (linker.linked, linker.problems)
 }
 
-/// Finds problems of a module that is looked at by itself.
+/// Returns the problems of a module that is checked on its own.
 pub(super) fn check(file: &SourceFile, key: &str) -> Vec<Diagnostic> {
     let mut linker = Linker::new(file, &file.text, None);
     let module = ModuleFile { key: key.to_owned(), path: file.path.clone(), text: file.text.clone() };
@@ -73,14 +73,14 @@ pub(super) fn check(file: &SourceFile, key: &str) -> Vec<Diagnostic> {
 struct Linker<'a> {
     script: &'a SourceFile,
     imports: &'a Imports,
-    /// None where the script that imports is not known.
+    /// The manifest of the importing script; `None` if it is unknown.
     manifest: Option<&'a Manifest>,
     linked: LinkedModules,
-    /// In the order of their prefixes.
+    /// The compiled modules, in the order of their prefixes.
     compiled: Vec<Shared<Module>>,
-    /// The indexes of modules in `compiled`; None where one does not compile.
+    /// The indexes of modules in `compiled`; `None` if one does not compile.
     indexes: HashMap<String, Option<usize>>,
-    /// The modules that are being compiled, each imported by the one before.
+    /// The modules being compiled, each imported by the previous one.
     chain: Vec<String>,
     problems: Vec<Diagnostic>,
 }
@@ -106,7 +106,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    /// The modules a file imports, by the names it gives them. What is wrong is noted.
+    /// Returns the modules that a file imports, by their aliases. Records problems.
     fn imports_of(
         &mut self,
         from: &str,
@@ -154,7 +154,7 @@ impl<'a> Linker<'a> {
                 Some(Err(wrong)) => {
                     self.problems.push(Diagnostic { id: self.script.id.to_string(), ..wrong.clone() });
                 }
-                // The path is not plain text: its target was not looked for.
+                // The path has escapes, so its target was not searched.
                 None => self.problems.push(
                     problem(Code::NoModule, format!("invalid module path `{}`", name.escape_debug()))
                         .help("write the path without escapes: `import \"lib/name\" as name;`"),
@@ -164,7 +164,7 @@ impl<'a> Linker<'a> {
         aliases
     }
 
-    /// The place of a module among the compiled ones; None, and noted why, where it has none.
+    /// Returns the index of a compiled module. Returns `None` and records the problem if there is none.
     fn index_of(
         &mut self,
         module: &ModuleFile,
@@ -198,7 +198,7 @@ impl<'a> Linker<'a> {
         index
     }
 
-    /// Compiles a module, and what it imports before.
+    /// Compiles a module, after the modules it imports.
     fn module(&mut self, module: &ModuleFile) -> Option<usize> {
         let script = self.script;
         let file = SourceFile::new(script.kind, script.id.clone(), &module.path, module.text.clone());
@@ -207,7 +207,7 @@ impl<'a> Linker<'a> {
             return None;
         }
         let source = module.text.trim_start_matches('\u{feff}');
-        // A name is told by its place, and Rhai counts no further in a line either.
+        // Names are identified by their position, whose column Rhai limits.
         if source.lines().any(|line| line.len() > MAX_LINES) {
             let long = format!("a line exceeded its limit of {MAX_LINES} characters");
             self.problems.push(Diagnostic::of(Code::TooLong, &file, long).help("split it"));
@@ -248,7 +248,7 @@ impl<'a> Linker<'a> {
             return Ok(None);
         }
 
-        // Its place is known once what it imports has found its own.
+        // The index is assigned after those of the imported modules.
         let index = self.compiled.len();
         let prefix = rename::prefix(index);
         let aliases = imported.iter().map(|(alias, index)| (alias.clone(), rename::prefix(*index))).collect();
@@ -287,7 +287,7 @@ impl<'a> Linker<'a> {
     }
 }
 
-/// Builds the module that `module::` finds: functions that are not private, and constants.
+/// Builds the module behind `module::`: its public functions and its constants.
 fn public_module(
     prefix: &str,
     ast: &AST,
@@ -315,13 +315,13 @@ fn public_module(
     public.into()
 }
 
-/// A module as it was parsed.
+/// A parsed module.
 struct ParsedModule {
     as_written: AST,
     plain: AST,
     words: tokens::Words,
     constants: Vec<(String, Json)>,
-    /// Without closures: names, and how many parameters they take.
+    /// The functions without closures: names and numbers of parameters.
     functions: HashSet<(String, usize)>,
 }
 
@@ -339,7 +339,7 @@ impl ParsedModule {
         Ok(Self { as_written, plain, words, constants, functions })
     }
 
-    /// Finds declarations in a module that only mean something elsewhere.
+    /// Returns the problems of declarations that have no meaning in a module.
     fn misplaced(&self, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
         let problem = |what: String| Diagnostic::of(Code::NotInModule, file, what);
         let mut problems = Vec::new();
@@ -383,7 +383,7 @@ impl ParsedModule {
     }
 }
 
-/// A module's functions under their new names; every other name must be known.
+/// Compiles a module's functions under their prefixed names; every other name must be known.
 fn strict(
     source: &str,
     plan: Plan,
@@ -402,14 +402,14 @@ fn strict(
     Ok(engine.compile_with_scope(&scope, source)?.clone_functions_only())
 }
 
-/// An `import` as it was written.
+/// An `import` statement.
 struct ImportStatement {
     name: String,
     alias: String,
     position: Position,
 }
 
-/// The imports at the top of a file; what is wrong with others.
+/// Returns the imports at the top of a file, and the problems of others.
 fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<ImportStatement>, Vec<Diagnostic>) {
     let problem = |what: &str, position| Diagnostic::of(Code::BadImport, file, what).at(source, position);
     let (mut written, mut problems) = (Vec::new(), Vec::new());

@@ -1,12 +1,12 @@
-//! The name of the value that is not there when a run fails on `()`, read from the source at the place of the error.
+//! Finds the name of a missing value in the source when a run fails because of `()`.
 
 use crate::thrown::ThrownError;
 use rhai::{EvalAltResult, Position};
 
-/// Bytes of a name that are shown.
+/// The maximum length of a shown name, in bytes.
 const MAX_NAME: usize = 80;
 
-/// The expression that is `()` where a run failed because of it: `body.metadata` of `body.metadata.seen = true`.
+/// Returns the expression whose value `()` caused the error: `body.metadata` in `body.metadata.seen = true`.
 pub(super) fn name_of<'a>(error: &EvalAltResult, source: &'a str, position: Position) -> Option<&'a str> {
     let line = source.lines().nth(position.line()?.checked_sub(1)?)?;
     let column = position.position()?.checked_sub(1)?;
@@ -58,7 +58,7 @@ fn is_part(letter: char) -> bool {
     letter.is_alphanumeric() || matches!(letter, '_' | '.' | '?' | ':')
 }
 
-/// The chain of dots and brackets that a text ends with.
+/// Returns the chain of properties and indexes at the end of a text.
 fn chain_before(text: &str) -> Option<&str> {
     let mut begin = text.len();
     let mut open = 0_usize;
@@ -74,7 +74,7 @@ fn chain_before(text: &str) -> Option<&str> {
     Some(&text[begin..]).filter(|chain| open == 0 && !chain.is_empty())
 }
 
-/// The chain of dots and brackets that a text begins with.
+/// Returns the chain of properties and indexes at the start of a text.
 fn chain_after(text: &str) -> Option<&str> {
     let mut end = 0;
     let mut open = 0_usize;

@@ -1,6 +1,6 @@
-//! Problems of scripts, each kind with a code that never changes; `docs/problems.md` has a page about each.
+//! The kinds of problems of scripts. Each has a code that never changes and a page in `docs/problems.md`.
 
-/// All pages: the one place where they are written.
+/// The text of all pages.
 const DOCUMENT: &str = include_str!("../../problems.md");
 
 macro_rules! codes {
@@ -10,10 +10,10 @@ macro_rules! codes {
         pub enum Code { $($(#[$doc])+ $name,)+ }
 
         impl Code {
-            /// All of them, in the order of their numbers.
+            /// All codes in ascending order.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// As in V101.
+            /// Returns the code, such as `V101`.
             pub const fn id(self) -> &'static str {
                 match self { $(Self::$name => $id),+ }
             }
@@ -23,15 +23,15 @@ macro_rules! codes {
 
 codes! {
     // -- the file
-    /// It cannot be read.
+    /// The file cannot be read.
     Unreadable = "V001",
-    /// It is longer than scripts are.
+    /// The file exceeds the length limit of scripts.
     TooLong = "V002",
-    /// It is not text.
+    /// The file is not valid UTF-8.
     NoText = "V003",
-    /// Nothing is in it.
+    /// The file is empty.
     Empty = "V004",
-    /// Its name cannot be an id.
+    /// The file name is not a valid id.
     BadId = "V005",
     /// Another file has the same id.
     SameId = "V006",
@@ -39,49 +39,49 @@ codes! {
     GuardGone = "V007",
     /// A change would weaken a guard.
     GuardWeakened = "V008",
-    /// It looks like a guard and cannot be read as one.
+    /// The file looks like a guard but cannot be read as one.
     UnclearGuard = "V009",
-    /// This version ended the process, of a host or of `check`.
+    /// This version ended the process of a host or of `check`.
     Quarantined = "V010",
-    /// Another plugin was removed under its id.
+    /// The id belongs to another plugin, which was removed.
     SetAside = "V011",
 
-    // -- how it is written
-    /// The parser cannot read on.
+    // -- syntax
+    /// A syntax error.
     Syntax = "V101",
-    /// A bracket or text is never closed.
+    /// A bracket or text that is not closed.
     Unclosed = "V102",
     /// Syntax of another language.
     ForeignSyntax = "V103",
-    /// Nothing has that name.
+    /// An unknown variable.
     UnknownVariable = "V104",
-    /// The name is the language's or the host's.
+    /// A name that is reserved by the language or the host.
     ReservedName = "V105",
-    /// The target of an assignment cannot be written.
+    /// An expression that cannot be assigned to.
     NotAssignable = "V106",
-    /// A constant is written to.
+    /// An assignment to a constant.
     ConstantWritten = "V107",
-    /// One name stands for two things.
+    /// A name that is declared twice.
     Twice = "V108",
-    /// More, or more deeply nested, than the parser takes.
+    /// Code that exceeds the parser's limit of length or nesting.
     TooComplex = "V109",
 
-    // -- what it says of itself
-    /// A word of the opening comment has a value it cannot have.
+    // -- declarations
+    /// An invalid value of a key in the opening comment.
     BadSwitch = "V201",
-    /// There is no such capability.
+    /// An unknown capability.
     UnknownRequirement = "V202",
-    /// It needs another host.
+    /// The script requires another version of the host.
     HostVersion = "V203",
-    /// A valve cannot be declared so.
+    /// An invalid declaration of a valve.
     BadValve = "V204",
-    /// A value that has to be literal is computed.
+    /// A computed value where a literal is required.
     Computed = "V205",
-    /// `match` stands where it does nothing, or harm.
+    /// A `match` that has no effect or would be harmful.
     BadMatch = "V206",
-    /// A parameter that is never set.
+    /// An unknown parameter.
     UnknownParameter = "V207",
-    /// A function is called almost like a hook.
+    /// A function with almost the name of a hook.
     AlmostHook = "V208",
     /// A callback that is never called.
     DeadCallback = "V209",
@@ -91,157 +91,157 @@ codes! {
     NoHandler = "V211",
     /// A tool and a module of tools in one file.
     TwoForms = "V212",
-    /// A tool cannot be declared so.
+    /// An invalid declaration of a tool.
     BadTool = "V213",
-    /// `tools()` or `tool_info()` gives no tools.
+    /// `tools()` or `tool_info()` returns an invalid value.
     BadToolList = "V214",
-    /// Two tools have one name.
+    /// Two tools with the same name.
     SameTool = "V215",
-    /// A tool that a model lists is not there.
+    /// A model of the configuration lists a missing tool.
     MissingTool = "V216",
-    /// Models are offered in a wrong way.
+    /// An invalid declaration of models.
     BadPipe = "V217",
-    /// The value of a valve does not match.
+    /// A value that does not match its valve's declaration.
     ValveMisfit = "V218",
-    /// A filter that no hook calls.
+    /// A filter without hooks.
     NoHook = "V219",
     /// An unknown key of the opening comment.
     UnknownKey = "V220",
-    /// The settings name a filter, tool or valve that is not there.
+    /// The settings name an unknown filter, tool or valve.
     UnknownName = "V221",
-    /// The settings' file changed and cannot be applied.
+    /// The changed settings file is invalid and was not applied.
     SettingsRefused = "V222",
-    /// The settings' file changed in what only a restart applies.
+    /// The settings file has changes that require a restart.
     SettingsWaiting = "V223",
-    /// A secret that the settings name cannot be read here.
+    /// A secret of the settings cannot be read.
     SecretUnread = "V224",
     /// An MCP server of the settings is not available.
     McpAway = "V225",
-    /// A tool of an MCP server is not offered: it is new, or not as it was approved.
+    /// A tool of an MCP server is not offered: it is new, or differs from the approved one.
     McpQuarantined = "V226",
-    /// Work is scheduled in a wrong way.
+    /// An invalid declaration of scheduled work.
     BadSchedule = "V227",
-    /// The latest scripts of the store are not taken.
+    /// The latest scripts of the store were rejected.
     GenerationRefused = "V228",
-    /// The database of the store does not answer.
+    /// The database of the store does not respond.
     StoreAway = "V229",
-    /// A pooler passes no notifications of the store's database on.
+    /// A pooler does not forward the notifications of the store's database.
     StorePolled = "V230",
-    /// A file of actions without one.
+    /// A file in the folder of actions without an action.
     NoAction = "V231",
-    /// An action cannot be declared so.
+    /// An invalid declaration of an action.
     BadAction = "V232",
 
-    // -- what it may reach
-    /// A capability is used and not declared.
+    // -- capabilities
+    /// A capability is used but not declared.
     NotDeclared = "V301",
-    /// A capability is declared and not granted.
+    /// A capability is declared but not granted.
     NotGranted = "V302",
-    /// A host is named wrongly.
+    /// An invalid name of a host.
     BadHost = "V303",
-    /// A capability is declared and not used.
+    /// A capability is declared but not used.
     UnusedCapability = "V304",
 
-    // -- its modules
+    // -- modules
     /// The imported module is missing.
     NoModule = "V401",
     /// Modules import each other.
     ImportCircle = "V402",
-    /// More modules than a script may have.
+    /// The script imports more modules than allowed.
     TooManyModules = "V403",
-    /// An import that cannot be read without running.
+    /// An import whose path is not literal.
     BadImport = "V404",
-    /// Something that a module cannot have.
+    /// Code that is not allowed in a module.
     NotInModule = "V405",
 
-    // -- what it calls
-    /// A pattern that is none.
+    // -- calls
+    /// An invalid pattern.
     BadPattern = "V501",
-    /// No function has that name.
+    /// An unknown function.
     UnknownFunction = "V502",
-    /// The function takes another number of arguments.
+    /// A call with the wrong number of arguments.
     WrongArguments = "V503",
-    /// The script declares no such valve.
+    /// The script does not declare this valve.
     UnknownValve = "V504",
-    /// A property of the host's values is misspelt.
+    /// A misspelled property of a value of the host.
     UnknownProperty = "V505",
-    /// A function takes the place of the host's own.
+    /// A function that shadows one of the host.
     Shadowed = "V506",
 
-    // -- what is surely not meant
-    /// A method that changes its text is used as a value.
+    // -- probable mistakes
+    /// A method that changes its text in place is used as a value.
     ChangesInPlace = "V601",
-    /// An escape that means nothing in backticks.
+    /// An escape sequence without meaning in backticks.
     EscapeInBackticks = "V602",
-    /// A loop that one call of the host's does.
+    /// A loop that a single call of a host function replaces.
     NeedlessLoop = "V603",
-    /// A valve that nothing reads.
+    /// An unused valve.
     UnusedValve = "V604",
     /// An unused function.
     UnusedFunction = "V605",
-    /// A variable that nothing reads.
+    /// An unused variable.
     UnusedVariable = "V606",
-    /// Nothing gets there.
+    /// Unreachable code.
     Unreachable = "V607",
     /// A comparison without effect.
     IdleComparison = "V608",
-    /// A hook returns what it cannot.
+    /// A hook returns a value of the wrong kind.
     WrongReturn = "V609",
-    /// A parameter is assigned a value that the caller does not receive.
+    /// An assignment to a parameter that the caller does not receive.
     LostAssignment = "V610",
-    /// A tool gives a value on one way and nothing on another.
+    /// A tool returns a value on one path and nothing on another.
     NoResult = "V611",
-    /// A text that looks as if it were filled in.
+    /// A text with a placeholder that is not filled in.
     UnfilledText = "V612",
-    /// An answer that is built and not returned.
+    /// An answer that is built but not returned.
     LostAnswer = "V613",
     /// A `try` that is used as a value.
     TryAsValue = "V614",
-    /// Values of two kinds are compared.
+    /// A comparison of values of two kinds.
     ForeignKinds = "V615",
-    /// A condition is neither true nor false.
+    /// A condition that is not a bool.
     NoCondition = "V616",
-    /// A call does nothing but give a value, and nothing takes it.
+    /// A call without effect whose value is discarded.
     LostResult = "V617",
 
-    // -- its tests
-    /// Tests that belong to no script, or a file without any.
+    // -- tests
+    /// Tests that belong to no script, or a file without tests.
     NoTest = "V701",
     /// A test with parameters.
     TestWithParameters = "V702",
     /// A test failed.
     TestFailed = "V703",
 
-    // -- while it runs
-    /// A bug, a budget, a wrong return.
+    // -- at run time
+    /// A call failed: a bug, an exceeded budget or a wrong return value.
     Broke = "V801",
-    /// A function that the host calls from time to time failed.
+    /// A scheduled function failed.
     ScheduledFailed = "V802",
 }
 
 impl Code {
-    /// The code of a text such as `V101`, in any case.
+    /// Returns the code of a name such as `V101`, case-insensitively.
     pub fn from_name(id: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.id().eq_ignore_ascii_case(id))
     }
 
-    /// Returns its title: the words behind its number.
+    /// Returns its title: the text after its number in the heading.
     pub fn title(self) -> &'static str {
         self.section().split_once('\n').map_or("", |(title, _)| title)
     }
 
-    /// Returns its page: the problem, why it is wrong, an example and the correction, in Markdown.
+    /// Returns its page in Markdown: the problem, why it is wrong, an example and the correction.
     pub fn page(self) -> &'static str {
         self.section().split_once('\n').map_or("", |(_, page)| page).trim()
     }
 
-    /// The first paragraph of its page.
+    /// Returns the first paragraph of its page.
     pub fn summary(self) -> String {
         let paragraph = self.page().split_once("\n\n").map_or_else(|| self.page(), |(first, _)| first);
         paragraph.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// From its title to the next heading.
+    /// Returns its section, from the title to the next heading.
     fn section(self) -> &'static str {
         let heading = DOCUMENT.find(&format!("\n### {} ", self.id()));
         let rest = heading.map_or("", |at| &DOCUMENT[at + "\n### V000 ".len()..]);
@@ -250,7 +250,7 @@ impl Code {
     }
 }
 
-/// Its id.
+/// Writes its id.
 impl std::fmt::Display for Code {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.id())

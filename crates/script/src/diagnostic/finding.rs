@@ -1,4 +1,4 @@
-//! A problem of a script: its kind, its place, its text, and its fix.
+//! A problem of a script: its kind, its position, its message and its fix.
 
 use super::codes::Code;
 use std::path::{Path, PathBuf};
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 /// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// The script does not load.
+    /// The script is not loaded.
     Error,
-    /// It loads, and something about it is surely not meant.
+    /// The script is loaded but is probably wrong.
     Warning,
 }
 
 /// The maximum number of problems of one kind that are reported for a file.
 pub(crate) const MAX_PROBLEMS: usize = 50;
 
-/// Something wrong with a script file.
+/// A problem of a script file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnostic {
     /// The kind of problem.
@@ -24,24 +24,24 @@ pub struct Diagnostic {
     pub id: String,
     /// The file.
     pub path: PathBuf,
-    /// 1-based, where the place is known.
+    /// The line, from 1; `None` if the position is unknown.
     pub line: Option<usize>,
-    /// 1-based, in characters.
+    /// The column in characters, from 1.
     pub column: Option<usize>,
-    /// The line itself.
+    /// The text of the line.
     pub excerpt: String,
-    /// The problem in words.
+    /// The message.
     pub message: String,
-    /// The hint that says how to fix it.
+    /// The hint how to fix it.
     pub help: Option<String>,
     /// Its severity.
     pub severity: Severity,
-    /// The command that grants what is missing, where that is all that is wrong.
+    /// The command that grants the missing capability, if that is the only problem.
     pub grant: Option<String>,
 }
 
 impl Diagnostic {
-    /// A problem with a file as a whole.
+    /// Creates a problem of a whole file.
     pub fn new(code: Code, id: &str, path: &Path, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -57,28 +57,28 @@ impl Diagnostic {
         }
     }
 
-    /// The same, with its fix.
+    /// Sets the hint how to fix it.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// The same, for want of what this command grants.
+    /// Sets the command that grants the missing capability.
     #[must_use]
     pub fn granted_by(mut self, command: impl Into<String>) -> Self {
         self.grant = Some(command.into());
         self
     }
 
-    /// The same as a warning.
+    /// Turns the problem into a warning.
     #[must_use]
     pub fn warning(mut self) -> Self {
         self.severity = Severity::Warning;
         self
     }
 
-    /// `filters/x.rhai:3:12`
+    /// Returns the position, such as `filters/x.rhai:3:12`.
     pub fn place(&self) -> String {
         match (self.line, self.column) {
             (Some(line), Some(column)) => format!("{}:{line}:{column}", self.path.display()),
@@ -87,7 +87,7 @@ impl Diagnostic {
         }
     }
 
-    /// Returns the number of characters of the word at the place.
+    /// Returns the number of characters of the word at the position.
     pub fn width(&self) -> usize {
         let Some(column) = self.column else { return 1 };
         let rest = self.excerpt.chars().skip(column - 1);
@@ -95,7 +95,7 @@ impl Diagnostic {
     }
 }
 
-/// Place, message, the line, a caret, the help.
+/// Writes the position, the message, the line with a caret, and the hint.
 impl std::fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let word = match self.severity {
@@ -104,7 +104,7 @@ impl std::fmt::Display for Diagnostic {
         };
         write!(f, "{}: {word}[{}]: {}", self.place(), self.code, self.message)?;
         if let (Some(line), Some(column)) = (self.line, self.column) {
-            // Long lines are shown around the place.
+            // Of a long line, only the part around the position is shown.
             let from = column.saturating_sub(60);
             let shown: String = self.excerpt.chars().skip(from).take(100).collect();
             let shown = shown.replace('\t', " ");
@@ -120,7 +120,7 @@ impl std::fmt::Display for Diagnostic {
     }
 }
 
-/// Returns `true` if any of these keeps a script from running.
+/// Returns `true` if any problem prevents a script from being loaded.
 pub(crate) fn has_errors(problems: &[Diagnostic]) -> bool {
     problems.iter().any(|problem| problem.severity == Severity::Error)
 }

@@ -1,4 +1,4 @@
-//! Syntax of Python or JavaScript, and its counterpart here.
+//! Syntax of Python or JavaScript, and its counterpart in Rhai.
 
 use super::codes::Code;
 use super::finding::Diagnostic;
@@ -9,7 +9,7 @@ const IMPORT: &str = "the host's modules need no import";
 const NOTHING_TO_IMPORT: &str = "remove the import: the host's modules, such as json:: and http::, need \
                                  none; import a file of your own with `import \"lib/words\" as words;`";
 
-/// The same problem described as such a mistake.
+/// Returns the problem with an explanation if it is syntax of another language.
 pub(super) fn told(problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
     if problem.code == Code::TooComplex {
         return None;
@@ -52,7 +52,7 @@ pub(super) fn told(problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
     foreign(what, help)
 }
 
-/// Explains a message of the parser: the same in other words, and the hint.
+/// Explains a message of the parser: a clearer message and a hint.
 fn of_message(problem: &Diagnostic) -> Option<(&'static str, &'static str)> {
     let text = problem.message.as_str();
     if text.starts_with("invalid character: '") {
@@ -92,7 +92,7 @@ fn of_message(problem: &Diagnostic) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// Returns the counterpart of another language's word.
+/// Returns a hint for a name of another language.
 fn of_name(problem: &Diagnostic) -> Option<&'static str> {
     let help = match problem.message.strip_prefix("undefined variable: ")? {
         "null" | "None" | "nil" | "undefined" | "none" => "write `()` for no value",
@@ -119,7 +119,7 @@ fn of_name(problem: &Diagnostic) -> Option<&'static str> {
     Some(help)
 }
 
-/// Explains a problem by the words around its place: the message, where the parser does not know it, and the
+/// Explains a problem by the text around its position. Returns a message, unless the parser's own is good, and a
 /// hint.
 fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
     let at = problem.excerpt.chars().skip(problem.column? - 1).collect::<String>();
@@ -197,7 +197,7 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
     let begins = |text: &str| {
         ["fn ", "if ", "for ", "while ", "else", "try"].iter().any(|word| text.starts_with(word))
     };
-    // A colon of a map or of a slice stands behind a bracket of its own.
+    // The colon of a map or slice follows its own bracket.
     let statement = before.rsplit([';', '{', '[']).next().unwrap_or(before).trim_start();
     if begins(line) && line.ends_with(':') || at.starts_with(':') && begins(statement) {
         return told(
@@ -238,30 +238,30 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
     None
 }
 
-/// Returns `true` for `let name`, with nothing behind it.
+/// Returns `true` if the text is `let name` or `const name` without a value.
 fn is_declared(before: &str) -> bool {
     let before = before.rsplit([';', '{']).next().unwrap_or(before).trim();
     let name = before.strip_prefix("let ").or(before.strip_prefix("const ")).unwrap_or_default().trim();
     !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
 }
 
-/// Returns `true` for what follows the name of an argument: `=`, and no comparison.
+/// Returns `true` if the text begins with the `=` of a named argument, not with a comparison.
 fn is_assigned(at: &str) -> bool {
     at.strip_prefix('=').is_some_and(|rest| !rest.starts_with(['=', '>']))
 }
 
-/// Returns `true` if several variables are declared at once: `let [a, b] = …`.
+/// Returns `true` for a destructuring declaration: `let [a, b] = …`.
 fn is_pattern(message: &str, at: &str) -> bool {
     message.starts_with("expecting name of a variable") && at.starts_with(['[', '{', '('])
 }
 
-/// Returns `true` if a text ends with this word, and not with a longer one.
+/// Returns `true` if the last word of a text is this word.
 fn ends_with_word(text: &str, word: &str) -> bool {
     text.strip_suffix(word)
         .is_some_and(|rest| !rest.ends_with(|letter: char| letter.is_alphanumeric() || letter == '_'))
 }
 
-/// Returns the counterpart of another language's function.
+/// Returns a hint for a function of another language.
 pub(crate) fn function(name: &str) -> Option<&'static str> {
     Some(match name {
         "append" | "add" => "write `push(value)` to add one element, `append(array)` to add all",

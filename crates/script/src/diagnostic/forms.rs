@@ -1,12 +1,12 @@
-//! The forms of a function that was called with values of other kinds.
+//! The overloads of a function that was called with values of other kinds.
 
 use crate::reference::{self, Function};
 use rhai::EvalAltResult;
 
-/// Forms of a function that are shown where none fits.
+/// The maximum number of overloads that are shown if none has the right number of arguments.
 const MAX_FORMS: usize = 3;
 
-/// Returns a hint with the forms of a function that exists, and takes values of other kinds.
+/// Returns a hint with the overloads of an existing function that was called with values of other kinds.
 pub(super) fn fitting(error: &EvalAltResult) -> Option<String> {
     let EvalAltResult::ErrorFunctionNotFound(signature, _) = error else { return None };
     let (name, kinds) = signature.split_once(" (")?;

@@ -1,4 +1,4 @@
-//! Statements that only other languages have, and what stands for them here.
+//! Statements of other languages, and their counterparts in Rhai.
 
 use super::finding::Diagnostic;
 use rhai::Position;
@@ -21,7 +21,7 @@ const KEYWORDS: [(&str, &str); 14] = [
     ("is", "write `==`; `()` stands for no value, as in `x == ()`"),
 ];
 
-/// The keyword that stands before the place of a problem, or at it.
+/// Returns the foreign keyword before or at the position of a problem.
 pub(super) fn at_place(before: &str, at: &str) -> Option<(&'static str, &'static str)> {
     let before = before.trim_end();
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
@@ -29,14 +29,14 @@ pub(super) fn at_place(before: &str, at: &str) -> Option<(&'static str, &'static
     let is_name = before[..before.len() - last.len()].trim_end().ends_with(['.', ':', '#']);
     let first = at.split(|letter| !is_part(letter)).next().unwrap_or_default();
     let known = KEYWORDS.iter().find(|(word, _)| *word == last && !is_name);
-    // Between two operands a word is an operator.
+    // Between two operands, the word is an operator.
     let operator = || KEYWORDS.iter().find(|(word, _)| *word == "is" && *word == first && !before.is_empty());
     known.or_else(operator).copied()
 }
 
-/// A whole line of Python that the parser complains about where the next line begins.
+/// A whole line of Python; the parser reports it at the start of the next line.
 pub(super) struct Line {
-    /// `import`, or `pass`.
+    /// `true` for `import`, `false` for `pass`.
     pub(super) is_import: bool,
     pub(super) place: Position,
 }

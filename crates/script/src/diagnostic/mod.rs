@@ -1,4 +1,4 @@
-//! Findings in scripts: their kind, their place, and the help.
+//! Problems of scripts: kind, position and help.
 
 mod absent;
 mod codes;

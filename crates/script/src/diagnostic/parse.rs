@@ -1,4 +1,4 @@
-//! Errors of the parser in words of ours, with hints for the usual mistakes.
+//! Parse errors with clear messages, and hints for common mistakes.
 
 use super::codes::Code;
 use super::finding::{Diagnostic, lower_first};
@@ -8,7 +8,7 @@ use rhai::{LexError, ParseError, ParseErrorType, Position};
 use std::path::Path;
 use valvehouse_core::text::nearest;
 
-/// Describes a parse error, with a hint for the usual ones.
+/// Describes a parse error, with a hint for common mistakes.
 pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) -> Diagnostic {
     let kind = error.err_type();
     let message = lower_first(&kind.to_string());
@@ -28,14 +28,14 @@ pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) 
     }
 }
 
-/// Moves a problem of something missing at the end of a line there, from where the next line begins.
+/// Moves the problem of a missing token from the start of the next line to the end of the line it belongs to.
 fn missing_before(problem: Diagnostic, source: &str, token: &str) -> Diagnostic {
     let (Some(line), Some(column)) = (problem.line, problem.column) else { return problem };
     let begins_line = problem.excerpt.chars().take(column - 1).all(char::is_whitespace);
     let code = spans::code_only(source);
     let before = code.lines().take(line - 1).enumerate().filter(|(_, line)| !line.trim().is_empty()).last();
     let end = before.filter(|_| begins_line).and_then(|(above, text)| {
-        // Texts are blank in the code alone: the line itself ends where it ends.
+        // The code has blanks in place of texts, so the end of the line is found in the source.
         let written = source.lines().nth(above)?;
         let comment = written.find("//").filter(|at| text[*at..].trim().is_empty());
         let column = written[..comment.unwrap_or(written.len())].trim_end().chars().count() + 1;
@@ -73,7 +73,7 @@ fn code_of(kind: &ParseErrorType) -> Code {
     }
 }
 
-/// Returns the hint for a script that is written in the right language.
+/// Returns the hint for a mistake that is not syntax of another language.
 fn help_for(problem: &Diagnostic, source: &str) -> String {
     let text = &problem.message;
     let plain = match problem.code {
@@ -155,7 +155,7 @@ fn help_for_unknown(problem: &Diagnostic, source: &str) -> String {
     }
 }
 
-/// The names that the function around a problem declares before it.
+/// Returns the names that the enclosing function declares before a problem.
 fn names_before<'a>(problem: &Diagnostic, source: &'a str) -> Vec<&'a str> {
     let before: Vec<&str> = source.lines().take(problem.line.unwrap_or(0)).collect();
     let begins = before.iter().rposition(|line| line.starts_with("fn ") || line.starts_with("private fn "));
@@ -179,7 +179,7 @@ fn first_word(text: &str) -> &str {
     text.split_once(|letter| !is_part(letter)).map_or(text, |(word, _)| word)
 }
 
-/// Returns `true` if the line of a problem gives a value to the name at its place.
+/// Returns `true` if the line of a problem assigns to the name at its position.
 fn is_assigned(problem: &Diagnostic, name: &str) -> bool {
     let rest = problem.excerpt.chars().skip(problem.column.unwrap_or(1) - 1 + name.chars().count());
     let rest: String = rest.collect();

@@ -1,11 +1,11 @@
-//! The place of a problem in its source.
+//! The position of a problem in its source.
 
 use super::finding::Diagnostic;
 use crate::spans::{self, SpanKind};
 use rhai::Position;
 
 impl Diagnostic {
-    /// The same at a place of its source.
+    /// Sets the position.
     #[must_use]
     pub(crate) fn at(mut self, source: &str, position: Position) -> Self {
         self.line = position.line();
@@ -16,7 +16,7 @@ impl Diagnostic {
         self
     }
 
-    /// The same at the first place where a word stands in the code, or else anywhere.
+    /// Sets the position to the first occurrence of a word in the code, otherwise in the source.
     #[must_use]
     pub fn at_word(self, source: &str, word: &str) -> Self {
         match find_word(&spans::code_only(source), word) {
@@ -25,7 +25,7 @@ impl Diagnostic {
         }
     }
 
-    /// The same where a word stands behind a key of the opening comment, or at that key.
+    /// Sets the position to a word in the value of a key of the opening comment, otherwise to that key.
     #[must_use]
     pub(crate) fn at_said(self, source: &str, key: &str, word: &str) -> Self {
         let comment = spans::of(source).into_iter().find(|(piece, _)| *piece == SpanKind::Comment);
@@ -42,7 +42,7 @@ impl Diagnostic {
         self.at_byte(source, key + word.unwrap_or(0))
     }
 
-    /// The same at the first parameter of that name of a function.
+    /// Sets the position to the first parameter of a function with this name.
     #[must_use]
     pub(crate) fn at_parameter(self, source: &str, function: &str, name: &str) -> Self {
         let code = spans::code_only(source);
@@ -53,7 +53,7 @@ impl Diagnostic {
         }
     }
 
-    /// The same at the first place where a word stands in the source, comments included.
+    /// Sets the position to the first occurrence of a word in the source, including comments.
     fn at_text(self, source: &str, word: &str) -> Self {
         let found = source.lines().enumerate().find_map(|(index, line)| {
             let column = find_word(line, word)?;
@@ -68,7 +68,7 @@ impl Diagnostic {
         }
     }
 
-    /// The same where a function is defined.
+    /// Sets the position to the definition of a function.
     #[must_use]
     pub(crate) fn at_function(self, source: &str, name: &str) -> Self {
         match function_at(&spans::code_only(source), name) {
@@ -77,7 +77,7 @@ impl Diagnostic {
         }
     }
 
-    /// The same at a byte of its source.
+    /// Sets the position to a byte of the source.
     #[must_use]
     pub(crate) fn at_byte(self, source: &str, at: usize) -> Self {
         match position_at(source, at) {
@@ -86,8 +86,8 @@ impl Diagnostic {
         }
     }
 
-    /// The same at the place that a path of names leads to, each looked for behind the one before;
-    /// where one is not found, at the last that is.
+    /// Sets the position to the end of a path of names, each searched after the one before; otherwise to the last
+    /// name found.
     #[must_use]
     pub(crate) fn at_path(self, source: &str, path: &str) -> Self {
         let (code, mut from, mut found) = (spans::code_only(source), 0, None);
@@ -105,7 +105,7 @@ impl Diagnostic {
     }
 }
 
-/// Returns the place of a function's name behind its `fn`.
+/// Returns the byte position of a function's name after `fn`.
 fn function_at(code: &str, name: &str) -> Option<usize> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     code.match_indices(name).find_map(|(at, _)| {
@@ -116,7 +116,7 @@ fn function_at(code: &str, name: &str) -> Option<usize> {
     })
 }
 
-/// Returns the place of a word behind another: in the code, or as a key or text in quotes.
+/// Returns the byte position of a word after another: in the code, or as a quoted key or text.
 fn find_key(code: &str, source: &str, from: usize, word: &str) -> Option<usize> {
     let in_code = find_word(&code[from..], word).map(|at| from + at);
     let quoted = source[from..].find(&format!("\"{word}\"")).map(|at| from + at + 1);
@@ -130,7 +130,7 @@ fn find_word(line: &str, word: &str) -> Option<usize> {
         .find(|&at| !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part))
 }
 
-/// Line and column of a byte, where Rhai can count that far.
+/// Returns the line and column of a byte; `None` beyond the limits of Rhai's positions.
 pub(super) fn position_at(source: &str, at: usize) -> Option<Position> {
     let before = &source[..at];
     let line = u16::try_from(before.matches('\n').count() + 1).ok()?;

@@ -1,4 +1,4 @@
-//! Errors of a running script.
+//! Run-time errors of scripts.
 
 use super::absent;
 use super::codes::Code;
@@ -11,9 +11,9 @@ use crate::sources::{Source, Sources};
 use rhai::{EvalAltResult, Position};
 use std::path::Path;
 
-/// A run-time error as the log shows it: message, function, file:line:column, the calls.
+/// Formats a run-time error for the log: message, function, file:line:column, call stack.
 ///
-/// Functions of the host have no call position: it is searched in the source.
+/// Host functions have no call position, so it is searched in the source.
 pub(crate) fn of_run(sources: &Sources, function: &str, error: &EvalAltResult) -> String {
     let root = error.unwrap_inner();
     let message = message_of(root);
@@ -33,7 +33,7 @@ pub(crate) fn of_run(sources: &Sources, function: &str, error: &EvalAltResult) -
     text
 }
 
-/// The same as a problem at its place, with a message of the caller's.
+/// Returns a run-time error as a problem at its position, with the given message.
 pub(crate) fn at_run(
     code: Code,
     id: &str,
@@ -59,7 +59,7 @@ fn help_for(error: &EvalAltResult) -> Option<String> {
     help_for_run(error).map(str::to_owned).or_else(|| forms::fitting(error))
 }
 
-/// The place of a run's error, and the calls that led there, the outermost first.
+/// The position of a run-time error, and the calls that led to it, outermost first.
 struct Trail<'a> {
     source: &'a Source,
     position: Position,
@@ -82,7 +82,7 @@ fn trail<'a>(sources: &'a Sources, function: &str, error: &EvalAltResult, messag
     Trail { source, position, calls }
 }
 
-/// Returns the place of the only call of `http::get` whose message begins with its name.
+/// Returns the position of the function that a message begins with, such as `http::get`, if it is called only once.
 fn only_call(source: &str, message: &str) -> Option<Position> {
     let name = message.split(": ").next().filter(|name| name.contains("::") && !name.contains(' '))?;
     let mut calls = source.match_indices(name);

@@ -1,4 +1,4 @@
-//! Errors of a running script, without their place.
+//! Run-time errors of scripts without their position.
 
 use super::finding::lower_first;
 use super::foreign;
@@ -8,7 +8,7 @@ use crate::thrown::ThrownError;
 use crate::{redaction, rename};
 use rhai::{EvalAltResult, Position};
 
-/// Describes an error of a run without its place, for readers who must not know it.
+/// Describes a run-time error without its position, which is not shown to clients.
 pub(crate) fn summary_of_run(error: &EvalAltResult) -> String {
     lower_first(&message_of(error.unwrap_inner()))
 }
@@ -31,12 +31,12 @@ pub(super) fn message_of(error: &EvalAltResult) -> String {
         EvalAltResult::ErrorDotExpr(..)
         | EvalAltResult::ErrorIndexingType(..)
         | EvalAltResult::ErrorMismatchDataType(..) => shown(&with_kinds(&without_place(&error.to_string()))),
-        // The place is said by us, with the file.
+        // The caller adds the position and the file.
         other => shown(&without_place(&other.to_string())),
     }
 }
 
-/// A signature that no function has, with kinds in words of scripts: `keep_last (array, string)`.
+/// Returns the signature of a missing function with the kinds that scripts use: `keep_last (array, string)`.
 fn in_words(signature: &str) -> String {
     let Some((name, kinds)) = signature.split_once(" (") else { return signature.to_owned() };
     let Some(kinds) = kinds.strip_suffix(')') else { return signature.to_owned() };
@@ -44,7 +44,7 @@ fn in_words(signature: &str) -> String {
     format!("{name} ({})", kinds.join(", "))
 }
 
-/// A text in which types of the interpreter stand between other words.
+/// Replaces the types of the interpreter in a text by the kinds that scripts use.
 fn with_kinds(text: &str) -> String {
     let text = text.replace("&str | ImmutableString | String", "string");
     let words = text.split_inclusive(|letter: char| !letter.is_alphanumeric() && letter != '_');
@@ -55,7 +55,7 @@ fn with_kinds(text: &str) -> String {
     words.collect()
 }
 
-/// The word of scripts for a type of the interpreter.
+/// Returns the kind that scripts use for a type of the interpreter.
 fn kind_in_words(kind: &str) -> &str {
     match kind {
         "&str | ImmutableString | String" | "&str" | "ImmutableString" | "String" => "string",
@@ -67,16 +67,16 @@ fn kind_in_words(kind: &str) -> &str {
     }
 }
 
-/// Characters of a message that are shown.
+/// The maximum length of a shown message, in characters.
 const MAX_SHOWN: usize = 2_000;
 
-/// A message without secrets, then as far as anybody would read it: what is cut first shows a part of them.
+/// Redacts a message, then truncates it: truncating first could leave part of a secret.
 fn shown(message: &str) -> String {
     redaction::redacted(message).chars().take(MAX_SHOWN).collect()
 }
 
-/// Returns Rhai's text without its place: that names files of the operator, and a caught error may be shown
-/// to anybody.
+/// Returns Rhai's text without its position, which names files of the operator; a caught error may be shown to
+/// anybody.
 pub(crate) fn without_place(text: &str) -> String {
     rename::as_written(cut_place(text))
 }
@@ -93,7 +93,7 @@ fn cut_place(text: &str) -> &str {
     }
 }
 
-/// Returns the counterpart of Python's or JavaScript's way to say it.
+/// Returns a hint for code that works in Python or JavaScript.
 pub(crate) fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
     match error {
         EvalAltResult::ErrorFunctionNotFound(signature, _) => {

@@ -1,4 +1,4 @@
-//! The pages about problems: each code has one, and its examples do what they are said to.
+//! Tests that each code has a page, and that its examples cause the described problems.
 
 use super::{Code, Severity};
 use crate::{Diagnostic, Kind, Script, Settings, read_file};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 const DOCUMENT: &str = include_str!("../../problems.md");
 
-/// Codes of what no text of one script shows: its file, its folder, its settings, or too much of something.
+/// Codes without an example, because they depend on more than the text of one script.
 const WITHOUT_EXAMPLE: [Code; 30] = [
     Code::Unreadable,
     Code::TooLong,
@@ -40,7 +40,7 @@ const WITHOUT_EXAMPLE: [Code; 30] = [
     Code::ScheduledFailed,
 ];
 
-/// Everything that is told about an example: a script, and modules behind lines `// file: PATH`.
+/// Returns all problems of an example: a script, and modules after lines `// file: PATH`.
 fn problems(example: &str) -> Vec<Diagnostic> {
     let folder = tempfile::tempdir().unwrap();
     let mut files = example.split("// file: ");
@@ -51,7 +51,7 @@ fn problems(example: &str) -> Vec<Diagnostic> {
     }
     let path = folder.path().join("x.rhai");
     write(&path, script);
-    // With a hook in it, too: that is one of the mistakes.
+    // A file with a handler is a tool even if it has a hook, which is one of the mistakes.
     let is_tool = script.contains("fn handler(") || script.contains("fn tools(");
     let is_action = script.contains("fn action(");
     let kind = match is_tool {

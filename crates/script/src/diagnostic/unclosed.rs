@@ -1,4 +1,4 @@
-//! A bracket that is never closed: reported where it opens, since the parser only notices at the end.
+//! Reports an unclosed bracket where it opens; the parser notices it only at the end.
 
 use super::codes::Code;
 use super::finding::Diagnostic;
@@ -6,7 +6,7 @@ use crate::source::SourceFile;
 use crate::spans::{self, SpanKind};
 use rhai::ParseErrorType;
 
-/// The bracket that was forgotten, or is one too many, where that is why the parser stops.
+/// Returns the problem of the unclosed or surplus bracket if it is the cause of the parse error.
 pub(super) fn first(kind: &ParseErrorType, problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
     let at = byte_of(problem, source);
     let is_missing = matches!(kind, ParseErrorType::MissingToken(..) | ParseErrorType::UnexpectedEOF);
@@ -14,11 +14,11 @@ pub(super) fn first(kind: &ParseErrorType, problem: &Diagnostic, source: &str) -
     if is_missing && rest.trim().is_empty() {
         return open(source).map(|bracket| unclosed(&bracket, problem, source));
     }
-    // The next function begins, and the one before has not ended.
+    // The next function begins before the previous one ends.
     if matches!(kind, ParseErrorType::WrongFnDefinition) && problem.column == Some(1) {
         return open(&source[..at]).map(|bracket| unclosed(&bracket, problem, source));
     }
-    // A statement ends, and the list or call in it has not.
+    // A statement ends before a list or call in it.
     if matches!(kind, ParseErrorType::MissingToken(token, _) if token == "," || token == ")" || token == "]")
         && rest.starts_with([';', '}'])
     {
@@ -36,7 +36,7 @@ pub(super) fn first(kind: &ParseErrorType, problem: &Diagnostic, source: &str) -
     })
 }
 
-/// A block comment that goes on to the end: nothing behind it would run.
+/// Returns the problem of a block comment that is not closed: the code after it would not run.
 pub(crate) fn comment(file: &SourceFile, source: &str) -> Option<Diagnostic> {
     let may_be = source.rfind("/*") > source.rfind("*/");
     let (piece, range) = spans::of(source).pop().filter(|_| may_be)?;
@@ -54,7 +54,7 @@ fn unclosed(bracket: &Bracket, problem: &Diagnostic, source: &str) -> Diagnostic
     told.at_byte(source, bracket.at).help(format!("add `{}` at its end", bracket.closing()))
 }
 
-/// The byte position of a problem; the end of the text if it has none.
+/// Returns the byte position of a problem; the end of the text if it has none.
 fn byte_of(problem: &Diagnostic, source: &str) -> usize {
     let (Some(line), Some(column)) = (problem.line, problem.column) else { return source.len() };
     let start: usize = source.split_inclusive('\n').take(line - 1).map(str::len).sum();
@@ -62,7 +62,7 @@ fn byte_of(problem: &Diagnostic, source: &str) -> usize {
     within.map_or(source.len(), |(at, _)| start + at)
 }
 
-/// Of a text with more `}` than `{`: the one that closes more than its line says, or the last.
+/// Returns the position of a surplus `}`: the one that does not match its indentation, or the last.
 fn surplus(source: &str) -> Option<usize> {
     let code = spans::code_only(source);
     let count = |letter: char| code.matches(letter).count();
@@ -106,8 +106,8 @@ impl Bracket {
     }
 }
 
-/// The bracket that is open at the end; of several the one that lines say was forgotten: what closes it
-/// begins a line further left.
+/// Returns the bracket that is open at the end. Of several, returns the one whose closing bracket is indented less
+/// than its line.
 fn open(source: &str) -> Option<Bracket> {
     let code = spans::code_only(source);
     let mut open: Vec<Bracket> = Vec::new();

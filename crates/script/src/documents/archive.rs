@@ -5,13 +5,13 @@ use flate2::read::DeflateDecoder;
 use std::collections::BTreeMap;
 use std::io::Read as _;
 
-/// The most files of an archive.
+/// The maximum number of files in an archive.
 const MAX_FILES: usize = 4_096;
-/// The most bytes that the files that are read unpack to, together.
+/// The maximum number of bytes that the read files unpack to in total.
 const MAX_UNPACKED: usize = 64 << 20;
-/// The longest comment behind the directory of an archive, with the record before it.
+/// The maximum length of the end record with its comment, in bytes.
 const MAX_END: usize = 65_535 + END;
-/// The bytes of the record at the end, of an entry of the directory, and of the head of a file.
+/// The sizes of the end record, of a directory entry and of a file header, in bytes.
 const END: usize = 22;
 const ENTRY: usize = 46;
 const HEAD: usize = 30;
@@ -23,7 +23,7 @@ pub(crate) struct Archive<'a> {
     left: usize,
 }
 
-/// A file as it is packed.
+/// A packed file.
 struct PackedFile {
     head: usize,
     size: usize,
@@ -37,7 +37,7 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Option<usize> {
 }
 
 impl<'a> Archive<'a> {
-    /// Reads the directory.
+    /// Reads the directory of an archive.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, DocumentError> {
         const DAMAGED: DocumentError = DocumentError::Damaged("it is not a ZIP archive");
         let first = bytes.len().saturating_sub(MAX_END);
@@ -67,12 +67,12 @@ impl<'a> Archive<'a> {
         Ok(Self { bytes, files, left: MAX_UNPACKED })
     }
 
-    /// Returns `true` if there is a file of this name.
+    /// Returns `true` if there is a file with this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.files.contains_key(name)
     }
 
-    /// The names that begin so, in order.
+    /// Returns the names with this prefix, sorted.
     pub(crate) fn names(&self, beginning: &str) -> Vec<String> {
         self.files.keys().filter(|name| name.starts_with(beginning)).cloned().collect()
     }

@@ -1,17 +1,17 @@
-//! XML read from tag to tag, without building a tree.
+//! Reads XML tag by tag, without building a tree.
 
-/// A part of an XML text.
+/// A part of an XML document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
-    /// A start tag, by its name without a prefix, and its attributes; whether it ends itself.
+    /// A start tag: its name without prefix, its attributes, and `true` if it is self-closing.
     Start(&'a str, &'a str, bool),
     /// An end tag.
     End(&'a str),
-    /// Text, with its entities.
+    /// Text with unresolved entities.
     Text(&'a str),
 }
 
-/// Goes over an XML text. What is not well-formed is skipped.
+/// Iterates over the parts of an XML document; skips malformed parts.
 pub(crate) fn parts(xml: &str) -> impl Iterator<Item = Part<'_>> {
     let mut rest = xml;
     std::iter::from_fn(move || {
@@ -55,7 +55,7 @@ fn local(name: &str) -> &str {
     name.rsplit_once(':').map_or(name, |(_, local)| local)
 }
 
-/// The value of an attribute.
+/// Returns the value of an attribute.
 pub(crate) fn attribute<'a>(attributes: &'a str, name: &str) -> Option<&'a str> {
     let mut rest = attributes;
     loop {
@@ -70,7 +70,7 @@ pub(crate) fn attribute<'a>(attributes: &'a str, name: &str) -> Option<&'a str> 
     }
 }
 
-/// Adds a text with its entities as characters.
+/// Appends a text with its entities resolved.
 pub(crate) fn decode(text: &str, to: &mut String) {
     let mut rest = text;
     while let Some((before, entity)) = rest.split_once('&') {

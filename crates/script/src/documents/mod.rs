@@ -1,7 +1,6 @@
-//! The text of office documents: DOCX, XLSX and PPTX, which are ZIP archives of XML files.
+//! Extracts the text of office documents: DOCX, XLSX and PPTX, which are ZIP archives of XML files.
 //!
-//! Every step is bounded: the files of an archive, the bytes that they unpack to, and the text. Documents come from
-//! strangers.
+//! Documents are untrusted, so every step is limited: the number of files, their unpacked size, and the text.
 
 mod archive;
 mod error;

@@ -1,12 +1,12 @@
-//! The text of each kind of document.
+//! Extracts the text of each kind of document.
 
 use super::archive::Archive;
 use super::error::DocumentError;
 use super::markup::{Part, attribute, decode, parts};
 
-/// The most text of a document, in bytes.
+/// The maximum length of a document's text, in bytes.
 const MAX_TEXT: usize = 4 << 20;
-/// The most columns of a table that are left out as empty before a cell.
+/// The maximum number of empty columns before a cell.
 const MAX_COLUMNS: usize = 256;
 
 const WORD: &str = "word/document.xml";
@@ -15,13 +15,13 @@ const SHARED: &str = "xl/sharedStrings.xml";
 const SHEETS: &str = "xl/worksheets/sheet";
 const SLIDES: &str = "ppt/slides/slide";
 
-/// Returns `true` if bytes begin as an archive does.
+/// Returns `true` if the bytes begin with the signature of an archive.
 pub(crate) fn is_office(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PK\x03\x04")
 }
 
-/// Returns the text of a document: paragraphs and rows as lines, cells separated by tabs, sheets and slides by an empty
-/// line.
+/// Returns the text of a document: one line per paragraph or row, cells separated by tabs, sheets and slides by an
+/// empty line.
 ///
 /// # Errors
 /// Returns an error if it is not a DOCX, XLSX or PPTX file, is damaged or encrypted, or exceeds a limit.
@@ -51,7 +51,7 @@ pub(crate) fn text(bytes: &[u8]) -> Result<String, DocumentError> {
     Ok(text)
 }
 
-/// Adds a sheet or a slide.
+/// Appends a sheet or a slide.
 fn add(text: &mut String, part: &str) -> Result<(), DocumentError> {
     if !text.is_empty() && !part.is_empty() {
         text.push_str("\n\n");
@@ -67,7 +67,7 @@ fn bounded(text: &str) -> Result<(), DocumentError> {
     }
 }
 
-/// The names with a number behind the beginning, by their numbers.
+/// Returns the names with a number after the prefix, sorted by number.
 fn numbered(names: Vec<String>, beginning: &str) -> Vec<String> {
     let number = |name: &String| name.strip_prefix(beginning)?.strip_suffix(".xml")?.parse::<u32>().ok();
     let mut known: Vec<(u32, String)> =
@@ -76,7 +76,7 @@ fn numbered(names: Vec<String>, beginning: &str) -> Vec<String> {
     known.into_iter().map(|(_, name)| name).collect()
 }
 
-/// The paragraphs of a document or a slide, a line each; a row of a table is a line too.
+/// Returns the paragraphs of a document or slide, one per line; a table row is one line.
 fn of_paragraphs(xml: &str) -> Result<String, DocumentError> {
     let (mut text, mut is_text, mut cells) = (String::new(), false, 0_usize);
     for part in parts(xml) {
@@ -92,7 +92,7 @@ fn of_paragraphs(xml: &str) -> Result<String, DocumentError> {
                 }
                 cells += 1;
             }
-            // The paragraphs of a cell are in the line of its row.
+            // The paragraphs of a cell belong to the line of its row.
             Part::End("p") if cells == 0 => text.push('\n'),
             Part::End("p") => text.push(' '),
             Part::End("tr") => {
@@ -107,7 +107,7 @@ fn of_paragraphs(xml: &str) -> Result<String, DocumentError> {
     Ok(lines.join("\n").trim_matches('\n').replace(" \t", "\t"))
 }
 
-/// The texts that cells refer to.
+/// Returns the shared strings that cells refer to.
 fn shared_texts(xml: &str) -> Result<Vec<String>, DocumentError> {
     let (mut texts, mut own, mut sum) = (Vec::new(), String::new(), 0);
     let (mut is_text, mut is_reading_aid) = (false, false);
@@ -137,7 +137,7 @@ fn shared_texts(xml: &str) -> Result<Vec<String>, DocumentError> {
     Ok(texts)
 }
 
-/// The rows of a sheet as lines. Formulas have the value that was computed last.
+/// Returns the rows of a sheet as lines. A formula is represented by its stored value.
 fn of_sheet(xml: &str, shared: &[String]) -> Result<String, DocumentError> {
     let (mut text, mut column, mut kind, mut value) = (String::new(), 0, "", String::new());
     let mut is_value = false;
@@ -164,7 +164,7 @@ fn of_sheet(xml: &str, shared: &[String]) -> Result<String, DocumentError> {
                     "s" => value.trim().parse::<usize>().ok().and_then(|place| shared.get(place)),
                     _ => Some(&value),
                 };
-                // A cell is one line.
+                // A cell must not contain line breaks.
                 own.iter().flat_map(|own| own.chars()).for_each(|letter| {
                     text.push(if letter.is_control() { ' ' } else { letter });
                 });
@@ -180,7 +180,7 @@ fn of_sheet(xml: &str, shared: &[String]) -> Result<String, DocumentError> {
     Ok(text.trim_end_matches('\n').to_owned())
 }
 
-/// The index of a column by the name of a cell: `B7` is 1.
+/// Returns the column index of a cell reference: 1 for `B7`.
 fn column_of(name: &str) -> Option<usize> {
     let letters = name.bytes().take_while(u8::is_ascii_uppercase).take(4);
     let number = letters.fold(0_usize, |number, letter| number * 26 + usize::from(letter - b'A') + 1);
@@ -194,7 +194,7 @@ mod tests {
     use flate2::write::DeflateEncoder;
     use std::io::Write as _;
 
-    /// An archive of these files, packed by deflate.
+    /// Returns an archive of these files, packed with deflate.
     fn archive(files: &[(&str, &str)]) -> Vec<u8> {
         let (mut bytes, mut directory) = (Vec::new(), Vec::new());
         for (name, text) in files {

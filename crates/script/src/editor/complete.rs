@@ -1,4 +1,4 @@
-//! Completion: what may be written at a place.
+//! Completion: suggestions for a position.
 
 use super::infer::ValueFacts;
 use super::outline::Sketch;
@@ -8,7 +8,7 @@ use crate::reference::{self, KeyDoc, Type};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Words of the language, and what they begin.
+/// Keywords of the language, and their snippets.
 const WORDS: [(&str, &str); 14] = [
     ("let", "let ${1:name} = $0;"),
     ("if", "if ${1:condition} {\n    $0\n}"),
@@ -26,7 +26,7 @@ const WORDS: [(&str, &str); 14] = [
     ("in", "in "),
 ];
 
-/// The words that begin a declaration at the top of a file.
+/// Declarations at the top level of a file.
 const TOP: [(&str, &str, &str); 4] = [
     (
         "const Valves",
@@ -47,7 +47,7 @@ const TOP: [(&str, &str, &str); 4] = [
 ];
 
 impl Sketch {
-    /// Suggests the words that may be written at a byte of the text. `modules` finds the file of an import.
+    /// Returns suggestions for a byte position. `modules` finds the file of an import.
     pub fn suggestions(&self, at: usize, modules: &dyn Fn(&str) -> Option<Self>) -> Vec<Suggestion> {
         if let Some(comment) = self.comments.iter().find(|comment| self.is_in_comment(comment, at)) {
             let is_first = self.text[..comment.start].trim_start_matches('\u{feff}').trim().is_empty();
@@ -65,7 +65,7 @@ impl Sketch {
         if in_text {
             return Vec::new();
         }
-        // The word that is being written does not count.
+        // The word being typed is skipped.
         let next = self
             .tokens
             .iter()
@@ -88,13 +88,14 @@ impl Sketch {
         self.text[comment.clone()].starts_with("/*")
     }
 
-    /// A line's comment goes on to its end, a block's to the mark that closes it.
+    /// Returns `true` if a position is within a comment. A line comment includes its end; a block comment ends with
+    /// its closing mark.
     fn is_in_comment(&self, comment: &Range<usize>, at: usize) -> bool {
         let is_closed = self.is_block(comment) && self.text[comment.clone()].ends_with("*/");
         comment.start < at && (at < comment.end || at == comment.end && !is_closed)
     }
 
-    /// In the comment that the file opens with.
+    /// Returns suggestions for the opening comment.
     fn in_head(&self, before: &str) -> Vec<Suggestion> {
         let line = before.rsplit_once('\n').map_or(before, |(_, line)| line);
         let Some((key, said)) = line.split_once(':') else {
@@ -156,7 +157,7 @@ impl Sketch {
         }
     }
 
-    /// Returns the words that the file writes behind this name elsewhere.
+    /// Returns the words that follow this name elsewhere in the file.
     fn words_behind(&self, name: &str, but: usize) -> BTreeSet<String> {
         let places = (0..self.tokens.len()).filter(|place| {
             self.word(*place) == name
@@ -189,7 +190,7 @@ impl Sketch {
         all
     }
 
-    /// Returns the declarations of this file that others may use when they import it.
+    /// Returns the declarations of this file that importing files may use.
     fn shared(&self) -> Vec<Suggestion> {
         let functions = self.functions.iter().map(|function| {
             let call = if function.params.is_empty() { "()" } else { "($0)" };
@@ -203,7 +204,7 @@ impl Sketch {
         functions.chain(constants).collect()
     }
 
-    /// Suggests words for a place where nothing before restricts them.
+    /// Returns suggestions for a position in code that nothing before it restricts.
     fn in_place(&self, at: usize, next: usize) -> Vec<Suggestion> {
         let around = self.around(at);
         let Some(bracket) = around else { return self.at_top() };
@@ -216,7 +217,7 @@ impl Sketch {
         self.in_code(at)
     }
 
-    /// The bracket around a byte.
+    /// Returns the innermost open bracket around a byte.
     pub(super) fn around(&self, at: usize) -> Option<usize> {
         let mut open = None;
         for (place, token) in self.tokens.iter().enumerate().take_while(|(_, token)| token.at.end <= at) {
@@ -228,7 +229,7 @@ impl Sketch {
         open
     }
 
-    /// `fn inlet(body, |`: what a function that the host calls may ask for.
+    /// Returns the possible parameters at `fn inlet(body, |`, for a function that the host calls.
     fn hook_parameters(&self, bracket: usize, next: usize) -> Option<Vec<Suggestion>> {
         let name = bracket.checked_sub(1)?;
         let is_declared = self.word(bracket) == "(" && name > 0 && self.word(name - 1) == "fn";
@@ -246,7 +247,7 @@ impl Sketch {
         Some(all.filter(|suggestion| !there.contains(suggestion.label.as_str())).collect())
     }
 
-    /// The keys of a valve, of an argument, of an entry of `tools()`.
+    /// Returns the keys of a valve, of an argument or of an entry of `tools()`.
     fn map_keys(&self, bracket: usize, next: usize) -> Option<Vec<Suggestion>> {
         let before = self.word(next.checked_sub(1)?);
         let keys = self.keys_of(bracket)?;

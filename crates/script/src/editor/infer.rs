@@ -1,29 +1,29 @@
-//! The kind of a value, inferred from how it is written.
+//! Infers the kind of a value from its syntax.
 
 use super::outline::{Binding, Constant, Field, Sketch, Value};
 use super::scan::Kind;
 use crate::reference::{self, Form, FunctionOrigin, Type};
 use std::ops::Range;
 
-/// The facts that are known of a value.
+/// The known facts about a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ValueFacts {
     Type(Type),
-    /// A map with the keys of this constant: the valves, a tool's arguments.
+    /// A map with the keys of this constant: the valves or a tool's arguments.
     Fields(&'static str),
 }
 
 const UNKNOWN: ValueFacts = ValueFacts::Type(Type::Any);
-/// Guesses that lead to guesses.
+/// The maximum depth of dependent inferences.
 const DEEPEST: u8 = 12;
 
-/// Methods of a list that give one of its elements.
+/// List methods that return one element.
 const PICKING: [&str; 7] = ["last", "first", "pop", "shift", "remove", "find", "get"];
-/// Methods that give as many or fewer of the same.
+/// Methods that return a part of the list or text.
 const SELECTING: [&str; 8] = ["filter", "extract", "drain", "splice", "copy", "tail", "keep_last", "split"];
 
 impl Sketch {
-    /// The names that may be used at a byte, the innermost last.
+    /// Returns the names in scope at a byte, the innermost last.
     pub(super) fn visible(&self, at: usize) -> impl DoubleEndedIterator<Item = &Binding> {
         self.bindings.iter().filter(move |binding| binding.scope.start <= at && at <= binding.scope.end)
     }
@@ -32,7 +32,7 @@ impl Sketch {
         self.constants.iter().find(|constant| constant.name == name)
     }
 
-    /// The kind of what these tokens say.
+    /// Infers the value of an expression's tokens.
     pub(super) fn infer(&self, tokens: Range<usize>) -> ValueFacts {
         self.infer_at(tokens, 0)
     }
@@ -69,12 +69,12 @@ impl Sketch {
         of
     }
 
-    /// Infers the value that begins at a token, and returns the token behind it.
+    /// Infers the value that begins at a token, and returns the token after it.
     fn primary(&self, start: usize, end: usize, depth: u8) -> (ValueFacts, usize) {
         let token = &self.tokens[start];
         match (token.kind, self.word(start)) {
             (Kind::Text, _) => {
-                // A text with values in it goes on behind them.
+                // A text with interpolations continues after each of them.
                 let mut place = start + 1;
                 while self.word(place) == "${" {
                     place = self.end_of(place) + 1;
@@ -104,7 +104,7 @@ impl Sketch {
         }
     }
 
-    /// `regex::find(…)`
+    /// Infers the value of a call such as `regex::find(…)`.
     fn of_module(&self, start: usize) -> (ValueFacts, usize) {
         let mut place = start;
         while self.word(place + 1) == "::" && self.is_word(place + 2) {
@@ -120,7 +120,7 @@ impl Sketch {
         if name == "Valves" && self.constant_named("Valves").is_some() {
             return ValueFacts::Fields("Valves");
         }
-        // `let x = x.y` means the one before.
+        // In `let x = x.y`, the second `x` is the earlier variable.
         let binding = self.visible(at).rfind(|binding| binding.name == name && binding.at.start < at);
         match binding {
             Some(binding) => self.value(binding, depth),
@@ -128,7 +128,7 @@ impl Sketch {
         }
     }
 
-    /// Infers the value that a name stands for.
+    /// Infers the value of a name.
     pub(super) fn bound(&self, binding: &Binding) -> ValueFacts {
         self.value(binding, 0)
     }
@@ -163,13 +163,13 @@ impl Sketch {
         }
     }
 
-    /// The tokens of the chain of words and brackets that ends before a dot.
+    /// Returns the tokens of the chain of words and brackets before a dot.
     pub(super) fn chain_before(&self, dot: usize) -> Range<usize> {
         let mut start = dot;
         while let Some(last) = start.checked_sub(1) {
             let is_group = matches!(self.word(last), ")" | "]" | "}");
             let mut first = if is_group { self.tokens[last].pair.unwrap_or(last) } else { last };
-            // The receiver of a call or an index belongs to it.
+            // The receiver of a call or an index belongs to the chain.
             while is_group
                 && matches!(self.word(first), "(" | "[" | "?[")
                 && first.checked_sub(1).is_some_and(|before| self.is_operand(before))
@@ -210,7 +210,7 @@ impl Sketch {
         }
     }
 
-    /// Infers the value of the member behind the dot.
+    /// Infers the value of the member after the dot.
     pub(super) fn member(&self, of: &ValueFacts, name: &str, is_call: bool) -> ValueFacts {
         match of {
             ValueFacts::Fields(constant) => {
@@ -236,7 +236,7 @@ impl Sketch {
         }
     }
 
-    /// A key of a constant that is a map.
+    /// Returns a key of a constant whose value is a map.
     pub(super) fn field(&self, constant: &str, name: &str) -> Option<&Field> {
         self.constant_named(constant)?.fields.iter().find(|field| field.name == name)
     }
@@ -249,7 +249,7 @@ fn element(of: &ValueFacts) -> ValueFacts {
     }
 }
 
-/// Returns the value of a function of the host.
+/// Infers the return value of a host function.
 fn returned(module: &str, name: &str) -> ValueFacts {
     let mut named = reference::functions().iter().filter(|function| {
         function.module == module
@@ -259,8 +259,8 @@ fn returned(module: &str, name: &str) -> ValueFacts {
     named.next().map_or(UNKNOWN, |function| ValueFacts::Type(function.returns))
 }
 
-/// Infers a function's parameter by its name. In functions of the file's own, names mean what they usually
-/// do.
+/// Infers the value of a function's parameter by its name. In functions that the host does not call, common names
+/// are assumed to have their usual meaning.
 fn parameter(function: &str, name: &str, has_args: bool) -> ValueFacts {
     if let Some((subject, kind)) = reference::entry(function).and_then(|entry| entry.subject)
         && subject == name

@@ -1,4 +1,4 @@
-//! Hover, definitions, and the signature of the call that is being written.
+//! Hover texts, definitions, and the signature of an unfinished call.
 
 use super::infer::ValueFacts;
 use super::outline::{Binding, Field, Sketch, Value};
@@ -11,34 +11,34 @@ use valvehouse_core::text::optional;
 /// The description of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hover {
-    /// The word's place.
+    /// The range of the word.
     pub at: Range<usize>,
-    /// Signatures, a line each.
+    /// The signatures, one per line.
     pub signature: String,
     /// The documentation, in Markdown.
     pub doc: String,
 }
 
-/// The place of a declaration.
+/// The position of a declaration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// In the same file.
+    /// A range in the same file.
     Here(Range<usize>),
-    /// In an imported one: its path as it is written, and a name in it.
+    /// A name in an imported file.
     In {
-        /// The text between the quotes of the import.
+        /// The path of the import, without quotes.
         import: String,
-        /// The function or constant; None for the file itself.
+        /// The function or constant; `None` for the file itself.
         name: Option<String>,
     },
 }
 
-/// A call that is being written.
+/// A call that is being typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenCall {
-    /// Each way to call it: its signature, its parameters as they stand in that, what it does.
+    /// The overloads: the signature, the parameters as they occur in it, and the documentation.
     pub ways: Vec<(String, Vec<String>, String)>,
-    /// The index of the argument that is being written, from 0.
+    /// The index of the argument being typed, from 0.
     pub argument: usize,
 }
 
@@ -56,7 +56,7 @@ pub(super) enum Meaning<'a> {
 }
 
 impl Sketch {
-    /// Describes the word at a byte. `modules` finds the file of an import.
+    /// Returns the description of the word at a byte. `modules` finds the file of an import.
     pub fn hover(&self, at: usize, modules: &dyn Fn(&str) -> Option<Self>) -> Option<Hover> {
         if let Some(hover) = self.hover_head(at) {
             return Some(hover);
@@ -131,14 +131,14 @@ impl Sketch {
         }
     }
 
-    /// Returns the place of the file's declaration of a function or constant.
+    /// Returns the range in which the file declares a function or constant.
     pub fn declared(&self, name: &str) -> Option<Range<usize>> {
         let function =
             self.functions.iter().find(|function| function.name == name).map(|function| &function.at);
         function.or(self.constant_named(name).map(|constant| &constant.at)).cloned()
     }
 
-    /// The call that a byte stands in the brackets of.
+    /// Returns the call whose brackets enclose a byte.
     pub fn call(&self, at: usize) -> Option<OpenCall> {
         let bracket = self.around(at).filter(|bracket| self.word(*bracket) == "(")?;
         let name = bracket.checked_sub(1).filter(|name| self.is_word(*name))?;
@@ -172,7 +172,7 @@ impl Sketch {
         (!ways.is_empty()).then_some(OpenCall { ways, argument })
     }
 
-    /// A key of the opening comment.
+    /// Returns the description of a key of the opening comment.
     fn hover_head(&self, at: usize) -> Option<Hover> {
         let comment = self.comments.first().filter(|comment| touches(comment, at))?;
         let start = self.text[..at].rfind('\n').map_or(0, |end| end + 1).max(comment.start);
@@ -267,7 +267,7 @@ impl Sketch {
                         .find(|function| function.name == name && self.word(place + 1) == "(")
                 };
                 match words.is_empty() {
-                    // A function of the file's own, called on a value.
+                    // A function of the same file, called as a method.
                     true => own().map(Meaning::Own),
                     false => Some(Meaning::Member(of, words)),
                 }
@@ -275,14 +275,14 @@ impl Sketch {
         }
     }
 
-    /// `x` of `#{ x: 1 }`, which names no variable.
+    /// Returns `true` for a map key such as `x` in `#{ x: 1 }`, which is not a variable.
     fn is_key(&self, place: usize) -> bool {
         let map = self.tokens[place].within.filter(|map| self.word(*map) == "#{");
         self.word(place + 1) == ":" && map.is_some()
     }
 
-    /// Returns `true` if a token stands in the value of a variable, where its name means the one before:
-    /// `let x = x.y;`, `for x in x.list {`.
+    /// Returns `true` if a token is in the initial value of a variable, where the name refers to an earlier
+    /// variable: `let x = x.y;`, `for x in x.list {`.
     fn is_in_own_value(&self, binding: &Binding, place: usize) -> bool {
         match &binding.value {
             Value::Is(tokens) => tokens.contains(&place) && self.word(tokens.end) == ";",
@@ -308,7 +308,7 @@ impl Sketch {
         Some(Meaning::Host(named))
     }
 
-    /// A key of a constant's map, where it is declared or used.
+    /// Returns the key of a constant's map at its declaration or use.
     fn declared_field(&self, place: usize) -> Option<Meaning<'_>> {
         if self.word(place + 1) != ":" || self.tokens[place].kind != Kind::Word {
             return None;

@@ -1,7 +1,7 @@
-//! Answers to an editor's questions about a script, also while it is being written and does not parse.
+//! Answers an editor's queries about a script, including incomplete scripts that do not parse.
 //!
-//! [`Sketch`] takes a text apart into words and brackets, and guesses from these what is declared where and of
-//! what kind it is. Nothing is compiled or run; what is not understood is passed over.
+//! [`Sketch`] splits a text into words and brackets, and infers from these the declarations, their scopes and their
+//! kinds. Nothing is compiled or run; unknown syntax is skipped.
 
 mod complete;
 mod infer;

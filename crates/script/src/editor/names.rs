@@ -1,4 +1,4 @@
-//! The places of a name, and whether another may take its place.
+//! The occurrences of a name, and whether it can be renamed.
 
 use super::look::{Meaning, touches};
 use super::outline::{Sketch, Value};
@@ -6,24 +6,24 @@ use super::scan::Kind;
 use crate::reference;
 use std::ops::Range;
 
-/// A word of a text.
+/// A word at a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameAt {
     /// The word.
     pub name: String,
-    /// Its place.
+    /// Its range.
     pub at: Range<usize>,
 }
 
 impl Sketch {
-    /// The word at a byte.
+    /// Returns the word at a byte.
     pub fn name_at(&self, at: usize) -> Option<NameAt> {
         let place = (0..self.tokens.len())
             .rfind(|place| self.is_word(*place) && touches(&self.tokens[*place].at, at))?;
         Some(NameAt { name: self.word(place).to_owned(), at: self.tokens[place].at.clone() })
     }
 
-    /// All places of a word in code, and in `Fn("…")`.
+    /// Returns all occurrences of a word in code and in `Fn("…")`.
     pub fn places_of(&self, name: &str) -> Vec<Range<usize>> {
         let tokens = self.tokens.iter().enumerate();
         tokens
@@ -37,7 +37,7 @@ impl Sketch {
             .collect()
     }
 
-    /// `Fn("shout")`
+    /// Returns `true` for the text of `Fn("shout")`.
     fn is_function_name(&self, place: usize) -> bool {
         place > 1
             && self.word(place - 1) == "("
@@ -45,14 +45,14 @@ impl Sketch {
             && self.word(place).starts_with('"')
     }
 
-    /// The function that `Fn("…")` names at a byte.
+    /// Returns the declaration of the function that `Fn("…")` names at a byte.
     pub fn function_named_at(&self, at: usize) -> Option<Range<usize>> {
         let place = (0..self.tokens.len())
             .find(|place| self.is_function_name(*place) && touches(&self.tokens[*place].at, at))?;
         self.declared(self.word(place).trim_matches('"'))
     }
 
-    /// Returns `true` if a function of another file is called at a byte, as tests call those of their script.
+    /// Returns `true` if a function of another file is called at a byte, such as one that a test calls.
     pub fn is_called_at(&self, at: usize) -> bool {
         let place = (0..self.tokens.len())
             .rfind(|place| self.is_word(*place) && touches(&self.tokens[*place].at, at));
@@ -63,7 +63,7 @@ impl Sketch {
         })
     }
 
-    /// The reason for which the name at a byte cannot be another one; `None` for a name of the file's own.
+    /// Returns the reason why the name at a byte cannot be renamed; `None` if the file itself declares it.
     pub fn fixed_name(&self, at: usize) -> Option<String> {
         let Some(place) = (0..self.tokens.len())
             .rfind(|place| self.is_word(*place) && touches(&self.tokens[*place].at, at))
@@ -96,7 +96,7 @@ impl Sketch {
         }
     }
 
-    /// The chain before the dot of a method whose name stands at a byte.
+    /// Returns the range of the receiver of the method whose name begins at a byte.
     pub(crate) fn receiver(&self, at: usize) -> Option<Range<usize>> {
         let place = (0..self.tokens.len()).find(|place| self.tokens[*place].at.start == at)?;
         let dot = place.checked_sub(1).filter(|dot| matches!(self.word(*dot), "." | "?."))?;
@@ -104,13 +104,13 @@ impl Sketch {
         (!chain.is_empty()).then(|| self.tokens[chain.start].at.start..self.tokens[chain.end - 1].at.end)
     }
 
-    /// The functions of a test file that are tests, with the places of their names.
+    /// Returns the test functions of a file, with the ranges of their names.
     pub fn tests(&self) -> Vec<NameAt> {
         let tests = self.functions.iter().filter(|function| function.name.starts_with("test_"));
         tests.map(|test| NameAt { name: test.name.clone(), at: test.at.clone() }).collect()
     }
 
-    /// The places where valves are read, each with the name of the valve: `valves.limit`.
+    /// Returns the occurrences of valves that are read, such as `valves.limit`.
     pub fn valve_uses(&self) -> Vec<NameAt> {
         let words = (1..self.tokens.len()).filter(|place| {
             self.is_word(*place)
@@ -127,7 +127,7 @@ impl Sketch {
             .collect()
     }
 
-    /// The place of the constant that declares the valves.
+    /// Returns the range of the name of the constant that declares the valves.
     pub fn valves_at(&self) -> Option<Range<usize>> {
         self.constant_named("Valves").map(|constant| constant.at.clone())
     }

@@ -1,15 +1,15 @@
-//! The declarations of a text: functions, constants, imports, variables, and where each may be used.
+//! The declarations of a text, with their scopes: functions, constants, imports and variables.
 
 use super::scan::{Kind, Token, tokens};
 use crate::reference::{self, Type};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A script's text, taken apart.
+/// The tokens and declarations of a script's text.
 #[derive(Debug, Clone)]
 pub struct Sketch {
     pub(super) text: Arc<str>,
-    /// Without comments.
+    /// The tokens without comments.
     pub(super) tokens: Vec<Token>,
     pub(super) comments: Vec<Range<usize>>,
     pub(super) functions: Vec<Function>,
@@ -24,9 +24,9 @@ pub(super) struct Function {
     pub(super) name: String,
     pub(super) at: Range<usize>,
     pub(super) params: Vec<String>,
-    /// From `fn` to the end of its body.
+    /// The range from `fn` to the end of its body.
     pub(super) whole: Range<usize>,
-    /// The text of the comment before it.
+    /// The text of the preceding comment.
     pub(super) doc: String,
 }
 
@@ -36,43 +36,43 @@ impl Function {
     }
 }
 
-/// A constant at the top of the file.
+/// A constant at the top level.
 #[derive(Debug, Clone)]
 pub(super) struct Constant {
     pub(super) name: String,
     pub(super) at: Range<usize>,
     pub(super) whole: Range<usize>,
     pub(super) kind: Type,
-    /// The keys of a map.
+    /// The keys, if its value is a map.
     pub(super) fields: Vec<Field>,
 }
 
-/// A key of such a map, a valve for example.
+/// A key of such a map, for example a valve.
 #[derive(Debug, Clone)]
 pub(super) struct Field {
     pub(super) name: String,
     pub(super) at: Range<usize>,
     pub(super) kind: Type,
-    /// The source behind it, in a line.
+    /// The source of its value, in one line.
     pub(super) written: String,
-    /// Its description, where it has one.
+    /// Its description.
     pub(super) doc: String,
 }
 
-/// A module that is imported.
+/// An imported module.
 #[derive(Debug, Clone)]
 pub struct Import {
-    /// The text between the quotes.
+    /// The path, without quotes.
     pub path: String,
-    /// The name that the file gives it.
+    /// The name after `as`.
     pub alias: String,
-    /// The place of that name.
+    /// The range of that name.
     pub at: Range<usize>,
-    /// The place of the path.
+    /// The range of the path.
     pub path_at: Range<usize>,
 }
 
-/// A name within a part of the file.
+/// A name with its scope.
 #[derive(Debug, Clone)]
 pub(super) struct Binding {
     pub(super) name: String,
@@ -81,35 +81,35 @@ pub(super) struct Binding {
     pub(super) value: Value,
 }
 
-/// The meaning of a name, as far as it is known without running anything.
+/// The value of a name, as far as it can be inferred.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     Parameter {
         function: String,
         has_args: bool,
     },
-    /// These tokens.
+    /// The value of these tokens.
     Is(Range<usize>),
-    /// An element of these.
+    /// An element of the value of these tokens.
     ElementOf(Range<usize>),
-    /// A closure's parameter, handed in by the method before this bracket.
+    /// A closure's parameter, passed by the method before this bracket.
     GivenBy(usize),
     Caught,
     Unknown,
 }
 
-/// Something of a file's outline.
+/// A symbol of a file's outline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symbol {
     /// Its name.
     pub name: String,
-    /// The rest of its description.
+    /// The rest of its signature.
     pub detail: String,
     /// Its kind.
     pub kind: SymbolKind,
-    /// All of it.
+    /// The range of the whole declaration.
     pub whole: Range<usize>,
-    /// Its name's place.
+    /// The range of its name.
     pub at: Range<usize>,
     /// The symbols within it.
     pub below: Vec<Symbol>,
@@ -118,7 +118,7 @@ pub struct Symbol {
 /// The kind of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SymbolKind {
-    /// A function of the file's own.
+    /// A function that the host does not call.
     Function,
     /// A function that the host calls.
     Hook,
@@ -131,7 +131,7 @@ pub enum SymbolKind {
 }
 
 impl Sketch {
-    /// Takes a text apart.
+    /// Splits a text into tokens and finds its declarations.
     pub fn of(text: &str) -> Self {
         let all = tokens(text);
         let comments: Vec<Range<usize>> =
@@ -151,12 +151,12 @@ impl Sketch {
         sketch
     }
 
-    /// The modules it imports.
+    /// Returns the imported modules.
     pub fn imports(&self) -> &[Import] {
         &self.imports
     }
 
-    /// Returns the declarations at the top, in the order of the file.
+    /// Returns the declarations of the top level, in source order.
     pub fn symbols(&self) -> Vec<Symbol> {
         let field = |field: &Field| Symbol {
             name: field.name.clone(),
@@ -199,7 +199,7 @@ impl Sketch {
         all
     }
 
-    /// Returns the text of a token; "" behind the last.
+    /// Returns the text of a token; "" after the last.
     pub(super) fn word(&self, place: usize) -> &str {
         self.tokens.get(place).map_or("", |token| &self.text[token.at.clone()])
     }
@@ -208,7 +208,7 @@ impl Sketch {
         self.tokens.get(place).is_some_and(|token| token.kind == Kind::Word)
     }
 
-    /// Returns the end of a bracket; behind the last token where it is not closed.
+    /// Returns the token that closes a bracket; the number of tokens if it is not closed.
     pub(super) fn end_of(&self, place: usize) -> usize {
         self.tokens.get(place).and_then(|token| token.pair).unwrap_or(self.tokens.len())
     }
@@ -256,7 +256,7 @@ impl Sketch {
         }
     }
 
-    /// `import "lib/words" as words`
+    /// Returns `true` at `import "lib/words" as words`.
     fn is_import(&self, place: usize) -> bool {
         let is_path = self.tokens.get(place + 1).is_some_and(|token| token.kind == Kind::Text);
         is_path && self.word(place + 2) == "as" && self.is_word(place + 3)
@@ -268,13 +268,13 @@ impl Sketch {
     }
 
     fn function(&mut self, place: usize) {
-        // `fn text.shout()` is a method for texts.
+        // `fn text.shout()` declares a method of texts.
         let name = if self.word(place + 2) == "." && self.is_word(place + 3) { place + 3 } else { place + 1 };
         if self.word(name + 1) != "(" {
             return;
         }
         let close = self.end_of(name + 1);
-        // Brackets that are not closed yet end where the body begins.
+        // An unclosed parameter list ends where the body begins.
         let body = (name + 2..self.tokens.len()).find(|next| matches!(self.word(*next), "{" | "fn"));
         let close = close.min(body.unwrap_or(self.tokens.len()));
         let params: Vec<usize> = (name + 2..close).filter(|param| self.is_word(*param)).collect();
@@ -303,7 +303,7 @@ impl Sketch {
         self.constants.push(Constant { name, at, whole, kind: self.literal(value.start), fields });
     }
 
-    /// The keys of a map that is written out.
+    /// Returns the keys of a map literal.
     fn fields(&self, map: usize) -> Vec<Field> {
         let keys = (map + 1..self.end_of(map).min(self.tokens.len())).filter(|place| {
             self.tokens[*place].within == Some(map)
@@ -340,7 +340,7 @@ impl Sketch {
         }
     }
 
-    /// A value as it is written, in a line.
+    /// Returns the source of a value, in one line.
     fn written(&self, value: usize) -> String {
         const SHOWN: usize = 60;
         let pair = self.tokens.get(value).and_then(|token| token.pair);
@@ -378,7 +378,7 @@ impl Sketch {
         }
     }
 
-    /// `|m| …`, where an expression begins.
+    /// Reads a closure `|m| …` at the start of an expression.
     fn closure(&mut self, place: usize) {
         let before = place.checked_sub(1).map_or("", |before| self.word(before));
         if !matches!(before, "" | "(" | "," | "=" | ":" | "{" | ";" | "[" | "return" | "=>") {
@@ -400,7 +400,7 @@ impl Sketch {
         }
     }
 
-    /// The token that ends the statement a token stands in.
+    /// Returns the token that ends the statement of a token.
     fn statement_end(&self, place: usize) -> usize {
         let within = self.tokens[place].within;
         let ends = |next: usize| {
@@ -411,12 +411,12 @@ impl Sketch {
         (place + 1..self.tokens.len()).find(|next| ends(*next)).unwrap_or(self.tokens.len())
     }
 
-    /// The byte where the block around a token ends.
+    /// Returns the byte at which the block around a token ends.
     fn block_end(&self, place: usize) -> usize {
         self.tokens[place].within.map_or(self.text.len(), |open| self.byte(self.end_of(open)))
     }
 
-    /// The lines of comment right before a place.
+    /// Returns the text of the comment lines directly before a position.
     fn comment_before(&self, at: usize) -> String {
         let mut lines = Vec::new();
         let mut end = at;
@@ -434,7 +434,7 @@ impl Sketch {
     }
 }
 
-/// The others, with brackets that name each other by their new places.
+/// Removes the comments, and updates the indexes of brackets.
 fn without_comments(all: Vec<Token>) -> Vec<Token> {
     let mut places = Vec::with_capacity(all.len());
     let mut next = 0;

@@ -1,9 +1,9 @@
-//! A text as words, literals, signs and comments; it never fails.
+//! Splits a text into words, literals, signs and comments; never fails.
 
 use crate::spans::{self, SpanKind};
 use std::ops::Range;
 
-/// The kind of a piece of text.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Word,
@@ -14,24 +14,24 @@ pub(super) enum Kind {
     Sign,
 }
 
-/// A piece of text.
+/// A token of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
     pub(super) at: Range<usize>,
-    /// The other bracket of a pair, by its place among the tokens.
+    /// The index of the matching bracket.
     pub(super) pair: Option<usize>,
-    /// The bracket that it stands in.
+    /// The index of the enclosing bracket.
     pub(super) within: Option<usize>,
 }
 
-/// Signs of more than one character that mean something here; the others are read one by one.
+/// The relevant signs of more than one character; others are read character by character.
 const LONG_SIGNS: [&str; 18] = [
     "#{", "${", "::", "?.", "?[", "??", "..=", "..", "=>", "==", "!=", "<=", ">=", "+=", "-=", "&&", "||",
     "*=",
 ];
 
-/// The pieces of a text but blanks, in order.
+/// Returns the tokens of a text in order, without whitespace.
 pub(super) fn tokens(text: &str) -> Vec<Token> {
     let mut scan = Scan { text, at: 0, tokens: Vec::new(), open: Vec::new() };
     for (piece, range) in spans::of(text) {
@@ -53,12 +53,12 @@ struct Scan<'a> {
     text: &'a str,
     at: usize,
     tokens: Vec<Token>,
-    /// Brackets that are open.
+    /// The indexes of open brackets.
     open: Vec<usize>,
 }
 
 impl Scan<'_> {
-    /// Reads a token of code, which ends at a place.
+    /// Reads one token of code, up to `end`.
     fn next(&mut self, end: usize) {
         let rest = &self.text[self.at..end];
         let Some(letter) = rest.chars().next() else { return };
@@ -101,7 +101,7 @@ impl Scan<'_> {
         self.open.push(place);
     }
 
-    /// Closes the nearest bracket that fits; those that were left open in it end here too.
+    /// Closes the nearest matching bracket, and all open brackets within it.
     fn close(&mut self, sign: &str) {
         let fits = |open: &&usize| {
             let open = &self.text[self.tokens[**open].at.clone()];

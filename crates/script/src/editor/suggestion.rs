@@ -1,19 +1,19 @@
-//! The words that may be written at a place.
+//! Suggestions of the completion.
 
 use crate::reference::{self, EntryPoint, Form, Function, KeyDoc, ScriptRole, Type, Word};
 
-/// Something that may be written at a place.
+/// A suggestion of the completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suggestion {
     /// The text that is shown and searched.
     pub label: String,
     /// Its kind.
     pub kind: SuggestionKind,
-    /// A line more: a signature, a kind.
+    /// An additional line: a signature or a kind.
     pub detail: String,
     /// The documentation, in Markdown.
     pub doc: String,
-    /// The text to insert, with `$0` and `${1:name}` for places to go on at.
+    /// The text to insert, with the placeholders `$0` and `${1:name}`.
     pub insert: String,
 }
 
@@ -24,7 +24,7 @@ pub enum SuggestionKind {
     Function,
     /// A method.
     Method,
-    /// A word behind a dot.
+    /// A property after a dot.
     Property,
     /// A valve, or another key that the file declares.
     Field,
@@ -34,11 +34,11 @@ pub enum SuggestionKind {
     Constant,
     /// A module.
     Module,
-    /// A word of the language or of the opening comment.
+    /// A keyword of the language, or a key of the opening comment.
     Keyword,
-    /// A frame to fill in.
+    /// A snippet to fill in.
     Frame,
-    /// One of a few values.
+    /// One of a few possible values.
     Value,
 }
 
@@ -56,7 +56,7 @@ impl Suggestion {
         Self { insert: insert.into(), ..self }
     }
 
-    /// A function of the host or the language; overloads count once, described by the first.
+    /// Creates the suggestion of a function of the host or the language. The first overload describes it.
     pub(super) fn function(function: &Function) -> Self {
         let kind = SuggestionKind::Function;
         Self::new(&function.name, kind, function.signature())
@@ -81,7 +81,7 @@ impl Suggestion {
         Self::new(key.name, kind, detail).doc(key.doc).insert(format!("{}{behind}", escaped(key.name)))
     }
 
-    /// The frame of a function that the host calls; without its `fn` where that is written already.
+    /// Creates the snippet of a function that the host calls, without `fn` if it is already typed.
     pub(super) fn entry(entry: &EntryPoint, has_fn: bool) -> Self {
         let subject = entry.subject.map_or("", |(name, _)| name);
         let params = if entry.name == "handler" { "args, ctx" } else { subject };
@@ -101,7 +101,7 @@ impl Suggestion {
     }
 }
 
-/// A function's doc, with what calling it takes.
+/// Returns a function's documentation, with the capability it needs.
 pub(super) fn doc_of(function: &Function) -> String {
     let needs = function.capability.map(|capability| format!("Needs `requirements: {}`.", capability.name()));
     let is_of_rhai = function.origin == reference::FunctionOrigin::Rhai;
@@ -113,7 +113,7 @@ fn call(name: &str, count: usize) -> String {
     if count == 0 { format!("{}()", escaped(name)) } else { format!("{}($0)", escaped(name)) }
 }
 
-/// A text that means itself where places to go on at may be named.
+/// Escapes a text for use in a snippet.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('$', "\\$").replace('}', "\\}")
 }

@@ -1,4 +1,4 @@
-//! The answers to an editor, also about texts that do not parse. `‸` is where the cursor stands.
+//! Tests of the answers to an editor, including for texts that do not parse. `‸` marks the cursor.
 
 use super::*;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! The edits of one problem, and the place that they start from.
+//! The edits that fix one problem, and the position of the problem.
 
 use crate::diagnostic::Diagnostic;
 use crate::spans;
@@ -7,16 +7,16 @@ use std::ops::Range;
 /// An edit of a script that fixes a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fix {
-    /// The edit in words, as in "Replace with `()`".
+    /// The description of the edit, such as "Replace with `()`".
     pub title: String,
-    /// The parts that are replaced, which do not overlap.
+    /// The replacements, which do not overlap.
     pub edits: Vec<FixEdit>,
 }
 
-/// A part of a text and what takes its place.
+/// A replacement in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FixEdit {
-    /// The bytes that are replaced.
+    /// The range of replaced bytes.
     pub at: Range<usize>,
     /// The new text.
     pub text: String,
@@ -27,7 +27,7 @@ impl Fix {
         Self { title: title.into(), edits: vec![FixEdit { at, text: text.into() }] }
     }
 
-    /// Replaces a part by a text that says it all.
+    /// Creates a replacement whose new text is also its description.
     pub(super) fn replace(at: Range<usize>, text: &str) -> Self {
         Self::new(format!("Replace with `{text}`"), at, text)
     }
@@ -49,14 +49,14 @@ impl Fix {
     }
 }
 
-/// The place of a problem in its text.
+/// The position of a problem in its text.
 pub(super) struct Spot<'a> {
     pub(super) source: &'a str,
-    /// The text with blanks in place of comments and texts.
+    /// The text with blanks in place of comments and string contents.
     pub(super) code: String,
-    /// The byte of the problem.
+    /// The byte position of the problem.
     pub(super) at: usize,
-    /// Its line, without the line break.
+    /// The range of its line, without the line break.
     pub(super) line: Range<usize>,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Spot<'a> {
         let (line, column) = (problem.line?, problem.column?);
         let start: usize = source.split_inclusive('\n').take(line - 1).map(str::len).sum();
         let row = source.get(start..)?.split('\n').next()?.trim_end_matches('\r');
-        // Places are counted without the mark that some files begin with.
+        // Columns do not count a byte order mark.
         let mark = usize::from(line == 1 && row.starts_with('\u{feff}'));
         let within = row.char_indices().nth(column - 1 + mark).map_or(row.len(), |(at, _)| at);
         // The text may have changed since.
@@ -82,7 +82,7 @@ impl<'a> Spot<'a> {
         &self.source[self.line.clone()]
     }
 
-    /// The code of the line, without comments and texts.
+    /// Returns the code of the line, without comments and string contents.
     pub(super) fn code_row(&self) -> &str {
         &self.code[self.line.clone()]
     }
@@ -95,13 +95,13 @@ impl<'a> Spot<'a> {
         &self.source[self.at..self.line.end]
     }
 
-    /// The name that begins at a byte.
+    /// Returns the range of the name that begins at a byte.
     pub(super) fn name_at(&self, at: usize) -> Option<Range<usize>> {
         let length = self.source[at..].find(|letter| !is_part(letter)).unwrap_or(self.source.len() - at);
         (length > 0).then(|| at..at + length)
     }
 
-    /// The place of a whole word in the line's code, the nearest to the problem.
+    /// Returns the range of a whole word in the line's code, the nearest to the problem.
     pub(super) fn word(&self, word: &str) -> Option<Range<usize>> {
         let row = self.code_row();
         let is_whole =
@@ -111,7 +111,7 @@ impl<'a> Spot<'a> {
         Some(nearest..nearest + word.len())
     }
 
-    /// The place of a sign in the line's code, the nearest to the problem.
+    /// Returns the range of a sign in the line's code, the nearest to the problem.
     pub(super) fn sign(&self, sign: &str) -> Option<Range<usize>> {
         let places = self.code_row().match_indices(sign).map(|(at, _)| self.line.start + at);
         let nearest = places.min_by_key(|at| at.abs_diff(self.at))?;

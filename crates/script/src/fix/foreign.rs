@@ -1,10 +1,10 @@
-//! Fixes of what is written as in Python or JavaScript.
+//! Fixes of syntax from Python or JavaScript.
 
 use super::edit::{Fix, Spot, is_part};
 use super::meaning::quoted;
 use crate::diagnostic::{Code, Diagnostic};
 
-/// Functions of other languages that only have another name here.
+/// Functions of other languages that have another name here.
 const RENAMED: [(&str, &str); 17] = [
     ("startswith", "starts_with"),
     ("startsWith", "starts_with"),
@@ -111,19 +111,19 @@ fn of_message(message: &str, spot: &Spot<'_>) -> Option<Fix> {
     }
 }
 
-/// Returns `true` if what stands behind an operator is a literal that is neither true nor false.
+/// Returns `true` if a literal other than a bool follows an operator.
 fn is_default(spot: &Spot<'_>, at: usize) -> bool {
     let behind = spot.source[at..spot.line.end].trim_start();
     behind.starts_with(['"', '`', '[', '#']) || behind.starts_with(|letter: char| letter.is_ascii_digit())
 }
 
-/// `x++`
+/// Fixes `x++`.
 fn step(spot: &Spot<'_>, sign: &str, operator: &str) -> Option<Fix> {
     let at = spot.sign(sign)?;
     Some(Fix::new(format!("Write `{operator} 1`"), at, format!(" {operator} 1")))
 }
 
-/// `let x: int = 5;`
+/// Fixes `let x: int = 5;`.
 fn declared_type(spot: &Spot<'_>) -> Option<Fix> {
     let rest = &spot.code[spot.at..spot.line.end];
     let end = rest.find('=').or_else(|| rest.find(';'))?;
@@ -131,7 +131,7 @@ fn declared_type(spot: &Spot<'_>) -> Option<Fix> {
     Some(Fix::new("Remove the type", spot.at..spot.at + length, ""))
 }
 
-/// A line that has to go.
+/// Removes a line that is not needed.
 fn of_line(message: &str, spot: &Spot<'_>) -> Option<Fix> {
     let is_import = message == "the host's modules need no import";
     let row = spot.row().trim();
@@ -142,12 +142,12 @@ fn of_line(message: &str, spot: &Spot<'_>) -> Option<Fix> {
     is_here.then(|| Fix::new(title, spot.line.start..end, ""))
 }
 
-/// `x is None` is `x == ()`; elsewhere the word itself.
+/// Replaces the word by `()`, also in `x is None`.
 fn nothing_of(word: &str, spot: &Spot<'_>) -> Option<Fix> {
     spot.word(word).map(|at| Fix::replace(at, "()"))
 }
 
-/// `x is None`, `x is not None`
+/// Fixes `x is None` and `x is not None`.
 fn is(spot: &Spot<'_>) -> Option<Fix> {
     let at = spot.word("is")?;
     let rest = &spot.code[at.end..spot.line.end];
@@ -159,7 +159,7 @@ fn is(spot: &Spot<'_>) -> Option<Fix> {
     Some(Fix::replace(at, "=="))
 }
 
-/// `a not in b` and `not a`
+/// Fixes `a not in b` and `not a`.
 fn not(spot: &Spot<'_>) -> Option<Fix> {
     let at = spot.word("not")?;
     let rest = &spot.code[at.end..spot.line.end];
@@ -168,14 +168,14 @@ fn not(spot: &Spot<'_>) -> Option<Fix> {
         let end = at.end + (rest.len() - behind.len()) + 2;
         return Some(Fix::replace(at.start..end, "!in"));
     }
-    // `not a in b` and `not a == b` are `!(a in b)`: the end of what is negated is not clear.
+    // `not a in b` and `not a == b` negate the whole comparison, whose end is unknown.
     let operand = behind.split(['{', ';', ')', ',']).next()?.trim_end();
     let is_one =
         operand.chars().all(|letter| is_part(letter) || ".?(".contains(letter)) && !operand.is_empty();
     is_one.then(|| Fix::new("Write `!`", at.start..at.end + (rest.len() - behind.len()), "!"))
 }
 
-/// `lambda a, b: a + b`
+/// Fixes `lambda a, b: a + b`.
 fn lambda(spot: &Spot<'_>) -> Option<Fix> {
     let at = spot.word("lambda")?;
     let rest = &spot.code[at.end..spot.line.end];
@@ -185,7 +185,7 @@ fn lambda(spot: &Spot<'_>) -> Option<Fix> {
     are_names.then(|| Fix::replace(at.start..at.end + colon + 1, &format!("|{params}|")))
 }
 
-/// `f"Hello {name}"` is a text in backticks.
+/// Replaces `f"Hello {name}"` by a text in backticks.
 fn filled(spot: &Spot<'_>) -> Option<Fix> {
     let row = spot.row();
     let from = (0..row.len()).filter(|at| {
@@ -195,7 +195,7 @@ fn filled(spot: &Spot<'_>) -> Option<Fix> {
     let start = from.min_by_key(|at| (spot.line.start + at).abs_diff(spot.at))?;
     let length = quoted(&row[start + 1..])?;
     let inner = &row[start + 2..start + length];
-    // A format, a doubled bracket or a text in it asks for more than other brackets.
+    // A format specifier, an escaped bracket or a nested text needs more than other brackets.
     if inner.contains(['`', '\\', ':', '!', '$', '\'']) || inner.contains("{{") || inner.contains("}}") {
         return None;
     }
@@ -207,7 +207,7 @@ fn filled(spot: &Spot<'_>) -> Option<Fix> {
     ))
 }
 
-/// `[1:3]`, `[-4:]`, `[:3]`
+/// Fixes `[1:3]`, `[-4:]` and `[:3]`.
 fn range(spot: &Spot<'_>) -> Option<Fix> {
     let row = spot.code_row();
     let column = spot.at - spot.line.start;
@@ -225,7 +225,7 @@ fn range(spot: &Spot<'_>) -> Option<Fix> {
     Some(Fix::replace(start + open..start + close + 1, &format!("[{from}..{to}]")))
 }
 
-/// `'abc'`
+/// Fixes `'abc'`.
 fn single_quotes(spot: &Spot<'_>) -> Option<Fix> {
     let row = spot.row();
     let column = spot.at - spot.line.start;
@@ -237,7 +237,7 @@ fn single_quotes(spot: &Spot<'_>) -> Option<Fix> {
         .then(|| Fix::replace(start + open..start + close + 1, &format!("\"{inner}\"")))
 }
 
-/// The value behind `=`, `return` or `(` up to the end of a statement in this line.
+/// Returns the value after `=` or `return`, up to the end of a statement in this line.
 fn value<'a>(spot: &Spot<'a>) -> Option<(std::ops::Range<usize>, &'a str)> {
     let code = spot.code_row();
     let assigned = code.find(" = ").map(|at| at + 3);
@@ -250,7 +250,7 @@ fn value<'a>(spot: &Spot<'a>) -> Option<(std::ops::Range<usize>, &'a str)> {
     })
 }
 
-/// `let x = a ? b : c;`
+/// Fixes `let x = a ? b : c;`.
 fn ternary(spot: &Spot<'_>) -> Option<Fix> {
     let (at, text) = value(spot)?;
     let code = &spot.code[at.clone()];
@@ -262,7 +262,7 @@ fn ternary(spot: &Spot<'_>) -> Option<Fix> {
     })
 }
 
-/// `let x = a if c else b;`
+/// Fixes `let x = a if c else b;`.
 fn conditional(spot: &Spot<'_>) -> Option<Fix> {
     let (at, text) = value(spot)?;
     let code = &spot.code[at.clone()];
@@ -274,7 +274,7 @@ fn conditional(spot: &Spot<'_>) -> Option<Fix> {
     })
 }
 
-/// `for i, m in enumerate(list) {`: the item is the first of two here.
+/// Fixes `for i, m in enumerate(list) {`: in Rhai, the item is the first of the two variables.
 fn two_variables(spot: &Spot<'_>) -> Option<Fix> {
     let code = spot.code_row();
     let names = code.find("for ")? + 4;
@@ -291,13 +291,13 @@ fn two_variables(spot: &Spot<'_>) -> Option<Fix> {
     Some(Fix::replace(start + names..start + close + 1, &text))
 }
 
-/// `{ "key": value }`
+/// Fixes `{ "key": value }`.
 fn map(spot: &Spot<'_>) -> Option<Fix> {
     let open = spot.source[spot.line.start..spot.at].rfind('{')? + spot.line.start;
     Some(Fix::replace(open..open + 1, "#{"))
 }
 
-/// `(x) => x * 2` and `x => x * 2`
+/// Fixes `(x) => x * 2` and `x => x * 2`.
 fn arrow(spot: &Spot<'_>) -> Option<Fix> {
     let at = spot.sign("=>")?;
     let before = spot.code[spot.line.start..at.start].trim_end();

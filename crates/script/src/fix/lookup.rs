@@ -1,10 +1,10 @@
-//! The fix of a problem among those of all families.
+//! Finds the fix of a problem.
 
 use super::edit::{Fix, FixEdit, Spot};
 use super::{foreign, meaning};
 use crate::diagnostic::Diagnostic;
 
-/// Returns the edit that fixes a problem of a script's text, if there is only one.
+/// Returns the edit that fixes a problem of a script's text, if it is unambiguous.
 pub fn fix(problem: &Diagnostic, source: &str) -> Option<Fix> {
     let spot = Spot::of(problem, source)?;
     let fix = meaning::fix(problem, &spot).or_else(|| foreign::fix(problem, &spot))?;

@@ -1,4 +1,4 @@
-//! Fixes of what a script means: misspelt names, lost values, missing declarations.
+//! Fixes of mistakes in valid syntax: misspelled names, lost values, missing declarations.
 
 use super::edit::{Fix, Spot, is_part};
 use crate::diagnostic::{Code, Diagnostic};
@@ -47,7 +47,7 @@ pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
     }
 }
 
-/// `regex::find_al` or `.kep_last(…)`: the name, or its last part.
+/// Replaces a misspelled name such as `regex::find_al` or `.kep_last(…)`.
 fn misspelt(near: &str, spot: &Spot<'_>) -> Option<Fix> {
     let mut first = spot.name_at(spot.at)?;
     let mut last = first.clone();
@@ -62,18 +62,18 @@ fn misspelt(near: &str, spot: &Spot<'_>) -> Option<Fix> {
         first = last.clone();
     }
     let text = if written < parts { near.rsplit("::").next()? } else { near };
-    // A path is replaced as a whole, a name by its last part.
+    // A path is replaced completely, a name only in its last part.
     let at = if text.contains("::") { first.start..last.end } else { last };
     Some(Fix::replace(at, text))
 }
 
-/// A key of a declaration that has another name here: `ge`, `desciption`.
+/// Renames a key of a declaration: `ge`, `desciption`.
 fn renamed_key(message: &str, spot: &Spot<'_>) -> Option<Fix> {
     let (_, rest) = message.split_once("unknown key `")?;
     let (old, rest) = rest.split_once('`')?;
     let new = ["here it is `", "did you mean `"].iter().find_map(|words| rest.split_once(words))?.1;
     let new = new.split('`').next()?;
-    // The declaration of one valve, from the place of the problem on.
+    // The search begins at the problem and ends with the declaration of this valve.
     let code = &spot.code[spot.at..];
     let end = code.find("\n}").unwrap_or(code.len());
     let is_key =
@@ -82,7 +82,7 @@ fn renamed_key(message: &str, spot: &Spot<'_>) -> Option<Fix> {
     Some(Fix::replace(spot.at + at..spot.at + at + old.len(), new))
 }
 
-/// A capability, declared in the opening comment, which is made where there is none.
+/// Declares a capability in the opening comment, which is added if missing.
 pub(super) fn requirement(capability: &str, source: &str) -> Fix {
     let title = format!("Declare `requirements: {capability}`");
     let text = source.trim_start_matches('\u{feff}');
@@ -113,7 +113,7 @@ pub(super) fn requirement(capability: &str, source: &str) -> Fix {
     Fix::new(title, at..end, text)
 }
 
-/// A capability that is taken out of the list in the opening comment.
+/// Removes a capability from the list in the opening comment.
 fn unused_capability(spot: &Spot<'_>) -> Option<Fix> {
     let name = spot.name_at(spot.at)?;
     let capability = spot.source[name.clone()].to_owned();
@@ -121,7 +121,7 @@ fn unused_capability(spot: &Spot<'_>) -> Option<Fix> {
     let row = spot.row();
     let (_, list) = row.split_once("requirements:")?;
     if list.trim() == capability {
-        // The whole line, unless the comment begins or ends in it.
+        // The whole line is removed, unless the comment begins or ends in it.
         let is_alone = row.trim_start_matches([' ', '\t', '*']).starts_with("requirements:");
         let end = spot.line.end + usize::from(spot.source[spot.line.end..].starts_with('\n'));
         return is_alone.then(|| Fix::new(title, spot.line.start..end, ""));
@@ -135,7 +135,7 @@ fn unused_capability(spot: &Spot<'_>) -> Option<Fix> {
     Some(Fix::new(title, spot.line.start + before.len()..name.end, ""))
 }
 
-/// A name that the host fills, added to the parameters of the function around the problem.
+/// Adds a parameter to the function around the problem.
 fn parameter(name: &str, spot: &Spot<'_>) -> Option<Fix> {
     let begins = spot.code[..spot.at].rfind("fn ")?;
     let open = begins + spot.code[begins..].find('(')?;
@@ -145,7 +145,7 @@ fn parameter(name: &str, spot: &Spot<'_>) -> Option<Fix> {
     Some(Fix::new(format!("Add the parameter `{name}`"), close..close, text))
 }
 
-/// `x.trim()` as a value becomes `text::trim(x)`.
+/// Replaces `x.trim()` as a value by `text::trim(x)`.
 fn text_function(help: &str, spot: &Spot<'_>) -> Option<Fix> {
     let function =
         help.strip_prefix("write `")?.split('(').next().filter(|name| name.starts_with("text::"))?;
@@ -160,7 +160,7 @@ fn text_function(help: &str, spot: &Spot<'_>) -> Option<Fix> {
     Some(fix.and(dot..open, if has_arguments { ", " } else { "" }))
 }
 
-/// A text in double quotes with `${…}` in it becomes one in backticks.
+/// Replaces the double quotes of a text with `${…}` by backticks.
 fn backticks(spot: &Spot<'_>) -> Option<Fix> {
     let text = spot.rest();
     let length = quoted(text)?;
@@ -171,7 +171,7 @@ fn backticks(spot: &Spot<'_>) -> Option<Fix> {
     Some(Fix::new("Write the text in backticks", spot.at..spot.at + length, format!("`{inner}`")))
 }
 
-/// Returns the length of a text in double quotes that begins here.
+/// Returns the length of a text in double quotes at the start.
 pub(super) fn quoted(text: &str) -> Option<usize> {
     let inner = text.strip_prefix('"')?;
     let mut is_escaped = false;
@@ -186,7 +186,7 @@ pub(super) fn quoted(text: &str) -> Option<usize> {
     None
 }
 
-/// `if name {`: what `name` is compared with by its kind.
+/// Adds a comparison to `if name {`, according to the kind of `name`.
 fn condition(help: &str, spot: &Spot<'_>) -> Option<Fix> {
     let (value, is_call) = match help {
         _ if help.contains("n != 0") => ("0", false),
@@ -195,7 +195,7 @@ fn condition(help: &str, spot: &Spot<'_>) -> Option<Fix> {
         _ if help.contains("!empty(value)") => ("", true),
         _ => return None,
     };
-    // Only where nothing but the value stands between the keyword and the block.
+    // Only if the value is the whole condition.
     let before = spot.code[spot.line.start..spot.at].trim_end();
     let is_whole = ["if", "while"]
         .iter()
@@ -213,7 +213,7 @@ fn condition(help: &str, spot: &Spot<'_>) -> Option<Fix> {
     })
 }
 
-/// `name.to_upper();` becomes `name.make_upper();`.
+/// Replaces `name.to_upper();` by `name.make_upper();`.
 fn in_place(help: &str, spot: &Spot<'_>) -> Option<Fix> {
     let method = help.strip_prefix("write `make_")?.split('(').next()?;
     let old = format!("to_{method}");

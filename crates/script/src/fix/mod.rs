@@ -1,6 +1,6 @@
-//! Edits that fix a problem, where its message leaves no choice between several.
+//! Edits that fix a problem, if its message leaves only one choice.
 //!
-//! Editors offer them beside a problem. A problem whose fix depends on what the author meant has none.
+//! Editors offer them next to the problem. A problem whose fix depends on the author's intention has none.
 
 mod edit;
 mod foreign;

@@ -1,5 +1,6 @@
-//! Lines as somebody writes them who comes from Python or JavaScript, with what is said of each and what the fix makes
-//! of it. `lines.txt` holds them: `VALVEHOUSE_UPDATE=1 cargo test -p valvehouse-script lines_of` writes what is said now.
+//! Tests of lines that authors with experience in Python or JavaScript write, with the reported problem and the
+//! fixed line. `lines.txt` contains the expected output; `VALVEHOUSE_UPDATE=1 cargo test -p valvehouse-script
+//! lines_of` updates it.
 
 use super::fix;
 use crate::diagnostic::{Code, Diagnostic};
@@ -10,7 +11,7 @@ use std::path::Path;
 
 const LINES: &str = include_str!("lines.txt");
 
-/// A hook with this line in it.
+/// Returns a hook with this line in it.
 fn script_of(line: &str) -> String {
     format!(
         "fn inlet(body) {{\n    let words = text::words(\"a\");\n    {line}\n    print(words);\n    body\n}}\n"
@@ -25,12 +26,12 @@ fn problems(source: &str) -> Vec<Diagnostic> {
     };
     let settings = Settings::default();
     let mut found = Script::check(&read.file, &settings);
-    // A line may ask a host: the grant is not its matter.
+    // Missing grants are irrelevant here.
     found.retain(|problem| problem.code != Code::NotGranted);
     found
 }
 
-/// The problems of a line, and the line that each fix makes of it.
+/// Returns the problems of a line, and the line after each fix.
 fn said_of(line: &str) -> String {
     let source = script_of(line);
     let mut said = format!("> {line}\n");

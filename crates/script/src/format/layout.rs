@@ -3,10 +3,10 @@
 use super::lexeme::{Kind, Lexeme, lex};
 use super::spacing::{gap, roles};
 
-/// Blanks of one level.
+/// The number of blanks per level.
 const INDENT: usize = 4;
 
-/// The reason for which a text cannot be formatted, and its place.
+/// The reason why a text cannot be formatted, and its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {message}")]
 #[non_exhaustive]
@@ -28,29 +28,29 @@ impl FormatError {
     }
 }
 
-/// The most brackets that may be open at a place; Rhai reads no deeper ones.
+/// The maximum nesting of brackets, which is also the limit of Rhai.
 const MAX_NESTING: usize = 256;
 
 /// An open bracket.
 struct Open<'a> {
     sign: &'a str,
     at: usize,
-    /// The level of the line that it stands in.
+    /// The level of its line.
     level: usize,
 }
 
-/// Returns a script's text in the usual layout, with the same tokens and comments.
+/// Returns a script's text in the standard layout, with the same tokens and comments.
 ///
 /// # Errors
 ///
-/// Returns an error if a bracket, text or comment is not closed, a bracket closes none, brackets are nested more than
-/// 256 deep, or a carriage return stands alone.
+/// Returns an error if a bracket, text or comment is not closed, a closing bracket has no opening one, brackets are
+/// nested more than 256 deep, or a carriage return has no line feed.
 pub fn format(source: &str) -> Result<String, FormatError> {
     let (mark, text) = match source.strip_prefix('\u{feff}') {
         Some(text) => ("\u{feff}", text),
         None => ("", source),
     };
-    // Rhai ends a line comment there, editors show no line.
+    // Rhai ends a line comment there, but editors show no line break.
     if let Some(at) = bare_return(text) {
         let why = "a carriage return without a line feed; write a line break in its place";
         return Err(FormatError::at(text, at, why));
@@ -58,7 +58,7 @@ pub fn format(source: &str) -> Result<String, FormatError> {
     let lexemes =
         lex(text).map_err(|at| FormatError::at(text, at, "this text or comment is never closed"))?;
     let formatted = written(text, &lexemes)?;
-    // What the layout may not do, whatever it does.
+    // A final check that the layout has not changed the tokens.
     let again =
         lex(&formatted).map_err(|_| FormatError::at(text, 0, "the formatted text would not be readable"))?;
     if let Some((lexeme, _)) = lexemes
@@ -71,7 +71,7 @@ pub fn format(source: &str) -> Result<String, FormatError> {
     Ok(format!("{mark}{formatted}"))
 }
 
-/// Returns the place of a carriage return that does not belong to a line break.
+/// Returns the position of a carriage return without a line feed.
 fn bare_return(text: &str) -> Option<usize> {
     let is_bare = |at: usize| !text[at + 1..].starts_with('\n');
     text.match_indices('\r').map(|(at, _)| at).find(|at| is_bare(*at))
@@ -143,12 +143,12 @@ fn is_closing(lexeme: &Lexeme<'_>) -> bool {
     lexeme.is_sign(&[")", "]", "}"])
 }
 
-/// The level of the line that begins with a lexeme.
+/// Returns the level of the line that begins with a lexeme.
 fn level_of(lexemes: &[Lexeme<'_>], index: usize, open: &[Open<'_>]) -> usize {
     let on_line = lexemes[index..].iter().enumerate().take_while(|(nth, next)| *nth == 0 || next.breaks == 0);
     let closing = on_line.take_while(|(_, next)| is_closing(next)).count();
     if closing > 0 {
-        // A line that closes brackets stands where the outermost of them was opened.
+        // A line that closes brackets has the level of the outermost opening line.
         return open
             .len()
             .checked_sub(closing)
@@ -159,7 +159,7 @@ fn level_of(lexemes: &[Lexeme<'_>], index: usize, open: &[Open<'_>]) -> usize {
     inner + usize::from(goes_on(lexemes, index))
 }
 
-/// Returns `true` if a line goes on with the expression of the line before it.
+/// Returns `true` if a line continues the expression of the previous line.
 fn goes_on(lexemes: &[Lexeme<'_>], index: usize) -> bool {
     let code = |lexeme: &&Lexeme<'_>| lexeme.kind != Kind::Comment;
     let (before, lexeme) = (lexemes[..index].iter().rfind(code), &lexemes[index]);
@@ -167,7 +167,7 @@ fn goes_on(lexemes: &[Lexeme<'_>], index: usize) -> bool {
     if is_opening(before) || before.is_sign(&[";", ","]) {
         return false;
     }
-    // A comment stands where the code behind it does.
+    // A comment has the level of the code after it.
     let Some(lexeme) = std::iter::once(lexeme).chain(&lexemes[index + 1..]).find(code) else { return false };
     if is_closing(lexeme) || lexeme.is_sign(&[",", ";"]) {
         return false;
@@ -177,7 +177,7 @@ fn goes_on(lexemes: &[Lexeme<'_>], index: usize) -> bool {
             [".", "?.", "?[", "??", "&&", "||", "==", "!=", "<=", ">=", "<", ">", "+", "/", "%"];
         return lexeme.is_sign(&AFTER_BLOCK);
     }
-    // A comment at the top, and a statement that the text does not end.
+    // Excludes a statement after one without `;`.
     let begins = ["fn", "let", "const", "import", "private", "export"];
     !(lexeme.kind == Kind::Word
         && begins.contains(&lexeme.text)

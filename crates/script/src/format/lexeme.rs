@@ -1,4 +1,4 @@
-//! A script's text as the tokens that a formatter moves: only the blanks between them are left out.
+//! Splits a script's text into the tokens that the formatter moves; only whitespace is dropped.
 
 use crate::spans;
 
@@ -8,22 +8,22 @@ pub(super) enum Kind {
     /// A name or a keyword.
     Word,
     Number,
-    /// A text or character in quotes of any kind, with all that is filled in.
+    /// A quoted text or character of any kind, including its interpolations.
     Text,
     Comment,
     Sign,
 }
 
-/// A token or comment, and the blanks before it.
+/// A token or comment, and the whitespace before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lexeme<'a> {
     pub(super) kind: Kind,
     pub(super) text: &'a str,
-    /// Its place in the text.
+    /// Its byte position in the text.
     pub(super) at: usize,
     /// The number of line breaks before it.
     pub(super) breaks: usize,
-    /// The number of blanks before it, if these are all spaces.
+    /// The number of blanks before it, if all whitespace before it is spaces.
     pub(super) blanks: usize,
 }
 
@@ -37,14 +37,14 @@ impl Lexeme<'_> {
     }
 }
 
-/// Signs of more than one character, longer ones before those that they begin with.
+/// Signs of more than one character; longer ones precede their prefixes.
 const LONG_SIGNS: [&str; 40] = [
     "**=", "<<=", ">>=", "===", "!==", "..=", "...", "::<", "#{", "::", "?.", "?[", "??", "..", "=>", "==",
     "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "&&", "||", "**", "<<", ">>", "++",
     "--", "->", "<-", ":=", ":;", "|>", "<|",
 ];
 
-/// The lexemes of a text in their order; the place of a text or comment that is never closed.
+/// Returns the lexemes of a text in order. Fails with the position of an unclosed text or comment.
 pub(super) fn lex(source: &str) -> Result<Vec<Lexeme<'_>>, usize> {
     let mut lexemes = Vec::new();
     let (mut at, mut end) = (0, 0);
@@ -88,19 +88,19 @@ fn word(text: &str) -> usize {
     text.find(|letter| !is_part(letter)).unwrap_or(text.len())
 }
 
-/// A comment to the end of its line, without a carriage return.
+/// Returns the length of a line comment, without a carriage return.
 fn line(text: &str) -> usize {
     let line = text.split('\n').next().unwrap_or(text);
     line.trim_end_matches('\r').len()
 }
 
-/// Returns the length of a block comment, which may hold others; `None` if it is not closed.
+/// Returns the length of a block comment, which may be nested; `None` if it is not closed.
 fn comment(text: &str) -> Option<usize> {
     let (length, is_closed) = spans::comment(text);
     is_closed.then_some(length)
 }
 
-/// A text in quotes; a doubled quote stands for one.
+/// Returns the length of a quoted text; a doubled quote is an escaped one.
 fn quoted(text: &str, quote: char) -> Option<usize> {
     let mut letters = text.char_indices().skip(1).peekable();
     while let Some((at, letter)) = letters.next() {
@@ -117,7 +117,7 @@ fn quoted(text: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// A text in backticks with all that stands in `${…}`.
+/// Returns the length of a text in backticks, including its `${…}`.
 fn template(text: &str) -> Option<usize> {
     let mut at = 1;
     loop {
@@ -135,7 +135,7 @@ fn template(text: &str) -> Option<usize> {
     }
 }
 
-/// The code behind `${`, with the bracket that closes it.
+/// Returns the length of the code after `${`, including the closing bracket.
 fn hole(text: &str) -> Option<usize> {
     let (mut at, mut depth) = (0, 0_usize);
     loop {
@@ -165,7 +165,7 @@ fn is_raw(text: &str) -> bool {
     text.trim_start_matches('#').starts_with('"')
 }
 
-/// `#"…"#`
+/// Returns the length of a raw text `#"…"#`.
 fn raw(text: &str) -> Option<usize> {
     let hashes = text.len() - text.trim_start_matches('#').len();
     let end = format!("\"{}", &text[..hashes]);
@@ -173,7 +173,7 @@ fn raw(text: &str) -> Option<usize> {
     inner.find(&end).map(|at| hashes + 1 + at + end.len())
 }
 
-/// `1..5` is a range, `1.5` a number, `5.sqrt()` a call.
+/// Returns the length of a number: `1..5` is a range, `1.5` a number, `5.sqrt()` a call.
 fn number(text: &str) -> usize {
     let mut end = word(text);
     let is_digit = |letter: char| letter.is_ascii_digit();

@@ -2,19 +2,19 @@
 
 use super::lexeme::{Kind, Lexeme, lex};
 
-/// The part that a lexeme plays among its neighbors.
+/// The role of a lexeme in its context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// A word of the language, which no bracket calls.
+    /// A keyword; a bracket after it is not a call.
     Keyword,
-    /// A sign before its only operand.
+    /// A prefix operator.
     Unary,
-    /// The first or the last `|` of a closure's parameters, or `||` for none.
+    /// The first or last `|` of a closure's parameters, or `||`.
     OpenBar,
     CloseBar,
     /// `!` of `call!(…)`.
     CallBang,
-    /// A sign at a place where an operand is expected.
+    /// A sign where an operand is expected.
     Start,
     Other,
 }
@@ -25,10 +25,10 @@ const KEYWORDS: [&str; 22] = [
 ];
 const ACCESS: [&str; 3] = [".", "?.", "::"];
 const RANGES: [&str; 2] = ["..", "..="];
-/// Signs whose blanks stay as they are: nothing is known of them.
+/// Signs of unknown meaning, whose blanks are preserved.
 const UNKNOWN: [&str; 6] = ["#", "@", "$", "\\", "?", "~"];
 
-/// The roles of all lexemes.
+/// Returns the roles of all lexemes.
 pub(super) fn roles(lexemes: &[Lexeme<'_>]) -> Vec<Role> {
     let mut roles = Vec::with_capacity(lexemes.len());
     let (mut expects, mut follows_access, mut is_in_bars) = (true, false, false);
@@ -69,7 +69,7 @@ pub(super) fn roles(lexemes: &[Lexeme<'_>]) -> Vec<Role> {
     roles
 }
 
-/// The blanks between a lexeme and the one before it on the same line.
+/// Returns the number of blanks between a lexeme and the previous one on the same line.
 pub(super) fn gap(before: (&Lexeme<'_>, Role), lexeme: (&Lexeme<'_>, Role)) -> usize {
     let wanted = wanted(before, lexeme);
     let (a, b) = (before.0, lexeme.0);
@@ -126,7 +126,7 @@ fn wanted((a, role_of_a): (&Lexeme<'_>, Role), (b, role_of_b): (&Lexeme<'_>, Rol
     1
 }
 
-/// Returns `true` if two tokens without a blank between them are still these two.
+/// Returns `true` if two tokens without a blank between them remain two tokens.
 fn stays_apart(a: &Lexeme<'_>, b: &Lexeme<'_>) -> bool {
     let is_bracket = |lexeme: &Lexeme<'_>| lexeme.is_sign(&["(", ")", "[", "]", "{", "}", ",", ";"]);
     if is_bracket(a) || is_bracket(b) {

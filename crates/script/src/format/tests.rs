@@ -1,4 +1,4 @@
-//! The layout keeps every token, and its own layout.
+//! Tests that formatting keeps every token and is idempotent.
 
 use super::format;
 use super::lexeme::lex;
@@ -9,7 +9,7 @@ use rhai::{Token, TokenizeState};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The tokens that the interpreter reads, and whether the text parses.
+/// Returns the tokens that the interpreter reads, and `true` if the text parses.
 fn tokens_of_rhai(source: &str) -> (Vec<String>, bool) {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let mut engine = engine::new();
@@ -27,7 +27,7 @@ fn tokens_of_rhai(source: &str) -> (Vec<String>, bool) {
     (tokens, parses)
 }
 
-/// Texts and comments as they are, and everything else.
+/// Returns the texts of all lexemes.
 fn pieces(source: &str) -> Vec<&str> {
     lex(source.trim_start_matches('\u{feff}')).unwrap().into_iter().map(|lexeme| lexeme.text).collect()
 }
@@ -42,7 +42,7 @@ fn keeps(source: &str) -> String {
     formatted
 }
 
-/// All scripts, modules and tests that come with the program, and those of its guide.
+/// Returns all shipped scripts, modules and tests, and those of the guide.
 fn shipped() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut found = Vec::new();
@@ -173,7 +173,7 @@ fn what_is_not_closed_is_refused_with_its_place() {
     }
 }
 
-/// The same lexemes with other blanks between them.
+/// Returns the same lexemes with other whitespace between them.
 fn mangled(source: &str, seed: u64) -> String {
     let mut random = fastrand::Rng::with_seed(seed);
     let text = source.trim_start_matches('\u{feff}');
@@ -182,7 +182,7 @@ fn mangled(source: &str, seed: u64) -> String {
     for (index, lexeme) in lexemes.iter().enumerate() {
         let follows_line = index > 0 && lexemes[index - 1].is_line_comment();
         let is_apart = index == 0 || lexeme.breaks > 0 || lexeme.blanks > 0;
-        // What stood together may mean something together.
+        // Adjacent tokens may depend on having no whitespace between them.
         let blank = match random.u8(0..6) {
             _ if !is_apart => "",
             0 => "\n",
@@ -191,7 +191,7 @@ fn mangled(source: &str, seed: u64) -> String {
             3 => "\t",
             _ => " ",
         };
-        // The blank before `(` and `[` decides nothing, but a line break may.
+        // A blank before `(` or `[` does not matter, but a line break may.
         let blank = if follows_line && !blank.contains('\n') { "\n" } else { blank };
         out.push_str(blank);
         out.push_str(lexeme.text);

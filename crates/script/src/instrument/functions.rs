@@ -1,6 +1,7 @@
-//! The functions with steps of the host's, and what their bodies run.
+//! The functions with instrumentation steps, and the bodies they run.
 //!
-//! A step is an expression of Rhai's "custom syntax". No text becomes one: the engine that runs them parses nothing.
+//! A step is an expression of Rhai's "custom syntax". No source text can contain one, because the engine that runs
+//! them parses nothing.
 
 use super::kinds::Kinds;
 use super::operators;
@@ -17,12 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use valvehouse_json::Json;
 
-/// Runs one of the bodies kept beside.
+/// Runs one of the stored bodies.
 const BODY: &str = "instrumented";
-/// Operations that Rhai counts for a step, which the script did not ask for.
+/// The number of operations that Rhai counts for a step and that are not charged to the script.
 const OPERATIONS: u64 = 2;
 
-/// The bodies of instrumented functions, over all files of a script.
+/// The bodies of instrumented functions in all files of a script.
 #[derive(Default)]
 pub(crate) struct InstrumentedBodies {
     bodies: Vec<Body>,
@@ -32,13 +33,13 @@ pub(crate) struct InstrumentedBodies {
 struct Body {
     name: String,
     code: Expr,
-    /// Is `true` once it ran; used for coverage.
+    /// `true` once it has run; used for coverage.
     ran: AtomicBool,
 }
 
 impl InstrumentedBodies {
-    /// Returns the functions of a file with the steps that they need. Hooks are handed the `valves`. With `coverage`,
-    /// all lines with a probe count as runnable.
+    /// Returns the functions of a file with the steps they need. Hooks receive the `valves`. With `coverage`, all
+    /// lines with a probe are recorded as runnable.
     pub(crate) fn add(
         &mut self,
         functions: AST,
@@ -80,7 +81,7 @@ impl InstrumentedBodies {
         Ok(AST::new([], module))
     }
 
-    /// Makes the engine that runs the functions know their steps.
+    /// Registers the steps on the engine that runs the functions.
     pub(crate) fn register(
         self,
         engine: &mut Engine,
@@ -108,7 +109,7 @@ impl InstrumentedBodies {
             standard::check_size(context.engine(), &value)?;
             Ok(value)
         })?;
-        // Nothing is parsed on this engine.
+        // This engine parses nothing.
         let parse = |_: &[ImmutableString], _: &str, _: &mut Dynamic| Ok(None);
         engine.register_custom_syntax_with_state_raw(COMPARE, parse, false, operators::compare);
         engine.register_custom_syntax([ADDED, "$expr$", "$expr$"], false, |context, inputs| {
@@ -136,7 +137,7 @@ fn number(inputs: &[Expression<'_>]) -> usize {
     number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default()
 }
 
-/// Functions that each run the body of their number.
+/// Compiles functions that each run the body with their number.
 fn empty_bodies(numbers: std::ops::Range<usize>) -> Result<AST, ParseError> {
     let mut engine = Engine::new_raw();
     engine.register_custom_syntax([BODY, "$int$"], false, |_, _| Ok(Dynamic::UNIT))?;
@@ -149,8 +150,8 @@ fn name_of_empty(index: usize) -> String {
     format!("body_{index}")
 }
 
-/// Makes a variable shared as the interpreter is going to, and remembers it. Outside of calls, as when the tools of a
-/// file are listed, closures keep what they capture.
+/// Makes a variable shared before the interpreter does, and records it. Outside of calls, such as when the tools of
+/// a file are listed, captured variables are kept.
 fn share(context: &mut EvalContext<'_, '_, '_, '_, '_, '_>, inputs: &[Expression<'_>]) {
     for input in inputs {
         let Some(name) = input.get_literal_value::<ImmutableString>() else { continue };

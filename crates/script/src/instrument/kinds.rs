@@ -1,4 +1,4 @@
-//! Kinds of values that expressions surely have, from their syntax alone.
+//! Infers the kinds that expressions always have from their syntax.
 
 use crate::value::dynamic_of;
 use rhai::{ASTFlags, Dynamic, Expr, FnCallExpr, ScriptFuncDef, Stmt, StmtBlock};
@@ -6,16 +6,16 @@ use std::collections::{HashMap, HashSet};
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 
-/// Functions that return a number for any receiver.
+/// Functions that always return a number.
 const COUNTING: [&str; 9] =
     ["len", "count", "parse_int", "parse_float", "to_int", "to_float", "floor", "ceiling", "round"];
-/// Functions of the host's modules that return a number.
+/// Functions of the host's modules that always return a number.
 const COUNTING_OF_HOST: [(&str, &str); 4] =
     [("time", "unix"), ("time", "unix_ms"), ("time", "elapsed_ms"), ("tokens", "count")];
-/// Rounds after which the kinds of a function's variables are known, or taken for unknown.
+/// The number of iterations after which kinds that still change count as unknown.
 const MAX_ROUNDS: usize = 8;
 
-/// A kind of value, as far as operators tell kinds apart.
+/// A kind of value, as far as operators distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueKind {
     Number,
@@ -23,14 +23,14 @@ pub(crate) enum ValueKind {
     Text,
     Boolean,
     Unit,
-    /// An array of the script's own.
+    /// A native array of the script.
     Array,
-    /// A map of the script's own.
+    /// A native map of the script.
     Map,
 }
 
 impl ValueKind {
-    /// The kind of a value; `None` for live values, functions and others.
+    /// Returns the kind of a value; `None` for live values, functions and others.
     pub(super) fn of(value: &Dynamic) -> Option<Self> {
         if value.is_int() || value.is_float() {
             return Some(Self::Number);
@@ -45,12 +45,12 @@ impl ValueKind {
         }
     }
 
-    /// Returns `true` if values of this kind have an order among each other.
+    /// Returns `true` if values of this kind are ordered.
     pub(crate) fn is_ordered(self) -> bool {
         matches!(self, Self::Number | Self::Text | Self::Boolean)
     }
 
-    /// The name of the kind with an article.
+    /// Returns the name of the kind with an article.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Number => "a number",
@@ -63,10 +63,10 @@ impl ValueKind {
     }
 }
 
-/// The kind of an expression while the variables of its function are still being looked at.
+/// The inferred kind of an expression during the iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Guess {
-    /// Depends on a variable that no round has reached yet.
+    /// Depends on a variable whose kind has not been inferred yet.
     Open,
     Is(ValueKind),
     Unknown,
@@ -77,7 +77,7 @@ impl Guess {
         kind.map_or(Self::Unknown, Self::Is)
     }
 
-    /// The kind of a variable that may have either value.
+    /// Returns the kind of a variable that may hold either value.
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Open, kind) | (kind, Self::Open) => kind,
@@ -87,17 +87,17 @@ impl Guess {
     }
 }
 
-/// The kinds of the values in one function, as far as the syntax proves them.
+/// The kinds of the values in one function, as far as its syntax proves them.
 pub(crate) struct Kinds<'a> {
     variables: HashMap<String, Guess>,
-    /// The effective valves, if the function is handed them as `valves`.
+    /// The effective valves, if the function receives them as `valves`.
     valves: Option<&'a Json>,
     /// The names of the functions of the same script.
     own: &'a HashSet<String>,
 }
 
 impl<'a> Kinds<'a> {
-    /// Looks at a function of a script with these `valves` and functions of its `own`.
+    /// Infers the kinds in a function of a script with these `valves` and these functions of its `own`.
     pub(crate) fn of(
         function: &ScriptFuncDef,
         statements: &[Stmt],
@@ -108,7 +108,7 @@ impl<'a> Kinds<'a> {
         Self::in_body(&function.name, &params, statements, valves, own)
     }
 
-    /// As [`Kinds::of`], with the parts of the function.
+    /// Infers the kinds like [`Kinds::of`], from the parts of a function.
     pub(crate) fn in_body(
         name: &str,
         params: &[&str],
@@ -152,7 +152,7 @@ impl<'a> Kinds<'a> {
         kinds
     }
 
-    /// The kind of an expression; `None` if it depends on values that are only known at run time.
+    /// Returns the kind of an expression; `None` if it is only known at run time.
     pub(crate) fn kind_of(&self, expression: &Expr) -> Option<ValueKind> {
         match self.guess(expression) {
             Guess::Is(kind) => Some(kind),
@@ -192,7 +192,7 @@ impl<'a> Kinds<'a> {
         Guess::of(self.is_counting(call).then_some(ValueKind::Number))
     }
 
-    /// Returns `true` if a call does nothing but return a number.
+    /// Returns `true` if a call only returns a number, without side effects.
     pub(super) fn is_counting(&self, call: &FnCallExpr) -> bool {
         let name = call.name.as_str();
         match call.namespace.path.as_slice() {
@@ -202,14 +202,14 @@ impl<'a> Kinds<'a> {
         }
     }
 
-    /// `valves.limit`, `body.messages.len()`.
+    /// Infers the kind of a chain such as `valves.limit` or `body.messages.len()`.
     fn guess_of_chain(&self, chain: &Expr) -> Guess {
         if let Expr::Dot(pair, ..) = chain
             && let (Expr::Variable(variable, ..), Expr::Property(property, _)) = (&pair.lhs, &pair.rhs)
             && variable.1 == "valves"
             && let Some(value) = self.valves.and_then(|valves| valves.get(&property.2))
         {
-            // Containers among valves are handed on as they are, arrays of the script's own.
+            // Containers among the valves are excluded.
             let value = ValueKind::of(&dynamic_of(&value));
             return Guess::of(value.filter(|kind| kind.is_ordered()));
         }
@@ -220,7 +220,7 @@ impl<'a> Kinds<'a> {
     }
 }
 
-/// The last link of a chain of dots and brackets; `None` if that is a bracket.
+/// Returns the last link of a chain of properties and indexes; `None` if it is an index.
 fn last_link(mut chain: &Expr) -> Option<&Expr> {
     loop {
         match chain {
@@ -239,11 +239,11 @@ fn last_link(mut chain: &Expr) -> Option<&Expr> {
     }
 }
 
-/// The kind of `first operator second`, also of `first operator= second`.
+/// Infers the kind of `first operator second` or `first operator= second`.
 fn result_of(operator: &str, first: Guess, second: Guess) -> Guess {
     use ValueKind::*;
     match operator.trim_end_matches('=') {
-        // `==`, `!=`, `<=`, `>=` as well.
+        // Also `==`, `!=`, `<=` and `>=`.
         "" | "!" | "<" | ">" => Guess::Is(Boolean),
         "+" => match (first, second) {
             (Guess::Is(Number), Guess::Is(Number)) => Guess::Is(Number),
@@ -260,19 +260,19 @@ fn result_of(operator: &str, first: Guess, second: Guess) -> Guess {
     }
 }
 
-/// A value that a variable gets.
+/// A value that is written to a variable.
 enum Write<'a> {
     Value(&'a Expr),
     Operator(&'a str, &'a Expr),
-    /// A place of a loop over numbers.
+    /// The counter of a loop over numbers.
     Number,
 }
 
-/// The values that the variables of a function get.
+/// All writes to the variables of a function.
 #[derive(Default)]
 struct Writes<'a> {
     known: Vec<(&'a str, Write<'a>)>,
-    /// Variables that may get any value: loops over elements, caught errors, what closures share.
+    /// Variables that may hold any value: elements in loops, caught errors, variables shared with closures.
     unknown: Vec<&'a str>,
 }
 
@@ -352,7 +352,7 @@ impl<'a> Writes<'a> {
         }
     }
 
-    /// Blocks may stand within expressions.
+    /// Blocks may occur within expressions.
     fn expression(&mut self, expression: &'a Expr) {
         match expression {
             Expr::InterpolatedString(parts, _) | Expr::Array(parts, _) => {
@@ -382,7 +382,7 @@ mod tests {
     use crate::engine;
     use crate::syntax::statements_of;
 
-    /// The kinds of the operands of the only comparison in a hook.
+    /// Returns the kinds of the operands of the only comparison in a hook.
     fn compared(body: &str) -> [Option<ValueKind>; 2] {
         let text = format!("fn inlet(body, valves) {{ {body} }}");
         let mut engine = engine::new();

@@ -1,4 +1,4 @@
-//! Every operator over every mix of live values and values of the script's own: the results are the same.
+//! Tests that every operator has the same result for every mix of live and native values.
 
 use crate::run::CallEnd;
 use crate::value::{self, Shape, dynamic_of};
@@ -8,7 +8,7 @@ use valvehouse_core::context::Turn;
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 
-/// An operation on `a` and `b`, and the value that is compared afterward.
+/// An operation on `a` and `b`, and the expression that is compared afterwards.
 const OPERATIONS: [(&str, &str); 18] = [
     ("", "a + b"),
     ("a += b;", "a"),
@@ -50,7 +50,7 @@ fn outcome(script: &Script, a: Dynamic, b: Dynamic) -> Result<Json, String> {
     }
 }
 
-/// Returns the message of a failure, with its place.
+/// Returns the message of a failure, with its position.
 fn words_of(failed: CallEnd) -> String {
     match failed {
         CallEnd::Rejected(rejection) => format!("refused: {}", rejection.message),
@@ -58,7 +58,7 @@ fn words_of(failed: CallEnd) -> String {
     }
 }
 
-/// A value as a live one and as one of the script's own.
+/// Returns a value as a live and as a native value.
 fn both(json: &Json) -> [Dynamic; 2] {
     [value::live(&json.deep_clone(), Shape::Plain), dynamic_of(json)]
 }
@@ -92,7 +92,7 @@ fn live_values_and_own_ones_mix_in_every_operator() {
         let script = script(before, result);
         for (first, second) in values().iter().flat_map(|a| values().into_iter().map(move |b| (a.clone(), b)))
         {
-            // A text shows its own array as Rhai writes it, and a live one as JSON.
+            // Concatenated with a text, a native array is written in Rhai's format and a live one as JSON.
             if first.as_str().is_some()
                 && (result == "a + b" || before.contains("+= b") || before.contains("append"))
             {
@@ -131,8 +131,8 @@ fn live_values_and_own_ones_mix_in_every_operator() {
     assert!(succeeded > 400, "{succeeded}");
 }
 
-/// Makes a place that holds `a`, the target of an assignment, and the value that is compared afterward.
-/// Targets whose place is found by calls count these: each has to happen once.
+/// Code that creates a target containing `a`, the target of an assignment, the expression that is compared
+/// afterwards, and the number of counted calls. Each call in a target must happen exactly once.
 const TARGETS: [(&str, &str, &str, i64); 17] = [
     ("let t = a;", "t", "t", 0),
     ("let l = [[], a];", "l[1]", "l[1]", 0),
@@ -168,14 +168,14 @@ fn every_operator_changes_the_place_that_it_names_once_whatever_finds_that_place
         [list(), Json::array(), map(), "text".into(), 5i64.into(), 1.5.into(), Json::Null, true.into()];
     for (before, target, result, calls) in TARGETS {
         for operator in ["=", "+=", "-=", "*=", "/=", "%=", "|=", "&="] {
-            // The called function gives 1, then 2.
+            // The called function returns 1, then 2.
             let calls_of =
                 "let n = 0; let at = || { n += 1; if n > 1 { 2 } else { 1 } }; let key = |k| { n += 1; k };";
             let script =
                 script(&format!("{calls_of} {before} {target} {operator} b;"), &format!("[{result}, n]"));
             let pairs = values.iter().flat_map(|a| values.iter().map(move |b| (a, b)));
             for (first, second) in pairs {
-                // A text shows arrays and maps of the script's own as Rhai writes them, and live ones as JSON.
+                // Concatenated with a text, native arrays and maps are written in Rhai's format, live ones as JSON.
                 let is_container = |value: &Json| matches!(value, Json::Array(_) | Json::Object(_));
                 let is_shown = |text: &Json, other: &Json| text.as_str().is_some() && is_container(other);
                 if operator == "+=" && (is_shown(first, second) || is_shown(second, first)) {

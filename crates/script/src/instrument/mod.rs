@@ -1,9 +1,9 @@
-//! Functions of a script with the host's own steps in them: where the interpreter would touch a value without a look
-//! at its size, where variables begin to be shared, where an operator's operands may have kinds that Rhai answers
-//! silently for, and, for coverage, before each statement.
+//! Adds steps to a script's functions: where the interpreter would process a value without a check of its size,
+//! where variables become shared, where Rhai silently accepts operands of different kinds, and, for coverage,
+//! before each statement.
 //!
-//! Rhai gives nobody the body of a parsed function to change. A function that needs a step becomes one that runs a
-//! changed copy of its body, kept beside; all others stay as they are.
+//! Rhai does not allow a parsed function's body to be changed. A function that needs a step is replaced by one that
+//! runs a changed copy of its body, which is stored separately; all other functions are unchanged.
 
 mod functions;
 mod kinds;

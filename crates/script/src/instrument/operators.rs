@@ -1,8 +1,8 @@
-//! Operators whose operands are only known at run time.
+//! Operators whose operand kinds are only known at run time.
 //!
-//! Rhai's own operators answer before any function of the host's is looked for: `"5" > 3` is `false`, so that a limit
-//! never bites, and `[] += live` puts a live array into the array as one element. Where syntax does not prove the
-//! kinds of the operands, a step of the host's takes the operator's place.
+//! Rhai applies its built-in operators before it looks for a function of the host: `"5" > 3` is `false`, so that a
+//! limit never applies, and `[] += live` adds a live array as one element. If the syntax does not prove the kinds
+//! of the operands, a step replaces the operator.
 
 use super::kinds::{Kinds, ValueKind};
 use crate::value::{List, error};
@@ -17,12 +17,12 @@ use std::sync::OnceLock;
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
-/// Elements of an array that are copied for one operation.
+/// The number of array elements that are copied for the cost of one operation.
 const ELEMENTS: usize = 16;
-/// Operators that put two values in order.
+/// Operators that compare the order of two values.
 const ORDERING: [&str; 4] = ["<", "<=", ">", ">="];
 
-/// Returns `true` if a call is a comparison by order whose operands may have no order.
+/// Returns `true` if a call compares the order of operands that may not be ordered.
 pub(super) fn is_doubtful(call: &FnCallExpr, kinds: &Kinds<'_>) -> bool {
     if call.op_token.is_none() || !ORDERING.contains(&call.name.as_str()) {
         return false;
@@ -34,12 +34,12 @@ pub(super) fn is_doubtful(call: &FnCallExpr, kinds: &Kinds<'_>) -> bool {
     }
 }
 
-/// Returns `true` if `target += value` may add a live array to an array of the script's own.
+/// Returns `true` if `target += value` may add a live array to a native array.
 pub(super) fn may_nest(target: &Expr, value: &Expr, kinds: &Kinds<'_>) -> bool {
     kinds.kind_of(value).is_none() && kinds.kind_of(target).is_none_or(|kind| kind == ValueKind::Array)
 }
 
-/// Returns `true` if evaluating an expression does nothing but find a value.
+/// Returns `true` if an expression is evaluated without side effects.
 pub(super) fn is_place(expression: &Expr, kinds: &Kinds<'_>) -> bool {
     match expression {
         Expr::Dot(pair, ..) | Expr::Index(pair, ..) => {
@@ -58,7 +58,7 @@ pub(super) fn is_place(expression: &Expr, kinds: &Kinds<'_>) -> bool {
     }
 }
 
-/// Makes an engine leave comparisons of constants that have no order to the run, which reports them: Rhai would
+/// Makes an engine evaluate comparisons of unordered constants at run time, where they are reported: Rhai would
 /// replace each by `false`.
 pub(crate) fn keep_unordered(engine: &mut Engine) {
     static UNORDERED: OnceLock<Shared<Module>> = OnceLock::new();
@@ -92,11 +92,11 @@ pub(crate) fn keep_unordered(engine: &mut Engine) {
         module.into()
     });
     engine.register_global_module(module.clone());
-    // With fast operators the optimizer does not look for functions.
+    // With fast operators, the optimizer does not look for functions.
     engine.set_fast_operators(false);
 }
 
-/// The operator and its place in one number, as the state of a step.
+/// Encodes the operator and its position in one number, as the state of a step.
 pub(super) fn state_of(operator: &str, position: Position) -> Dynamic {
     let operator = ORDERING.iter().position(|name| *name == operator).unwrap_or_default();
     let (line, column) = (position.line().unwrap_or(0), position.position().unwrap_or(0));
@@ -115,11 +115,11 @@ fn operator_of(state: &Dynamic) -> (&'static str, Position) {
     (operator, position)
 }
 
-/// Compares two values by order.
+/// Compares the order of two values.
 ///
 /// # Errors
 ///
-/// Returns an error that names both types if the values have no order.
+/// Returns an error that names both types if the values are not ordered.
 pub(super) fn compare(
     context: &mut EvalContext<'_, '_, '_, '_, '_, '_>,
     inputs: &[Expression<'_>],
@@ -157,7 +157,7 @@ pub(super) fn compare(
 /// The order of two values.
 enum Order {
     Is(Ordering),
-    /// A number that is not one stands in no order to any other.
+    /// NaN is not ordered relative to any number.
     Never,
     /// The functions of their common type decide.
     OfType,
@@ -190,7 +190,7 @@ fn number(value: &Dynamic) -> Option<f64> {
     value.as_float().ok().or_else(|| value.as_int().ok().map(|number| number as f64))
 }
 
-/// Compares as Rhai does: numbers that differ by rounding are equal.
+/// Compares like Rhai: numbers within the rounding error are equal.
 fn nearly(first: f64, second: f64) -> Option<Ordering> {
     let scale = if first * second == 0.0 { 1.0 } else { first.abs().max(second.abs()) };
     let difference = (first - second) / scale;
@@ -206,7 +206,7 @@ fn holds(operator: &str, order: Ordering) -> bool {
     }
 }
 
-/// The name of a value's type as scripts know it.
+/// Returns the name of a value's type in scripts.
 fn name_of<'a>(engine: &'a Engine, value: &Dynamic) -> &'a str {
     match ValueKind::of(value) {
         Some(kind) => kind.as_str(),
@@ -234,9 +234,9 @@ fn unordered(operator: &str, [first, second]: [&str; 2], position: Position) -> 
     ThrownError::bug(message, position.line()).into_error(position)
 }
 
-/// The value that is added to a target by `+=`: a live array as its elements, if the target is an array of the
-/// script's own. Without a target, which calls may find that happen once, it is its elements in any case: an array of
-/// the script's own and a live one grow by the same elements, and nothing else grows by arrays but a text.
+/// Returns the value to add to a target by `+=`: a live array is converted to a native one if the target is a
+/// native array. Without a target (whose calls must happen only once), it is always converted: native and live
+/// arrays both grow by the elements, and apart from texts, no other target accepts an array.
 pub(super) fn added(
     context: &mut EvalContext<'_, '_, '_, '_, '_, '_>,
     inputs: &[Expression<'_>],

@@ -1,13 +1,11 @@
-//! The host's steps that a function gets, and their places.
-//!
-//! The steps of the host's: expressions of Rhai's "custom syntax", by the names of theirs.
+//! The steps that are added to a function, their positions, and their names in Rhai's "custom syntax".
 
 use super::kinds::Kinds;
 use super::operators;
 use crate::coverage::Lines;
 use rhai::{AST, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, Position, Stmt, StmtBlock};
 
-/// Returns `true` if a function of these needs a step whether or not its lines are counted.
+/// Returns `true` if one of these functions needs a step even without coverage.
 pub(super) fn is_needed(functions: &AST) -> bool {
     !functions.walk(&mut |path: &[ASTNode<'_>]| match path.last() {
         Some(ASTNode::Stmt(Stmt::Switch(..) | Stmt::Share(..))) => false,
@@ -19,20 +17,20 @@ pub(super) fn is_needed(functions: &AST) -> bool {
     })
 }
 
-/// Puts the steps into a body.
+/// Adds the steps to a body.
 pub(super) struct Rewrite<'a> {
     /// The kinds of the values in the function.
     pub(super) kinds: &'a Kinds<'a>,
-    /// The set in which lines with a probe are recorded; probes are added only if it is present.
+    /// The set in which lines with a probe are recorded; `None` adds no probes.
     pub(super) lines: Option<&'a Lines>,
-    /// Set if the source was changed.
+    /// `true` if the body was changed.
     pub(super) has_changed: bool,
 }
 
 impl Rewrite<'_> {
     pub(super) fn block(&mut self, block: &mut StmtBlock) {
         let statements = std::mem::take(block.statements_mut());
-        // A closure that uses variables around it is made in a block of Rhai's own, which nobody wrote.
+        // A closure with captured variables is created in a block that Rhai adds itself.
         let is_written = !matches!(statements.first(), Some(Stmt::Share(_)));
         let mut last = None;
         for mut statement in statements {
@@ -71,7 +69,7 @@ impl Rewrite<'_> {
             }
             Stmt::Switch(parts, _) => {
                 self.expression(&mut parts.0);
-                // The interpreter hashes all that the value refers to, without a look at any budget.
+                // The interpreter hashes everything the value refers to, without checking a budget.
                 let subject = std::mem::replace(&mut parts.0, Expr::Unit(Position::NONE));
                 parts.0 = custom(SUBJECT, [subject]);
                 self.has_changed = true;
@@ -90,7 +88,7 @@ impl Rewrite<'_> {
                 self.expression(&mut pair.rhs);
                 if may_nest {
                     let value = std::mem::replace(&mut pair.rhs, Expr::Unit(Position::NONE));
-                    // The step evaluates a target once more, and calls happen once.
+                    // The step evaluates the target again, but calls must happen once.
                     let target = is_place.then(|| pair.lhs.clone());
                     pair.rhs = custom(ADDED, target.into_iter().chain([value]));
                     self.has_changed = true;
@@ -110,7 +108,7 @@ impl Rewrite<'_> {
         }
     }
 
-    /// The step that compares what a call compares.
+    /// Returns the step that replaces a comparison.
     fn compared(&mut self, call: &mut FnCallExpr, position: Position) -> Expr {
         call.args.iter_mut().for_each(|argument| self.expression(argument));
         self.has_changed = true;
@@ -139,7 +137,7 @@ impl Rewrite<'_> {
             Expr::And(parts, _) | Expr::Or(parts, _) | Expr::Coalesce(parts, _) => {
                 parts.iter_mut().for_each(|part| self.expression(part));
             }
-            // `throw`: its value.
+            // The value of a `throw`.
             Expr::Custom(custom, _) => custom.inputs.iter_mut().for_each(|input| self.expression(input)),
             // Constants, variables and properties.
             _ => {}
@@ -147,33 +145,33 @@ impl Rewrite<'_> {
     }
 }
 
-/// Returns the line at which a statement begins; `None` for one that only holds others.
+/// Returns the line at which a statement begins; `None` for one that only contains others.
 fn line_of(statement: &Stmt) -> Option<usize> {
     match statement {
         Stmt::Noop(_) | Stmt::Block(_) | Stmt::Share(_) => None,
-        // It says where its `=` is.
+        // An assignment's own position is that of its `=`.
         Stmt::Assignment(parts) => parts.1.lhs.start_position().line(),
         statement => statement.position().line(),
     }
 }
 
-/// Marks a line.
+/// Records a line.
 pub(super) const PROBE: &str = "probe";
-/// Remembers variables that become shared.
+/// Records variables that become shared.
 pub(super) const CAPTURE: &str = "capture";
-/// Measures what a `switch` looks at.
+/// Measures the subject of a `switch`.
 pub(super) const SUBJECT: &str = "subject";
-/// Compares two values by order.
+/// Compares the order of two values.
 pub(super) const COMPARE: &str = "compare";
-/// Prepares what `+=` adds.
+/// Prepares the value that `+=` adds.
 pub(super) const ADDED: &str = "added";
 
-/// One step, with what it is given.
+/// Creates a step with its inputs.
 pub(super) fn custom(step: &'static str, inputs: impl IntoIterator<Item = Expr>) -> Expr {
     custom_at(step, inputs, Dynamic::UNIT, Position::NONE)
 }
 
-/// One step at a place of the script, with a state of its own.
+/// Creates a step at a position of the script, with its own state.
 pub(super) fn custom_at(
     step: &'static str,
     inputs: impl IntoIterator<Item = Expr>,

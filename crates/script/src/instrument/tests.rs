@@ -1,4 +1,4 @@
-//! Tests that steps leave the results of scripts unchanged, except for work that would otherwise be unbounded.
+//! Tests that steps do not change the results of scripts, except for work that would otherwise be unbounded.
 
 use crate::value::{self, Shape};
 use crate::{Kind, Script, Settings, SourceFile};

@@ -1,4 +1,4 @@
-//! Unused answers: an `error(…)` that is not returned, and a `try` that is used as a value.
+//! Reports unused answers: an `error(…)` that is not returned, and a `try` that is used as a value.
 
 use super::tree::{self, Link, Node};
 use super::tree::{Body, View};
@@ -19,7 +19,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     problems
 }
 
-/// Functions of the file that give an answer, and do nothing with it themselves.
+/// Returns the functions of the file that return an answer without using it themselves.
 fn answering(view: &View<'_>) -> HashSet<String> {
     let gives = |function: &Body| {
         let mut found = tails(&function.statements).iter().any(|call| is_built(view, call.0));
@@ -41,7 +41,7 @@ fn is_built(view: &View<'_>, call: &FnCallExpr) -> bool {
     BUILD.contains(&call.name.as_str()) && call.namespace.path.is_empty() && !is_own
 }
 
-/// The calls that a block ends with, on every way through it.
+/// Returns the calls at the end of a block, on every branch.
 fn tails(statements: &[Stmt]) -> Vec<(&FnCallExpr, Position)> {
     match statements.last() {
         Some(Stmt::FnCall(call, position)) => vec![(call, *position)],
@@ -66,12 +66,12 @@ fn tails(statements: &[Stmt]) -> Vec<(&FnCallExpr, Position)> {
     }
 }
 
-/// Statements that build an answer where nothing takes it.
+/// Reports statements that build an answer and discard it.
 fn lost(view: &View<'_>, function: &Body, answering: &HashSet<String>, problems: &mut Vec<Diagnostic>) {
     let mut taken: HashSet<Position> =
         tails(&function.statements).into_iter().map(|(_, place)| place).collect();
     if let Some(Stmt::TryCatch(flow, _)) = function.statements.last() {
-        // The `try` is told, and these with it.
+        // The `try` itself is reported, so its answers are not.
         let ends = [tails(flow.body.statements()), tails(flow.branch.statements())].concat();
         taken.extend(ends.into_iter().map(|(_, place)| place));
     }
@@ -92,7 +92,7 @@ fn lost(view: &View<'_>, function: &Body, answering: &HashSet<String>, problems:
             if !(builds || gives) || taken.contains(&position) || !told.insert(position) {
                 continue;
             }
-            // The last value of a closure is taken by its caller.
+            // The last value of a closure is returned to its caller.
             if function.is_closure() && is_last(&function.statements, statement) {
                 continue;
             }
@@ -115,7 +115,7 @@ fn is_last(statements: &[Stmt], statement: &Stmt) -> bool {
     statements.last().is_some_and(|last| std::ptr::eq(last, statement))
 }
 
-/// A function that ends with a `try` whose blocks end with values.
+/// Reports a function that ends with a `try` whose blocks end with values.
 fn try_as_value(view: &View<'_>, function: &Body) -> Option<Diagnostic> {
     let Some(Stmt::TryCatch(flow, position)) = function.statements.last() else { return None };
     let ends = [flow.body.statements(), flow.branch.statements()];
@@ -131,7 +131,7 @@ fn try_as_value(view: &View<'_>, function: &Body) -> Option<Diagnostic> {
     })
 }
 
-/// Returns `true` if a block ends with an expression that is of use only as a value.
+/// Returns `true` if a block ends with an expression that only makes sense as a value.
 fn ends_with_value(block: &[Stmt]) -> bool {
     let Some(Stmt::Expr(value)) = block.last() else { return false };
     match &**value {

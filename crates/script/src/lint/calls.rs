@@ -1,4 +1,4 @@
-//! Unknown functions, wrong numbers of arguments, and unused functions.
+//! Reports unknown functions, wrong numbers of arguments, and unused functions.
 
 use super::tree::{self, Node};
 use super::tree::{Body, View};
@@ -13,7 +13,7 @@ use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::text::nearest;
 
-/// The functions that the language itself calls, with any number of arguments.
+/// Functions of the language itself, with any number of arguments.
 const LANGUAGE: [&str; 11] = [
     "Fn",
     "call",
@@ -56,7 +56,7 @@ fn is_name(name: &str) -> bool {
     name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
 }
 
-/// Variables of a function: they may hold what is called.
+/// Returns the variables of a function, which may hold a called function.
 fn held_in(function: &Body) -> HashSet<String> {
     let mut held: HashSet<String> = function.params.iter().cloned().collect();
     tree::each(&function.statements, &mut |node, _| match node {
@@ -71,14 +71,14 @@ fn held_in(function: &Body) -> HashSet<String> {
     held
 }
 
-/// `Fn("shout")` of a function that is not there.
+/// Reports `Fn("shout")` for an unknown function.
 fn named(view: &View<'_>, call: &FnCallExpr, position: Position) -> Option<Diagnostic> {
     let name = call.args.first().filter(|_| call.name == "Fn").and_then(tree::text)?;
     let is_there = own(view).any(|(own, _)| own == name) || engine::arities(name).is_some();
     (!is_there && is_name(name)).then(|| unknown(view, name, "", position))
 }
 
-/// `print` of more values than one line takes.
+/// Reports a `print` with more values than allowed.
 fn printed(view: &View<'_>, call: &FnCallExpr, is_method: bool, position: Position) -> Option<Diagnostic> {
     let (name, count) = (&*call.name, call.args.len());
     let is_hosts = ["print", "debug"].contains(&name) && !is_method && call.namespace.path.is_empty();
@@ -91,13 +91,13 @@ fn printed(view: &View<'_>, call: &FnCallExpr, is_method: bool, position: Positi
     Some(problem.help(format!("combine them in one text, `{name}(`${{a}} ${{b}}`)`, or write two lines")))
 }
 
-/// A call without a module in front of it.
+/// Reports a call without a module.
 fn plain(view: &View<'_>, call: &FnCallExpr, is_method: bool, position: Position) -> Option<Diagnostic> {
     let name = &*call.name;
     let count = call.args.len();
     let mut counts: BTreeSet<usize> =
         own(view).filter(|(own, _)| *own == name).map(|(_, count)| count).collect();
-    // Behind a dot the host's functions have what stands before it as their first argument.
+    // In a method call, the receiver is the first argument of the host's function.
     let hosts = engine::arities(name).into_iter().flatten();
     counts.extend(hosts.filter_map(|arity| if is_method { arity.checked_sub(1) } else { Some(*arity) }));
     if counts.contains(&count) {
@@ -185,13 +185,13 @@ fn wrong_count(
     )
 }
 
-/// The unused functions of a script.
+/// Reports the unused functions of a script.
 fn unused(view: &View<'_>) -> Vec<Diagnostic> {
     let Some(script) = view.script else { return Vec::new() };
     let mut named: HashSet<String> = view.texts.clone();
     for function in &view.functions {
         tree::each(&function.statements, &mut |node, _| match node {
-            // A function that only calls itself is called by nobody.
+            // A function that is only called by itself is unused.
             _ if tree::call(node).is_some_and(|(call, ..)| *call.name == *function.name) => {}
             Node::Expr(Expr::Variable(variable, ..)) => {
                 named.insert(variable.1.to_string());
@@ -220,7 +220,7 @@ fn unused(view: &View<'_>) -> Vec<Diagnostic> {
             Diagnostic::of(Code::UnusedFunction, view.file, format!("unused function `{}`", function.name));
         told.at_function(view.source, &function.name).help(help_for_unused(&function.name, script.file.kind))
     });
-    // A problem that was reported already, such as a hook spelt almost right, is not reported twice.
+    // A line with another problem, such as a misspelled hook, is not reported twice.
     problems.filter(|problem| problem.line.is_none_or(|line| !told.contains(&line))).collect()
 }
 

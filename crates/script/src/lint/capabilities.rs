@@ -1,4 +1,4 @@
-//! Capabilities that a script declares and does not use.
+//! Reports capabilities that a script declares but does not use.
 
 use super::tree;
 use super::tree::View;

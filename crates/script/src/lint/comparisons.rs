@@ -1,4 +1,4 @@
-//! Comparisons of values whose kinds never fit, and conditions that are neither true nor false.
+//! Reports comparisons of values whose kinds never match, and conditions that are not bools.
 
 use super::tree::View;
 use super::tree::{self, Link, Node};
@@ -50,7 +50,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
                         call.name
                     )
                 }
-                // With `()`, that is how a missing value is found.
+                // A comparison with `()` is the way to detect a missing value.
                 "==" if first != second && ![first, second].contains(&ValueKind::Unit) => {
                     format!("`==` of {names} is always false")
                 }
@@ -68,7 +68,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     problems
 }
 
-/// `"a" * 3` and `"Hello %s" % name`: texts have neither operator.
+/// Reports `"a" * 3` and `"Hello %s" % name`: texts have neither operator.
 fn text_arithmetic(
     view: &View<'_>,
     operator: &str,
@@ -87,7 +87,7 @@ fn text_arithmetic(
     has_text.then(|| view.problem(Code::ForeignKinds, position, message).help(help))
 }
 
-/// `list.append(value)`, where `append` joins two lists.
+/// Reports `list.append(value)`: `append` joins two lists.
 fn appended(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>, above: &[Node<'_>]) -> Option<Diagnostic> {
     let Node::Expr(Expr::MethodCall(call, position)) = node else { return None };
     let [value] = &call.args[..] else { return None };
@@ -109,10 +109,10 @@ fn appended(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>, above: &[Node<'_
     })
 }
 
-/// The expressions of a node that have to be true or false.
+/// Returns the expressions of a node that must be bools.
 fn conditions(node: Node<'_>) -> Vec<&Expr> {
     match node {
-        // A `loop` has nothing for its condition.
+        // The condition of a `loop` is the unit value.
         Node::Stmt(Stmt::While(flow, _)) if matches!(flow.expr, Expr::Unit(_)) => Vec::new(),
         Node::Stmt(Stmt::If(flow, _) | Stmt::While(flow, _) | Stmt::Do(flow, ..)) => vec![&flow.expr],
         Node::Expr(Expr::And(parts, _) | Expr::Or(parts, _)) => parts.iter().collect(),
@@ -125,7 +125,7 @@ fn conditions(node: Node<'_>) -> Vec<&Expr> {
     }
 }
 
-/// The condition that was likely meant, in words of Python's truth.
+/// Returns the condition that was probably meant, following Python's truth values.
 fn as_condition(kind: ValueKind) -> &'static str {
     match kind {
         ValueKind::Number => "compare it: `if n != 0 { … }`",

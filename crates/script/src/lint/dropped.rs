@@ -1,11 +1,12 @@
-//! Values that are lost: a call that does nothing but give one, and a closure that ends with a call that gives none.
+//! Reports discarded values: a call without side effects whose value is unused, and a closure that ends with a call
+//! that returns nothing.
 
 use super::tree::{self, Link, Node};
 use super::tree::{Body, View};
 use crate::diagnostic::{Code, Diagnostic};
 use rhai::{ASTFlags, Expr, FnCallExpr, Position, Stmt};
 
-/// Methods that leave what they are called on as it is, and what to write where it was to change.
+/// Methods that return a new value, and the help for changing the receiver instead.
 const GIVE: [(&str, &str); 6] = [
     ("to_upper", "write `make_upper()` to change the text in place"),
     ("to_lower", "write `make_lower()` to change the text in place"),
@@ -14,7 +15,7 @@ const GIVE: [(&str, &str); 6] = [
     ("starts_with", ""),
     ("ends_with", ""),
 ];
-/// Functions of the host's modules that only give a value.
+/// Functions of the host's modules that only return a value.
 const GIVE_OF_HOST: [(&str, &str); 8] = [
     ("text", "trim"),
     ("text", "replace"),
@@ -26,16 +27,16 @@ const GIVE_OF_HOST: [(&str, &str); 8] = [
     ("html", "escape"),
 ];
 const ARITHMETIC: [&str; 5] = ["+", "-", "*", "/", "%"];
-/// Methods that change what they are called on and give nothing.
+/// Methods that change their receiver and return nothing.
 const FILL: [&str; 6] = ["push", "insert", "append", "pad", "trim", "replace"];
-/// Functions that go on with what their closure gives.
+/// Functions that use the value of their closure.
 const TAKE: [&str; 7] = ["map", "filter", "reduce", "find", "some", "all", "order"];
 
 pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     for function in &view.functions {
         tree::each_block(&function.statements, &mut |block| {
-            // The last one may be the value of the block.
+            // The last statement may be the value of the block.
             let before = block.split_last().map_or(&[][..], |(_, before)| before);
             problems.extend(before.iter().filter_map(|statement| lost(view, statement)));
         });
@@ -47,7 +48,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     problems
 }
 
-/// `x?.y = 1`: nothing is written where `x` is `()`, and nothing says so.
+/// Reports `x?.y = 1`: nothing is written if `x` is `()`, without an error.
 fn lost_write(view: &View<'_>, node: Node<'_>) -> Option<Diagnostic> {
     let Node::Stmt(Stmt::Assignment(assignment)) = node else { return None };
     let (mut link, mut may_end) = (&assignment.1.lhs, false);
@@ -106,10 +107,10 @@ fn of_call(call: &FnCallExpr, position: Position) -> Option<(String, Position, S
     known.then(|| (message, place, format!("use the value: `x = {module}::{name}(x, …);`")))
 }
 
-/// `list.map(|x| x.pad(4, "*"))`: the closure gives `()` for each.
+/// Reports `list.map(|x| x.pad(4, "*"))`: the closure returns `()` for each element.
 fn empty_closure(view: &View<'_>, node: Node<'_>, above: &[Node<'_>]) -> Option<Diagnostic> {
     let Node::Expr(Expr::DynamicConstant(value, _)) = node else { return None };
-    // A closure that uses variables around it stands in a block of its own.
+    // A closure with captured variables is in a block of its own.
     let is_wrapped = |node: &Node<'_>| {
         matches!(node, Node::Expr(Expr::Stmt(_)) | Node::Stmt(Stmt::Expr(_)))
             || tree::call(*node).is_some_and(|(call, ..)| &*call.name == "curry")
@@ -133,14 +134,14 @@ fn empty_closure(view: &View<'_>, node: Node<'_>, above: &[Node<'_>]) -> Option<
     })
 }
 
-/// Returns `true` if the code around a chain of dots takes its value.
+/// Returns `true` if the code around a chain uses its value.
 fn is_taken(above: &[Node<'_>]) -> bool {
     let is_chain = |node: &&Node<'_>| matches!(node, Node::Expr(Expr::Dot(..) | Expr::Index(..)));
     let user = above.iter().rev().find(|node| !is_chain(node));
     !matches!(user, None | Some(Node::Stmt(Stmt::Expr(_))))
 }
 
-/// The method that a function ends with.
+/// Returns the method call at the end of a function.
 fn last_call(function: &Body) -> Option<(&str, Position)> {
     let Some(Stmt::Expr(value)) = function.statements.last() else { return None };
     let (root, links) = tree::chain(value);

@@ -1,4 +1,4 @@
-//! All that the lints find in a file.
+//! Collects the findings of all lints for a file.
 
 use super::tree::View;
 use super::{
@@ -13,12 +13,12 @@ use rhai::OptimizationLevel;
 use std::path::Path;
 
 impl Script {
-    /// Everything that is wrong with a file: why it does not load, or what is surely not meant in it.
+    /// Returns all problems of a file: the reasons why it does not load, or probable mistakes.
     pub fn check(file: &SourceFile, settings: &Settings) -> Vec<Diagnostic> {
         Self::compile(file, settings).map_or_else(|problems| problems, |script| script.findings())
     }
 
-    /// All problems of a module by itself; a script that imports it may have more.
+    /// Returns all problems of a module on its own; the importing script may have more.
     pub fn check_module(file: &SourceFile, root: &Path) -> Vec<Diagnostic> {
         let key = imports::key_of(root, &file.path);
         [link::check(file, &key), all(file, None, &key)].concat()
