@@ -1,4 +1,5 @@
-//! Responses that are made while no client waits: queued, worked on by this host, and stored with their events.
+//! Responses in the background: queued, run by this host, and stored with their events, without a connected
+//! client.
 
 use super::endpoint::Responses;
 use super::endpoint::{code_of, message_of};
@@ -28,25 +29,25 @@ use valvehouse_json::Json;
 use valvehouse_net::sse;
 use valvehouse_store::{StoredResponse, now};
 
-/// The longest time that a response is worked on.
+/// The maximum run time of a response.
 const MAX_TIME: Duration = Duration::from_secs(3600);
-/// The time for which its events can be read.
+/// The time for which the events of a response are stored.
 const EVENTS_KEPT: Duration = Duration::from_secs(2 * 3600);
-/// The most bytes of all its events.
+/// The maximum size of all events of a response, in bytes.
 const MAX_EVENTS: usize = 64 << 20;
-/// The longest time that an event waits to be stored with others.
+/// The maximum delay before an event is stored.
 const FLUSH: Duration = Duration::from_millis(100);
-/// The bytes of events that are stored at once.
+/// The maximum size of the events that wait to be stored, in bytes.
 const MAX_WAITING: usize = 1 << 20;
 /// The interval of a runner's heartbeats.
 const PULSE: Duration = Duration::from_secs(2);
-/// The interval at which a reader looks for further events.
+/// The interval at which a reader polls the store for further events.
 const LOOK: Duration = Duration::from_millis(100);
-/// Events that a reader takes at once.
+/// The maximum number of events that a reader loads at once.
 const AT_ONCE: i64 = 200;
-/// The times that a store that fails is tried for the end of a response.
+/// The maximum number of attempts to store the end of a response.
 const TRIES: u32 = 5;
-/// The longest time that a client waits until its response is canceled.
+/// The maximum time that a request to cancel waits for the end of its response.
 const CANCELING: Duration = Duration::from_secs(3);
 
 /// Returns `true` if a request asks for a response in the background.
@@ -55,10 +56,10 @@ pub(super) fn is_asked(bytes: &Bytes) -> bool {
         && parsed(bytes).is_ok_and(|sent| sent.get("background").and_then(|is| is.as_bool()) == Some(true))
 }
 
-/// Begins a response in the background, and answers with it as it stands, or with its events.
+/// Starts a response in the background and returns it as queued, or its events.
 ///
 /// # Errors
-/// Returns the error of a request that cannot be read or whose model cannot be had, and a store's error.
+/// Returns a request error if the request is invalid or its model is unavailable, and the error of the store.
 pub(super) async fn create(
     app: &Arc<App>,
     snapshot: &Snapshot,
@@ -72,7 +73,7 @@ pub(super) async fn create(
     endpoint.ready(&call, &chat)?;
     let sent = parsed(bytes)?;
     let is_streamed = chat.is_streamed();
-    // The turn is streamed in any case: its events are stored.
+    // The turn is always streamed, because its events are stored.
     sent.set("stream", true).map_err(|error| Error::Host(error.to_string()))?;
     let keeper = answer.keeper.take().ok_or_else(|| Error::Host("a response has no store".into()))?;
     let queued = answer.writer.standing(&[], &End::Queued);
@@ -98,10 +99,10 @@ pub(super) async fn create(
     })
 }
 
-/// The events of a response after the one of this number, those that are still to come included.
+/// Streams the events of a response that follow the event number `after`, including future ones.
 ///
 /// # Errors
-/// Returns a request error if there are none: it was not made in the background, or they have expired.
+/// Returns a request error if the response was not created in the background or its events have expired.
 pub(super) async fn resume(app: &Arc<App>, stored: &StoredResponse, after: i64) -> Result<Response, Error> {
     let invalid = |message: String, code| {
         Err(Error::Request {
@@ -129,10 +130,10 @@ pub(super) async fn resume(app: &Arc<App>, stored: &StoredResponse, after: i64) 
     Ok(streamed(app, id.clone(), after))
 }
 
-/// Cancels a response, wherever it is worked on. One that is over stays as it is.
+/// Cancels a response on any host. A finished response stays unchanged.
 ///
 /// # Errors
-/// Returns a request error if it was not made in the background, and a store's error.
+/// Returns a request error if the response was not created in the background, and the error of the store.
 pub(super) async fn cancel(app: &Arc<App>, parts: &Parts, stored: StoredResponse) -> Result<Json, Error> {
     let id = &stored.id;
     if !is_in_background(&stored)? {
@@ -155,7 +156,7 @@ pub(super) async fn cancel(app: &Arc<App>, parts: &Parts, stored: StoredResponse
         latest = storage::find(app, parts, id).await?;
     }
     if !latest.runner.is_empty() {
-        // Another host works on it, and sees within seconds that it is not its own any more.
+        // Another host runs the response. Its next heartbeat reports the takeover.
         let response = storage::response_of(&latest)?;
         super::object::put(&response, "status", "cancelled");
         let store = app.host.store();
@@ -169,7 +170,7 @@ fn is_in_background(stored: &StoredResponse) -> Result<bool, Error> {
     Ok(storage::response_of(stored)?.is_true("background"))
 }
 
-/// The stored events of a response as a stream.
+/// Streams the stored events of a response.
 fn streamed(app: &Arc<App>, id: String, after: i64) -> Response {
     let mut response = Response::default();
     let events = Box::pin(events_of(app.clone(), id, after));
@@ -177,8 +178,8 @@ fn streamed(app: &Arc<App>, id: String, after: i64) -> Response {
     response
 }
 
-/// The events of a response as they are stored, until it is over. Those of one that was canceled, or whose host is
-/// gone, end without a last one.
+/// Reads the stored events of a response until it ends. If it was canceled or its host is gone, there is no
+/// last event.
 fn events_of(app: Arc<App>, id: String, after: i64) -> impl Stream<Item = Bytes> {
     stream::unfold(Some(after), move |after| {
         let (app, id) = (app.clone(), id.clone());
@@ -186,7 +187,7 @@ fn events_of(app: Arc<App>, id: String, after: i64) -> impl Stream<Item = Bytes>
             let mut after = after?;
             let store = app.host.store();
             loop {
-                // In this order: what is stored before the end is read after it.
+                // The runner is read first, so that all events stored before the end are read as well.
                 let runner = store.response_runner(&id).await.ok().flatten();
                 let events = match store.response_events(&id, after, AT_ONCE).await {
                     Ok(events) => events,
@@ -201,7 +202,7 @@ fn events_of(app: Arc<App>, id: String, after: i64) -> impl Stream<Item = Bytes>
                 }
                 let is_under_way =
                     runner.is_some_and(|(runner, seen_ms)| !runner.is_empty() && !storage::is_lost(seen_ms));
-                // Its client resumes the stream of another host's response elsewhere.
+                // If this host stops, the client resumes the stream of another host's response elsewhere.
                 if !is_under_way || app.is_stopping() && !app.detached.has(&id) {
                     return None;
                 }
@@ -211,7 +212,7 @@ fn events_of(app: Arc<App>, id: String, after: i64) -> impl Stream<Item = Bytes>
     })
 }
 
-/// Events as they are sent, each under the name of its type.
+/// Encodes events, each named by its type.
 fn written(events: &[(i64, String)]) -> Bytes {
     let mut out = BytesMut::new();
     for (_, event) in events {
@@ -220,25 +221,25 @@ fn written(events: &[(i64, String)]) -> Bytes {
     out.freeze()
 }
 
-/// The type of an event, its first field.
+/// Returns the type of an encoded event, its first field.
 fn type_of(event: &str) -> &str {
     let kind = event.strip_prefix(r#"{"type":""#).and_then(|rest| rest.split_once('"'));
     kind.map_or("", |(kind, _)| kind)
 }
 
-/// The events of a response that are not stored yet, and what is known from all of them.
+/// The events of a response that are not stored yet, and the results of all events.
 #[derive(Default)]
 struct Log {
     /// The number of the next event.
     next: i64,
     waiting: Vec<(i64, String)>,
-    /// The bytes of the events that wait.
+    /// The size of the waiting events, in bytes.
     waiting_size: usize,
-    /// The bytes of all events.
+    /// The size of all events, in bytes.
     size: usize,
-    /// The items that are whole.
+    /// The completed items.
     output: Vec<Json>,
-    /// The response of the last event.
+    /// The response in the last event.
     last: Option<Json>,
 }
 
@@ -265,7 +266,7 @@ impl Log {
         events.iter().for_each(|event| self.push(event.to_string()));
     }
 
-    /// Stores the waiting events. Those that cannot be stored keep waiting.
+    /// Stores the waiting events and returns `true` on success. After a failure, they keep waiting.
     async fn flush(&mut self, app: &App, id: &str) -> bool {
         if self.waiting.is_empty() {
             return true;
@@ -286,22 +287,22 @@ impl Log {
     }
 }
 
-/// The end of the work on a response before the model's.
+/// The reasons to interrupt a turn.
 enum Interruption {
-    /// Another host took it over.
+    /// Another host took over the response, or it was canceled or deleted.
     Lost,
-    /// It has to end.
+    /// The response was canceled, or the host stops.
     Stopped(StopReason),
-    /// It has worked for too long.
+    /// The response exceeded its time limit.
     TooLong,
 }
 
-/// A response that this host works on.
+/// A response that this host runs.
 struct Run {
     app: Arc<App>,
     id: String,
     keeper: Keeper,
-    /// Writes what no turn writes: the first events, and an end that the host makes.
+    /// Writes the events that no turn writes: the first ones, and those of an end caused by the host.
     writer: Writer,
     parts: Parts,
     body: Bytes,
@@ -346,7 +347,7 @@ impl Run {
         self.finish(response).await;
     }
 
-    /// Runs the turn, and writes its events down.
+    /// Runs the turn and records its events.
     async fn work(
         &mut self,
         place: QueueSlot,
@@ -363,7 +364,7 @@ impl Run {
         let runner = &self.app.detached.runner;
         let changed = self.app.host.store().change_response(&self.id, runner, &standing, None, false).await;
         if let Err(error) = changed {
-            // Its end is tried again and again; only clients that look meanwhile read an old state.
+            // The end is stored with retries; until then, clients may read an outdated status.
             tracing::warn!("cannot record that the response {} is in progress: {error}", self.id);
         }
         let next = self.log.next.unsigned_abs();
@@ -425,14 +426,14 @@ impl Run {
         }
     }
 
-    /// Writes the events of a failure behind those that are there.
+    /// Records the events of a failure after the existing ones.
     fn fail(&mut self, code: &str, message: &str) {
         self.writer.go_on(self.log.next.unsigned_abs());
         let events = self.writer.fail_with(code, message, &self.log.output.clone());
         self.log.push_all(&events);
     }
 
-    /// Stores the end: first the events, so that a reader who sees the end has all of them.
+    /// Stores the end. The events are stored first, so that a reader who sees the end has all of them.
     async fn finish(mut self, response: Json) {
         let mut is_added = false;
         for attempt in 1..=TRIES {
@@ -452,7 +453,7 @@ impl Run {
     }
 }
 
-/// Waits until the work on a response has to end, and sends heartbeats meanwhile.
+/// Sends heartbeats until the turn has to be interrupted.
 async fn interruption(app: Arc<App>, id: String, mut ticket: Ticket) -> Interruption {
     let until = Instant::now() + MAX_TIME;
     loop {
@@ -460,7 +461,7 @@ async fn interruption(app: Arc<App>, id: String, mut ticket: Ticket) -> Interrup
             reason = ticket.stopped() => return Interruption::Stopped(reason),
             () = tokio::time::sleep_until(until) => return Interruption::TooLong,
             () = tokio::time::sleep(PULSE) => {
-                // The work goes on while the store fails for a while.
+                // A failure of the store is tolerated.
                 if let Ok(false) = app.host.store().touch_response(&id, &app.detached.runner).await {
                     return Interruption::Lost;
                 }
@@ -469,11 +470,11 @@ async fn interruption(app: Arc<App>, id: String, mut ticket: Ticket) -> Interrup
     }
 }
 
-/// Code and message of a refusal.
+/// Returns the code and the message of an error response.
 async fn refusal_of(response: Response) -> (String, String) {
     let bytes = axum::body::to_bytes(response.into_body(), MAX_WAITING).await.ok();
     let body = bytes.and_then(|bytes| Json::parse(&bytes).ok());
-    // An unreadable body is reported as an error of the server.
+    // An unreadable body is reported as a server error.
     let error = body.map_or(Json::Null, |body| body.field("error"));
     let code =
         ["code", "type"].iter().find_map(|key| error.text(key)).unwrap_or_else(|| "server_error".into());

@@ -1,4 +1,4 @@
-//! `POST /v1/responses/compact`: a long conversation as its user's words and a summary of the rest.
+//! `POST /v1/responses/compact`: compacts a conversation to the user's messages and a summary of the rest.
 
 use super::input::{self, sealed};
 use super::object::new_id;
@@ -18,12 +18,12 @@ use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
-/// The words that ask a model for the summary.
+/// The instruction to write the summary.
 const ASK: &str = "The conversation above will be replaced by a summary that you write now, for yourself: you will go on \
     with nothing else. Write down the user's goals and constraints, what was decided and done, facts, names, paths and \
     results that will be needed, and what is to be done next. Answer with the summary alone.";
 
-/// The fields of a request that are those of a response.
+/// The fields that have the same meaning in a response request.
 const SAME: [&str; 8] = [
     "model",
     "instructions",
@@ -35,7 +35,7 @@ const SAME: [&str; 8] = [
     "max_output_tokens",
 ];
 
-/// Conversations that are compacted.
+/// The endpoint that compacts conversations.
 pub(super) struct Compactions;
 
 impl Endpoint for Compactions {
@@ -66,7 +66,7 @@ impl Endpoint for Compactions {
     }
 }
 
-/// The tools that a conversation calls: services refuse calls of tools that a request does not list.
+/// Returns the tools that a conversation calls, because providers reject calls of unlisted tools.
 fn tools_of<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<Json> {
     let mut tools = BTreeMap::new();
     for item in items {
@@ -97,7 +97,7 @@ fn is_of_user(item: &Json) -> bool {
         && item.text("role").is_some_and(|role| role == "user")
 }
 
-/// Writes the conversation that is left.
+/// Writes the compacted conversation.
 pub(super) struct Compaction {
     /// The messages of the user.
     kept: Vec<Json>,

@@ -1,4 +1,4 @@
-//! `/v1/conversations`: the items that responses go on with, stored by their id.
+//! `/v1/conversations`: stored items that responses can continue.
 
 use super::input;
 use super::object::new_id;
@@ -18,14 +18,14 @@ use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 use valvehouse_store::{MAX_CONVERSATION_SIZE, ResponseConversation, ResponseItem, now};
 
-/// The time for which a conversation is kept to which nothing is added.
+/// The time for which a conversation is stored after its last change.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
-/// The most items of one request.
+/// The maximum number of items in one request.
 const MAX_ITEMS: usize = 20;
-/// The most keys of metadata, and the longest key and value, in characters.
+/// The maximum number of metadata keys, and the maximum lengths of a key and of a value, in characters.
 const MAX_METADATA: (usize, usize, usize) = (16, 64, 512);
 
-/// The ids of a conversation and of an item of it, in a path.
+/// The ids of a conversation and of one of its items, from the path.
 pub(super) struct ItemPath {
     conversation: String,
     item: String,
@@ -140,20 +140,21 @@ pub(super) async fn delete_item(State(app): State<Arc<App>>, path: ItemPath, par
     reply::answer(deleted.await)
 }
 
-/// The items of a conversation, for a response that goes on with it.
+/// Returns the items of a conversation, for a response that continues it.
 ///
 /// # Errors
-/// Returns a request error if the caller has no conversation with this id, and the store's error if it cannot be read.
+/// Returns a request error if the conversation is unknown or belongs to another caller, and the error of the
+/// store.
 pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Json>, Error> {
     find(app, parts, id).await?;
     let items = app.host.store().conversation_items(id).await?;
     items.iter().map(|item| read_stored(&item.item, "an item of a conversation")).collect()
 }
 
-/// Adds items at the end of a conversation.
+/// Appends items to a conversation.
 ///
 /// # Errors
-/// Returns a request error if it is missing or would be too large, and a store's error.
+/// Returns a request error if the conversation is missing or would be too large, and the error of the store.
 pub(super) async fn append(app: &App, id: &str, items: &[Json]) -> Result<(), Error> {
     if items.is_empty() {
         return Ok(());
@@ -209,7 +210,7 @@ fn shown(conversation: &ResponseConversation) -> Result<Json, Error> {
     ]))
 }
 
-/// The items of a request, each with an id and a status.
+/// Returns the items of a request, each with an id.
 fn given_items(sent: &Json) -> Result<Vec<Json>, Error> {
     let given = sent.field("items");
     if given.as_str().is_some() {

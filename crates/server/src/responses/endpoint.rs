@@ -1,8 +1,6 @@
-//! Requests as chats, and answers as responses, whole or as events.
+//! The endpoint that converts requests to chats and answers to responses, with errors during a stream.
 //!
-//! Errors in the middle of a stream.
-//!
-//! The latest response of a WebSocket, which the next one may continue although it is not stored.
+//! On a WebSocket, the latest response can be continued without being stored.
 
 use super::resource::Resource;
 use super::storage::{self, Keeper};
@@ -24,10 +22,10 @@ use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// The events of a response that a client asks for before it needs it: no model is asked.
+/// Returns the events of a request with `generate: false`, for which no model is called.
 ///
 /// # Errors
-/// As for any request.
+/// Returns the errors of any other request.
 pub(super) async fn warmed_up(app: &Arc<App>, parts: &Parts, body: &Json) -> Result<Vec<Json>, Error> {
     auth::user_of_key(app, parts)?;
     let snapshot = app.host.snapshot();
@@ -36,10 +34,11 @@ pub(super) async fn warmed_up(app: &Arc<App>, parts: &Parts, body: &Json) -> Res
     Ok(answer.end().await)
 }
 
-/// OpenAI's Responses.
+/// OpenAI's Responses API.
 #[derive(Default)]
 pub(super) struct Responses {
-    /// The response in the background that the turn makes: its resource, and the number of its next event.
+    /// The resource of the response that the turn continues in the background, and the number of its next
+    /// event.
     pub(super) begun: Option<(Resource, u64)>,
     /// Set if a response may run in the background.
     pub(super) in_background: bool,
@@ -88,17 +87,17 @@ impl Endpoint for Responses {
     }
 }
 
-/// Writes a response, or its events.
+/// Writes a response or its events.
 pub(super) struct Answer {
     pub(super) writer: Writer,
-    /// Stores it, where it is to be stored.
+    /// Stores the response, if requested.
     pub(super) keeper: Option<Keeper>,
-    /// Keeps it for the next one of its connection, with the items before it.
+    /// The storage of the connection's latest response, with the items of its conversation so far.
     local: Option<(Local, Vec<Json>)>,
 }
 
 impl Answer {
-    /// The last events, the very last of which holds the response, stored.
+    /// Returns the events of the end and stores the response, which is in the last event.
     async fn end(mut self) -> Vec<Json> {
         let events = self.writer.end();
         if let (Some((local, mut items)), Some(last)) = (self.local, events.last()) {
@@ -155,10 +154,10 @@ impl Encoder for Answer {
     }
 }
 
-/// Codes of services that clients act on: they shorten the conversation, wait, or give up.
+/// The provider's error codes that clients handle: they shorten the conversation, wait or give up.
 const KNOWN: [&str; 3] = ["context_length_exceeded", "insufficient_quota", "rate_limit_exceeded"];
 
-/// The code of an error in the middle of a stream, in the words that clients of this API read.
+/// Returns the error code of this API for an error during a stream.
 pub(super) fn code_of(error: &Error) -> &'static str {
     let body = reply::body(error).field("error");
     let named = ["code", "type"].iter().find_map(|key| {
@@ -173,7 +172,8 @@ pub(super) fn code_of(error: &Error) -> &'static str {
     })
 }
 
-/// The message of an error, without details for operators. A temporary limit names its end as Codex reads it.
+/// Returns the message of an error, without details for operators. A rate limit includes the wait in Codex's
+/// format.
 pub(super) fn message_of(error: &Error) -> String {
     let message = told(error);
     let seconds = reply::retry_after(error).and_then(|after| after.to_str().ok()?.parse::<u64>().ok());
@@ -187,28 +187,28 @@ fn told(error: &Error) -> String {
     reply::body(error).at_path("error.message").str_or_empty().to_owned()
 }
 
-/// The latest response of one connection.
+/// The latest response of a connection.
 #[derive(Clone, Default)]
 pub(crate) struct Local(Arc<Mutex<Option<Latest>>>);
 
 struct Latest {
     id: String,
-    /// The items of the conversation that it ended, its own at their end.
+    /// The items of its conversation, ending with those of the response.
     items: Vec<Json>,
 }
 
 impl Local {
-    /// The items of the conversation that the response of this id ended.
+    /// Returns the items of the conversation that ends with the response of this id.
     pub(super) fn items(&self, id: &str) -> Option<Vec<Json>> {
         self.0.lock().as_ref().filter(|latest| latest.id == id).map(|latest| latest.items.clone())
     }
 
-    /// Keeps a response in place of the one before.
+    /// Replaces the stored response.
     pub(super) fn keep(&self, id: &str, items: Vec<Json>) {
         *self.0.lock() = Some(Latest { id: id.to_owned(), items });
     }
 
-    /// Forgets the response of this id: what continued it failed.
+    /// Removes the response with this id, because a request that continued it failed.
     pub(super) fn forget(&self, id: &str) {
         self.0.lock().take_if(|latest| latest.id == id);
     }

@@ -1,4 +1,4 @@
-//! Requests of the Responses API, each to what does it.
+//! The handlers of the Responses API.
 
 use super::background;
 use super::compact::Compactions;

@@ -1,4 +1,4 @@
-//! Items of a conversation as messages of a chat.
+//! Conversion of conversation items to chat messages.
 
 use super::object::new_id;
 use super::object::object;
@@ -12,15 +12,15 @@ use valvehouse_core::chat::items;
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
-/// The beginning of `encrypted_content` that this host wrote: thoughts with what their service signed.
+/// The prefix of `encrypted_content` that this host wrote: thoughts with the signed blocks of their provider.
 const OWN: &str = "vh1.";
-/// The words before the summary that stands for a compacted conversation.
+/// The text before the summary of a compacted conversation.
 const COMPACTED: &str = "The conversation so far was compacted. Its summary:\n\n";
 
-/// The items of an `input`; a text is the message of a user.
+/// Returns the items of an `input`. A text becomes a user message.
 ///
 /// # Errors
-/// Returns a request error for anything else.
+/// Returns a request error if the input is neither a text nor a list of objects.
 pub(super) fn items(input: &Json) -> Result<Vec<Json>, Error> {
     match input {
         Json::Text(text) => Ok(vec![whole(&message("user", text.clone().into()))]),
@@ -38,7 +38,7 @@ pub(super) fn items(input: &Json) -> Result<Vec<Json>, Error> {
     }
 }
 
-/// An item as it is listed later: with an id and a type, the text of a message as its part.
+/// Completes an item as it is listed later: with an id and a type, and with a text as a part of its message.
 fn whole(item: &Json) -> Json {
     let kind = item.text("type").unwrap_or_else(|| "message".into());
     let mut fields = vec![("type".into(), kind.clone().into())];
@@ -62,7 +62,7 @@ fn whole(item: &Json) -> Json {
     fields.into_iter().collect::<Object>().into()
 }
 
-/// The instructions of a request as its first message.
+/// Returns the instructions of a request as a system message.
 pub(super) fn instructions(sent: &Json) -> Vec<Json> {
     match sent.given("instructions") {
         Some(Json::Text(text)) if !text.is_empty() => vec![message("system", text.into())],
@@ -70,17 +70,19 @@ pub(super) fn instructions(sent: &Json) -> Vec<Json> {
     }
 }
 
-/// Returns `true` for reasoning that its service encrypted.
+/// Returns `true` for reasoning that its provider encrypted.
 fn is_encrypted(item: &Json) -> bool {
     let is_reasoning = item.text("type").is_some_and(|kind| kind == "reasoning");
     is_reasoning
         && item.text("encrypted_content").is_some_and(|text| !text.is_empty() && !text.starts_with(OWN))
 }
 
-/// The messages of a conversation. The text, reasoning and calls of a model between two other messages are one message.
+/// Converts items to messages. The text, reasoning and calls of a model between two other messages become one
+/// message.
 ///
 /// # Errors
-/// Returns a request error that names the item if one has no role or no `call_id`, or nothing can be sent.
+/// Returns a request error that names the item if its role or `call_id` is missing, or if there is no message
+/// to send.
 pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Error> {
     let mut out = Vec::new();
     let mut turn = Turn::default();
@@ -93,7 +95,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Error
                 Some(role @ ("user" | "system" | "developer")) => {
                     turn.end(&mut out);
                     check_content(item, at)?;
-                    // A service that knows no `developer` knows `system`.
+                    // Some providers support `system` but not `developer`.
                     let role = if role == "developer" { "system" } else { role };
                     out.push(message(role, content(&item.field("content"))));
                 }
@@ -135,7 +137,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Error
     Ok(out)
 }
 
-/// Refuses the result of a call that is not in the conversation: no service takes it.
+/// Rejects the result of a call that is missing from the conversation, because no provider accepts it.
 fn check_called(item: &Json, at: usize, called: &HashSet<CompactString>) -> Result<(), Error> {
     let id = item.text_or_empty("call_id");
     if called.contains(&id) {
@@ -147,21 +149,21 @@ fn check_called(item: &Json, at: usize, called: &HashSet<CompactString>) -> Resu
     Err(Error::invalid(text, Some("input")))
 }
 
-/// The words, thoughts and calls of a model between two messages of others.
+/// The text, thoughts and calls of a model between two messages of others.
 #[derive(Default)]
 struct Turn {
     text: Vec<String>,
     refusal: Option<Json>,
     thoughts: String,
     blocks: Option<Json>,
-    /// Items that only their service reads, as blocks.
+    /// The items that only their provider can read, as content blocks.
     kept: Vec<Json>,
     has_hosted: bool,
     calls: Vec<Json>,
 }
 
 impl Turn {
-    /// Keeps an item of a hosted tool where it is.
+    /// Stores an item of a hosted tool at its position among the calls.
     fn keep(&mut self, item: Json) {
         self.has_hosted = true;
         self.kept.push(items::block(item, self.calls.len()));
@@ -182,7 +184,7 @@ impl Turn {
 
     fn think(&mut self, item: &Json) {
         if is_encrypted(item) {
-            // Its texts are the thoughts of the message, where filters see them.
+            // Its texts become the thoughts of the message, where filters can read them.
             let none: Vec<Json> = Vec::new();
             let bare = item.entries().into_iter().filter(|(key, _)| key != "content" && key != "status");
             let bare = bare.map(|(key, value)| match key == "summary" {
@@ -222,7 +224,7 @@ impl Turn {
         let given = match item.get(key).unwrap_or_else(|| item.field("arguments")) {
             Json::Text(text) => text.into(),
             Json::Null => Json::from(""),
-            // Arguments that are not text are those that it would hold.
+            // Arguments may be sent as an object instead of its text.
             other => other.to_string().into(),
         };
         let called = Json::from([("name", name.into()), (key, given)]);
@@ -232,7 +234,7 @@ impl Turn {
 
     fn end(&mut self, out: &mut Vec<Json>) {
         let turn = std::mem::take(self);
-        // Thoughts alone are not a message: their service would refuse it.
+        // Providers reject a message that contains only thoughts.
         if turn.text.is_empty() && turn.calls.is_empty() && turn.refusal.is_none() && !turn.has_hosted {
             return;
         }
@@ -273,7 +275,7 @@ fn message(role: &str, content: Json) -> Json {
     Json::from([("role", role.into()), ("content", content)])
 }
 
-/// A text, or parts in the words of chats. A single text needs no list.
+/// Converts content to the chat format. A single text part becomes a text.
 fn content(content: &Json) -> Json {
     let Json::Array(parts) = content else { return content.clone() };
     let parts: Vec<Json> = parts.items().iter().map(part).collect();
@@ -303,7 +305,7 @@ fn part(part: &Json) -> Json {
     }
 }
 
-/// Refuses content of which a filter would not see the text.
+/// Rejects content with a text that filters could not read.
 fn check_content(item: &Json, at: usize) -> Result<(), Error> {
     let invalid = |what: String| Err(Error::invalid(what, Some("input")));
     let parts = match item.field("content") {
@@ -330,13 +332,14 @@ fn check_content(item: &Json, at: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Packs thoughts and what their service signed, or a summary, for a client that keeps no state here.
+/// Encodes thoughts with the signed blocks of their provider, or a summary, for a client that stores its own
+/// state.
 pub(super) fn sealed(thoughts: &str, blocks: Option<&Json>) -> String {
     let packed = Json::from([("text", thoughts.into()), ("blocks", blocks.cloned().into())]);
     format!("{OWN}{}", URL_SAFE_NO_PAD.encode(packed.to_string()))
 }
 
-/// Opens what [`sealed`] packed; `None` for what another service encrypted.
+/// Decodes the output of [`sealed`]; `None` if another service encrypted it.
 fn opened(text: &str) -> Option<(String, Option<Json>)> {
     let packed = URL_SAFE_NO_PAD.decode(text.strip_prefix(OWN)?).ok()?;
     let packed = Json::parse(&packed).ok()?;

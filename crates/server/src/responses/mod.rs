@@ -1,7 +1,7 @@
-//! The endpoint of OpenAI's Responses API: `/v1/responses`, for any model there is.
+//! The endpoint of OpenAI's Responses API, `/v1/responses`, for all models.
 //!
-//! A request becomes a chat request, so that filters, tools and limits are those of every other endpoint; the answer
-//! becomes a response again, whole or as events.
+//! A request is converted to a chat request, so the same filters, tools and limits apply as at every other
+//! endpoint. The answer is converted back to a response, complete or as events.
 
 mod background;
 mod compact;

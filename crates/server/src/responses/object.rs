@@ -1,51 +1,47 @@
-//! Objects of fields of which some may be missing.
-//!
-//! Ids of responses and of their items.
-//!
-//! Pages of lists of items.
+//! Helpers for JSON objects, ids and pages of items.
 
 use crate::extract::Words;
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
-/// The object with these fields, in their order.
+/// Creates an object with these fields, in this order.
 pub(super) fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Json)>) -> Json {
     fields.into_iter().map(|(key, value)| (key.into(), value)).collect::<Object>().into()
 }
 
-/// Sets a field of an object that was just made, which takes any value.
+/// Sets a field of a new object, which accepts any value.
 pub(super) fn put(object: &Json, key: &str, value: impl Into<Json>) {
     if object.set(key, value).is_err() {
         tracing::error!("cannot set the field `{key}`: the value is read-only");
     }
 }
 
-/// Reads JSON that was stored.
+/// Parses stored JSON.
 ///
 /// # Errors
-/// Returns an error of the host if it is not valid JSON: its row was changed by something else, or is damaged.
+/// Returns a host error if the text is not valid JSON: the row is damaged or was changed by another program.
 pub(super) fn read_stored(text: &str, of: &str) -> Result<Json, Error> {
     let damaged = |error| Error::Host(format!("cannot read {of} from the store: {error}; delete it"));
     Json::parse(text.as_bytes()).map_err(damaged)
 }
 
-/// An unguessable id: `resp_…`, `msg_…`.
+/// Creates an unguessable id such as `resp_…` or `msg_…`.
 pub(super) fn new_id(prefix: &str) -> String {
     format!("{prefix}_{}", uuid::Uuid::new_v4().simple())
 }
 
-/// The maximum number of items of a page, 1 to 100, 20 by default.
+/// Returns the maximum number of items of a page: 1 to 100, by default 20.
 ///
 /// # Errors
-/// Returns a request error if it is not a number.
+/// Returns a request error if `limit` is not a number.
 pub(super) fn limit_of(page: &Words) -> Result<usize, Error> {
     let limit = page.number("limit")?.unwrap_or(20).clamp(1, 100);
     Ok(usize::try_from(limit).unwrap_or(100))
 }
 
-/// A page of a list of items, the latest first unless `order` says otherwise.
+/// Returns a page of a list of items, the latest first unless `order` is `asc`.
 pub(super) fn page_of(mut items: Vec<Json>, page: &Words, limit: usize) -> Json {
-    // The latest first, as OpenAI lists them.
+    // OpenAI's API lists the latest first.
     if page.text("order").as_deref() != Some("asc") {
         items.reverse();
     }

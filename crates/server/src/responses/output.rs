@@ -1,4 +1,4 @@
-//! The items of an answer.
+//! The items of a response's output.
 
 use super::input::sealed;
 use super::object::{object, put};
@@ -6,7 +6,7 @@ use super::resource::Resource;
 use super::tools::Spaces;
 use valvehouse_json::Json;
 
-/// An item of reasoning.
+/// Returns a reasoning item.
 pub(super) fn reasoning(
     id: &str,
     text: &str,
@@ -30,7 +30,8 @@ pub(super) fn reasoning(
     object(item.into_iter().chain(encrypted))
 }
 
-/// An item of reasoning that its service encrypted: with what it wrote, and the text that filters left.
+/// Returns a reasoning item that its provider encrypted: the provider's content, with the text after the
+/// filters.
 pub(super) fn encrypted_reasoning(
     id: &str,
     text: &str,
@@ -40,7 +41,7 @@ pub(super) fn encrypted_reasoning(
 ) -> Json {
     let own = reasoning(id, text, None, resource, status);
     own.remove("encrypted_content");
-    // Its client asked for it, or cannot do without: it keeps no state here.
+    // The client requested it, or needs it because it stores its own state.
     if status != "in_progress" {
         own.put("encrypted_content", sent.field("encrypted_content"));
     }
@@ -52,7 +53,7 @@ pub(super) fn reasoning_part(text: &str, is_summary: bool) -> Json {
     Json::from([("type", kind.into()), ("text", text.into())])
 }
 
-/// A message of the model.
+/// Returns a message of the model.
 pub(super) fn message(id: &str, parts: Vec<Json>, status: &str) -> Json {
     Json::from([
         ("id", id.into()),
@@ -63,7 +64,7 @@ pub(super) fn message(id: &str, parts: Vec<Json>, status: &str) -> Json {
     ])
 }
 
-/// The text of a message, with its sources and the probabilities of its tokens.
+/// Returns the text part of a message, with its sources and log probabilities.
 pub(super) fn text_part(text: &str, annotations: &[Json], logprobs: &[Json]) -> Json {
     Json::from([
         ("type", "output_text".into()),
@@ -73,7 +74,7 @@ pub(super) fn text_part(text: &str, annotations: &[Json], logprobs: &[Json]) -> 
     ])
 }
 
-/// A source of a text, which chats nest under its type.
+/// Returns a source of a text without the nested object that chats use.
 pub(super) fn annotation(given: &Json) -> Json {
     let kind = given.text_or_empty("type");
     let Some(Json::Object(inner)) = given.get(&kind) else { return given.deep_clone() };
@@ -83,7 +84,7 @@ pub(super) fn annotation(given: &Json) -> Json {
     kind.into_iter().chain(fields).collect::<valvehouse_json::Object>().into()
 }
 
-/// The probability of a token with all fields that clients read.
+/// Returns the log probability of a token, with all fields that clients read.
 pub(super) fn logprob(given: &Json) -> Json {
     let given = given.deep_clone();
     let token = given.text_or_empty("token");
@@ -101,7 +102,7 @@ pub(super) fn refusal_part(text: &str) -> Json {
     Json::from([("type", "refusal".into()), ("refusal", text.into())])
 }
 
-/// A call of a function, or of a custom tool, with its arguments or its input as far as they are there.
+/// Returns a call of a function or of a custom tool, with the arguments or input received so far.
 pub(super) fn call(
     id: &str,
     call_id: &str,

@@ -1,4 +1,4 @@
-//! A request of the Responses API as a chat request.
+//! Conversion of a Responses API request to a chat request.
 
 use super::input;
 use super::object::object;
@@ -7,7 +7,7 @@ use valvehouse_core::error::Error;
 use valvehouse_core::provider::ONLY_RESPONSES;
 use valvehouse_json::{Json, Object};
 
-/// Fields that mean the same in a chat request, or are the host's own.
+/// The fields with the same meaning in a chat request, and those of this host.
 const SAME: [&str; 17] = [
     "model",
     "temperature",
@@ -27,7 +27,7 @@ const SAME: [&str; 17] = [
     "files",
     "tool_ids",
 ];
-/// Fields that are translated, or that are between the client and this host.
+/// The fields that are converted, or that concern only the client and this host.
 const SAID: [&str; 19] = [
     "type",
     "input",
@@ -49,26 +49,26 @@ const SAID: [&str; 19] = [
     "context_management",
     "client_metadata",
 ];
-/// Keys of `metadata` that the host reads.
+/// The keys of `metadata` that the host reads.
 const HOST_METADATA: [&str; 6] = ["chat_id", "message_id", "features", "files", "filter_ids", "variables"];
 
-/// A request that was read.
+/// A converted request.
 pub(super) struct ResponsesRequest {
-    /// The chat request it becomes.
+    /// The chat request.
     pub(super) chat: Json,
-    /// The request as it came.
+    /// The original request.
     pub(super) sent: Json,
-    /// The items of the conversation, those of this request at its end, a text as a message.
+    /// The items of the conversation, ending with those of this request. A text is a message.
     pub(super) conversation: Vec<Json>,
-    /// The id of the stored conversation that it goes on with.
+    /// The id of the stored conversation that the request continues.
     pub(super) conversation_id: Option<String>,
-    /// The number of items of the conversation before those of this request.
+    /// The number of items before those of this request.
     pub(super) earlier: usize,
-    /// The functions of namespaces, by the names that the chat has for them.
+    /// The functions of namespaces, by their names in the chat.
     pub(super) spaces: Spaces,
 }
 
-/// The fields of a request that a chat has no words for, for a service that is asked over this API.
+/// Returns the fields without an equivalent in chats, for a provider that is called over this API.
 fn wishes(sent: &Json) -> Json {
     let other = sent.entries().into_iter().filter(|(key, value)| {
         !SAME.contains(&key.as_str()) && !SAID.contains(&key.as_str()) && !value.is_null()
@@ -76,10 +76,10 @@ fn wishes(sent: &Json) -> Json {
     other.map(|(key, value)| (key, value.deep_clone())).collect::<Object>().into()
 }
 
-/// Reads a request that was checked; `before` are the items of the conversation that it continues.
+/// Converts a checked request. `before` contains the items of the conversation that it continues.
 ///
 /// # Errors
-/// Returns a request error that names the field if an item or a tool cannot be read.
+/// Returns a request error that names the field if an item or a tool is invalid.
 pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Error> {
     let items = input::items(&sent.field("input"))?;
     let tools = Tools::read(&sent)?;
@@ -109,7 +109,7 @@ pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Er
     fields.extend(response_format(&sent).map(|format| ("response_format", format)));
     fields.extend(host_metadata(&sent).map(|metadata| ("metadata", metadata)));
     fields.extend(tools.fields());
-    // Also where there are none: it says in whose words the request was.
+    // The field is set even if it is empty, because it marks a request of this API.
     fields.push((ONLY_RESPONSES, wishes(&sent)));
     if sent.get("stream").and_then(|stream| stream.as_bool()) == Some(true) {
         fields.push(("stream_options", Json::from([("include_usage", true.into())])));
@@ -119,7 +119,7 @@ pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Er
     Ok(ResponsesRequest { chat: object(fields), sent, conversation, conversation_id, earlier, spaces })
 }
 
-/// Fields of one type each: name, expectation, test.
+/// A field with one type: its name, the expectation in the error message, and the check.
 type Check = (&'static str, &'static str, fn(&Json) -> bool);
 const FIELDS: [Check; 14] = [
     ("instructions", "a text", is_text),
@@ -152,10 +152,10 @@ fn is_number(value: &Json) -> bool {
     value.as_f64().is_some()
 }
 
-/// Checks the fields of a request, but not its items and tools.
+/// Checks the fields of a request except its items and tools.
 ///
 /// # Errors
-/// Returns a request error that names the field if one is missing, of another type, or cannot be had.
+/// Returns a request error that names the field if one is missing, has another type or is not supported.
 pub(super) fn check(sent: &Json) -> Result<(), Error> {
     let invalid = |field: &'static str, expected: &str| {
         Err(Error::invalid(format!("invalid {field}: expected {expected}"), Some(field)))
@@ -211,13 +211,13 @@ pub(super) fn check(sent: &Json) -> Result<(), Error> {
     Ok(())
 }
 
-/// The id in the field `conversation`: a text, or an object with it.
+/// Returns the id in the field `conversation`, which is a text or an object with an `id`.
 pub(super) fn conversation_id(given: &Json) -> Option<String> {
     let id = given.as_str().map(str::to_owned).or_else(|| given.text("id").map(String::from));
     id.filter(|id| !id.is_empty())
 }
 
-/// The form of the answer: `text.format` as chat requests say it.
+/// Converts `text.format` to the `response_format` of a chat.
 fn response_format(sent: &Json) -> Option<Json> {
     let format = sent.at_path("text.format");
     match &*format.text("type")? {
@@ -231,7 +231,7 @@ fn response_format(sent: &Json) -> Option<Json> {
     }
 }
 
-/// The keys of `metadata` that are the host's: a chat service accepts the rest only with `store`.
+/// Returns the keys of `metadata` that the host reads. A chat provider accepts the others only with `store`.
 fn host_metadata(sent: &Json) -> Option<Json> {
     let metadata = sent.get("metadata")?;
     let own = HOST_METADATA.into_iter().filter_map(|key| Some((key, metadata.given(key)?.deep_clone())));

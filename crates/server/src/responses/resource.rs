@@ -1,4 +1,4 @@
-//! The response as a resource: its status, its items, its usage, and the settings of its request.
+//! The response object: its status, items, usage and the settings of its request.
 
 use super::object::new_id;
 use super::object::{object, put};
@@ -6,32 +6,32 @@ use super::request::ResponsesRequest;
 use std::time::{SystemTime, UNIX_EPOCH};
 use valvehouse_json::Json;
 
-/// The parts that stay the same of a response from its first event to its last.
+/// The fields of a response that stay the same in all its events.
 #[derive(Clone)]
 pub(super) struct Resource {
     /// `resp_…`.
     id: String,
     created_at: i64,
-    /// The fields of the request, each as it was sent or with its default.
+    /// The fields of the request, as sent or with their default values.
     settings: Vec<(&'static str, Json)>,
     model: Json,
-    /// Set if reasoning items carry the service's encrypted content.
+    /// Set if reasoning items contain the provider's encrypted content.
     pub(super) with_encrypted: bool,
     /// Set if the request asks for a summary of the reasoning.
     pub(super) with_summary: bool,
 }
 
-/// The end of a response.
+/// The state of a response.
 pub(super) enum End {
-    /// It is in the background, and not begun.
+    /// The response waits in the background.
     Queued,
-    /// It is not over.
+    /// The response is in progress.
     InProgress,
-    /// Its client canceled it.
+    /// The client canceled the response.
     Canceled,
-    /// The reason of the model, as chats say it.
+    /// The model finished; the value is the `finish_reason` of the chat.
     Finished(String),
-    /// An error: `{code, message}`.
+    /// The response failed; the value is the error, `{code, message}`.
     Failed(Json),
 }
 
@@ -88,12 +88,12 @@ impl Resource {
         }
     }
 
-    /// Its id.
+    /// Returns the id.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 
-    /// The resource with these items.
+    /// Returns the response with these items.
     pub(super) fn with(&self, output: &[Json], usage: &Json, end: &End) -> Json {
         let (status, error, incomplete) = match end {
             End::Queued => ("queued", Json::Null, Json::Null),
@@ -122,7 +122,7 @@ impl Resource {
     }
 }
 
-/// A tool as the resource lists it: a function with all of its fields.
+/// Returns a tool in the form of a response: a function has all of its fields.
 fn tool(tool: &Json) -> Json {
     let tool = tool.deep_clone();
     if tool.text("type").is_some_and(|kind| kind == "function") {
@@ -133,7 +133,7 @@ fn tool(tool: &Json) -> Json {
     tool
 }
 
-/// The reason for which a response is incomplete, from that of the choice.
+/// Converts a `finish_reason` to the reason for an incomplete response; `None` if the response is complete.
 pub(super) fn incomplete_reason(finish: &str) -> Option<&'static str> {
     match finish {
         "length" => Some("max_output_tokens"),
@@ -142,7 +142,7 @@ pub(super) fn incomplete_reason(finish: &str) -> Option<&'static str> {
     }
 }
 
-/// The counts of tokens of a chat, in the words of responses.
+/// Converts the token counts of a chat to those of a response.
 pub(super) fn usage(chat: &Json) -> Json {
     if chat.as_object().is_none() {
         return Json::Null;

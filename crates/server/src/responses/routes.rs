@@ -8,7 +8,7 @@ use axum::routing::{get, post};
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
-/// The routes of the Responses API.
+/// Returns the routes of the Responses API.
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/v1/responses", post(create).get(socket::open))

@@ -1,4 +1,4 @@
-//! `GET /v1/responses`: responses over a WebSocket, one after the other, each a request like any other.
+//! `GET /v1/responses`: sequential responses over a WebSocket. Each message is handled as a request.
 
 use super::endpoint::Local;
 use super::endpoint::warmed_up;
@@ -25,18 +25,18 @@ use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 
-/// The longest time for which a connection is served: that of OpenAI's own.
+/// The maximum duration of a connection, as in OpenAI's API.
 const LIMIT: Duration = Duration::from_secs(3600);
 /// The time after which a silent connection is pinged, and after which it is closed.
 const PULSE: Duration = Duration::from_secs(60);
-/// The most requests that wait behind the one in progress.
+/// The maximum number of requests that wait for the one in progress.
 const MAX_WAITING: usize = 16;
-/// The most bytes of one event.
+/// The maximum size of an event, in bytes.
 const MAX_EVENT: usize = 64 << 20;
-/// The end of an event of a stream.
+/// The separator of the events in a stream.
 pub(super) const BETWEEN: &[u8] = b"\n\n";
 
-/// Headers of the handshake, which are not those of a request.
+/// The headers of the handshake that are not copied to its requests.
 const OF_HANDSHAKE: [HeaderName; 9] = [
     header::CONNECTION,
     header::UPGRADE,
@@ -49,18 +49,18 @@ const OF_HANDSHAKE: [HeaderName; 9] = [
     header::SEC_WEBSOCKET_PROTOCOL,
 ];
 
-/// Answers a request as the listener does, with everything that each passes on its way.
+/// Answers a request as the listener does, including all middleware.
 #[derive(Clone)]
 pub(crate) struct Turns(pub(crate) Arc<dyn Fn(Request) -> BoxFuture<'static, Response> + Send + Sync>);
 
-/// Returns `true` if a client asks for a WebSocket of responses.
+/// Returns `true` if a client requests a WebSocket of responses.
 pub(crate) fn is_asked(request: &Request) -> bool {
     request.method() == Method::GET
         && request.headers().contains_key(header::SEC_WEBSOCKET_KEY)
         && request.uri().path().trim_end_matches('/').ends_with("/responses")
 }
 
-/// Opens the WebSocket for a valid request.
+/// Opens the WebSocket for a valid handshake.
 pub(super) async fn open(State(app): State<Arc<App>>, mut request: Request) -> Response {
     let turns = request.extensions().get::<Turns>().cloned();
     let key = key_of(&request);
@@ -98,7 +98,7 @@ pub(super) async fn open(State(app): State<Arc<App>>, mut request: Request) -> R
     response
 }
 
-/// The key of a handshake that can be answered.
+/// Returns the key of a handshake that can be accepted.
 fn key_of(request: &Request) -> Option<HeaderValue> {
     let headers = request.headers();
     let has = |name: &HeaderName, word: &str| {
@@ -112,7 +112,7 @@ fn key_of(request: &Request) -> Option<HeaderValue> {
     headers.get(header::SEC_WEBSOCKET_KEY).filter(|_| can).cloned()
 }
 
-/// Clients that read 426 use events at once.
+/// Returns 426, after which clients use server-sent events instead.
 fn no_socket() -> Response {
     let error = Error::Request {
         message:
@@ -132,11 +132,11 @@ fn no_socket() -> Response {
 struct Socket {
     app: Arc<App>,
     turns: Turns,
-    /// The head of the handshake: key, client and headers of every request.
+    /// The head of the handshake, whose key, client address and headers apply to every request.
     parts: Parts,
     local: Local,
     stream: WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>,
-    /// Requests that came while another one was answered.
+    /// The requests that arrived while another one was in progress.
     waiting: VecDeque<String>,
 }
 
@@ -187,7 +187,7 @@ impl Socket {
         }
     }
 
-    /// Answers one request: its events, or an error.
+    /// Answers one request with its events or an error.
     async fn answer(&mut self, text: &str) -> Result<(), Disconnect> {
         let body = match request_of(text) {
             Ok(body) => body,
@@ -201,7 +201,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Returns `true` if the response did not fail.
+    /// Runs one request. Returns `true` if its response did not fail.
     async fn turn(&mut self, body: Json) -> Result<bool, Disconnect> {
         let is_warm_up = body.get("generate").is_some_and(|generate| generate.as_bool() == Some(false));
         let request = self.request(&body);
@@ -247,7 +247,7 @@ impl Socket {
             let mut finder = memchr::memmem::find_iter(&rest[looked..], BETWEEN);
             let mut events = Vec::new();
             while let Some(at) = finder.next().map(|at| looked + at) {
-                // A comment says that the host still waits for the model.
+                // A comment in the stream means that the model has not answered yet; it becomes a ping.
                 events.push(data_of(&rest[from..at]));
                 from = at + BETWEEN.len();
             }
@@ -264,7 +264,7 @@ impl Socket {
         Ok(is_answered)
     }
 
-    /// A request as it would have come by itself.
+    /// Creates the HTTP request for a message.
     fn request(&self, body: &Json) -> Request {
         let mut request = Request::new(Body::from(body.to_string()));
         *request.method_mut() = Method::POST;
@@ -277,7 +277,7 @@ impl Socket {
         request
     }
 
-    /// Reads a client's messages while it is answered.
+    /// Handles a message of the client while a request is in progress.
     async fn hear(
         &mut self,
         message: Option<Result<Message, tokio_tungstenite::tungstenite::Error>>,
@@ -292,7 +292,7 @@ impl Socket {
                 let error = error("too_many_requests", "too many requests are waiting for the running one");
                 self.send(&envelope(429, &error)).await
             }
-            // The turn ends with its client.
+            // The turn ends when its client disconnects.
             _ => Err(Disconnect),
         }
     }
@@ -302,7 +302,7 @@ impl Socket {
         let status = response.status().as_u16();
         let bytes = axum::body::to_bytes(response.into_body(), MAX_EVENT).await.ok();
         let body = bytes.and_then(|bytes| Json::parse(&bytes).ok());
-        // An unreadable body is reported as an error of the server.
+        // An unreadable body is reported as a server error.
         let error = body.and_then(|body| body.get("error")).unwrap_or_else(Json::object);
         if error.text("code").is_none() {
             let kind = error.text("type").unwrap_or_else(|| "server_error".into());
@@ -328,13 +328,13 @@ fn ping() -> Message {
     Message::Ping(bytes::Bytes::new())
 }
 
-/// The request in a message: `response.create`, and streamed as all of them are.
+/// Returns the request in a `response.create` message, with `stream: true`.
 fn request_of(text: &str) -> Result<Json, &'static str> {
     let message = Json::parse(text.as_bytes()).map_err(|_| "the message is not valid JSON")?;
     if message.text("type").is_none_or(|kind| kind != "response.create") {
         return Err("unknown message: expected an object with `type: \"response.create\"`");
     }
-    // Clients of the first version of this API have the request in a field of its own.
+    // Clients of the first version of this API nest the request in a field.
     let message = message.get("response").filter(|inner| inner.as_object().is_some()).unwrap_or(message);
     let fields = message.entries();
     let own = |key: &str| !matches!(key, "type" | "stream" | "stream_options" | "background");
@@ -353,7 +353,7 @@ fn headers_of(handshake: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// The data of an event; none of a comment.
+/// Returns the data of an event; `None` for a comment.
 pub(super) fn data_of(event: &[u8]) -> Option<String> {
     let lines = event.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"data:"));
     let lines: Vec<&[u8]> = lines.map(|line| line.strip_prefix(b" ").unwrap_or(line)).collect();

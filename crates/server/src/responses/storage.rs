@@ -1,4 +1,4 @@
-//! Responses that a client can continue, read and delete later.
+//! Stored responses, which a client can continue, read and delete later.
 
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
@@ -16,27 +16,27 @@ use super::object::{put, read_stored};
 use super::request::ResponsesRequest;
 use crate::auth;
 
-/// The time for which a response is kept: that of OpenAI's own.
+/// The time for which a response is stored, as in OpenAI's API.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
-/// The largest input and output of a kept response together, in bytes.
+/// The maximum size of the input and output of a stored response together, in bytes.
 const MAX_SIZE: usize = 16 << 20;
 
-/// A response to be stored when it is over.
+/// Stores a response when it ends.
 pub(super) struct Keeper {
     app: Arc<App>,
     asker: String,
-    /// The items of the conversation so far, those of this request included.
+    /// The items of the conversation so far, including those of this request.
     input: Vec<Json>,
     /// The number of items before those of this request.
     earlier: usize,
     /// Set if the response itself is stored.
     stores: bool,
-    /// The stored conversation that it goes on with.
+    /// The stored conversation that the response continues.
     conversation: Option<String>,
 }
 
 impl Keeper {
-    /// A response of a request; `None` where nothing of it is stored.
+    /// Returns the keeper for a request; `None` if nothing of its response is stored.
     pub(super) fn new(app: &Arc<App>, headers: &HeaderMap, request: &ResponsesRequest) -> Option<Self> {
         let stores = request.sent.get("store").and_then(|store| store.as_bool()) != Some(false);
         let conversation = request.conversation_id.clone();
@@ -50,16 +50,17 @@ impl Keeper {
         })
     }
 
-    /// Stores a response. One that cannot be stored is logged, and says `store: false`: its client has its answer.
+    /// Stores a response. If that fails, the error is logged and the response contains `store: false`,
+    /// because its client already has the answer.
     pub(super) async fn keep(self, response: &Json) {
         self.add_to_conversation(response).await;
-        // A response that was just made takes any value.
+        // A new response accepts any value.
         if self.stores && !self.stored(response).await && response.set("store", false).is_err() {
             tracing::error!("cannot mark a response as not stored: it is read-only");
         }
     }
 
-    /// Adds the new items to the conversation of the request. A failed response is not part of it.
+    /// Adds the new items to the conversation of the request, unless the response failed or was canceled.
     async fn add_to_conversation(&self, response: &Json) {
         let Some(id) = &self.conversation else { return };
         if matches!(response.text("status").as_deref(), Some("failed" | "cancelled")) {
@@ -72,11 +73,11 @@ impl Keeper {
         }
     }
 
-    /// The items of the conversation with those of a response.
+    /// Returns the items of the conversation, followed by those of a response.
     fn items_with(&self, response: &Json) -> Vec<Json> {
         let has_failed = response.text("status").is_some_and(|status| status == "failed");
         let output = response.list("output").into_iter();
-        // Nothing can go on with half a call.
+        // A conversation cannot continue after an incomplete call.
         let output = output
             .filter(|item| !has_failed || item.text("status").is_none_or(|status| status == "completed"));
         self.input.iter().cloned().chain(output).collect()
@@ -112,10 +113,10 @@ impl Keeper {
         saved.is_ok()
     }
 
-    /// Stores a response that is made in the background from now on.
+    /// Stores a response that starts in the background.
     ///
     /// # Errors
-    /// Returns a request error if it is too large, and a store's error if it cannot be stored.
+    /// Returns a request error if the response is too large, and the error of the store.
     pub(super) async fn begin(&self, response: &Json) -> Result<(), Error> {
         let stored = self.row(response, &self.app.detached.runner);
         if stored.items.len() + stored.response.len() > MAX_SIZE {
@@ -131,11 +132,11 @@ impl Keeper {
         Ok(self.app.host.store().save_response(&stored).await?)
     }
 
-    /// Stores the end of a response in the background. Returns `false` if another host took it over. Its items are
-    /// in its conversation, once (`is_added`), before anybody sees that it is over.
+    /// Stores the end of a response in the background. Returns `false` if another host took it over. Its
+    /// items are added to its conversation once (`is_added`), before the end is visible.
     ///
     /// # Errors
-    /// Returns a store's error if it cannot be stored.
+    /// Returns the error of the store.
     pub(super) async fn finish(&self, id: &str, response: &Json, is_added: &mut bool) -> Result<bool, Error> {
         let items = Json::from(self.items_with(response)).to_string();
         let store = self.app.host.store();
@@ -150,11 +151,11 @@ impl Keeper {
     }
 }
 
-/// The response of this id, if it is the caller's.
+/// Returns the response with this id if it belongs to the caller.
 ///
 /// # Errors
-/// Returns a request error with status 401 for an unknown key and with 404 for an unknown response, and the store's error
-/// if it cannot be read.
+/// Returns a request error with status 401 for an unknown key or 404 for an unknown response, and the error
+/// of the store.
 pub(super) async fn find(app: &App, parts: &Parts, id: &str) -> Result<StoredResponse, Error> {
     auth::user_of_key(app, parts)?;
     let asker = auth::asker(app, &parts.headers);
@@ -167,13 +168,13 @@ pub(super) async fn find(app: &App, parts: &Parts, id: &str) -> Result<StoredRes
     app.host.store().response(id).await?.ok_or_else(|| not_found(id))
 }
 
-/// Returns `true` if a runner that was last heard of at this time counts as gone.
+/// Returns `true` if the last heartbeat of a runner, in milliseconds since the epoch, is too old.
 pub(super) fn is_lost(seen_ms: i64) -> bool {
     let silence = i64::try_from(RUNNER_SILENCE.as_millis()).unwrap_or(i64::MAX);
     now().saturating_sub(seen_ms) > silence
 }
 
-/// Marks a response as failed whose runner ended.
+/// Marks a response as failed because its runner is gone.
 async fn give_up(app: &App, stored: &StoredResponse) -> Result<(), Error> {
     let response = response_of(stored)?;
     put(&response, "status", "failed");
@@ -190,10 +191,10 @@ async fn give_up(app: &App, stored: &StoredResponse) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes a response, if it is the caller's.
+/// Deletes a response if it belongs to the caller.
 ///
 /// # Errors
-/// As [`find`].
+/// Returns the errors of [`find`].
 pub(super) async fn delete(app: &App, parts: &Parts, id: &str) -> Result<(), Error> {
     find(app, parts, id).await?;
     app.host.store().delete_response(id).await?;
@@ -201,10 +202,10 @@ pub(super) async fn delete(app: &App, parts: &Parts, id: &str) -> Result<(), Err
     Ok(())
 }
 
-/// The items of the conversation that a response ended, for one that continues it.
+/// Returns the items of the conversation that ends with a response, for the response that continues it.
 ///
 /// # Errors
-/// As [`find`], with status 400: the request names it.
+/// Returns the errors of [`find`], with status 400 because the request names the response.
 pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Json>, Error> {
     match find(app, parts, id).await {
         Ok(stored) if stored.runner.is_empty() => items(&stored),
@@ -226,11 +227,11 @@ pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Jso
     }
 }
 
-/// Puts the items themselves in place of references to them in the input of a request. Looks first in `before`, the
-/// items of the conversation that it continues.
+/// Replaces the item references in the input of a request by the items. `before` contains the items of the
+/// continued conversation and is searched first.
 ///
 /// # Errors
-/// Returns a request error with status 400 for an item that none of the caller's latest responses has.
+/// Returns a request error with status 400 for an item that is missing from the caller's latest responses.
 pub(super) async fn resolve(
     app: &App,
     headers: &HeaderMap,
@@ -280,7 +281,7 @@ pub(super) async fn resolve(
     Ok(())
 }
 
-/// The items of a conversation up to and with a response.
+/// Returns the items of a conversation, up to and including a response.
 pub(super) fn items(stored: &StoredResponse) -> Result<Vec<Json>, Error> {
     parsed_items(&stored.items)
 }
@@ -289,10 +290,10 @@ fn parsed_items(items: &str) -> Result<Vec<Json>, Error> {
     Ok(read_stored(items, "the items of a response")?.items())
 }
 
-/// The resource of a response, as it was stored last.
+/// Returns the resource of a response as stored last.
 ///
 /// # Errors
-/// As [`read_stored`].
+/// Returns the errors of [`read_stored`].
 pub(super) fn response_of(stored: &StoredResponse) -> Result<Json, Error> {
     read_stored(&stored.response, "a response")
 }

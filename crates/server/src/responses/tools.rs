@@ -1,26 +1,26 @@
-//! Tools of a request, and calls of them, in the words of chat services.
+//! Conversion of a request's tools and tool choice to the chat format.
 
 use super::object::object;
 use std::collections::{HashMap, HashSet};
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
-/// The tools of a request as a chat request lists them. Hosted ones, which only their own service has, stand among them
-/// as they were sent.
+/// The tools of a request in the chat format. Hosted tools, which only their own provider runs, are listed
+/// unchanged.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     listed: Vec<Json>,
-    /// The names of those that are custom tools, called with a text.
+    /// The names of the custom tools, whose input is a text.
     custom: HashSet<String>,
     choice: Option<Json>,
-    /// The functions of namespaces, by the names that chats have for them.
+    /// The functions of namespaces, by their names in the chat.
     spaces: Spaces,
 }
 
-/// Functions of namespaces, by the name that a chat has for each: its namespace and its own name.
+/// The namespace and the name of each function in a namespace, by its name in the chat.
 pub(super) type Spaces = HashMap<String, (String, String)>;
 
-/// The name that a chat has for a function of a namespace.
+/// Returns the name in the chat of a function in a namespace.
 pub(super) fn joined(space: &str, name: &str) -> String {
     let between = if space.ends_with("__") { "" } else { "__" };
     format!("{space}{between}{name}")
@@ -106,12 +106,12 @@ impl Tools {
                 });
                 choice.get("mode").filter(|_| !self.listed.is_empty())
             }
-            // A hosted tool: the service that is asked may have it.
+            // A hosted tool is passed on, because the provider may support it.
             _ => Some(choice.deep_clone()),
         }
     }
 
-    /// The fields of the chat request.
+    /// Returns the fields of the chat request.
     pub(super) fn fields(&self) -> Vec<(&'static str, Json)> {
         let mut fields = Vec::new();
         if !self.listed.is_empty() {
@@ -121,18 +121,18 @@ impl Tools {
         fields
     }
 
-    /// The functions of namespaces.
+    /// Returns the functions of namespaces.
     pub(super) fn spaces(&self) -> &Spaces {
         &self.spaces
     }
 
-    /// Returns `true` if this is the name of a custom tool.
+    /// Returns `true` if a custom tool has this name.
     pub(super) fn is_custom(&self, name: &str) -> bool {
         self.custom.contains(name)
     }
 }
 
-/// The format of a custom tool's input, as chat requests say it.
+/// Converts the format of a custom tool's input to the chat format.
 fn grammar(format: &Json) -> Json {
     if format.text("type").is_none_or(|kind| kind != "grammar") {
         return format.deep_clone();

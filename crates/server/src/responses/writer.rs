@@ -1,4 +1,4 @@
-//! Chunks of a chat as the events of a response.
+//! Conversion of the chunks of a chat to the events of a response.
 
 use super::object::new_id;
 use super::object::object;
@@ -11,8 +11,8 @@ use valvehouse_core::chat::event::REASONING;
 use valvehouse_core::chat::{items, message, response};
 use valvehouse_json::Json;
 
-/// Writes the chunks of a chat, one after the other, as events: `response.created`, items with their parts, and one
-/// last event with the whole response. Ids and places of items stay the same from their first event to the last.
+/// Converts the chunks of a chat to events: `response.created`, the items with their parts, and a last event
+/// that contains the whole response. An item keeps its id and its index from its first event to its last.
 pub(super) struct Writer {
     resource: Resource,
     spaces: Spaces,
@@ -21,31 +21,31 @@ pub(super) struct Writer {
     has_first: bool,
     has_others: bool,
     items: Vec<Item>,
-    /// The blocks that a service signed.
+    /// The content blocks that the provider signed.
     blocks: Vec<Json>,
-    /// Encrypted reasoning that has no text.
+    /// The encrypted reasoning items without text that have not been written yet.
     encrypted: VecDeque<Json>,
-    /// The thoughts of a whole answer, until the reasoning comes that they are of.
+    /// The thoughts of a complete answer, until its first reasoning item is written.
     thoughts: Option<String>,
-    /// Set if the reasoning came in one chunk.
+    /// Set if the thoughts come from a complete answer, so that those in chunks are ignored.
     has_thoughts: bool,
     finish: String,
     usage: Json,
-    /// Sources and probabilities that came before the text that they belong to.
+    /// The sources and log probabilities that arrived before the text they belong to.
     annotations: Vec<Json>,
     logprobs: Vec<Json>,
-    /// Set if the log probabilities of all tokens came in one chunk.
+    /// Set if the log probabilities come from a complete answer, so that those in chunks are ignored.
     has_logprobs: bool,
 }
 
-/// The events that a response begins with.
+/// The progress of the events at the start of a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// None was written.
+    /// No event has been written.
     New,
-    /// It is in the background, and not begun.
+    /// The response is queued in the background.
     Queued,
-    /// All were written.
+    /// All events of the start have been written.
     Begun,
 }
 
@@ -56,7 +56,7 @@ const OPEN: &str = "in_progress";
 struct Item {
     id: String,
     kind: Kind,
-    /// [`OPEN`] until it is closed, with another one.
+    /// [`OPEN`] until the item is closed.
     status: &'static str,
 }
 
@@ -75,12 +75,12 @@ impl Text {
 }
 
 enum Kind {
-    /// Thoughts, and what their service encrypted of them.
+    /// Thoughts, and the item in which their provider encrypted them, if any.
     Reasoning {
         text: String,
         encrypted: Option<Json>,
     },
-    /// An item that only its service reads.
+    /// An item that only its provider can read.
     Foreign(Json),
     Message {
         text: Option<Text>,
@@ -117,42 +117,44 @@ impl Writer {
         }
     }
 
-    /// The events of a response that waits until it is begun in the background.
+    /// Returns the events of a response that is queued in the background.
     pub(super) fn queue(&mut self) -> Vec<Json> {
         self.stage = Stage::Queued;
         ["response.created", "response.queued"].map(|name| self.stated(name, &End::Queued)).into()
     }
 
-    /// The events of a response that begins.
+    /// Returns the events of a response that starts.
     pub(super) fn started(&mut self) -> Vec<Json> {
         let mut events = Vec::new();
         self.begin(&mut events);
         events
     }
 
-    /// Goes on behind events that another writer of the same response wrote, up to before this number.
+    /// Continues the events of another writer of the same response. `sequence` is the number of the next
+    /// event.
     pub(super) fn go_on(&mut self, sequence: u64) {
         self.stage = Stage::Begun;
         self.sequence = sequence;
     }
 
-    /// The response as it stands, with items that came of it elsewhere.
+    /// Returns the response with items that another writer produced.
     pub(super) fn standing(&self, items: &[Json], end: &End) -> Json {
         self.resource.with(items, &self.usage, end)
     }
 
-    /// The same resource for another writer.
+    /// Returns the resource of the response.
     pub(super) fn resource(&self) -> &Resource {
         &self.resource
     }
 
-    /// Takes the probabilities of the tokens of a whole answer.
+    /// Stores the log probabilities of a complete answer.
     pub(super) fn expect_logprobs(&mut self, choice: &Json) {
         self.logprobs = logprobs_of(choice);
         self.has_logprobs = true;
     }
 
-    /// Takes the thoughts of a whole answer, where its service encrypted them: the first reasoning shows them.
+    /// Stores the thoughts of a complete answer if its provider encrypted them. They are written with the
+    /// first reasoning item.
     pub(super) fn expect_thoughts(&mut self, choice: &Json) {
         let message = choice.field("message");
         let is_reasoning = |item: &Json| item.text("type").is_some_and(|kind| kind == "reasoning");
@@ -162,7 +164,7 @@ impl Writer {
         }
     }
 
-    /// The events that a chunk is.
+    /// Converts a chunk to events.
     pub(super) fn write(&mut self, chunk: &Json) -> Vec<Json> {
         let mut events = Vec::new();
         self.begin(&mut events);
@@ -211,12 +213,13 @@ impl Writer {
         events
     }
 
-    /// Returns `true` if the chunks so far are of other choices than the first. No response can be made of those.
+    /// Returns `true` if all chunks so far belong to choices other than the first. They cannot become a
+    /// response.
     pub(super) fn lacks_first_choice(&self) -> bool {
         self.has_others && !self.has_first
     }
 
-    /// The events of the end, the last of which holds the whole response.
+    /// Returns the events of the end. The last one contains the whole response.
     pub(super) fn end(&mut self) -> Vec<Json> {
         let mut events = Vec::new();
         self.begin(&mut events);
@@ -231,7 +234,8 @@ impl Writer {
         events
     }
 
-    /// The events of an error in the middle: `error`, then the response as far as it came.
+    /// Returns the events of an error during the answer: `error`, then `response.failed` with the items so
+    /// far.
     pub(super) fn fail(&mut self, code: &str, message: &str) -> Vec<Json> {
         let mut events = Vec::new();
         self.begin(&mut events);
@@ -244,7 +248,7 @@ impl Writer {
         events
     }
 
-    /// The same where the items came elsewhere.
+    /// Returns the events of an error, with items that another writer produced.
     pub(super) fn fail_with(&mut self, code: &str, message: &str, items: &[Json]) -> Vec<Json> {
         let error = vec![("code", code.into()), ("message", message.into()), ("param", Json::Null)];
         let event = self.event("error", error);
@@ -253,7 +257,7 @@ impl Writer {
         vec![event, self.event("response.failed", vec![("response", response)])]
     }
 
-    /// An event that a plugin emitted.
+    /// Returns the events for an event that a plugin emitted.
     pub(super) fn emitted(&mut self, event: Json) -> Vec<Json> {
         let mut events = Vec::new();
         self.begin(&mut events);
@@ -279,7 +283,7 @@ impl Writer {
         self.resource.with(&self.items(), &self.usage, end)
     }
 
-    /// An event of a response without items yet.
+    /// Returns an event that contains the response without items.
     fn stated(&mut self, name: &str, end: &End) -> Json {
         let response = self.resource.with(&[], &self.usage, end);
         self.event(name, vec![("response", response)])
@@ -291,7 +295,7 @@ impl Writer {
         object(own.into_iter().chain(fields))
     }
 
-    /// An event about an item, with `output_index` and `item_id`.
+    /// Returns an event about an item, with `output_index` and `item_id`.
     fn event_of(&mut self, name: &str, at: usize, fields: Vec<(&str, Json)>) -> Json {
         let id = self.items[at].id.as_str().into();
         let place = vec![("output_index", at.into()), ("item_id", id)];
@@ -308,7 +312,7 @@ impl Writer {
         at
     }
 
-    /// An item of a service that is asked over this API itself.
+    /// Writes an item of a provider that is called over the Responses API itself.
     fn foreign(&mut self, item: Json, events: &mut Vec<Json>) {
         if item.text("type").is_some_and(|kind| kind == "reasoning") {
             if let Some(thoughts) = self.thoughts.take().filter(|text| !text.is_empty()) {
@@ -333,7 +337,7 @@ impl Writer {
         self.close(at, "completed", events);
     }
 
-    /// Writes encrypted reasoning that has no text.
+    /// Writes the encrypted reasoning items that have no text.
     fn flush_encrypted(&mut self, events: &mut Vec<Json>) {
         while let Some(item) = self.encrypted.pop_front() {
             let kind = Kind::Reasoning { text: String::new(), encrypted: Some(item) };
@@ -343,7 +347,7 @@ impl Writer {
     }
 
     fn think(&mut self, text: &str, events: &mut Vec<Json>) {
-        // Where encrypted reasoning came behind a text, that text is over.
+        // Text that follows encrypted reasoning belongs to a new item.
         let at = self.last_open(|kind| matches!(kind, Kind::Reasoning { encrypted: None, .. }));
         let at = at.unwrap_or_else(|| {
             self.close_texts(events);
@@ -363,7 +367,8 @@ impl Writer {
         events.push(self.event_of(self.thought_event("text.delta"), at, delta));
     }
 
-    /// The name of an event about a thought: one of its text, or of the summary in its place.
+    /// Returns the name of an event about reasoning: about its text, or about the summary that is sent
+    /// instead.
     fn thought_event(&self, kind: &str) -> &'static str {
         match (self.resource.with_summary, kind) {
             (true, "part.added") => "response.reasoning_summary_part.added",
@@ -377,13 +382,14 @@ impl Writer {
         }
     }
 
-    /// The position of a part of the reasoning, and its event.
+    /// Returns the fields of an event about a part of the reasoning, with the index of the part.
     fn thought_at(&self, fields: Vec<(&'static str, Json)>) -> Vec<(&'static str, Json)> {
         let index = if self.resource.with_summary { "summary_index" } else { "content_index" };
         [(index, 0_i64.into())].into_iter().chain(fields).collect()
     }
 
-    /// The open message. Its text is the first of its parts, so that text behind a refusal begins another message.
+    /// Returns the index of the open message, or opens one. The text is the first part of a message, so text
+    /// after a refusal starts another message.
     fn message(&mut self, is: impl Fn(&Kind) -> bool, events: &mut Vec<Json>) -> usize {
         self.last_open(is).unwrap_or_else(|| {
             self.close_texts(events);
@@ -409,7 +415,8 @@ impl Writer {
         events.push(self.event_of("response.output_text.delta", at, delta));
     }
 
-    /// Writes the sources that came, and the probabilities of tokens that came behind their text. Both wait for a text.
+    /// Writes the sources and the log probabilities that arrived after their text. Without a text, they wait
+    /// for one.
     fn cite(&mut self, events: &mut Vec<Json>) {
         if self.annotations.is_empty() && self.logprobs.is_empty() {
             return;
@@ -470,10 +477,10 @@ impl Writer {
         let more = match called.get("arguments").unwrap_or_else(|| called.field("input")) {
             Json::Text(text) => text.to_string(),
             Json::Null => String::new(),
-            // Some services send the object itself.
+            // Some providers send an object instead of a text.
             other => other.to_string(),
         };
-        // Its arguments were whole: only white space can follow.
+        // The arguments were complete, so only white space can follow.
         if self.items[at].status != OPEN {
             return;
         }
@@ -492,12 +499,12 @@ impl Writer {
         self.items.iter().rposition(|item| item.status == OPEN && is(&item.kind))
     }
 
-    /// Ends the calls whose arguments are whole: another call begins, and clients that run a call once it is done need not
-    /// wait for the others. Those of services that interleave calls, and custom tools, may still grow.
+    /// Closes the calls whose arguments are complete, because another call starts: a client can run each call
+    /// as soon as it is closed. Incomplete arguments and the input of custom tools may still grow.
     fn close_whole_calls(&mut self, events: &mut Vec<Json>) {
         for at in 0..self.items.len() {
             let Kind::Call { given, is_custom: false, .. } = &self.items[at].kind else { continue };
-            // Some services begin with `{}` where arguments follow.
+            // Some providers send `{}` first and then the arguments.
             if self.items[at].status == OPEN
                 && given.len() > 2
                 && Json::parse(given.as_bytes()).is_ok_and(|given| given.as_object().is_some())
@@ -507,7 +514,7 @@ impl Writer {
         }
     }
 
-    /// Ends texts and thoughts: another item begins. Calls may still grow.
+    /// Closes texts and thoughts, because another item starts. Calls may still grow.
     fn close_texts(&mut self, events: &mut Vec<Json>) {
         for at in 0..self.items.len() {
             if !matches!(self.items[at].kind, Kind::Call { .. }) {
@@ -527,7 +534,7 @@ impl Writer {
         self.items[at].status = status;
         match &self.items[at].kind {
             Kind::Foreign(_) => {}
-            // It has no text, and no part was begun.
+            // Reasoning without text has no open part.
             Kind::Reasoning { text, .. } if text.is_empty() => {}
             Kind::Reasoning { text, .. } => {
                 let text = text.clone();
@@ -601,7 +608,7 @@ fn part_at(index: usize, part: Json) -> Vec<(&'static str, Json)> {
     vec![("content_index", index.into()), ("part", part)]
 }
 
-/// The probabilities of the tokens of a choice or of a chunk's.
+/// Returns the log probabilities of the tokens of a choice or of a chunk of it.
 fn logprobs_of(choice: &Json) -> Vec<Json> {
     choice.at_path("logprobs.content").items().iter().map(output::logprob).collect()
 }
