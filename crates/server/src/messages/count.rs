@@ -1,4 +1,4 @@
-//! Tokens of a prompt: asked of a service that counts them, else counted here.
+//! Token counts of prompts, from the provider if it counts them, or estimated here.
 
 use super::rejection::AnthropicError;
 use crate::body::parsed;
@@ -19,14 +19,14 @@ use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 use valvehouse_tokens::{BESIDE, Counter};
 
-/// Returns `true` if the service of a model counts tokens itself: it speaks Anthropic's API.
+/// Returns `true` if the provider of a model counts tokens, which providers with Anthropic's API do.
 pub(super) fn has_counter(ready: &Ready, snapshot: &Snapshot) -> bool {
     let name = ready.kernel.provider().map(|provider| provider.name());
     let mut plans = snapshot.plan().providers.iter();
     plans.any(|plan| Some(plan.provider.name()) == name && plan.provider.has_route(COUNT_TOKENS))
 }
 
-/// `POST /v1/messages/count_tokens`
+/// Handles `POST /v1/messages/count_tokens`.
 pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) -> Response {
     let snapshot = app.host.snapshot();
     let counted = async {
@@ -36,13 +36,13 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
         let model = asked.text_or_empty("model");
         let ready = snapshot.ready(&model, &[])?;
         if has_counter(&ready, &snapshot) {
-            // The body is no longer what these say of it.
+            // The decoded body no longer matches these headers.
             parts.headers.remove(header::CONTENT_ENCODING);
             parts.headers.remove(header::CONTENT_LENGTH);
             let request = Request::from_parts(parts, Body::from(bytes));
             return Ok(passthrough::through(app.clone(), request, COUNT_TOKENS.to_owned(), None).await);
         }
-        // A limit is required of answers only.
+        // Only a request for an answer needs a limit.
         if asked.get("max_tokens").is_none() {
             asked.set("max_tokens", 1_i64).map_err(|error| Error::Host(error.to_string()))?;
         }
@@ -57,10 +57,10 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
     .await
 }
 
-/// The tokens of a chat's prompt: its messages and the descriptions of its tools.
+/// Estimates the tokens of a chat's prompt: its messages and the descriptions of its tools.
 ///
 /// # Errors
-/// If the thread that counts cannot be had.
+/// Returns a host error if the counting task fails.
 pub(super) async fn estimate(chat: Json) -> Result<usize, Error> {
     let counting = tokio::task::spawn_blocking(move || {
         let counter = Counter::of(&chat.text_or_empty("model")).with_media();

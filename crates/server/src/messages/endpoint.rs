@@ -1,4 +1,4 @@
-//! `POST /v1/messages`: the same turn as at every other endpoint, asked for and answered in Anthropic's words.
+//! `POST /v1/messages`: chats in Anthropic's format.
 
 use super::count;
 use super::rejection::{self, AnthropicError};
@@ -22,12 +22,12 @@ use valvehouse_host::Ready;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// One chat.
+/// Answers a chat request.
 pub(crate) async fn messages(State(app): State<Arc<App>>, request: Request) -> Response {
     serve(app, Messages, request).await
 }
 
-/// Anthropic's Messages.
+/// Anthropic's Messages API.
 struct Messages;
 
 impl Endpoint for Messages {
@@ -51,7 +51,8 @@ impl Endpoint for Messages {
             return;
         }
         if chat.is_streamed() {
-            // A service of Anthropic's counts at once; for any other one the prompt is counted while the model is asked.
+            // Providers with Anthropic's API count the prompt themselves. For others, it is counted during
+            // the model call.
             encoder.estimate = Some(tokio::spawn(count::estimate(chat.body().deep_clone())));
         }
     }
@@ -61,7 +62,7 @@ impl Endpoint for Messages {
 #[derive(Default)]
 struct Message {
     writer: Writer,
-    /// The tokens of the prompt, while they are counted.
+    /// The estimate of the prompt's tokens, in progress.
     estimate: Option<JoinHandle<Result<usize, Error>>>,
 }
 
@@ -103,7 +104,7 @@ impl Encoder for Message {
     }
 }
 
-/// All that clients say in `anthropic-beta`, which may come several times.
+/// Returns the values of all `anthropic-beta` headers, joined by commas.
 fn beta(headers: &HeaderMap) -> Option<String> {
     let all: Vec<&str> =
         headers.get_all("anthropic-beta").iter().filter_map(|value| value.to_str().ok()).collect();

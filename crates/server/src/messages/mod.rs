@@ -1,4 +1,4 @@
-//! Anthropic's endpoint: `/v1/messages`, for any model there is.
+//! Anthropic's endpoint, `/v1/messages`, for all models.
 
 pub(crate) mod count;
 pub(crate) mod endpoint;

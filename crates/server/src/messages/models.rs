@@ -1,14 +1,14 @@
-//! Models in Anthropic's words.
+//! Lists of models in Anthropic's format.
 
 use axum::http::HeaderMap;
 use valvehouse_json::Json;
 
-/// Returns `true` if a client is one of Anthropic's: all of those say which version they speak.
+/// Returns `true` if a client uses Anthropic's API, whose requests name its version in a header.
 pub(crate) fn speaks_anthropic(headers: &HeaderMap) -> bool {
     headers.contains_key("anthropic-version")
 }
 
-/// All models, on one page.
+/// Returns all models on one page.
 pub(crate) fn list(models: &[Json]) -> Json {
     let models: Vec<Json> = models.iter().map(entry).collect();
     let id = |model: Option<&Json>| Json::from(model.and_then(|model| model.get("id")));
@@ -20,7 +20,7 @@ pub(crate) fn list(models: &[Json]) -> Json {
     ])
 }
 
-/// One model, converted from OpenAI's list.
+/// Converts one model from OpenAI's format.
 pub(crate) fn entry(model: &Json) -> Json {
     let id = model.field("id");
     let created = model.get("created").and_then(|time| time.as_i64()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! An error as Anthropic's clients read it: `{"type": "error", "error": {type, message}}`.
+//! Errors in Anthropic's format: `{"type": "error", "error": {type, message}}`.
 
 use crate::reply;
 use axum::response::{IntoResponse, Response};
@@ -14,13 +14,12 @@ impl IntoResponse for AnthropicError {
     }
 }
 
-/// The body of an error, in an answer of its own or in the middle of a stream.
+/// Returns the body of an error, for a response or an event of a stream.
 pub(super) fn body(error: &Error) -> Json {
     let told = reply::body(error);
     let body = told.field("error");
-    // Of any kind, also one that came after this was written, with all that stands beside it.
+    // The provider's error is passed on with all its fields, whatever its type.
     if body.text("type").is_some() && told.text("type").is_some_and(|kind| kind == "error") {
-        // Anthropic's own.
         return told;
     }
     let kind = kind_of_status(reply::status(error));

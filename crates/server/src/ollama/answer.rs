@@ -1,4 +1,4 @@
-//! An answer in Ollama's words, whole or line by line.
+//! Answers in Ollama's format, complete or line by line.
 
 use super::request::Kind;
 use compact_str::CompactString;
@@ -22,10 +22,10 @@ impl Writer {
         Self { kind, model, began: Instant::now(), fold, has_first: false, has_others: false }
     }
 
-    /// The line for a chunk, if it has content. Tool calls are sent whole, before the end.
+    /// Returns the line for a chunk if it contains text. Tool calls are sent complete, before the end.
     pub(super) fn write(&mut self, chunk: &Json) -> Option<Json> {
         self.fold.push(chunk);
-        // An answer of Ollama's has one choice.
+        // An answer of Ollama's API has one choice.
         let Some(choice) = response::first_choice(chunk) else {
             self.has_others |= chunk.get("choices").is_some_and(|choices| !choices.is_empty());
             return None;
@@ -34,7 +34,7 @@ impl Writer {
         let rejection = choice.at_path("delta.refusal");
         let own = event::with_choice(chunk, choice);
         let (mut text, thinking) = (event::text(&own), event::reasoning(&own));
-        // Ollama has no other place for the reason for which a model does not answer.
+        // Ollama's format has no field for a refusal.
         text.push_str(rejection.str_or_empty());
         if text.is_empty() && thinking.is_empty() {
             return None;
@@ -42,12 +42,13 @@ impl Writer {
         Some(self.line(self.said(&text, &thinking, Vec::new()), Vec::new(), false))
     }
 
-    /// Returns `true` if the chunks so far are of other choices than the first. No answer can be made of those.
+    /// Returns `true` if all chunks so far belong to choices other than the first. They cannot become an
+    /// answer.
     pub(super) fn lacks_first_choice(&self) -> bool {
         self.has_others && !self.has_first
     }
 
-    /// The last lines.
+    /// Returns the lines of the end.
     pub(super) fn end(mut self) -> Vec<Json> {
         let answer = std::mem::take(&mut self.fold).finish();
         let calls = calls(&message_of(&answer));
@@ -56,7 +57,7 @@ impl Writer {
         calls.into_iter().chain([last]).collect()
     }
 
-    /// A whole answer.
+    /// Returns a complete answer.
     pub(super) fn whole(&self, answer: &Json) -> Json {
         let own = message_of(answer);
         let thinking = own.text("reasoning_content").unwrap_or_else(|| own.text_or_empty("reasoning"));
@@ -64,7 +65,7 @@ impl Writer {
         self.line(said, self.metrics(answer), true)
     }
 
-    /// The answer to a request that only loads a model.
+    /// Returns the answer to a request that only loads a model.
     pub(super) fn loaded(&self) -> Json {
         let why = vec![("done_reason".into(), "load".into())];
         self.line(self.said("", "", Vec::new()), why, true)
@@ -118,12 +119,12 @@ impl Writer {
     }
 }
 
-/// The message of the first choice, wherever that stands.
+/// Returns the message of the first choice.
 fn message_of(answer: &Json) -> Json {
     response::first_choice(answer).and_then(|choice| choice.get("message")).into()
 }
 
-/// Calls with their arguments as objects, as Ollama has them.
+/// Returns the tool calls of a message in Ollama's format, with their arguments as objects.
 fn calls(said: &Json) -> Vec<Json> {
     let calls = ModelCall::all(said).into_iter().map(|call| {
         let arguments = call.parse().unwrap_or_else(|_| Json::object());

@@ -1,4 +1,4 @@
-//! The routes: the same turn as at every other endpoint.
+//! The routes of Ollama's API.
 
 use super::answer::Writer;
 use super::rejection::{OllamaError, body};
@@ -24,7 +24,7 @@ use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// Ollama's routes.
+/// Returns the routes.
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/api/chat", post(chat))
@@ -54,7 +54,7 @@ async fn tags(State(app): State<Arc<App>>, parts: Parts) -> Response {
     json_response(StatusCode::OK, &Json::from([("models", models.into())]))
 }
 
-/// A model as Ollama lists it. Unknown fields are empty.
+/// Returns a model in Ollama's format. Unknown fields are empty.
 fn tag(model: &Json) -> Json {
     let id = model.field("id");
     let created = model.get("created").and_then(|time| time.as_i64()).unwrap_or(0);
@@ -74,7 +74,7 @@ fn tag(model: &Json) -> Json {
 }
 
 async fn answer(app: Arc<App>, request: Request, kind: Kind) -> Response {
-    // One snapshot for the whole turn, a streamed answer to its end.
+    // The whole turn, including a streamed answer, uses one snapshot.
     let snapshot = app.host.snapshot();
     let answer = async {
         let (parts, body) = request.into_parts();
@@ -91,7 +91,7 @@ async fn answer(app: Arc<App>, request: Request, kind: Kind) -> Response {
     named(&snapshot, Box::pin(answer), refused::<Writer>).await
 }
 
-/// One of Ollama's chats, read.
+/// A converted request of Ollama's API.
 struct Ollama {
     chat: Json,
     kind: Kind,
@@ -107,7 +107,7 @@ impl Endpoint for Ollama {
     }
 }
 
-/// Lines of JSON, which know no comments.
+/// Lines of JSON cannot contain a comment, so there is no keep-alive.
 impl Encoder for Writer {
     const KEEP_ALIVE: &'static [u8] = b"";
     const STREAM_TYPE: &'static str = "application/x-ndjson";

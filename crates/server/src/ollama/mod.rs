@@ -1,4 +1,4 @@
-//! Ollama's own API, for clients that cannot change their path: `/api/chat`, `/api/generate`, `/api/tags`.
+//! Ollama's API, for clients that cannot change their paths: `/api/chat`, `/api/generate`, `/api/tags`.
 
 mod answer;
 mod endpoint;

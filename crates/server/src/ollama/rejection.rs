@@ -1,4 +1,4 @@
-//! An error as Ollama's clients read it: `{"error": text}`.
+//! Errors in Ollama's format: `{"error": text}`.
 
 use crate::reply;
 use axum::response::{IntoResponse, Response};
@@ -13,7 +13,7 @@ impl IntoResponse for OllamaError {
     }
 }
 
-/// The error in an answer of its own, or as the last line of a stream.
+/// Returns the body of an error, for a response or the last line of a stream.
 pub(super) fn body(error: &Error) -> Json {
     Json::from([("error", reply::body(error).at_path("error.message"))])
 }

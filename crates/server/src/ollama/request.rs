@@ -1,11 +1,11 @@
-//! A request of Ollama's as a chat request.
+//! Conversion of a request of Ollama's API to a chat request.
 
 use compact_str::CompactString;
 use std::collections::{HashMap, VecDeque};
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
-/// Ollama's options, and the fields of a chat that they are.
+/// Ollama's options, each with the corresponding field of a chat.
 const OPTIONS: [(&str, &str); 11] = [
     ("temperature", "temperature"),
     ("top_p", "top_p"),
@@ -27,23 +27,23 @@ pub(super) enum Kind {
     Generate,
 }
 
-/// A request, read.
+/// A converted request.
 pub(super) struct OllamaRequest {
-    /// The chat.
+    /// The chat request.
     pub(super) body: Json,
     /// Set if the request has no messages and only asks to load the model.
     pub(super) is_empty: bool,
 }
 
-/// Reads a request.
+/// Converts a request.
 ///
 /// # Errors
-/// A request error that names the field that is not what Ollama has there.
+/// Returns a request error that names the invalid field.
 pub(super) fn read(sent: &Json, kind: Kind) -> Result<OllamaRequest, Error> {
     let Some(model) = sent.text("model").filter(|model| !model.is_empty()) else {
         return Err(Error::invalid("missing `model`: name the model", Some("model")));
     };
-    // Ollama streams unless it is told not to.
+    // Ollama streams by default.
     let stream = sent.get("stream").and_then(|stream| stream.as_bool()).unwrap_or(true);
     let messages = match kind {
         Kind::Chat => messages(sent)?,
@@ -73,7 +73,7 @@ pub(super) fn read(sent: &Json, kind: Kind) -> Result<OllamaRequest, Error> {
     }
     let options = sent.field("options");
     for (option, field) in OPTIONS {
-        // Ollama has -1 for "as long as it likes".
+        // A negative `num_predict` stands for no limit.
         let is_unlimited = |value: &Json| field == "max_tokens" && value.as_i64().is_some_and(|n| n < 0);
         if let Some(value) = options.get(option).filter(|value| !value.is_null() && !is_unlimited(value)) {
             add(field, value);
@@ -157,13 +157,13 @@ fn messages(sent: &Json) -> Result<Vec<Json>, Error> {
     Ok(out)
 }
 
-/// The calls that no result has answered. Results come in the order of the calls, or name their tool or their call;
-/// however many there are, none is looked for among all others.
+/// The calls without a result. Results arrive in the order of the calls, or name their tool or their call.
+/// Each result takes constant time on average, however many calls there are.
 #[derive(Default)]
 struct OpenCalls {
-    /// The ids of all calls; `None` once a call is answered.
+    /// The ids of all calls; `None` once a call has a result.
     ids: Vec<Option<String>>,
-    /// The calls that were answered first, in their order.
+    /// The number of calls at the beginning that are known to have a result.
     answered: usize,
     by_name: HashMap<CompactString, VecDeque<usize>>,
     by_id: HashMap<String, VecDeque<usize>>,
@@ -196,7 +196,7 @@ impl OpenCalls {
     }
 }
 
-/// Takes the first call that is still open out of those of one name or id.
+/// Removes the first call without a result from the calls of one name or id.
 fn next_open(calls: Option<&mut VecDeque<usize>>, ids: &[Option<String>]) -> Option<usize> {
     let calls = calls?;
     while let Some(at) = calls.pop_front() {
@@ -226,7 +226,7 @@ fn images(of: &Json) -> Result<Vec<Json>, Error> {
     }
 }
 
-/// A text, or parts where there are images: bare base64, as Ollama has them.
+/// Returns a text, or parts if there are images, which Ollama's clients send as base64.
 fn content(text: &str, images: Vec<Json>) -> Json {
     if images.is_empty() {
         return text.into();
@@ -244,7 +244,7 @@ fn content(text: &str, images: Vec<Json>) -> Json {
     text.into_iter().chain(images).collect::<Vec<_>>().into()
 }
 
-/// The type of an image, by how its base64 begins.
+/// Returns the media type of an image, judged by the beginning of its base64.
 fn media_type(base64: &str) -> &'static str {
     match base64.get(..4) {
         Some("/9j/") => "image/jpeg",
@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    /// Looked for among all open calls, the calls of these results would keep the test busy for hours.
+    /// If each result searched all open calls, this test would take hours.
     #[test]
     fn results_find_their_calls_however_many_there_are() {
         const COUNT: usize = 100_000;

@@ -1,4 +1,5 @@
-//! The catalog of models: those configured, those that providers pass through, and those that scripts offer.
+//! The catalog of models: the configured ones, those that providers pass through, and those that scripts
+//! offer.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -6,10 +7,10 @@ use valvehouse_config::PIPES;
 use valvehouse_host::{Passes, Snapshot};
 use valvehouse_json::Json;
 
-/// The longest time for which a provider is asked for its models.
+/// The maximum time to wait for a provider's list of models.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// All models, as OpenAI's clients read them.
+/// Returns all models in OpenAI's format.
 pub(crate) async fn list(snapshot: &Snapshot) -> Vec<Json> {
     let plan = snapshot.plan();
     let mut models: Vec<Json> = plan.models.iter().map(|model| entry(&model.name, &model.provider)).collect();
@@ -27,7 +28,7 @@ pub(crate) async fn list(snapshot: &Snapshot) -> Vec<Json> {
     }
     models.extend(snapshot.offers().into_iter().map(|offer| {
         let entry = entry(&offer.id, PIPES);
-        // A new object takes any value.
+        // A new object accepts any value.
         entry.put("name", offer.name.as_str());
         entry
     }));
@@ -39,19 +40,19 @@ pub(crate) async fn list(snapshot: &Snapshot) -> Vec<Json> {
     models.into_iter().map(|model| with_buttons(snapshot, model)).collect()
 }
 
-/// A model with the buttons under its answers, where there are any.
+/// Returns a model with the buttons under its answers, if any.
 pub(super) fn with_buttons(snapshot: &Snapshot, model: Json) -> Json {
     let buttons = snapshot.buttons_of(&model.text_or_empty("id"));
     if buttons.is_empty() {
         return model;
     }
-    // A copy that nobody else holds takes any value.
+    // This copy is not shared, so it accepts any value.
     let model = model.deep_clone();
     model.edit("actions", buttons);
     model
 }
 
-/// Returns one model, as OpenAI's clients read it.
+/// Returns one model in OpenAI's format.
 pub(super) fn entry(id: &str, provider: &str) -> Json {
     Json::from([
         ("id", id.into()),

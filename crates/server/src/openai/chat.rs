@@ -1,6 +1,4 @@
-//! `POST /v1/chat/completions`.
-//!
-//! Answers as OpenAI's chats have them.
+//! `POST /v1/chat/completions`, with answers in OpenAI's chat format.
 
 use super::relay;
 use crate::body::parsed;
@@ -26,11 +24,11 @@ use valvehouse_json::{Json, scan_object};
 /// The name of this endpoint in metrics and traces.
 pub(crate) const DOOR: &str = "chat";
 
-/// One chat.
+/// Answers a chat request.
 pub(crate) async fn chat(State(app): State<Arc<App>>, request: Request) -> Response {
-    // One snapshot for the whole turn, a streamed answer to its end.
+    // The whole turn, including a streamed answer, uses one snapshot.
     let snapshot = app.host.snapshot();
-    // In a place of its own: what is around it is handed on from layer to layer.
+    // Boxed, because the surrounding future is moved from layer to layer.
     let answer = Box::pin(answer(app, &snapshot, request));
     named(&snapshot, answer, refused).await
 }
@@ -38,7 +36,7 @@ pub(crate) async fn chat(State(app): State<Arc<App>>, request: Request) -> Respo
 async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Error> {
     let (parts, body) = request.into_parts();
     let (key_user, bytes) = received(&app, &parts, body).await?;
-    // Who keeps everything looks at every answer.
+    // To record everything, each answer must be parsed.
     if !app.traces.keeps_everything()
         && let Some((ready, model, stream)) = nobody_looks(snapshot, &bytes)
         && let Some(provider) = ready.kernel.provider()
@@ -58,12 +56,12 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
             return Ok(response);
         }
     }
-    // A whole turn is larger: whoever forwards bytes does not carry its room along.
+    // A turn is large. It is boxed, so that forwarded requests do not reserve its memory.
     let call = Call::new(&app, snapshot, &parts);
     Box::pin(serve_turn(&OpenAi, &call, &bytes, &key_user)).await
 }
 
-/// OpenAI's chats.
+/// OpenAI's chat API.
 struct OpenAi;
 
 impl Endpoint for OpenAi {
@@ -74,7 +72,7 @@ impl Endpoint for OpenAi {
         Ok((ChatRequest::new(parsed(bytes)?)?, Completion))
     }
 
-    /// Earlier parts of the turn may have come here, from an Open WebUI.
+    /// Returns the context of the turn, whose earlier parts may be requests of an Open WebUI.
     fn context(
         &self,
         call: &Call<'_>,
@@ -86,8 +84,8 @@ impl Endpoint for OpenAi {
     }
 }
 
-/// A turn in which no filter, no tool and no word of the configuration has a part: its bytes can
-/// pass unchanged both ways. A request with a field of this host is parsed.
+/// Returns the model and the stream flag of a request that can be forwarded unchanged, because no filter,
+/// tool or setting applies to it. A request with a field of this host is parsed instead.
 fn nobody_looks<'a>(snapshot: &Snapshot, bytes: &'a [u8]) -> Option<(Ready, &'a str, bool)> {
     if !snapshot.may_forward() {
         return None;
@@ -97,14 +95,14 @@ fn nobody_looks<'a>(snapshot: &Snapshot, bytes: &'a [u8]) -> Option<(Ready, &'a 
         "model" => is_plain &= model.replace(value).is_none(),
         "stream" => is_plain &= stream.replace(value).is_none(),
         "messages" => has_messages = value.strip_prefix('[').is_some_and(|rest| rest.trim_start() != "]"),
-        // An answer that is to have a form is checked.
+        // An answer in a requested format is checked.
         "response_format" => is_plain &= !value.contains("json"),
         key => is_plain &= value == "null" || !is_ours(key, value.starts_with('{')),
     });
     if !(is_object && is_plain && has_messages) {
         return None;
     }
-    // A name with escapes in it is left to who reads them.
+    // A name with escapes requires a parser.
     let model = model?.strip_prefix('"')?.strip_suffix('"').filter(|name| !name.contains('\\'))?;
     let stream = match stream.unwrap_or("null") {
         "true" => true,
@@ -115,7 +113,7 @@ fn nobody_looks<'a>(snapshot: &Snapshot, bytes: &'a [u8]) -> Option<(Ready, &'a 
     ready.is_untouched().then_some((ready, model, stream))
 }
 
-/// Writes a `chat.completion`, or its chunks.
+/// Writes a `chat.completion` or its chunks.
 pub(crate) struct Completion;
 
 impl Encoder for Completion {
@@ -141,7 +139,7 @@ impl Encoder for Completion {
     }
 }
 
-/// A part of a stream, as its event.
+/// Encodes a chunk as an event.
 pub(crate) fn encode_chunk(chunk: &Chunk) -> Bytes {
     match chunk {
         Chunk::Model(chunk) => relay::event(chunk),
@@ -149,7 +147,7 @@ pub(crate) fn encode_chunk(chunk: &Chunk) -> Bytes {
     }
 }
 
-/// The end of a stream, with an error if it was interrupted, and `last` before the end marker.
+/// Encodes the end of a stream: the error, if any, then `last`, then the end marker.
 pub(crate) fn encode_end(failure: Option<&Error>, last: &[u8]) -> Bytes {
     let Some(failure) = failure else { return [last, relay::DONE].concat().into() };
     [&relay::error_event(failure)[..], last, relay::DONE].concat().into()

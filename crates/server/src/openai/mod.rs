@@ -1,4 +1,4 @@
-//! OpenAI's endpoint: `/v1/models` and `/v1/chat/completions`.
+//! OpenAI's chat endpoint: `/v1/models` and `/v1/chat/completions`.
 
 pub(crate) mod catalog;
 pub(crate) mod chat;

@@ -1,5 +1,5 @@
-//! `GET /v1/models`: the configured names, and those that providers pass through; for clients of
-//! Anthropic's in its words.
+//! `GET /v1/models`: the configured models and those that providers pass through, in Anthropic's format for
+//! its clients.
 
 use super::catalog;
 use crate::auth;
@@ -17,7 +17,7 @@ use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// All models.
+/// Returns all models.
 pub(crate) async fn models(State(app): State<Arc<App>>, parts: Parts) -> Response {
     let speaks_anthropic = anthropic::speaks_anthropic(&parts.headers);
     match auth::user_of_key(&app, &parts) {
@@ -32,7 +32,7 @@ pub(crate) async fn models(State(app): State<Arc<App>>, parts: Parts) -> Respons
     json_response(StatusCode::OK, &pipelines::list::list_of(&app, list))
 }
 
-/// One model.
+/// Returns one model.
 pub(crate) async fn model(State(app): State<Arc<App>>, Path(id): Path<String>, parts: Parts) -> Response {
     let speaks_anthropic = anthropic::speaks_anthropic(&parts.headers);
     let found = match auth::user_of_key(&app, &parts) {

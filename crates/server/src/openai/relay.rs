@@ -1,6 +1,6 @@
-//! A provider's answer, byte for byte; only a failure adds to it.
+//! Relays the bytes of a provider's answer unchanged, and appends an error if it ends early.
 //!
-//! Server-sent events as OpenAI writes them.
+//! Encodes server-sent events in OpenAI's format.
 
 use crate::reply;
 use crate::turn::events::encoded;
@@ -19,11 +19,11 @@ use valvehouse_json::Json;
 use valvehouse_net::MAX_BODY;
 use valvehouse_net::sse::{self, MAX_LINE, Parser, SseEvent, TooLong};
 
-/// The end of a stream that is looked at when it is over, in bytes, to tell a proper end from a cut.
+/// The number of last bytes of a stream that are examined to tell a proper end from an interruption.
 const TAIL: usize = 8 * 1024;
 
-/// Passes a successful answer on. A stream that is silent for `keep_alive_ms` says that it is still
-/// there. A failure is recorded in its trace.
+/// Relays a successful answer. A comment is sent after `keep_alive_ms` milliseconds of silence in a stream. A
+/// failure is recorded in the trace.
 pub(crate) async fn relay(
     forwarded: PassthroughAnswer,
     keep_alive_ms: u64,
@@ -45,7 +45,7 @@ pub(crate) async fn relay(
             let relayed = KeepAlive::new(relayed.boxed(), keep_alive_ms);
             Body::from_stream(relayed.map(Ok::<_, std::convert::Infallible>))
         }
-        // Whole before it begins: one that breaks off is then told by its status.
+        // The answer is read completely first, so that an interruption is reported by the status.
         PassthroughBody::Stream(body) => Body::from(whole(body).await?),
     };
     let mut response = Response::new(body);
@@ -71,12 +71,12 @@ async fn whole(mut body: BoxStream<'static, Result<Bytes, Error>>) -> Result<Byt
     Ok(all.freeze())
 }
 
-/// Whole lines go on at once. The rest of a line waits for its end, so that a cut within an event
-/// never reaches the client as half an event.
+/// Relays complete lines at once. An incomplete line waits for its end, so that the client never receives a
+/// part of an event.
 struct Relay {
     provider: Arc<str>,
     body: BoxStream<'static, Result<Bytes, Error>>,
-    /// The last whole lines, at least [`TAIL`] bytes of them.
+    /// The last complete lines, at least [`TAIL`] bytes if there are as many.
     tail: BytesMut,
     held: BytesMut,
     trace: Option<Arc<Trace>>,
@@ -122,7 +122,7 @@ impl Relay {
         if self.tail.len() >= 2 * TAIL {
             let older = &self.tail[..self.tail.len() - TAIL];
             if let Some(end) = older.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')) {
-                // A copy of what stays: what is split off would keep the memory of both.
+                // The rest is copied, because a split buffer would keep the memory of both parts.
                 self.tail = BytesMut::from(&self.tail[end + 1..]);
             }
         }
@@ -133,11 +133,11 @@ impl Relay {
         Error::Provider { message: message.into(), timeout: false }
     }
 
-    /// The bytes that the stream still lacks at its end.
+    /// Returns the bytes that the stream lacks at its end.
     fn end(mut self, error: Option<&Error>) -> Option<Bytes> {
         let mut out = BytesMut::new();
         if is_event(&self.held) {
-            // Only its line's end is missing.
+            // Only the end of the line is missing.
             self.held.extend_from_slice(b"\n\n");
             out.extend_from_slice(&self.held);
             self.tail.extend_from_slice(&self.held);
@@ -147,7 +147,7 @@ impl Relay {
         end.follow(&self.tail);
         let ended = StreamEnd::of(&self.tail);
         if ended != StreamEnd::Done && !end.is_between_events() {
-            // An event whose frame is still open is closed first.
+            // An incomplete event is closed first.
             out.extend_from_slice(b"\n");
         }
         match ended {
@@ -167,20 +167,20 @@ impl Relay {
     }
 }
 
-/// Returns `true` if a line is an event of its own.
+/// Returns `true` if a line is a complete event.
 fn is_event(line: &[u8]) -> bool {
     let Some(data) = line.strip_prefix(b"data:") else { return false };
     data.trim_ascii() == b"[DONE]" || serde_json::from_slice::<serde::de::IgnoredAny>(data).is_ok()
 }
 
-/// The end of a stream, by its last events.
+/// The end of a stream, determined from its last events.
 #[derive(Debug, PartialEq, Eq)]
 enum StreamEnd {
-    /// With the word for it: nothing is added.
+    /// The end marker was received, so nothing is appended.
     Done,
-    /// With an error, or a reason for the end of each choice.
+    /// An error was received, or a finish reason for each choice.
     Properly,
-    /// In the middle of something.
+    /// The stream was interrupted.
     Not,
 }
 
@@ -190,7 +190,7 @@ impl StreamEnd {
         parser.push(tail);
         parser.finish();
         let events: Vec<SseEvent> = parser.flatten().collect();
-        // Most streams end with it, and nothing has to be parsed.
+        // Most streams end with the marker, so the events need no parsing.
         if events.iter().any(|event| event.data.trim_ascii() == b"[DONE]") {
             return Self::Done;
         }
@@ -217,16 +217,16 @@ fn is_error(event: &SseEvent, json: &serde_json::Value) -> bool {
     event.name.as_deref() == Some("error") || json.get("error").is_some_and(|error| !error.is_null())
 }
 
-/// The last event of another API's stream, which has no `[DONE]`.
+/// Returns `true` for the last event of another API's stream, which has no `[DONE]`.
 fn is_end_elsewhere(json: &serde_json::Value) -> bool {
     let ends = ["message_stop", "response.completed", "response.incomplete", "response.failed"];
     json["type"].as_str().is_some_and(|kind| ends.contains(&kind))
 }
 
-/// The end of every stream.
+/// The end marker of every stream.
 pub(crate) const DONE: &[u8] = b"data: [DONE]\n\n";
 
-/// One event. An unchanged one is sent as it was received.
+/// Encodes one event. An unchanged event is sent as received.
 pub(crate) fn event(chunk: &StreamChunk) -> Bytes {
     let mut out = BytesMut::with_capacity(chunk.raw.len() + 32);
     let name = chunk.name.as_deref();
@@ -238,18 +238,18 @@ pub(crate) fn event(chunk: &StreamChunk) -> Bytes {
     out.freeze()
 }
 
-/// An event that a plugin emitted, in the stream.
+/// Encodes an event that a plugin emitted.
 pub(crate) fn emitted(event: &Json) -> Bytes {
     let envelope = Json::from([("event", event.clone())]);
     self::event(&StreamChunk::new(envelope))
 }
 
-/// A failure in the middle of a stream.
+/// Encodes an error during a stream.
 pub(super) fn error_event(error: &Error) -> Bytes {
     event(&StreamChunk::new(reply::body(error)))
 }
 
-/// A failure in the middle of a stream, and the stream's end.
+/// Encodes an error during a stream, and the end marker.
 pub(crate) fn failed(error: &Error) -> Bytes {
     [&error_event(error)[..], DONE].concat().into()
 }

@@ -1,4 +1,5 @@
-//! Paths of Azure's clients, which name the model in the path: `/openai/deployments/{model}/chat/completions`.
+//! Routes of Azure's clients, which name the model in the path:
+//! `/openai/deployments/{model}/chat/completions`.
 
 use super::body::{find_model, with_model};
 use super::endpoint;
@@ -21,13 +22,13 @@ use valvehouse_host::app::App;
 /// The path of a deployment.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct DeploymentPath {
-    /// The model, as Azure's clients name a deployment.
+    /// The model, which Azure's clients name as a deployment.
     model: String,
-    /// The rest of the path, as the service has it.
+    /// The rest of the path, as defined by the provider.
     rest: String,
 }
 
-/// A chat, or another route, of a deployment.
+/// Handles a chat or another route of a deployment.
 pub(super) async fn deployment(
     State(app): State<Arc<App>>,
     Path(DeploymentPath { model, rest }): Path<DeploymentPath>,
@@ -43,7 +44,7 @@ pub(super) async fn deployment(
     }
 }
 
-/// The request without the version of Azure's API: the service's own address has one, where it wants one.
+/// Removes the version of Azure's API from a request. The provider's address contains one if it needs one.
 fn without_version(mut request: Request) -> Request {
     let Some(query) = request.uri().query() else { return request };
     let kept: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("api-version=")).collect();
@@ -55,7 +56,7 @@ fn without_version(mut request: Request) -> Request {
     request
 }
 
-/// The same chat with the model that the path names.
+/// Returns the chat request with the model that the path names.
 async fn of_model(app: &App, request: Request, model: &str) -> Result<Request, Error> {
     let (mut parts, body) = request.into_parts();
     let (_, bytes) = received(app, &parts, body).await?;
@@ -65,7 +66,8 @@ async fn of_model(app: &App, request: Request, model: &str) -> Result<Request, E
     Ok(Request::from_parts(parts, Body::from(bytes)))
 }
 
-/// A body with this model. What is not an object stays as it is, to be refused where chats are.
+/// Sets the model in a body. A body that is not an object stays unchanged and is rejected by the chat
+/// endpoint.
 fn named(body: &Bytes, model: &str) -> Bytes {
     match find_model(body) {
         Some((own, _)) => with_model(body, own, model),

@@ -1,4 +1,4 @@
-//! The body of a request that is passed on: read as far as its model has to be known, and streamed from there.
+//! The body of a passthrough request: read until its model is known, then streamed.
 
 use super::multipart::{self, Field, Scan};
 use crate::body::{parsed, read, too_large};
@@ -14,27 +14,27 @@ use valvehouse_core::error::Error;
 use valvehouse_core::provider::PassthroughBody;
 use valvehouse_json::{Json, scan_object};
 
-/// The kind of a body, by its content type.
+/// The format of a body, according to its content type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Form {
     Json,
-    /// With its boundary.
+    /// A form with this boundary.
     Multipart(String),
     Other,
 }
 
-/// A body on its way.
+/// The body of a passthrough request.
 pub(super) struct RequestBody {
     pub(super) form: Form,
     /// The bytes that have been read.
     pub(super) begun: Bytes,
-    /// Those that have not.
+    /// The bytes that have not been read.
     rest: Option<BoxStream<'static, Result<Bytes, Error>>>,
-    /// The place of the model's name; in JSON with its quotes.
+    /// The range of the model's name, in JSON including its quotes.
     model: Option<Range<usize>>,
-    /// Set where the rest was larger than a body may be.
+    /// Set once the body has exceeded its size limit.
     is_too_large: Arc<AtomicBool>,
-    /// The length that the client announced.
+    /// The length that the client announced, in bytes.
     length: Option<u64>,
 }
 
@@ -51,7 +51,8 @@ impl Form {
 }
 
 impl RequestBody {
-    /// Reads a body: JSON whole, a form to its model, or whole if a filter looks at it; anything else is streamed.
+    /// Reads a body. JSON is read completely, a form up to its model or completely if `whole` is set, and any
+    /// other body is streamed.
     pub(super) async fn read(
         headers: &HeaderMap,
         body: Body,
@@ -89,7 +90,7 @@ impl RequestBody {
         Ok(sent)
     }
 
-    /// The model that the body names.
+    /// Returns the model that the body names.
     pub(super) fn model(&self) -> Option<String> {
         let bytes = &self.begun[self.model.clone()?];
         match self.form {
@@ -99,7 +100,7 @@ impl RequestBody {
         .filter(|model| !model.is_empty())
     }
 
-    /// The fields of a form that have been read.
+    /// Returns the fields of a form that have been read.
     pub(super) fn fields(&self) -> Vec<Field> {
         match &self.form {
             Form::Multipart(boundary) => multipart::fields(&self.begun, boundary),
@@ -107,8 +108,8 @@ impl RequestBody {
         }
     }
 
-    /// Rejects a body that another reader could parse differently than the host: one that is neither JSON nor a
-    /// whole form, or names a field twice.
+    /// Rejects a body that a provider could parse differently than this host: one that is neither JSON nor a
+    /// complete form, or that contains a field twice.
     pub(super) fn check_readable(&self) -> Result<(), Error> {
         let is_readable = match &self.form {
             Form::Json => !has_twice(&self.begun),
@@ -124,7 +125,7 @@ impl RequestBody {
         }
     }
 
-    /// The body as JSON; an empty object for any other.
+    /// Returns the body as JSON; an empty object for any other format.
     pub(super) fn json(&self) -> Result<Json, Error> {
         match self.form {
             Form::Json if !self.begun.is_empty() => parsed(&self.begun),
@@ -132,10 +133,10 @@ impl RequestBody {
         }
     }
 
-    /// Puts texts in place of ranges of a form that has been read whole, in their order.
+    /// Replaces ranges of a completely read form with texts, in their order.
     pub(super) fn replace_texts(&mut self, edits: impl IntoIterator<Item = (Range<usize>, String)>) {
         self.length = None;
-        // Its place is another one behind longer or shorter texts.
+        // The texts may have moved it.
         self.model = None;
         let (mut out, mut from) = (Vec::with_capacity(self.begun.len()), 0);
         for (at, text) in edits {
@@ -147,7 +148,7 @@ impl RequestBody {
         self.begun = out.into();
     }
 
-    /// Replaces all of a JSON body.
+    /// Replaces a JSON body.
     pub(super) fn replace(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
         self.length = None;
         self.begun = bytes.into();
@@ -155,13 +156,13 @@ impl RequestBody {
         Ok(())
     }
 
-    /// Names another model. A JSON body without one gets it as its first field.
+    /// Replaces the model. A JSON body without a model gets it as its first field.
     pub(super) fn rename_model(&mut self, model: &str) {
         self.length = None;
         match (&self.form, self.model.clone()) {
             (Form::Json, own) => {
                 self.begun = with_model(&self.begun, own, model);
-                // It was an object with one model or none, and is one with this model.
+                // The object contained at most one model, and now contains this one.
                 self.model = find_model(&self.begun).and_then(|(at, _)| at);
             }
             (_, Some(at)) => {
@@ -173,17 +174,17 @@ impl RequestBody {
         }
     }
 
-    /// The length of the whole body, where it is known and it is still streamed.
+    /// Returns the length of the whole body in bytes, if it is known and the body is streamed.
     pub(super) fn streamed_length(&self) -> Option<u64> {
         self.length.filter(|_| self.rest.is_some())
     }
 
-    /// Returns `true`, once it was sent, if it was larger than a body may be.
+    /// Returns the flag that is set if the body exceeds its size limit while it is sent.
     pub(super) fn overflow(&self) -> Arc<AtomicBool> {
         self.is_too_large.clone()
     }
 
-    /// The body as it is sent.
+    /// Returns the body to send.
     pub(super) fn into_body(self) -> PassthroughBody {
         match self.rest {
             None => PassthroughBody::Whole(self.begun),
@@ -215,8 +216,8 @@ fn limited(
     pieces.boxed()
 }
 
-/// Returns the place of the value of `model` in a JSON object, the last where there are several, and their number; `None`
-/// if the body is not an object.
+/// Returns the range of the value of `model` in a JSON object, or the last range if there are several, and
+/// their number; `None` if the body is not an object.
 pub(super) fn find_model(body: &[u8]) -> Option<(Option<Range<usize>>, usize)> {
     let (mut found, mut count) = (None, 0);
     let is_object = scan_object(body, |key, value| {
@@ -228,7 +229,7 @@ pub(super) fn find_model(body: &[u8]) -> Option<(Option<Range<usize>>, usize)> {
     is_object.then_some((found, count))
 }
 
-/// A JSON object with this model: in place of the one that it names at `own`, or as its first field.
+/// Returns a JSON object with this model, which replaces the range `own` or becomes the first field.
 pub(super) fn with_model(body: &Bytes, own: Option<Range<usize>>, model: &str) -> Bytes {
     let quoted = Json::from(model).to_string();
     let Some(open) = body.iter().position(|byte| *byte == b'{') else { return body.clone() };
@@ -243,7 +244,7 @@ pub(super) fn with_model(body: &Bytes, own: Option<Range<usize>>, model: &str) -
     [&body[..at.start], with.as_bytes(), &body[at.end..]].concat().into()
 }
 
-/// The place of the value of `model`.
+/// Returns the range of the value of `model` in a JSON body.
 fn json_model(body: &Bytes) -> Result<Option<Range<usize>>, Error> {
     let object = std::str::from_utf8(body).ok().and_then(|_| find_model(body));
     let Some((found, count)) = object else {
@@ -267,7 +268,7 @@ fn has_twice(body: &[u8]) -> bool {
     is_twice
 }
 
-/// The place of the model among the fields of a form that have come since the last look.
+/// Returns the range of the model among the form fields that have arrived since the last call.
 fn next_model(scan: &mut Scan, body: &[u8]) -> Option<Range<usize>> {
     let mut fields = std::iter::from_fn(|| scan.next(body));
     fields.find(|field| field.name == "model" && !field.is_file).map(|field| field.value)

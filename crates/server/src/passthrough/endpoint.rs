@@ -1,6 +1,6 @@
-//! One request on its way through.
+//! The handling of a passthrough request.
 //!
-//! The service that a request is passed on to: by its model, or the one that has the route.
+//! The provider is that of the request's model, or the one that has the route.
 
 use super::body::RequestBody;
 use super::guard;
@@ -26,16 +26,16 @@ use valvehouse_host::app::App;
 use valvehouse_host::{ProviderPlan, Snapshot};
 use valvehouse_json::Json;
 
-/// The headers of a client that describe its body and the answer it wants.
+/// The headers of a client that describe its body and the response that it accepts.
 const DESCRIBES: [&str; 2] = ["content-type", "accept"];
 
-/// Passes a request of any route on.
+/// Handles a passthrough request of any route.
 pub(super) async fn relay(State(app): State<Arc<App>>, request: Request) -> Response {
     let path = request.uri().path().trim_start_matches("/v1/").to_owned();
     through(app, request, path, None).await
 }
 
-/// The same for a path below `/v1`, and a model that the path names instead of the body.
+/// Handles a passthrough request with this path below `/v1`, and with this model if the path names it.
 pub(crate) async fn through(
     app: Arc<App>,
     request: Request,
@@ -48,7 +48,7 @@ pub(crate) async fn through(
     named(&snapshot, answer, move |error| refused(error, anthropic)).await
 }
 
-/// Refuses a WebSocket: no bytes of one are passed on.
+/// Rejects a WebSocket, which cannot be passed through.
 pub(super) async fn realtime(headers: HeaderMap) -> Response {
     let error = Error::Request {
         message: "cannot open a realtime session: this host does not pass WebSockets on; connect to the service directly, or \
@@ -140,7 +140,7 @@ async fn pass_on(
         let value = parts.headers.get(name)?.to_str().ok()?;
         Some((name.into(), value.into()))
     });
-    // A request without a body says so, since some services want to know.
+    // A request without a body states its length, because some providers require it.
     let length = match has_body {
         true => sent.streamed_length(),
         false => (parts.method == Method::POST).then_some(0),
@@ -177,7 +177,8 @@ async fn pass_on(
     Ok(RelayResponse { status, headers, body: forwarded.body })
 }
 
-/// An answer that breaks off breaks its connection off: a part of it looks like the whole.
+/// Converts a response. If it ends early, the connection is aborted, because the received part would look
+/// complete.
 fn response_of(relayed: RelayResponse) -> Response {
     let body = relayed.body.into_stream().inspect(|bytes| {
         if let Err(error) = bytes {
@@ -195,7 +196,7 @@ fn response_of(relayed: RelayResponse) -> Response {
     response
 }
 
-/// Refuses a path with steps that lead upwards: it would leave the routes of its service.
+/// Rejects a path with `.` or `..` or an encoded slash, which could leave the routes of the provider.
 fn climbs_nowhere(path: &str) -> Result<(), Error> {
     let climbs = |step: &str| {
         let step = percent_encoding::percent_decode_str(step).decode_utf8_lossy();
@@ -210,7 +211,7 @@ fn climbs_nowhere(path: &str) -> Result<(), Error> {
     }
 }
 
-/// The name of a route in metrics and traces.
+/// Returns the name of a route in metrics and traces.
 fn endpoint_of(path: &str) -> &'static str {
     match path.split('/').next() {
         Some("embeddings") => "embeddings",
@@ -225,25 +226,25 @@ fn endpoint_of(path: &str) -> &'static str {
     }
 }
 
-/// Names the provider, where a route names no model and several have it.
+/// The header with the provider, for routes that name no model and that several providers have.
 const PROVIDER: HeaderName = HeaderName::from_static("x-valvehouse-provider");
 
 /// The name of the provider of the demonstration model.
 const DEMO: &str = "demo";
 
-/// A service, and its name of the model.
+/// A provider, and its name of the requested model.
 pub(super) struct Target {
     pub(super) provider: Arc<dyn Provider>,
-    /// Empty where the request names none.
+    /// The model; empty if the request names none.
     pub(super) model: String,
-    /// The model as scripts and traces see it.
+    /// The facts about the model for scripts and traces.
     pub(super) facts: Json,
-    /// Set if the operator lists the route in the provider's settings.
+    /// Set if the provider's settings list its routes.
     pub(super) is_listed: bool,
 }
 
 impl Target {
-    /// Finds the service for a route. `anthropic` distinguishes the two APIs with `/v1/files`.
+    /// Finds the provider of a route. `anthropic` selects one of the two APIs with `/v1/files`.
     pub(super) fn find(
         snapshot: &Snapshot,
         headers: &HeaderMap,
@@ -266,7 +267,7 @@ impl Target {
         if let Some(model) = model {
             return Self::of_model(snapshot, path, model, named, &having);
         }
-        // The demonstration model is for requests that name it.
+        // The demonstration model is only used if a request names it.
         let others = having.iter().copied().filter(|plan| plan.provider.name() != DEMO);
         let others: Vec<&ProviderPlan> = others.collect();
         let having = if others.is_empty() { having } else { others };
@@ -324,7 +325,7 @@ impl Target {
     }
 }
 
-/// Returns `true` if a provider may have a route.
+/// Returns `true` if a provider may serve a route.
 fn has(plan: &ProviderPlan, path: &str, anthropic: bool) -> bool {
     let first = path.split_once('/').map_or(path, |(first, _)| first);
     let speaks_anthropic = plan.provider.has_route("messages/count_tokens");
@@ -333,7 +334,7 @@ fn has(plan: &ProviderPlan, path: &str, anthropic: bool) -> bool {
         && (first != "files" || speaks_anthropic == anthropic)
 }
 
-/// The rejection of a route that the provider, or every provider, lacks.
+/// Returns the error for a route that the provider, or every provider, lacks.
 fn without(path: &str, provider: &[&str], having: &[&ProviderPlan]) -> Error {
     let names: Vec<&str> = having.iter().map(|plan| plan.provider.name()).collect();
     let who = match provider {

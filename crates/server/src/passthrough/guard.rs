@@ -1,7 +1,7 @@
-//! The `inlet` chain on texts that flow into other routes than chats, for filters that list their endpoint.
+//! Runs the `inlet` chain on the texts of passthrough requests, for filters that list their endpoint.
 //!
-//! A filter sees a body whose `messages` are the texts, one message of the user each; what it makes of their contents
-//! is written back into the request. So a filter that is written for chats works unchanged.
+//! A filter receives a body whose `messages` contain each text as a user message. Its edits are written back
+//! to the request, so a filter for chats works unchanged.
 
 use super::body::{Form, RequestBody};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_host::Snapshot;
 use valvehouse_json::Json;
 
-/// Returns the endpoint that a path belongs to, and the field with its texts, where filters may act on it.
+/// Returns the endpoint of a path and the field that contains its texts, if filters can run on it.
 pub(super) fn endpoint_of(path: &str) -> Option<(&'static str, &'static str)> {
     match path.split('/').next() {
         Some("embeddings") => Some(("embeddings", "input")),
@@ -22,11 +22,10 @@ pub(super) fn endpoint_of(path: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Refuses a route on which a model would be asked past the guards of its chats, unless the operator lists the route
-/// for its provider.
+/// Rejects a route that would bypass the guards of chats, unless the provider's settings list its routes.
 ///
 /// # Errors
-/// If it is one, with the guards that would not see the request.
+/// Returns a request error that names the bypassed guards.
 pub(super) fn check_no_way_around(
     snapshot: &Snapshot,
     path: &str,
@@ -59,11 +58,12 @@ pub(super) fn check_no_way_around(
     })
 }
 
-/// Runs the chain on the texts of a request and writes its edits back. Where nothing was edited no byte changes.
+/// Runs the chain on the texts of a request and writes its edits back. Without edits, all bytes stay
+/// unchanged.
 ///
 /// # Errors
-/// The refusal or failure of a filter; or an error of the request if it has inputs that are not texts, which no filter
-/// could see.
+/// Returns the rejection or failure of a filter, or a request error if an input is not a text, because
+/// filters could not read it.
 pub(super) async fn run(
     chain: &Chain,
     (endpoint, field): (&'static str, &'static str),
@@ -123,11 +123,11 @@ fn put(object: &Json, key: &str, value: Json) -> Result<(), Error> {
     object.set(key, value).map(drop).map_err(|error| Error::Host(error.to_string()))
 }
 
-/// The places of texts in a request.
+/// The positions of texts in a request.
 enum Places {
-    /// Paths into the JSON, with their texts.
+    /// Paths in JSON, with their texts.
     Json(Vec<(Vec<Step>, String)>),
-    /// Ranges of a form.
+    /// Ranges in a form.
     Form(Vec<Range<usize>>),
 }
 
@@ -176,7 +176,7 @@ fn set_at(request: &Json, path: &[Step], text: String) -> Result<(), Error> {
     for step in steps {
         at = match step {
             Step::Key(key) => at.field(key),
-            // Not a copy of the list for each of its texts.
+            // Access by index avoids a copy of the list for each text.
             Step::Index(index) => i64::try_from(*index).ok().and_then(|index| at.at(index)).into(),
         };
     }
@@ -189,12 +189,13 @@ fn set_at(request: &Json, path: &[Step], text: String) -> Result<(), Error> {
     }
 }
 
-/// The fields of a request that hold texts: `field` of its endpoint, and those that several have.
+/// Returns the fields of a request that contain texts: `field` of its endpoint, and those that several
+/// endpoints have.
 fn text_fields(field: &'static str) -> [&'static str; 3] {
     [field, "suffix", "negative_prompt"]
 }
 
-/// The texts of a JSON request: a text, a list of texts, or a list of objects with a `text`.
+/// Returns the texts of a JSON request: a text, a list of texts, or a list of objects with a `text`.
 fn json_texts(
     request: &Json,
     endpoint: &str,
@@ -231,9 +232,9 @@ fn json_texts(
     Ok(found)
 }
 
-/// The texts of a form.
+/// Returns the ranges of the texts in a form.
 fn form_texts(sent: &RequestBody, field: &'static str) -> Vec<Range<usize>> {
     let fields = sent.fields().into_iter();
-    // Also one that calls itself a file: some services read it as a text.
+    // Uploaded files are included, because some providers read them as texts.
     fields.filter(|own| text_fields(field).contains(&own.name.as_str())).map(|own| own.value).collect()
 }

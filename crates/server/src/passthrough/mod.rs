@@ -1,6 +1,7 @@
-//! The routes of services beside chats: embeddings, completions, moderations, audio, images, files, batches, reranking,
-//! and those of Anthropic's beside messages. Bytes go both ways as they are, with the keys, limits, metrics and traces
-//! of every other endpoint; filters that ask for it see the texts that flow in.
+//! Passthrough of other routes than chats: embeddings, completions, moderations, audio, images, files,
+//! batches, reranking, and Anthropic's routes other than messages. Requests and responses pass unchanged,
+//! with the keys, limits, metrics and traces of the other endpoints. Filters that list the endpoint can edit
+//! the texts of requests.
 
 mod azure;
 mod body;

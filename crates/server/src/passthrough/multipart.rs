@@ -1,19 +1,19 @@
-//! The fields of a form (`multipart/form-data`), found in its bytes without copying them.
+//! The fields of a form (`multipart/form-data`), located in its bytes without copying them.
 
 use memchr::memmem;
 use std::ops::Range;
 
-/// A field that has come whole.
+/// A completely received field.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) name: String,
     /// Set if the part is an uploaded file.
     pub(super) is_file: bool,
-    /// Its value in the body.
+    /// The range of the value in the body.
     pub(super) value: Range<usize>,
 }
 
-/// Returns the boundary that a content type names.
+/// Returns the boundary in a content type; `None` for other types.
 pub(super) fn boundary(content_type: &str) -> Option<String> {
     let (kind, parameters) = content_type.split_once(';')?;
     if !kind.trim().eq_ignore_ascii_case("multipart/form-data") {
@@ -25,48 +25,48 @@ pub(super) fn boundary(content_type: &str) -> Option<String> {
     (!boundary.is_empty() && boundary.len() <= 70).then(|| boundary.to_owned())
 }
 
-/// Returns the fields that have come whole so far.
+/// Returns the completely received fields.
 pub(super) fn fields(body: &[u8], boundary: &str) -> Vec<Field> {
     let mut scan = Scan::new(boundary);
     std::iter::from_fn(|| scan.next(body)).collect()
 }
 
-/// Returns `true` if a form is read to its end.
+/// Returns `true` if a form has been received completely.
 pub(super) fn is_whole(body: &[u8], boundary: &str) -> bool {
     let mut scan = Scan::new(boundary);
     while scan.next(body).is_some() {}
     scan.is_over(body)
 }
 
-/// The blank line behind the head of a part.
+/// The blank line after the head of a part.
 const BLANK: &[u8] = b"\r\n\r\n";
 
-/// Finds the fields of a form as its bytes come, and looks at each byte once.
+/// Finds the fields of a form as its bytes arrive, and reads each byte once.
 pub(super) struct Scan {
     /// The delimiter between two parts.
     next: String,
     place: Place,
-    /// The place up to which the bytes hold nothing that is looked for.
+    /// The position up to which the bytes have been searched.
     seen: usize,
 }
 
-/// The part of a form that is read.
+/// The position in a form.
 enum Place {
-    /// The text in front of the first delimiter.
+    /// Before the first delimiter.
     Preamble,
-    /// The head of a part, from the end of its delimiter.
+    /// In the head of a part. The value is the end of its delimiter.
     Head(usize),
-    /// The value of a field, from its first byte; a part without a name is not a field.
+    /// In the value of a field, which starts at `begin`. A part without a name is not a field.
     Value { begin: usize, name: Option<String>, is_file: bool },
 }
 
 impl Scan {
-    /// Begins with the first byte of a form.
+    /// Starts at the first byte of a form.
     pub(super) fn new(boundary: &str) -> Self {
         Self { next: format!("\r\n--{boundary}"), place: Place::Preamble, seen: 0 }
     }
 
-    /// Returns the next field that has come whole. `body` is all that has come so far.
+    /// Returns the next complete field. `body` contains all bytes received so far.
     pub(super) fn next(&mut self, body: &[u8]) -> Option<Field> {
         loop {
             match &mut self.place {
@@ -77,7 +77,7 @@ impl Scan {
                 }
                 Place::Head(at) => {
                     let at = *at;
-                    // Two hyphens behind a delimiter end the form.
+                    // Two hyphens after a delimiter end the form.
                     body.get(at..).filter(|rest| rest.starts_with(b"\r\n"))?;
                     let begin = found(body, &mut self.seen, at, BLANK)?;
                     let head = body.get(at + 2..begin - BLANK.len()).unwrap_or_default();
@@ -98,16 +98,16 @@ impl Scan {
         }
     }
 
-    /// Returns `true` if the form ends behind the last field that was returned.
+    /// Returns `true` if the form ends after the last returned field.
     fn is_over(&self, body: &[u8]) -> bool {
         let Place::Head(at) = self.place else { return false };
         body.get(at..).is_some_and(|rest| rest.starts_with(b"--"))
     }
 }
 
-/// Returns the end of a pattern behind `from`, or notes how far it was looked for.
+/// Returns the end of a pattern after `from`, or records in `seen` how far the bytes were searched.
 fn found(body: &[u8], seen: &mut usize, from: usize, pattern: &[u8]) -> Option<usize> {
-    // A pattern may have begun in what came before.
+    // A pattern may start in the bytes that were searched before.
     let from = from.max(seen.saturating_sub(pattern.len() - 1));
     let at = memmem::find(body.get(from..)?, pattern);
     *seen = body.len();
@@ -116,7 +116,7 @@ fn found(body: &[u8], seen: &mut usize, from: usize, pattern: &[u8]) -> Option<u
     Some(end)
 }
 
-/// A parameter of a part's `content-disposition`.
+/// Returns a parameter of a part's `content-disposition`.
 fn parameter(head: &str, name: &str) -> Option<String> {
     let line = head.lines().find(|line| {
         line.split_once(':').is_some_and(|(key, _)| key.trim().eq_ignore_ascii_case("content-disposition"))
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// Looked at from its beginning for each piece, this form would keep the test busy for hours.
+    /// If each piece restarted the search, this test would take hours.
     #[test]
     fn a_long_form_in_many_pieces_is_looked_at_once() {
         let form = [b"--x\r\nContent-Disposition: form-data; name=f\r\n\r\n".to_vec(), vec![b'\r'; 8 << 20]]

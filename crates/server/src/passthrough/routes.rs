@@ -1,11 +1,12 @@
-//! The routes.
+//! The passthrough routes.
 
 use super::azure;
 use super::endpoint::{realtime, relay};
 use crate::api::{AnyObject, Callers, Description, Operation, Routes, delete, get, post};
 use serde_json::{Value, json};
 
-/// The routes that are passed on, and those of Azure's clients. Their bodies and answers are those of the services.
+/// Returns the passthrough routes, including those of Azure's clients. The providers define their bodies and
+/// responses.
 pub(crate) fn routes() -> Routes {
     Routes::new("Passed through", Callers::Chats)
         .route("/v1/embeddings", with_json(post("Creates embeddings; passed on by `model`.", relay)))
@@ -54,7 +55,7 @@ pub(crate) fn routes() -> Routes {
         )
 }
 
-/// A route whose answer is the service's.
+/// Describes a route whose response comes from the provider.
 fn passed_on(operation: Operation) -> Operation {
     operation.describes(describe).fails(404).result("The answer of the service.")
 }

@@ -1,4 +1,4 @@
-//! A turn as the bytes of a streamed answer.
+//! The stream of bytes in which an endpoint sends the answer of a turn.
 
 use super::emitted::{EventText, for_open_webui};
 use super::endpoint::{Chunk, Encoder};
@@ -11,22 +11,22 @@ use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{TurnEvent, TurnStream};
 use valvehouse_json::Json;
 
-/// The form in which a client gets what plugins emit.
+/// The form in which a client receives the events that plugins emit.
 pub(crate) enum EventForm {
-    /// As it is, where the client takes events.
+    /// As emitted, for a client that accepts events.
     Own,
-    /// As Open WebUI knows it.
+    /// In the form of Open WebUI.
     OpenWebUi,
     /// As text of the answer.
     Text(EventText),
 }
 
-/// The bytes of a turn, in the words of its endpoint.
+/// The answer of a turn in the format of its endpoint.
 pub(super) struct AnswerBytes<E> {
     first: Option<TurnEvent>,
     answer: TurnStream<'static>,
     form: EventForm,
-    /// None once the end is being written.
+    /// `None` while the end is being written.
     encoder: Option<E>,
     end: Option<BoxFuture<'static, Bytes>>,
 }
@@ -93,7 +93,7 @@ impl<E: Encoder> Stream for AnswerBytes<E> {
                     this.finish(Err(error));
                     continue;
                 }
-                // The bytes of a service come first, or not at all.
+                // A passthrough answer is the first event, and is relayed instead.
                 Some(Ok(TurnEvent::Passthrough(_))) => continue,
                 None => return Poll::Ready(None),
             };

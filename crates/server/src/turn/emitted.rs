@@ -1,4 +1,5 @@
-//! Emitted events on their way to a client: in its own words, or as text of the answer for one that takes none.
+//! Conversion of emitted events for clients: to Open WebUI's form, or to text for clients that do not accept
+//! events.
 
 use bytes::Bytes;
 use valvehouse_core::chat::{Head, delta, response};
@@ -6,10 +7,10 @@ use valvehouse_core::context::EmittedEvent;
 use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 
-/// The most bytes of text that stand for the events of one answer.
+/// The maximum size of the text for the events of one answer, in bytes.
 const MAX_TEXT: usize = 1 << 20;
 
-/// Returns an event as Open WebUI knows it: it shows HTML under the name `embeds`.
+/// Returns an event in Open WebUI's form, which names HTML `embeds`.
 pub(super) fn for_open_webui(event: Json) -> Json {
     let html = match event.text("type").as_deref() {
         Some("html") => event.at_path("data.content"),
@@ -18,28 +19,28 @@ pub(super) fn for_open_webui(event: Json) -> Json {
     Json::from([("type", "embeds".into()), ("data", Json::from([("embeds", vec![html].into())]))])
 }
 
-/// The text that stands for the events of one answer, those of the listed kinds.
+/// The text for the events of one answer, of the listed kinds only.
 pub(crate) struct EventText {
     kinds: Vec<String>,
     model: String,
     head: Option<Head>,
-    /// Set if the head is of a chunk that stands for an event, so that the chunks behind it have its id.
+    /// Set if the first chunk was created for an event, so that later chunks use its id.
     is_own: bool,
     text: Progress,
 }
 
-/// The text so far.
+/// The progress of the text.
 #[derive(Default)]
 struct Progress {
     bytes: usize,
     begun: bool,
-    /// Set if the next line begins a paragraph.
+    /// Set if the next line starts a paragraph.
     is_fresh: bool,
     sources: Vec<String>,
 }
 
 impl EventText {
-    /// Creates the text of an answer of this model.
+    /// Creates the converter for an answer of this model.
     pub(crate) fn new(kinds: &[String], model: &str) -> Self {
         Self {
             kinds: kinds.to_vec(),
@@ -50,13 +51,14 @@ impl EventText {
         }
     }
 
-    /// Returns the chunk that stands for an event, if something is written for it now.
+    /// Returns the chunk for an event, if it has any text now.
     pub(super) fn chunk_of(&mut self, event: &Json) -> Option<StreamChunk> {
         let text = self.text_of(event)?;
         Some(self.chunk(text))
     }
 
-    /// Returns the chunks to send for a chunk of the answer: before its end the sources of all events.
+    /// Returns the chunks to send for a chunk of the answer. The sources of all events are sent before its
+    /// end.
     pub(super) fn chunks(&mut self, chunk: StreamChunk) -> Vec<StreamChunk> {
         if self.head.is_none()
             && let Some(id) = chunk.event.text("id")
@@ -77,10 +79,10 @@ impl EventText {
         let chunk = match (&self.head, self.is_own) {
             (Some(head), true) if chunk.event.get("id").is_some() => {
                 let event = chunk.event.deep_clone();
-                // A copy that nobody else holds takes any value.
+                // This copy is not shared, so it accepts any value.
                 event.edit("id", head.id.as_str());
                 event.edit("created", head.created);
-                // The first chunk of all has said the role.
+                // The first chunk already contained the role.
                 event.at_path("choices.0.delta").remove("role");
                 StreamChunk::received(Bytes::new(), event, chunk.name.clone())
             }
@@ -89,8 +91,8 @@ impl EventText {
         before.into_iter().chain([chunk]).collect()
     }
 
-    /// Writes the events of a whole answer into it. Events before and after the call of the model are not distinguished:
-    /// their text is put in front, and a replacement replaces all of it.
+    /// Inserts the text of events into a complete answer. The position of events relative to the model call
+    /// is unknown: their text comes first, and a replacement replaces all text before it.
     pub(super) fn write_into(mut self, answer: &Json, events: &[EmittedEvent]) {
         let message = response::message_of(answer);
         let Json::Text(said) = message.get("content").unwrap_or_else(|| "".into()) else { return };
@@ -129,7 +131,7 @@ impl EventText {
         StreamChunk::new(head.chunk(delta, None))
     }
 
-    /// Returns the text of an event; `None` if nothing is written for it, or not yet.
+    /// Returns the text of an event; `None` if it has none, or none until the end.
     fn text_of(&mut self, event: &Json) -> Option<String> {
         let kind = event.text_or_empty("type");
         let kind = match kind.as_str() {
@@ -179,12 +181,12 @@ impl EventText {
 }
 
 impl Progress {
-    /// Returns a text that begins a paragraph.
+    /// Returns a text as a new paragraph.
     fn paragraph(&self, text: String) -> String {
         if self.begun && !self.is_fresh { format!("\n\n{text}") } else { text }
     }
 
-    /// Returns the list of sources, once.
+    /// Returns the list of sources and clears it.
     fn take_sources(&mut self) -> Option<String> {
         let mut sources = std::mem::take(&mut self.sources);
         sources.dedup();
@@ -192,7 +194,7 @@ impl Progress {
     }
 }
 
-/// Returns an image, or a link to another file.
+/// Returns an image or a link to another file, in Markdown.
 fn link_of_file(file: &Json) -> Option<String> {
     let url = file.text("url").filter(|url| !url.is_empty())?;
     let name = file.text("name").filter(|name| !name.is_empty());
@@ -201,7 +203,7 @@ fn link_of_file(file: &Json) -> Option<String> {
     Some(if is_image { format!("![{name}]({url})") } else { format!("[{name}]({url})") })
 }
 
-/// Returns a line of the list of sources.
+/// Returns a line for the list of sources.
 fn source(data: &Json) -> Option<String> {
     let url = data.at_path("source.url");
     let url = url.as_str().map(str::to_owned).or_else(|| {
@@ -215,7 +217,7 @@ fn source(data: &Json) -> Option<String> {
     })
 }
 
-/// Returns a name that fits between brackets.
+/// Returns a name without brackets and line breaks.
 fn plain(name: &str) -> String {
     name.replace(['[', ']', '\n'], " ").trim().to_owned()
 }

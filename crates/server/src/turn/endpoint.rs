@@ -1,7 +1,7 @@
-//! The contract of endpoints. A protocol of chats is one file with these two: how its requests become chats, and how
-//! an answer is written, whole or as a stream.
+//! The contract of endpoints. A chat protocol is one file that implements two traits: [`Endpoint`] converts
+//! its requests to chats, and [`Encoder`] writes complete or streamed answers.
 //!
-//! The run that a turn is, where its model remembers.
+//! [`RunSlot`] contains the run of an agent's turn.
 
 use super::events::EVENT_STREAM;
 use super::keep_alive::COMMENT;
@@ -26,11 +26,11 @@ use valvehouse_store::Run;
 pub(crate) struct Call<'a> {
     /// The host.
     pub(crate) app: &'a Arc<App>,
-    /// The snapshot of the whole turn, a streamed answer to its end.
+    /// The snapshot for the whole turn, including a streamed answer.
     pub(crate) snapshot: &'a Snapshot,
     /// The head of the request.
     pub(crate) parts: &'a Parts,
-    /// The run that the turn becomes, where its model remembers.
+    /// The run that the turn starts, if its model is an agent.
     pub(crate) run: RunSlot,
 }
 
@@ -40,25 +40,25 @@ impl<'a> Call<'a> {
     }
 }
 
-/// A protocol: how its requests become chats.
+/// A protocol whose requests are converted to chats.
 pub(crate) trait Endpoint: Sync {
-    /// Its name in metrics and traces.
+    /// The name of the endpoint in metrics and traces.
     const NAME: &'static str;
 
-    /// Writes its answers.
+    /// The type that writes the answers.
     type Encoder: Encoder;
 
-    /// Reads a request: the chat that it is, and what writes its answer.
+    /// Converts a request to a chat, and creates the encoder of its answer.
     ///
     /// # Errors
-    /// Returns a request error that names what cannot be read.
+    /// Returns a request error that names the invalid part.
     fn decode(
         &self,
         call: &Call<'_>,
         bytes: &Bytes,
     ) -> impl Future<Output = Result<(ChatRequest, Self::Encoder), Error>> + Send;
 
-    /// The model that a chat is for, with its filters and tools.
+    /// Returns the model of a chat with its filters and tools.
     ///
     /// # Errors
     /// Returns a request error if the model or a filter that the request names is unknown.
@@ -66,7 +66,7 @@ pub(crate) trait Endpoint: Sync {
         call.snapshot.ready_for(&chat.model(), &facts::asked_filters(chat.body())?)
     }
 
-    /// The variables and the metadata that the turn begins with.
+    /// Returns the variables and the metadata at the start of the turn.
     fn context(
         &self,
         call: &Call<'_>,
@@ -78,7 +78,8 @@ pub(crate) trait Endpoint: Sync {
         facts::context(call.app, facts, chat.body())
     }
 
-    /// Tells the encoder what is known once the model is, and the service what the chat has no words for.
+    /// Passes facts about the model to the encoder, and the settings that a chat cannot express to the
+    /// provider.
     fn prepare(
         &self,
         call: &Call<'_>,
@@ -89,7 +90,7 @@ pub(crate) trait Endpoint: Sync {
         let _ = (call, chat, known, encoder);
     }
 
-    /// Returns `true` if a client that streams takes what plugins emit.
+    /// Returns `true` if a streaming client accepts the events that plugins emit.
     fn takes_events(&self, call: &Call<'_>, chat: &ChatRequest) -> bool {
         let headers = &call.parts.headers;
         wants_events(headers) || facts::is_open_webui(headers, chat.body())
@@ -98,7 +99,7 @@ pub(crate) trait Endpoint: Sync {
 
 /// A part of a streamed answer.
 pub(crate) enum Chunk {
-    /// An event of the model's.
+    /// An event from the model.
     Model(StreamChunk),
     /// An event that a plugin emitted.
     Emitted(Json),
@@ -106,63 +107,63 @@ pub(crate) enum Chunk {
 
 /// Writes the answer to one request.
 pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
-    /// Set if the bytes of an OpenAI chat service can be passed through as an answer of this protocol.
+    /// Set if the bytes of a provider with OpenAI's chat API are a valid answer in this protocol.
     const TAKES_RAW: bool = false;
 
-    /// The bytes that go out, between events, when a stream has been silent for long; none where the protocol has none.
+    /// The bytes that are sent between events after a long silence; empty if the protocol has no keep-alive.
     const KEEP_ALIVE: &'static [u8] = COMMENT;
 
     /// The media type of a streamed answer.
     const STREAM_TYPE: &'static str = EVENT_STREAM;
 
-    /// The whole answer.
+    /// Encodes a complete answer.
     ///
     /// # Errors
-    /// Returns an error if this protocol cannot express it.
+    /// Returns an error if this protocol cannot express the answer.
     fn encode(self, answer: Json) -> impl Future<Output = Result<Json, Error>> + Send;
 
-    /// Waits for the first part of a streamed answer, with its properties.
+    /// Prepares the encoder. It is called when the first part of a streamed answer has arrived.
     fn before_first(&mut self) -> impl Future<Output = ()> + Send {
         async {}
     }
 
-    /// A part of a streamed answer; no bytes where it is not to be seen yet.
+    /// Encodes a part of a streamed answer. The result is empty if there is nothing to send yet.
     fn encode_chunk(&mut self, chunk: Chunk) -> Bytes;
 
-    /// The end of a streamed answer: the answer as a whole, or the reason for its interruption.
+    /// Encodes the end of a streamed answer: the complete answer, or the error that interrupted it.
     fn encode_end(self, end: Result<Json, Error>) -> BoxFuture<'static, Bytes>;
 
-    /// An error before anything was sent, with its status.
+    /// Encodes an error before anything was sent, with its status.
     fn encode_error(error: Error) -> Response;
 }
 
-/// Names the run of an agent.
+/// The header with the id of an agent's run.
 const RUN: HeaderName = HeaderName::from_static("x-valvehouse-run");
-/// Names its conversation.
+/// The header with the id of the run's conversation.
 const CHAT: HeaderName = HeaderName::from_static("x-valvehouse-chat-id");
 
-/// The run of a turn, known once it has begun. A clone is the same.
+/// The run of a turn, which is set when the run starts. Clones share the value.
 #[derive(Clone, Default)]
 pub(crate) struct RunSlot(Arc<OnceLock<Run>>);
 
 impl RunSlot {
-    /// Returns what takes the run when it begins.
+    /// Returns a callback that stores the run when it starts.
     pub(crate) fn on_begin(&self) -> impl FnOnce(&Run) + Send + 'static {
         let slot = self.0.clone();
-        // A turn begins one run.
+        // A turn starts at most one run.
         move |run| drop(slot.set(run.clone()))
     }
 
-    /// The run, where the turn is one.
+    /// Returns the run, if the turn has started one.
     pub(crate) fn get(&self) -> Option<&Run> {
         self.0.get()
     }
 
-    /// Names the run and its conversation in an answer.
+    /// Adds the ids of the run and of its conversation to the headers of a response.
     pub(crate) fn name(&self, response: &mut Response) {
         let Some(run) = self.0.get() else { return };
         for (name, value) in [(RUN, &run.id), (CHAT, &run.conversation)] {
-            // An id that fits no header came in a body; its client knows it.
+            // An id that is invalid in a header was sent in a body, so the client knows it.
             if let Ok(value) = HeaderValue::from_str(value) {
                 response.headers_mut().insert(name, value);
             }

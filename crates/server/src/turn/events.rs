@@ -1,4 +1,4 @@
-//! Server-sent events that have names.
+//! Responses of server-sent events.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
@@ -12,12 +12,12 @@ use valvehouse_net::sse;
 /// The media type of server-sent events.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream; charset=utf-8";
 
-/// Makes an answer one of server-sent events.
+/// Makes a response a stream of server-sent events.
 pub(crate) fn as_events(response: &mut Response, bytes: impl Stream<Item = Bytes> + Send + 'static) {
     as_stream(response, EVENT_STREAM, bytes);
 }
 
-/// Makes an answer one that is streamed.
+/// Makes a response a stream of this media type.
 pub(crate) fn as_stream(
     response: &mut Response,
     kind: &'static str,
@@ -29,14 +29,14 @@ pub(crate) fn as_stream(
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
 }
 
-/// One event of a name.
+/// Encodes one event with a name.
 pub(crate) fn named_event(name: &str, value: &Json) -> Bytes {
     let mut out = BytesMut::new();
     sse::write(&mut out, Some(name), &encoded(value));
     out.freeze()
 }
 
-/// Events, each under the name of its `type`.
+/// Encodes events, each named by its `type`.
 pub(crate) fn typed_events(events: &[Json]) -> Bytes {
     let mut out = BytesMut::new();
     for event in events {
@@ -45,7 +45,7 @@ pub(crate) fn typed_events(events: &[Json]) -> Bytes {
     out.freeze()
 }
 
-/// The data of an event; an empty object, with an entry in the log, for one that cannot be written.
+/// Encodes the data of an event. If that fails, the error is logged and the data is an empty object.
 pub(crate) fn encoded(event: &Json) -> Vec<u8> {
     event.encode().unwrap_or_else(|error| {
         tracing::error!("cannot write an event: {error}");

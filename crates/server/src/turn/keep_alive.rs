@@ -1,5 +1,4 @@
-//! A word whenever a stream has been silent for long: what stands between a client and us
-//! takes silence for an end.
+//! Keep-alive messages in silent streams, because proxies close connections that are silent for long.
 
 use bytes::Bytes;
 use futures::Stream;
@@ -8,10 +7,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A comment, which clients skip.
+/// A comment, which clients ignore.
 pub(crate) const COMMENT: &[u8] = b": keep-alive\n\n";
 
-/// The same bytes; words of ours come between events only, so that no event is torn.
+/// A stream with keep-alive messages, which are sent only between events.
 pub(crate) struct KeepAlive<S> {
     bytes: S,
     every: Duration,
@@ -22,21 +21,21 @@ pub(crate) struct KeepAlive<S> {
 }
 
 impl<S> KeepAlive<S> {
-    /// The same bytes, with a comment after so many milliseconds of silence; 0: never.
+    /// Creates a stream that sends a comment after `every_ms` milliseconds of silence; 0 disables comments.
     pub(crate) fn new(bytes: S, every_ms: u64) -> Self {
         Self::with_word(bytes, every_ms, COMMENT)
     }
 
-    /// The same with other bytes in the place of the comment.
+    /// Creates a stream that sends `word` instead of a comment.
     pub(crate) fn with_word(bytes: S, every_ms: u64, word: &'static [u8]) -> Self {
-        // A year is never.
+        // A year stands for never.
         let never = Duration::from_secs(365 * 24 * 3600);
         let every = if every_ms == 0 { never } else { Duration::from_millis(every_ms) };
         Self { bytes, every, word, timer: Box::pin(sleep(every)), heard: Instant::now(), end: End::default() }
     }
 
-    /// Returns `true` if it is time for a comment. The timer is only wound up again when it has run down: events come
-    /// thousands of times a second.
+    /// Returns `true` if a keep-alive is due. The timer is reset only after it has expired, because thousands
+    /// of events may arrive per second.
     fn is_time(&mut self, context: &mut Context<'_>) -> bool {
         while self.timer.as_mut().poll(context).is_ready() {
             let silent = self.heard.elapsed();
@@ -69,7 +68,7 @@ impl<S: Stream<Item = Bytes> + Unpin> Stream for KeepAlive<S> {
     }
 }
 
-/// The last bytes that went out.
+/// The last bytes that were sent.
 #[derive(Default)]
 pub(crate) struct End {
     bytes: Vec<u8>,
@@ -84,7 +83,7 @@ impl End {
         self.bytes.drain(..self.bytes.len().saturating_sub(Self::LENGTH));
     }
 
-    /// Returns `true` if nothing went out yet, or the last line that did was empty.
+    /// Returns `true` if nothing has been sent, or the last line was empty.
     pub(crate) fn is_between_events(&self) -> bool {
         let ends = |end: &[u8]| self.bytes.ends_with(end);
         self.bytes.is_empty() || ends(b"\n\n") || ends(b"\r\r") || ends(b"\n\r\n") || ends(b"\r\n\r")

@@ -1,5 +1,5 @@
-//! One turn for every endpoint: [`serve::serve_turn`] runs it between what an [`endpoint::Endpoint`] reads and what its
-//! [`endpoint::Encoder`] writes.
+//! The turn that all endpoints share: [`serve::serve_turn`] runs it between the decoding of an
+//! [`endpoint::Endpoint`] and the encoding of its [`endpoint::Encoder`].
 
 pub(crate) mod answer_bytes;
 mod emitted;

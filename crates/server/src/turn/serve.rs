@@ -1,4 +1,4 @@
-//! A turn between the two ends of an endpoint.
+//! The turn of an endpoint's request, from decoding to encoding.
 
 use super::answer_bytes::{AnswerBytes, EventForm};
 use super::emitted::EventText;
@@ -26,7 +26,7 @@ use valvehouse_core::trace::TraceGuard;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// Answers a request of an endpoint whose callers show the keys of users.
+/// Answers a request at an endpoint that accepts the keys of users.
 pub(crate) async fn serve<E: Endpoint>(app: Arc<App>, endpoint: E, request: Request) -> Response {
     let snapshot = app.host.snapshot();
     let answer = async {
@@ -34,30 +34,31 @@ pub(crate) async fn serve<E: Endpoint>(app: Arc<App>, endpoint: E, request: Requ
         let (key_user, bytes) = received(&app, &parts, body).await?;
         serve_turn(&endpoint, &Call::new(&app, &snapshot, &parts), &bytes, &key_user).await
     };
-    // In a place of its own: what is around it is handed on from layer to layer.
+    // Boxed, because the surrounding future is moved from layer to layer.
     named(&snapshot, Box::pin(answer), refused::<E::Encoder>).await
 }
 
-/// The user of the key that a request shows, and its body.
+/// Returns the user of a request's key, and its body.
 ///
 /// # Errors
-/// Returns a request error for a key that is not one of the host's, and for a body that is too large, or packed other than with zstd.
+/// Returns a request error for an unknown key, and for a body that is too large or has an encoding other than
+/// zstd.
 pub(crate) async fn received(app: &App, parts: &Parts, body: Body) -> Result<(Json, Bytes), Error> {
     let key_user = auth::user_of_key(app, parts)?;
     Ok((key_user, read_plain(&parts.headers, body, app.config.server.max_body_mb).await?))
 }
 
-/// Logs an error, and returns it in the words of an endpoint.
+/// Logs an error and returns it in the format of an endpoint.
 pub(crate) fn refused<E: Encoder>(error: Error) -> Response {
     reply::log(&error);
     E::encode_error(error)
 }
 
-/// Runs the turn of one request: decode, the turn, encode.
+/// Runs the turn of one request: decodes the request, runs the turn and encodes the answer.
 ///
 /// # Errors
-/// Returns the error of a request that cannot be read or whose model cannot be had. Errors of the turn itself are
-/// answers.
+/// Returns a request error if the request is invalid or its model is unavailable. An error of the turn itself
+/// is an answer.
 pub(crate) async fn serve_turn<E: Endpoint>(
     endpoint: &E,
     call: &Call<'_>,
@@ -75,10 +76,10 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let takes_events = endpoint.takes_events(call, &chat);
     let form = event_form(call, &chat, takes_events);
     let takes_events = stream && takes_events;
-    // Traces that keep everything need every answer read; events have their place between its chunks.
+    // To record everything or to send events, the answer must be parsed.
     let is_text = matches!(form, EventForm::Text(_));
     let raw = E::Encoder::TAKES_RAW && !app.traces.keeps_everything() && !takes_events && !is_text;
-    // A client whose whole answer is waited for hears after a while that it is still being served.
+    // If the answer is held back until it is complete, keep-alives are sent meanwhile.
     let is_held = ready.kernel.settings().hold;
     let options = options(call, facts, context, stream, (takes_events, is_text)).passthrough(raw);
     let answer = app.run(&ready, chat, options, run.on_begin());
@@ -87,8 +88,8 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     Ok(recording::until_end(recording, response))
 }
 
-/// The options of a turn of a request. Where its client takes what plugins emit, that is part of the stream, and their
-/// questions can be answered; approvals of other clients' calls wait for an operator.
+/// Returns the options of a request's turn. If the client accepts events, they are part of the stream and the
+/// client can answer their questions; the approvals of other clients wait for an operator.
 pub(crate) fn options(
     call: &Call<'_>,
     facts: TurnFacts,
@@ -111,8 +112,8 @@ pub(crate) fn options(
     RunOptions::new(Turn::new(facts, context, events)).streamed(stream).emitted(emitted)
 }
 
-/// The form in which the client of a chat gets what plugins emit. Clients that take events get those; for others the
-/// settings say what becomes text.
+/// Returns the form in which a client receives emitted events. For clients that do not accept events, the
+/// settings select the kinds that become text.
 fn event_form(call: &Call<'_>, chat: &ChatRequest, takes_events: bool) -> EventForm {
     let kinds = &call.app.config.server.render_events;
     match takes_events {
@@ -123,7 +124,7 @@ fn event_form(call: &Call<'_>, chat: &ChatRequest, takes_events: bool) -> EventF
     }
 }
 
-/// The way in which a client gets its answer.
+/// The way to send an answer.
 pub(crate) struct Way {
     pub(crate) stream: bool,
     /// Set if the answer is sent only when it is complete.
@@ -131,7 +132,7 @@ pub(crate) struct Way {
     pub(crate) form: EventForm,
 }
 
-/// Writes the answer of a turn.
+/// Sends the answer of a turn.
 pub(crate) async fn respond<E: Encoder>(
     call: &Call<'_>,
     encoder: E,
@@ -171,7 +172,7 @@ async fn whole<E: Encoder>(
             let EventForm::Text(text) = form else {
                 return Ok(json_response(StatusCode::OK, &encoder.encode(answer.reply).await?));
             };
-            // The agent's memory may hold the answer as well.
+            // An agent may have stored the same answer.
             let (events, reply) = (turn.events().take(), answer.reply.deep_clone());
             text.write_into(&reply, &events);
             let mut response = json_response(StatusCode::OK, &encoder.encode(reply).await?);
@@ -194,7 +195,7 @@ async fn streamed<E: Encoder>(
 ) -> Result<Response, Error> {
     let keep_alive_ms = call.app.config.server.keep_alive_ms;
     let keep_alive = Duration::from_millis(keep_alive_ms);
-    // Until the first event is there, there is a status to tell the truth with.
+    // Until the first event arrives, an error can still be reported by the HTTP status.
     let first = match is_held && !keep_alive.is_zero() {
         true => tokio::time::timeout(keep_alive, answer.next()).await.unwrap_or(None),
         false => answer.next().await,
