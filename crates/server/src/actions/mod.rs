@@ -1,7 +1,8 @@
-//! Buttons under messages: a person's press runs the function `action` of a script, as a turn with its own trace.
+//! Actions: buttons under messages. Pressing one runs the function `action` of a script, as a turn with its
+//! own trace.
 //!
-//! The routes are those of Open WebUI, errors are `{"detail": text}`. A body with `"stream": true` is answered by
-//! server-sent events, in which plugins can ask the person.
+//! The routes are those of Open WebUI, and errors have the form `{"detail": text}`. A body with `"stream":
+//! true` is answered with server-sent events, in which plugins can ask the person.
 
 mod press;
 mod routes;

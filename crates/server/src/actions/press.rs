@@ -1,4 +1,4 @@
-//! One press of a button: read, and run as a turn.
+//! A press of a button, which runs as a turn.
 
 use crate::facts;
 use axum::http::request::Parts;
@@ -11,25 +11,26 @@ use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 use valvehouse_script::{Button, ScriptAction};
 
-/// The result of a press that is under way.
+/// The future that runs a press and returns its result.
 pub(super) type Work = BoxFuture<'static, Result<Json, Error>>;
 
-/// A press of a button, read.
+/// A press of a button.
 pub(crate) struct Press {
     action: ScriptAction,
     button: Button,
     body: Json,
-    /// The model whose answer it is about, where it is one of this host.
+    /// The model whose answer contains the button, if it is a model of this host.
     model: Option<Ready>,
-    /// Set if the client reads server-sent events.
+    /// Set if the client requests server-sent events.
     pub(super) streams: bool,
 }
 
 impl Press {
-    /// Reads the press of a button: `{model, messages, chat_id, session_id, id}` and anything else.
+    /// Parses the body of a press: `{model, messages, chat_id, session_id, id}` and any other fields.
     ///
     /// # Errors
-    /// Returns a request error for a body that is not one, and for a button that is not under the model's answers.
+    /// Returns a request error for any other body, and for a button that is not shown under the model's
+    /// answers.
     pub(crate) fn read(snapshot: &Snapshot, id: &str, body: Json) -> Result<Self, Error> {
         if !matches!(body.get("messages"), Some(Json::Array(_))) {
             let message = "send {\"model\": …, \"messages\": […], \"chat_id\": …, \"id\": …}";
@@ -43,12 +44,12 @@ impl Press {
         };
         let (action, button) = snapshot.pressed(id, &name)?;
         let streams = body.remove("stream").is_some_and(|stream| stream == true.into());
-        // Models of other services have answers, too.
+        // The answer may come from a model of another service.
         let model = snapshot.ready(&name, &facts::filter_ids(&body)).ok();
         Ok(Self { action, button, body, model, streams })
     }
 
-    /// The facts about the press, as scripts see them.
+    /// Returns the facts about the press for scripts.
     pub(crate) fn facts(&self, app: &App, snapshot: &Snapshot, parts: &Parts, key_user: &Json) -> TurnFacts {
         let model = self.model.as_ref().map_or_else(
             || match self.body.text("model").filter(|name| !name.is_empty()) {
@@ -60,7 +61,8 @@ impl Press {
         facts::of_body(app, parts, &self.body, key_user, model, snapshot.listed().clone())
     }
 
-    /// The turn of the press. Tools and models that its script calls go through the filters of the model.
+    /// Returns the turn of the press. Tools and models that the script calls pass through the filters of the
+    /// model.
     pub(crate) fn turn(&self, app: &App, snapshot: &Snapshot, facts: TurnFacts, events: Events) -> Turn {
         let context = facts::context(app, &facts, &self.body);
         let turn = Turn::new(facts, context, events);
@@ -71,7 +73,7 @@ impl Press {
         turn
     }
 
-    /// Runs the press to its end; a caller that drops it cancels it.
+    /// Runs the press to its end. Dropping the future cancels it.
     pub(crate) fn run(self, turn: Turn) -> Work {
         Box::pin(async move {
             let Self { action, button, body, .. } = self;
@@ -85,14 +87,14 @@ impl Press {
     }
 }
 
-/// A result whose `content` also stands where the page of Open WebUI looks for a changed message.
+/// Adds the `content` of a result as a message, which is the form that Open WebUI's page reads.
 fn with_message(result: Json, message: Option<String>) -> Json {
     let Some(id) = message else { return result };
     if let Some(content @ Json::Text(_)) = result.get("content")
         && result.get("messages").is_none()
     {
         let message = Json::from([("id", id.into()), ("role", "assistant".into()), ("content", content)]);
-        // The result is a copy that nobody else holds.
+        // The result is not shared.
         result.edit("messages", vec![message]);
     }
     result

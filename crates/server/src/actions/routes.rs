@@ -1,4 +1,4 @@
-//! The routes of actions, for callers that may chat.
+//! The routes of actions, for callers that may use models.
 
 use super::press::Press;
 use super::stream;
@@ -21,15 +21,15 @@ use valvehouse_host::app::App;
 /// The name of the endpoint in metrics and traces.
 pub(crate) const DOOR: &str = "actions";
 
-/// The routes.
+/// Returns the routes.
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new().route("/api/chat/actions/{id}", post(press)).route("/v1/api/chat/actions/{id}", post(press))
 }
 
-/// `POST /api/chat/actions/{id}`: a person pressed a button under a message.
+/// Handles `POST /api/chat/actions/{id}`: runs the action of a pressed button.
 async fn press(State(app): State<Arc<App>>, request: Request) -> Response {
     let snapshot = app.host.snapshot();
-    // In a place of its own: what is around it is handed on from layer to layer.
+    // Boxed, because the surrounding future is moved from layer to layer.
     named(&snapshot, Box::pin(answer(&app, &snapshot, request)), refused).await
 }
 

@@ -1,4 +1,4 @@
-//! A press as server-sent events: what plugins emit as `{"event": …}`, then the result as `{"result": …}`.
+//! The server-sent events of a press: emitted events as `{"event": …}`, then the result as `{"result": …}`.
 
 use super::press::Work;
 use crate::openai::relay;
@@ -16,10 +16,10 @@ use valvehouse_core::provider::StreamChunk;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// Answers with the events of a press as they come. A failure before the first has a status of its own.
+/// Streams the events of a press.
 ///
 /// # Errors
-/// Returns that failure.
+/// Returns a failure before the first event, which is reported by the HTTP status.
 pub(super) async fn streamed(
     app: &Arc<App>,
     turn: Turn,
@@ -54,15 +54,15 @@ fn written(step: Step, turn: &Turn) -> Bytes {
     }
 }
 
-/// A part of the answer.
+/// A part of the stream.
 enum Step {
     Emitted(Json),
     End(Result<Json, Error>),
 }
 
-/// The events of a press, and its end behind all of them.
+/// The events of a press, followed by its end.
 struct Steps {
-    /// None once it has ended.
+    /// `None` once the press has ended.
     work: Option<Work>,
     emitted: EmittedEvents,
     end: Option<Result<Json, Error>>,

@@ -1,4 +1,4 @@
-//! Conversations and their checkpoints.
+//! Routes for conversations and their checkpoints.
 
 use super::shapes::{Checkpoint, Conversation, ConversationMessages, List, SavedCheckpoint};
 use crate::api::{Answer, AnyObject, ApiError, Body, CheckedBody, JsonOf, Path, Query, Reply};
@@ -17,7 +17,7 @@ const LISTED: u64 = 50;
 /// The maximum number of messages or checkpoints per page.
 const PAGE: u64 = 1000;
 
-/// The conversations to list.
+/// The query of the list of conversations.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ConversationsQuery {
     /// Only conversations with this agent.
@@ -26,7 +26,7 @@ pub(super) struct ConversationsQuery {
     limit: Option<u64>,
 }
 
-/// `GET /api/v1/agents/conversations`
+/// Handles `GET /api/v1/agents/conversations`.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Query(query): Query<ConversationsQuery>,
@@ -53,7 +53,7 @@ pub(super) struct MessagesQuery {
     to: Option<u64>,
 }
 
-/// `GET …/conversations/{chat_id}?from=&to=`: the messages, never shortened.
+/// Handles `GET …/conversations/{chat_id}?from=&to=`: returns the messages without compression.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     Path(ConversationPath { chat_id: id }): Path<ConversationPath>,
@@ -75,20 +75,20 @@ pub(super) async fn show(
         ("full_messages", messages.into()),
     ];
     for (name, part) in parts {
-        // New values in a new object: they fit.
+        // A new object accepts any value.
         shown.put(name, part);
     }
     Ok(JsonOf::new(shown))
 }
 
-/// A conversation that was deleted.
+/// A deleted conversation.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct DeletedConversation {
     chat_id: String,
     deleted: bool,
 }
 
-/// `DELETE …/conversations/{chat_id}`
+/// Handles `DELETE …/conversations/{chat_id}`.
 pub(super) async fn forget(
     State(app): State<Arc<App>>,
     Path(ConversationPath { chat_id }): Path<ConversationPath>,
@@ -97,14 +97,15 @@ pub(super) async fn forget(
     Ok(Reply(DeletedConversation { chat_id, deleted: true }))
 }
 
-/// The length of a list.
+/// The maximum length of a list.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct LimitQuery {
-    /// The maximum number, 1000 by default.
+    /// The maximum number of items, 1000 by default.
     limit: Option<u64>,
 }
 
-/// `GET …/conversations/{chat_id}/checkpoints?limit=`: the newest first, without their states.
+/// Handles `GET …/conversations/{chat_id}/checkpoints?limit=`: lists the checkpoints without their states,
+/// the newest first.
 pub(super) async fn checkpoints(
     State(app): State<Arc<App>>,
     Path(ConversationPath { chat_id: id }): Path<ConversationPath>,
@@ -122,7 +123,7 @@ pub(super) struct CheckpointPath {
     id: String,
 }
 
-/// `GET /api/v1/agents/checkpoints/{id}`
+/// Handles `GET /api/v1/agents/checkpoints/{id}`.
 pub(super) async fn checkpoint(
     State(app): State<Arc<App>>,
     Path(path): Path<CheckpointPath>,
@@ -133,7 +134,7 @@ pub(super) async fn checkpoint(
     Ok(JsonOf::new(shown))
 }
 
-/// The conversation that a fork begins.
+/// The conversation that a fork creates.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fork {
@@ -142,7 +143,7 @@ pub(super) struct Fork {
     chat_id: String,
 }
 
-/// `POST /api/v1/agents/checkpoints/{id}/fork`
+/// Handles `POST /api/v1/agents/checkpoints/{id}/fork`.
 pub(super) async fn fork(
     State(app): State<Arc<App>>,
     Path(path): Path<CheckpointPath>,
@@ -151,7 +152,7 @@ pub(super) async fn fork(
     Ok(JsonOf::new(conversation_to_json(&app.runs.fork(&path.id, &chat_id).await?)))
 }
 
-/// `GET …/conversations/{chat_id}/export`
+/// Handles `GET …/conversations/{chat_id}/export`.
 pub(super) async fn export(
     State(app): State<Arc<App>>,
     Path(ConversationPath { chat_id }): Path<ConversationPath>,
@@ -159,14 +160,15 @@ pub(super) async fn export(
     Ok(JsonOf::new(app.runs.export(&chat_id).await?))
 }
 
-/// The id of an imported conversation.
+/// The query of an import.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ImportQuery {
-    /// The id to use instead of its own.
+    /// The id of the imported conversation; by default the exported one.
     chat_id: Option<String>,
 }
 
-/// `POST /api/v1/agents/conversations/import?chat_id=`: what an export gave, under its own id or another.
+/// Handles `POST /api/v1/agents/conversations/import?chat_id=`: imports an exported conversation, under its
+/// own id or another.
 pub(super) async fn import(
     State(app): State<Arc<App>>,
     Query(query): Query<ImportQuery>,
@@ -176,13 +178,13 @@ pub(super) async fn import(
     Ok(JsonOf::new(conversation_to_json(&imported)))
 }
 
-/// The checkpoints that stay.
+/// The checkpoints to keep.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PruneRequest {
     /// Only checkpoints of this conversation.
     chat_id: Option<String>,
-    /// The number of newest runs that keep all of their checkpoints.
+    /// The number of newest runs that keep all checkpoints.
     whole_runs: Option<u64>,
     /// The number of newest runs that keep their last checkpoint.
     runs: Option<u64>,
@@ -194,7 +196,7 @@ pub(super) struct PruneResult {
     dropped: u64,
 }
 
-/// `POST /api/v1/agents/prune`
+/// Handles `POST /api/v1/agents/prune`.
 pub(super) async fn prune(
     State(app): State<Arc<App>>,
     Body(request): Body<PruneRequest>,

@@ -1,4 +1,4 @@
-//! `GET /api/v1/agents/runs/{run}/events`: a run as it goes, from its first kept step to its end.
+//! `GET /api/v1/agents/runs/{run}/events`: the events of a run, from its first stored step to its end.
 
 use super::runs::RunPath;
 use crate::api::{ApiError, EventStream, Path};
@@ -17,17 +17,17 @@ use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_store::Run;
 
-/// The interval at which a run is read that another process may have continued, without a notification here.
+/// The interval at which the store is polled, because another process may have continued the run.
 const ELSEWHERE: Duration = Duration::from_secs(1);
-/// Of a conversation's checkpoints the newest are looked through for those of the run.
+/// The maximum number of a conversation's newest checkpoints that are searched for the steps of the run.
 const STEPS: u64 = 1000;
 
-/// Steps, changes of its status, its questions, and its end.
+/// Streams the steps of a run, the changes of its status, its questions and its end.
 pub(super) async fn follow(
     State(app): State<Arc<App>>,
     Path(RunPath { run: id }): Path<RunPath>,
 ) -> Result<EventStream, ApiError> {
-    // Before the first look, so that nothing falls in between.
+    // The subscription starts first, so that no change is missed.
     let moved = app.runs.moved();
     let run = app.runs.run(&id).await?;
     let keep_alive_ms = app.config.server.keep_alive_ms;
@@ -47,17 +47,18 @@ struct Following {
     told: ClientView,
 }
 
-/// The state of a run that the client received last.
+/// The last state of a run that the client received.
 #[derive(Default)]
 struct ClientView {
-    /// The latest of the run's steps.
+    /// The number of the latest step.
     step: u64,
     status: Option<&'static str>,
     pending: Json,
 }
 
 impl Following {
-    /// The news of a run, and the follower that goes on from there: `None` once the run has ended.
+    /// Returns the next events of a run and the follower of the rest; `None` as the follower once the run has
+    /// ended.
     async fn next(mut self) -> Option<(Bytes, Option<Self>)> {
         loop {
             match self.news().await {
@@ -71,32 +72,32 @@ impl Following {
         }
     }
 
-    /// Waits until the run may have moved.
+    /// Waits until the run may have changed.
     async fn moves(&mut self) {
         let id = self.run.id.clone();
         let told = async {
             loop {
                 match self.moved.recv().await {
                     Ok(moved) if *moved != *id => {}
-                    // Some were missed, this one's perhaps.
+                    // Notifications were missed, perhaps one of this run.
                     Ok(_) | Err(RecvError::Lagged(_)) => return,
-                    // The host ends.
+                    // The host is stopping.
                     Err(RecvError::Closed) => std::future::pending().await,
                 }
             }
         };
-        // Whether anything is new shows in the store.
+        // The store is read after a timeout as well.
         let _ = tokio::time::timeout(ELSEWHERE, told).await;
     }
 
-    /// The news that the store has and the client has not.
+    /// Returns the events for changes in the store that the client has not received.
     async fn news(&mut self) -> Result<Bytes, Error> {
         self.run = self.app.runs.run(&self.run.id).await?;
         let mut out = BytesMut::new();
         if self.run.step > self.told.step {
             let store = self.app.runs.store();
             let steps = store.checkpoints(&self.run.conversation, STEPS).await?;
-            // Not further than the run was when it was looked at.
+            // Later steps are sent with the next state of the run.
             let is_new = |step: u64| step > self.told.step && step <= self.run.step;
             for step in steps.iter().rev().filter(|step| step.run == self.run.id && is_new(step.step)) {
                 out.extend_from_slice(&named_event("step", &checkpoint_to_json(step)));
@@ -119,7 +120,7 @@ impl Following {
         Ok(out.freeze())
     }
 
-    /// The last event: the run, with its agent.
+    /// Returns the last event: the run with its agent.
     async fn end(&self) -> Bytes {
         match self.app.runs.conversation(&self.run.conversation).await {
             Ok(conversation) => named_event("end", &run_to_json(&self.run, &conversation.agent)),
@@ -127,14 +128,14 @@ impl Following {
         }
     }
 
-    /// The last event of a run that cannot be followed any further.
+    /// Returns the last event of a run that can no longer be followed.
     fn failed(&self, error: &Error) -> Bytes {
         tracing::warn!(run = self.run.id, "cannot follow a run: {error}");
         named_event("error", &crate::reply::body(error))
     }
 }
 
-/// Returns `true` if nothing more comes of it by itself. One that failed can be tried again, by another request.
+/// Returns `true` if a run has ended. A failed run can only continue with another request.
 fn is_over(run: &Run) -> bool {
     matches!(standing(run), "done" | "failed" | "cancelled")
 }

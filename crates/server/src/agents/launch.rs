@@ -1,4 +1,4 @@
-//! Starts or resumes a run, with its answer as a whole or as a stream that ends with the outcome.
+//! Starts or resumes a run. The answer is complete, or a stream whose last event is the outcome.
 
 use super::runs::{AgentPath, RunPath, agent};
 use crate::api::{AnyObject, CheckedBody, Path, fits};
@@ -28,7 +28,7 @@ use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 
-/// A chat request without a model, with any other fields of its protocol.
+/// A chat request without a model. It may contain any other field of its protocol.
 #[derive(JsonSchema)]
 #[schemars(example = serde_json::json!({"input": "hello", "chat_id": "chat-1"}))]
 #[expect(
@@ -36,17 +36,17 @@ use valvehouse_json::Json;
     reason = "it describes a body that stays JSON: all of its other fields go to the model, too"
 )]
 pub(super) struct BeginRun {
-    /// One more message of the user.
+    /// A user message that is appended to the messages.
     input: Option<String>,
     messages: Option<Vec<AnyObject>>,
-    /// The conversation; a new one begins without it.
+    /// The id of the conversation. Without it, a new conversation starts.
     chat_id: Option<String>,
-    /// Variables of the turn.
+    /// The variables of the turn.
     variables: Option<AnyObject>,
     stream: Option<bool>,
 }
 
-/// `POST /api/v1/agents/{agent}/runs`
+/// Handles `POST /api/v1/agents/{agent}/runs`.
 pub(super) async fn begin(
     State(app): State<Arc<App>>,
     Path(AgentPath { agent: id }): Path<AgentPath>,
@@ -61,7 +61,7 @@ pub(super) async fn begin(
     named(&snapshot, Box::pin(begun), refused).await
 }
 
-/// Runs of an agent.
+/// The endpoint that starts runs of an agent.
 struct Runs {
     agent: String,
 }
@@ -87,11 +87,11 @@ impl Endpoint for Runs {
     }
 }
 
-/// Writes how a run ended, behind its chunks where it is streamed.
+/// Writes the outcome of a run, after its chunks if it is streamed.
 struct Outcome {
     app: Arc<App>,
     run: RunSlot,
-    /// A user's own run may have failed for what only operators read.
+    /// Set if the caller may read the reason for a failure.
     is_operator: bool,
 }
 
@@ -116,7 +116,7 @@ impl Encoder for Outcome {
             let outcome = outcome(&self.app, &self.run, end.as_ref().ok(), self.is_operator).await;
             match outcome {
                 Ok(ended) => encode_end(end.as_ref().err(), &named_event("run", &ended)),
-                // The turn failed before it had a run, or the store fails now.
+                // The turn failed before its run started, or the store is failing.
                 Err(error) => encode_end(Some(end.as_ref().err().unwrap_or(&error)), b""),
             }
         })
@@ -127,7 +127,7 @@ impl Encoder for Outcome {
     }
 }
 
-/// The body of a chat: its messages, and its conversation.
+/// Converts a request body to a chat request with messages and a conversation.
 fn asked(agent: &str, body: Json) -> Result<Json, Error> {
     fits::<BeginRun>(&body, "request body")?;
     let fits = |result: Result<(), valvehouse_json::MisplacedValue>| {
@@ -159,20 +159,21 @@ fn asked(agent: &str, body: Json) -> Result<Json, Error> {
 #[schemars(example = serde_json::json!({"decision": "approve"}))]
 #[expect(dead_code, reason = "`Decision::from_json` reads it")]
 pub(super) struct Resume {
-    /// `approve`, `reject`, `answer`, `retry` or `continue`, which is the default.
+    /// `approve`, `reject`, `answer`, `retry` or `continue` (default).
     decision: Option<String>,
-    /// The reason of a rejection.
+    /// The reason for a rejection.
     reason: Option<String>,
     /// The answer to a question.
     answer: Option<serde_json::Value>,
-    /// Other arguments of the approved call.
+    /// New arguments for the approved call.
     arguments: Option<AnyObject>,
-    /// The hash of the pending action that was decided on: another one is refused.
+    /// The hash of the pending action that the decision is for. If the action has changed, the decision is
+    /// rejected.
     hash: Option<String>,
     stream: Option<bool>,
 }
 
-/// `POST /api/v1/agents/runs/{run}/resume`
+/// Handles `POST /api/v1/agents/runs/{run}/resume`.
 pub(super) async fn resume(
     State(app): State<Arc<App>>,
     Path(RunPath { run: id }): Path<RunPath>,
@@ -208,7 +209,7 @@ async fn resumed(
     Ok(respond(&call, Outcome::of(&call), way, None, answer).await)
 }
 
-/// The outcome of a run, for now.
+/// Returns the current outcome of a run.
 async fn outcome(app: &App, run: &RunSlot, answer: Option<&Json>, is_operator: bool) -> Result<Json, Error> {
     let Some(begun) = run.get() else {
         return Err(Error::Host(
@@ -217,7 +218,7 @@ async fn outcome(app: &App, run: &RunSlot, answer: Option<&Json>, is_operator: b
     };
     let run = app.runs.run(&begun.id).await?;
     let text = answer.map(|answer| message::text_of(&response::message_of(answer)));
-    // Of its own answer, not of what somebody said to it since.
+    // The pending action is that of this answer, because the run may have continued since.
     let pending = answer.map_or_else(|| run.pending.deep_clone(), |answer| answer.field("pending_action"));
     let status = match answer {
         Some(_) if pending.is_null() => "done",

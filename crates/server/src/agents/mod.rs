@@ -1,5 +1,5 @@
-//! `/api/v1/agents`: runs are begun, looked at, followed and decided on; conversations are looked at,
-//! branched off, carried elsewhere and forgotten. For operators; users decide on their own runs.
+//! `/api/v1/agents`: starts, lists, follows and resumes runs of agents; lists, forks, exports, imports and
+//! deletes conversations. The routes are for operators; users may decide on their own runs.
 
 mod conversations;
 mod events;

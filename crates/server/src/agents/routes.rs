@@ -1,4 +1,4 @@
-//! The routes of agents, and who may use them: operators all of them, users those of their own runs.
+//! The routes of agents. Operators may use all of them, and users those for their own runs.
 
 use super::shapes::Outcome;
 use super::{conversations, events, launch, runs};
@@ -12,11 +12,11 @@ use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 
-/// The result of a turn of an agent.
+/// The description of a turn's result.
 const OUTCOME: &str =
     "The run with its answer; streamed, OpenAI's events, and the same as the last event `run`.";
 
-/// The routes, behind the operators' key.
+/// Returns the routes, most of which require the operators' key.
 pub(crate) fn routes(app: &Arc<App>) -> Routes {
     Routes::new("Agents", Callers::Operators)
         .route("/api/v1/agents", get("Lists the models with a memory.", runs::agents))
@@ -74,7 +74,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         .merge(of_users(app))
 }
 
-/// The routes that users have for their own runs as well.
+/// Returns the routes that users may use for their own runs.
 fn of_users(app: &Arc<App>) -> Routes {
     Routes::new("Agents", Callers::Users)
         .route(
@@ -93,8 +93,7 @@ fn of_users(app: &Arc<App>) -> Routes {
         .map(|router| router.route_layer(from_fn_with_state(app.clone(), owners_and_operators)))
 }
 
-/// Passes on the requests of operators and of the user who owns the run. All other requests are answered as if
-/// the run did not exist.
+/// Admits operators and the user who owns the run. Other requests are answered as if the run did not exist.
 async fn owners_and_operators(
     State(app): State<Arc<App>>,
     Path(run): Path<String>,

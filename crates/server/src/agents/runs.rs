@@ -1,4 +1,4 @@
-//! Agents and their runs, as they stand.
+//! Routes for agents and the state of their runs.
 
 use super::shapes::{List, PendingAction, Run, RunState};
 use crate::api::{ApiError, JsonOf, Path, Query, Reply};
@@ -25,9 +25,9 @@ pub(super) struct Agent {
     /// The name of the model at its provider, or null.
     #[schemars(with = "Option<String>")]
     model: Json,
-    /// The names of its tools.
+    /// The names of the agent's tools.
     tools: Vec<String>,
-    /// The number of its conversations.
+    /// The number of the agent's conversations.
     conversations: usize,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Agents {
     data: Vec<Agent>,
 }
 
-/// `GET /api/v1/agents`: the models with a memory.
+/// Handles `GET /api/v1/agents`: lists the models with a memory.
 pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Reply<Agents>, ApiError> {
     let snapshot = app.host.snapshot();
     let mut agents = Vec::new();
@@ -47,7 +47,7 @@ pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Reply<Agents>,
         let store = app.host.store();
         let held = store.conversations(Some(&model.name), i64::MAX.unsigned_abs()).await;
         let held = held.map_err(|error| Error::Host(format!("cannot {error}")))?;
-        // Tools as its turns have them; none while its provider cannot serve it.
+        // The tools are those of the model's turns; there are none while its provider is unavailable.
         let ready = snapshot.ready(&model.name, &[]).ok();
         let specs = ready.iter().flat_map(|ready| ready.kernel.tool_specs());
         agents.push(Agent {
@@ -61,7 +61,7 @@ pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Reply<Agents>,
     Ok(Reply(Agents { object: "list", data: agents }))
 }
 
-/// The agent of that name, ready to run.
+/// Returns the agent with this name, ready to run.
 pub(super) fn agent(snapshot: &Snapshot, id: &str, filter_ids: &[String]) -> Result<Ready, Error> {
     let ready = snapshot.ready_for(id, filter_ids)?;
     if ready.memory {
@@ -85,19 +85,19 @@ pub(super) struct AgentPath {
     pub(super) agent: String,
 }
 
-/// The runs to list.
+/// The query of the list of runs.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct RunsQuery {
     /// Only runs of this conversation.
     chat_id: Option<String>,
-    /// Only runs of this status.
+    /// Only runs with this status.
     #[schemars(extend("enum" = ["running", "paused", "done", "failed", "cancelled", "interrupted"]))]
     status: Option<String>,
-    /// The maximum number, 50 by default.
+    /// The maximum number of runs, 50 by default.
     limit: Option<u64>,
 }
 
-/// `GET /api/v1/agents/{agent}/runs`
+/// Handles `GET /api/v1/agents/{agent}/runs`.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Path(AgentPath { agent: id }): Path<AgentPath>,
@@ -121,7 +121,7 @@ pub(super) struct RunPath {
     pub(super) run: String,
 }
 
-/// `GET /api/v1/agents/runs/{run}`: everything there is to know of it.
+/// Handles `GET /api/v1/agents/runs/{run}`: returns the complete state of a run.
 pub(super) async fn state(
     State(app): State<Arc<App>>,
     Path(path): Path<RunPath>,
@@ -132,7 +132,7 @@ pub(super) async fn state(
     Ok(JsonOf::new(app.runs.state(&run, setup.as_ref()).await?))
 }
 
-/// `GET /api/v1/agents/runs/{run}/pending`: what it waits for, and the possible answers.
+/// Handles `GET /api/v1/agents/runs/{run}/pending`: returns the pending action and the possible decisions.
 pub(super) async fn pending(
     State(app): State<Arc<App>>,
     Path(path): Path<RunPath>,

@@ -1,4 +1,4 @@
-//! The forms of runs and conversations, which `valvehouse_agent` writes.
+//! The schemas of runs and conversations, whose JSON `valvehouse_agent` writes.
 #![expect(dead_code, reason = "they describe JSON that is written elsewhere; debug builds compare both")]
 
 use crate::api::AnyObject;
@@ -18,20 +18,20 @@ pub(super) struct List<T> {
 #[derive(JsonSchema)]
 pub(super) struct Run {
     run_id: String,
-    /// The conversation.
+    /// The id of the conversation.
     chat_id: String,
-    /// The model; empty if its conversation was deleted.
+    /// The name of the model; empty if the conversation was deleted.
     agent: String,
     #[schemars(extend("enum" = ["running", "paused", "done", "failed", "cancelled", "interrupted"]))]
     status: String,
-    /// The number of its steps.
+    /// The number of steps.
     step: u64,
-    /// The question that it waits for, or null.
+    /// The question that the run waits for, or null.
     pending_action: Value,
     error: Option<String>,
-    /// In milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     created_at: i64,
-    /// In milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     updated_at: i64,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct RunState {
     /// All messages of the conversation.
     full_messages: Vec<AnyObject>,
     system_prompt: Option<String>,
-    /// The tools that the model is offered.
+    /// The tools that the model receives.
     tools: Vec<AnyObject>,
     max_iterations: Option<u64>,
     iteration: u64,
@@ -60,7 +60,7 @@ pub(super) struct RunState {
     tool_results: Vec<Value>,
     finish_reason: Option<String>,
     last_response: Value,
-    /// The variables.
+    /// The variables of the turn.
     context: AnyObject,
     compression_applied: bool,
     conversation_summary: Option<String>,
@@ -70,25 +70,25 @@ pub(super) struct RunState {
 #[derive(JsonSchema)]
 pub(super) struct Conversation {
     chat_id: String,
-    /// The model.
+    /// The name of the model.
     agent: String,
-    /// The number of its messages.
+    /// The number of messages.
     length: u64,
-    /// The user it belongs to, or null.
+    /// The user who owns the conversation, or null.
     user: Value,
     conversation_summary: Value,
     forked_from: Option<ForkOrigin>,
-    /// In milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     created_at: i64,
-    /// In milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     updated_at: i64,
 }
 
-/// The place where a conversation left another one.
+/// The conversation that a conversation was forked from.
 #[derive(JsonSchema)]
 pub(super) struct ForkOrigin {
     chat_id: String,
-    /// The number of messages that both have.
+    /// The number of messages that both conversations share.
     length: u64,
 }
 
@@ -106,7 +106,7 @@ pub(super) struct ConversationMessages {
     full_messages: Vec<AnyObject>,
 }
 
-/// A step of a run that was saved.
+/// A saved step of a run.
 #[derive(JsonSchema)]
 pub(super) struct Checkpoint {
     checkpoint_id: String,
@@ -116,7 +116,7 @@ pub(super) struct Checkpoint {
     name: String,
     /// The number of messages at that time.
     length: u64,
-    /// In milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     saved_at: i64,
 }
 
@@ -128,7 +128,7 @@ pub(super) struct SavedCheckpoint {
     state: Value,
 }
 
-/// A run after a request, with its answer.
+/// A run with its answer.
 #[derive(JsonSchema)]
 pub(super) struct Outcome {
     run_id: String,
@@ -136,7 +136,7 @@ pub(super) struct Outcome {
     status: String,
     /// The text of the answer, or null.
     answer: Option<String>,
-    /// The question that it waits for, or null.
+    /// The question that the run waits for, or null.
     pending_action: Value,
     error: Option<String>,
     /// The answer as a chat completion, or null.

@@ -1,4 +1,4 @@
-//! A plugin in the shape of Open WebUI's functions.
+//! Plugins in the format of Open WebUI's Functions API.
 
 use crate::api::{AnyObject, JsonOf, Path, Query, Reply};
 use crate::problem::{self, ProblemReport};
@@ -19,36 +19,36 @@ use valvehouse_json::Json;
 use valvehouse_script::{Kind, beginning};
 use valvehouse_store::{Span, hash};
 
-/// A plugin in the shape of Open WebUI's functions.
+/// A plugin in the format of Open WebUI's functions.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Function {
     id: String,
-    /// Always empty: plugins belong to the host.
+    /// Always empty, because plugins belong to the host.
     user_id: &'static str,
     /// The title.
     name: String,
     #[schemars(extend("enum" = ["filter", "tool", "action"]))]
     r#type: &'static str,
-    /// The text; only where single functions or an export are returned.
+    /// The text of the script; only for single functions and exports.
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<String>,
     /// The hash of the text.
     #[serde(skip_serializing_if = "Option::is_none")]
     hash: Option<String>,
     meta: FunctionMeta,
-    /// Set if it is switched on.
+    /// Set if the plugin is enabled.
     is_active: bool,
-    /// Set if it runs for every model.
+    /// Set if the plugin runs for every model.
     is_global: bool,
-    /// In seconds since 1970.
+    /// The time in seconds since 1970.
     created_at: i64,
-    /// In seconds since 1970.
+    /// The time in seconds since 1970.
     updated_at: i64,
     #[schemars(extend("enum" = ["filter", "tool", "action"]))]
     kind: &'static str,
     #[schemars(extend("enum" = ["live", "stale", "broken", "missing", "breaker_open"]))]
     state: &'static str,
-    /// The number of its newest version; null if none is stored.
+    /// The number of the newest version; null if none is stored.
     version: Option<u64>,
     problems: Vec<ProblemReport>,
     /// The stored values; only in an export that includes them.
@@ -57,37 +57,37 @@ pub(super) struct Function {
     valves: Option<Json>,
 }
 
-/// The texts of a plugin about itself.
+/// The description of a plugin in its own text.
 #[derive(Serialize, JsonSchema)]
 struct FunctionMeta {
     description: String,
     /// The frontmatter.
     manifest: BTreeMap<String, String>,
-    /// Set if users switch it on for single requests.
+    /// Set if users can enable the plugin for single requests.
     toggle: bool,
 }
 
 /// The path of a function.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct FunctionPath {
-    /// The plugin: the stem of its file.
+    /// The id of the plugin: the name of its file without the extension.
     #[schemars(example = &"polite")]
     pub(super) id: String,
 }
 
-/// The parts of an export.
+/// The query of an export.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ExportQuery {
     /// Set to include the stored values of valves.
     include_valves: Option<bool>,
 }
 
-/// `GET /api/v1/functions/`: all of them, without their text.
+/// Handles `GET /api/v1/functions/`: lists all plugins without their text.
 pub(super) async fn list(State(app): State<Arc<App>>) -> FunctionAnswer<Vec<Function>> {
     answer(&app, all(&app, FunctionDetail::Nothing).await)
 }
 
-/// `GET /api/v1/functions/export`: all of them, with their text; secrets stay here.
+/// Handles `GET /api/v1/functions/export`: returns all plugins with their text, without secrets.
 pub(super) async fn export(
     State(app): State<Arc<App>>,
     Query(query): Query<ExportQuery>,
@@ -99,7 +99,7 @@ pub(super) async fn export(
     answer(&app, all(&app, with).await)
 }
 
-/// `GET /api/v1/functions/id/{id}`
+/// Handles `GET /api/v1/functions/id/{id}`.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     Path(path): Path<FunctionPath>,
@@ -107,7 +107,7 @@ pub(super) async fn show(
     answer(&app, one(&app, &app.host.snapshot(), &path.id).await)
 }
 
-/// One function with its text, as it stands in a snapshot.
+/// Returns one plugin of a snapshot with its text.
 pub(super) async fn one(app: &App, snapshot: &Snapshot, id: &str) -> Result<Function, AdminError> {
     let plugin = valvehouse_host::admin::known(snapshot, id)?;
     let spans = app.host.store().spans().await?;
@@ -115,7 +115,7 @@ pub(super) async fn one(app: &App, snapshot: &Snapshot, id: &str) -> Result<Func
     Ok(told(app, plugin, span, FunctionDetail::Content))
 }
 
-/// The detail in which a function is described.
+/// The level of detail in the description of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FunctionDetail {
     Nothing,
@@ -162,7 +162,7 @@ fn told(app: &App, plugin: &Plugin, span: Option<&Span>, with: FunctionDetail) -
     }
 }
 
-/// The text of the file; if it is missing, that of the version that ran last.
+/// Returns the text of the file or, if it is missing, of the version that ran last.
 fn content(plugin: &Plugin) -> String {
     let text = beginning(&plugin.path);
     match &plugin.script {
@@ -181,17 +181,17 @@ fn meta(plugin: &Plugin) -> FunctionMeta {
     }
 }
 
-/// The time at which the file was written, where the history has none; in seconds since 1970.
+/// Returns the modification time of the file in seconds since 1970, for a plugin without a stored version.
 fn seconds_of_file(plugin: &Plugin) -> i64 {
     let written = std::fs::metadata(&plugin.path).and_then(|metadata| metadata.modified()).ok();
     let since = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     since.and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or(0)
 }
 
-/// The answer of a route of functions.
+/// The result of a route for functions.
 pub(super) type FunctionAnswer<T> = Result<Reply<T>, FunctionError>;
 
-/// A refusal as Open WebUI tells it, with the problems of a script where they are the reason.
+/// An error in Open WebUI's format, with the problems of the script that caused it.
 pub(super) struct FunctionError(Box<Response>);
 
 impl IntoResponse for FunctionError {
@@ -200,12 +200,12 @@ impl IntoResponse for FunctionError {
     }
 }
 
-/// The answer, or the error.
+/// Converts the result of a route.
 pub(super) fn answer<T>(app: &App, result: Result<T, AdminError>) -> FunctionAnswer<T> {
     result.map(Reply).map_err(|refused| FunctionError(Box::new(refusal(app, &refused))))
 }
 
-/// The same for JSON that is put together elsewhere.
+/// Converts the JSON result of a route.
 pub(super) fn json_answer<T>(
     app: &App,
     result: Result<Json, AdminError>,
@@ -219,7 +219,7 @@ fn refusal(app: &App, refused: &AdminError) -> Response {
     if !refused.problems.is_empty() {
         let problems = refused.problems.iter().map(|one| problem::told(app, one, Some(&one.id), "file"));
         let problems = problems.map(|report| serde_json::to_value(report).unwrap_or(Value::Null).into());
-        // A fresh object takes any key.
+        // A new object accepts any key.
         told.put("problems", problems.collect::<Vec<Json>>());
     }
     let status = StatusCode::from_u16(status(&refused.error)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -1,4 +1,4 @@
-//! The past of functions: versions, their differences, and the way back.
+//! Routes for the versions of functions, their differences, and rollbacks.
 
 use super::function::{Function, FunctionAnswer, FunctionError, FunctionPath, answer, json_answer, one};
 use crate::api::{AnyObject, Body, JsonOf, Path, Query};
@@ -16,13 +16,14 @@ use valvehouse_host::app::App;
 #[derive(Serialize, JsonSchema)]
 pub(super) struct DeletedFunction {
     id: String,
-    /// In seconds since 1970.
+    /// The time in seconds since 1970.
     deleted_at: i64,
-    /// The number of its newest version.
+    /// The number of the newest version.
     version: u64,
 }
 
-/// `GET /api/v1/functions/deleted`: plugins whose file was deleted, which a rollback restores.
+/// Handles `GET /api/v1/functions/deleted`: lists plugins whose file was deleted and can be restored by a
+/// rollback.
 pub(super) async fn deleted(State(app): State<Arc<App>>) -> FunctionAnswer<Vec<DeletedFunction>> {
     app.host.written_down().await;
     let spans = app.host.store().spans().await;
@@ -41,17 +42,17 @@ pub(super) async fn deleted(State(app): State<Arc<App>>) -> FunctionAnswer<Vec<D
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "`admin::Entry` writes it; debug builds compare both")]
 pub(super) struct Version {
-    /// Its number, counted from 1.
+    /// The number of the version, counted from 1.
     version: u64,
-    /// In seconds since 1970.
+    /// The time in seconds since 1970.
     at: i64,
     /// The author of the change.
     by: String,
     /// The kind of change.
     action: String,
-    /// The hash of the text before it; null if there was none.
+    /// The hash of the previous text; null if there was none.
     before: Option<String>,
-    /// The hash of the text after it; null if there is none.
+    /// The hash of the new text; null if there is none.
     after: Option<String>,
     enabled: Option<bool>,
     global: Option<bool>,
@@ -66,14 +67,14 @@ pub(super) struct VersionDetail {
     #[serde(flatten)]
     version: Version,
     content: Option<String>,
-    /// The stored values, secrets masked.
+    /// The stored values, with secrets masked.
     valves: Option<AnyObject>,
     /// The difference of the texts, in the unified format.
     diff: String,
     valves_diff: Vec<ValveChange>,
 }
 
-/// The stored value of a valve on both sides; null if there is none.
+/// The stored values of a valve before and after a change; null if there is none.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "as above")]
 struct ValveChange {
@@ -82,7 +83,7 @@ struct ValveChange {
     after: Value,
 }
 
-/// `GET …/history`: the newest first.
+/// Handles `GET …/history`: lists the versions, the newest first.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
@@ -95,7 +96,7 @@ pub(super) async fn list(
 /// The path of a version.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct VersionPath {
-    /// The plugin: the stem of its file.
+    /// The id of the plugin: the name of its file without the extension.
     #[schemars(example = &"polite")]
     id: String,
     /// The number of the version.
@@ -103,10 +104,10 @@ pub(super) struct VersionPath {
     version: u64,
 }
 
-/// The other side of a comparison.
+/// The query of a version.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct VersionQuery {
-    /// Compares with the present state instead of the version before.
+    /// Compares with the current state instead of the previous version.
     against: Option<Side>,
 }
 
@@ -117,7 +118,7 @@ enum Side {
     Current,
 }
 
-/// `GET …/history/{version}?against=current`
+/// Handles `GET …/history/{version}?against=current`.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     Path(VersionPath { id, version }): Path<VersionPath>,
@@ -141,7 +142,7 @@ pub(super) struct Rollback {
     version: u64,
 }
 
-/// `POST …/rollback`; live when it answers.
+/// Handles `POST …/rollback`: restores a version, which is live when the response arrives.
 pub(super) async fn rollback(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,

@@ -1,8 +1,7 @@
-//! `/api/v1/functions`: plugins as Open WebUI's Functions API has them, for operators; user valves for users.
+//! `/api/v1/functions`: plugins as in Open WebUI's Functions API, for operators; user valves also for users.
 //!
-//! Paths and shapes are Open WebUI's, statuses are not where its own say something else than what happened:
-//! 404 for an unknown id, 400 for values that do not fit, 409 for what somebody else did first, 422 for a
-//! script that does not load.
+//! Paths and JSON match Open WebUI. Statuses differ where they can be more precise: 404 for an unknown id,
+//! 400 for invalid values, 409 for a conflict with another change, 422 for a script that does not load.
 
 mod function;
 mod history;

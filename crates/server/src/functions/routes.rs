@@ -5,10 +5,10 @@ use crate::api::{Callers, Routes, delete, get, post};
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
-/// The summary of a list, which has three addresses.
+/// The summary of the list, which has three paths.
 const LIST: &str = "Lists all plugins without their text.";
 
-/// The routes: behind the operators' key, but for what users set for themselves.
+/// Returns the routes. They require the operators' key, except those for the values of a user.
 pub(crate) fn routes(app: &Arc<App>) -> Routes {
     let operators_only = axum::middleware::from_fn_with_state(app.clone(), valves::operators);
     let operators = Routes::with_details("Functions", Callers::Operators)

@@ -1,4 +1,4 @@
-//! Functions made, changed, switched and deleted.
+//! Routes that create, change, enable and delete functions.
 
 use super::function::{Function, FunctionAnswer, FunctionPath, answer, one};
 use crate::api::{Body, Path, Query};
@@ -13,7 +13,8 @@ use valvehouse_host::admin::{AdminError, ExpectedVersion};
 use valvehouse_host::app::App;
 use valvehouse_script::Kind;
 
-/// A new function. Its name and description are those of its text; other fields of Open WebUI's form are ignored.
+/// A new function. Name and description are taken from its text; other fields of Open WebUI's form are
+/// ignored.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(example = serde_json::json!({"id": "quiet", "type": "filter", "content": "fn inlet(body) { body }"}))]
 pub(super) struct NewFunction {
@@ -21,7 +22,7 @@ pub(super) struct NewFunction {
     id: String,
     /// The text of the script.
     content: String,
-    /// By default the kind that the text looks like.
+    /// The kind of function; by default determined from the text.
     r#type: Option<FunctionKind>,
 }
 
@@ -34,7 +35,7 @@ enum FunctionKind {
     Action,
 }
 
-/// `POST /api/v1/functions/create`: live when it answers.
+/// Handles `POST /api/v1/functions/create`: creates a plugin, which is live when the response arrives.
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     Extension(Operator(by)): Extension<Operator>,
@@ -59,11 +60,11 @@ pub(super) async fn create(
 pub(super) struct FunctionUpdate {
     /// The text of the script.
     content: String,
-    /// The hash of the text that was edited: changes by others in the meantime are not overwritten.
+    /// The hash of the text that was edited. If the text has changed since, the update is rejected.
     expected_hash: Option<String>,
 }
 
-/// `POST /api/v1/functions/id/{id}/update`
+/// Handles `POST /api/v1/functions/id/{id}/update`.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
@@ -79,14 +80,14 @@ pub(super) async fn update(
     answer(&app, updated.await)
 }
 
-/// The confirmation of a deletion.
+/// The query of a deletion.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct DeleteQuery {
-    /// Set to delete a guard.
+    /// Set to confirm the deletion of a guard.
     confirm: Option<bool>,
 }
 
-/// `DELETE /api/v1/functions/id/{id}/delete`
+/// Handles `DELETE /api/v1/functions/id/{id}/delete`.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
@@ -97,7 +98,7 @@ pub(super) async fn delete(
     answer(&app, app.admin.delete(&id, is_confirmed, &by).await.map(|_| true))
 }
 
-/// `POST /api/v1/functions/id/{id}/confirm`: accepts a change that weakens a guard, or its removal.
+/// Handles `POST /api/v1/functions/id/{id}/confirm`: accepts a change that weakens a guard, or its removal.
 pub(super) async fn confirm(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
@@ -106,17 +107,17 @@ pub(super) async fn confirm(
     answer(&app, app.admin.confirm(&id, &by).await.map(|_| true))
 }
 
-/// The use of the values that were stored for a removed plugin.
+/// The use of the records of a removed plugin.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = serde_json::json!({"drop": true}))]
 pub(super) struct Adoption {
-    /// Set to delete it instead of giving it to the plugin of the same id.
+    /// Set to delete the records instead of assigning them to the plugin with the same id.
     drop: Option<bool>,
 }
 
-/// `POST /api/v1/functions/id/{id}/adopt`: gives a plugin what was stored for a removed one of its id, or
-/// drops it.
+/// Handles `POST /api/v1/functions/id/{id}/adopt`: assigns the records of a removed plugin to the plugin with
+/// the same id, or deletes them.
 pub(super) async fn adopt(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
@@ -126,7 +127,7 @@ pub(super) async fn adopt(
     answer(&app, app.admin.adopt(&id, adoption.drop == Some(true), &by).await.map(|_| true))
 }
 
-/// `POST /api/v1/functions/id/{id}/release`: runs versions again that are quarantined after a crash.
+/// Handles `POST /api/v1/functions/id/{id}/release`: runs quarantined versions again after a crash.
 pub(super) async fn release(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
@@ -135,7 +136,7 @@ pub(super) async fn release(
     answer(&app, app.admin.release(&id, &by).await.map(|_| true))
 }
 
-/// `POST /api/v1/functions/id/{id}/toggle`
+/// Handles `POST /api/v1/functions/id/{id}/toggle`.
 pub(super) async fn toggle(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
@@ -145,7 +146,7 @@ pub(super) async fn toggle(
     answer(&app, switched(&app, &id, toggled).await)
 }
 
-/// `POST /api/v1/functions/id/{id}/toggle/global`
+/// Handles `POST /api/v1/functions/id/{id}/toggle/global`.
 pub(super) async fn toggle_global(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,

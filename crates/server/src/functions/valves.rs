@@ -1,6 +1,6 @@
-//! Valves of functions, of operators and of single users. Secrets go in and never come out.
+//! Routes for the valves of functions, for all users and for single users. Stored secrets are never returned.
 //!
-//! The rights at these routes: operators may use all of them, a user those about themselves.
+//! Operators may use all routes, and users those for their own values.
 
 use super::function::{FunctionError, FunctionPath, json_answer};
 use crate::api::{AnyObject, CheckedBody, JsonOf, Path, Query};
@@ -22,11 +22,11 @@ use valvehouse_host::admin::AdminError;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// Values by the name of their valve, or a JSON Schema of them; null if there are none.
+/// Values by valve name, or their JSON Schema; null if there are none.
 type Values = Result<JsonOf<Option<AnyObject>>, FunctionError>;
 
-/// New values by the name of their valve, in the place of all stored ones. Null and unknown names are dropped; a masked
-/// secret keeps the stored one.
+/// New values by valve name, which replace all stored values. Null and unknown names are dropped; a masked
+/// secret keeps its stored value.
 #[derive(JsonSchema)]
 #[schemars(example = serde_json::json!({}))]
 pub(super) struct NewValues {
@@ -35,7 +35,7 @@ pub(super) struct NewValues {
     values: BTreeMap<String, serde_json::Value>,
 }
 
-/// The value of a valve that is in force.
+/// The effective value of a valve.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "`Admin::effective_valves` writes it; debug builds compare both")]
 pub(super) struct EffectiveValve {
@@ -45,14 +45,14 @@ pub(super) struct EffectiveValve {
     source: String,
 }
 
-/// The user whose valves are meant.
+/// The query of a route for user valves.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct UserQuery {
-    /// The user's id; operators name it, a key of a user means its own.
+    /// The id of the user. It is required for operators; the key of a user stands for that user.
     user: Option<String>,
 }
 
-/// `GET …/valves`: the stored values, not the effective ones.
+/// Handles `GET …/valves`: returns the stored values, not the effective ones.
 pub(super) async fn stored(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
@@ -60,7 +60,7 @@ pub(super) async fn stored(
     json_answer(&app, app.admin.stored_valves(&id, None).await)
 }
 
-/// `GET …/valves/spec`: JSON Schema; null where it has no valves.
+/// Handles `GET …/valves/spec`: returns the valves as JSON Schema; null if there are none.
 pub(super) async fn spec(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
@@ -69,7 +69,7 @@ pub(super) async fn spec(
     json_answer(&app, app.admin.plugin(&id).map(|plugin| schema(plugin).into()))
 }
 
-/// `GET …/valves/effective`: the effective values, with their sources.
+/// Handles `GET …/valves/effective`: returns the effective values with their sources.
 pub(super) async fn effective(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
@@ -77,7 +77,7 @@ pub(super) async fn effective(
     json_answer(&app, app.admin.effective_valves(&id))
 }
 
-/// `POST …/valves/update`: these in place of all that were stored.
+/// Handles `POST …/valves/update`: replaces all stored values.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
@@ -87,7 +87,7 @@ pub(super) async fn update(
     json_answer(&app, app.admin.replace_valves(&id, None, &values.0, &by).await)
 }
 
-/// `GET …/valves/user?user=`: the values that a user set.
+/// Handles `GET …/valves/user?user=`: returns the values that a user set.
 pub(super) async fn of_user(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
@@ -102,7 +102,7 @@ pub(super) async fn of_user(
     json_answer(&app, stored.await)
 }
 
-/// `GET …/valves/user/spec`: JSON Schema; null where it has no user valves.
+/// Handles `GET …/valves/user/spec`: returns the user valves as JSON Schema; null if there are none.
 pub(super) async fn user_spec(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
@@ -117,7 +117,7 @@ pub(super) async fn user_spec(
     json_answer(&app, spec())
 }
 
-/// `POST …/valves/user/update?user=`: these in place of all that the user had set.
+/// Handles `POST …/valves/user/update?user=`: replaces all values that a user set.
 pub(super) async fn update_user(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
@@ -145,7 +145,7 @@ fn spec_of(schema: &ValveSchema) -> Json {
     if schema.fields().is_empty() { Json::Null } else { schema.json_schema() }
 }
 
-/// Lets operators by.
+/// Admits operators only.
 pub(super) async fn operators(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     match auth::operator(&app, &parts) {
@@ -157,26 +157,26 @@ pub(super) async fn operators(State(app): State<Arc<App>>, request: Request, nex
     }
 }
 
-/// The sender of a request about user valves.
+/// The caller of a route for user valves.
 pub(super) enum Asker {
-    /// An operator, by the name that is written down.
+    /// An operator, by the recorded name.
     Operator(String),
     /// The user that a key is bound to.
     User(String),
 }
 
 impl Asker {
-    /// Returns the sender of this request, if it is known.
+    /// Returns the caller of a request, if authenticated.
     pub(super) fn of(app: &App, parts: &Parts) -> Result<Self, Error> {
-        // A user's own key is checked first: it does not count as a failed attempt at the operators' key. The
-        // operators' key may name any user.
+        // A user's own key is checked first, so that it does not count as a failed attempt at the operators'
+        // key. The operators' key may name any user.
         match auth::user_id(app, parts).filter(|_| !auth::may_operate_by_key(app, parts)) {
             Some(id) => Ok(Self::User(id)),
             None => auth::operator(app, parts).map(|operator| Self::Operator(operator.0)),
         }
     }
 
-    /// The user whose valves are meant, and the sender: operators name a user, users are meant themselves.
+    /// Returns the user whose valves are requested, and the caller. Operators have to name a user.
     pub(super) fn means(self, named: Option<String>) -> Result<(String, String), Error> {
         match (self, named) {
             (Self::Operator(by), Some(user)) => Ok((user, by)),

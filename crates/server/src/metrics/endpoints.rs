@@ -6,10 +6,10 @@ use crate::{actions, openai};
 use axum::extract::MatchedPath;
 use valvehouse_core::metrics::{EndpointMetricsMap, RequestGuard};
 
-/// The endpoint of those who look after the host.
+/// The name of the endpoint for the operation of the host.
 pub(crate) const OPERATIONS: &str = "operations";
 
-/// The beginnings of the routes of endpoints; the first that fits names the endpoint.
+/// The prefixes of routes with the names of their endpoints. The first match applies.
 const ROUTES: [(&str, &str); 32] = [
     ("/v1/chat/completions", openai::chat::DOOR),
     ("/v1/messages", "messages"),
@@ -45,13 +45,14 @@ const ROUTES: [(&str, &str); 32] = [
     ("/openapi.json", OPERATIONS),
 ];
 
-/// The name of the endpoint that a route belongs to: what a client may make up names none.
+/// Returns the name of the endpoint of a route. It depends only on the matched route, so a client cannot
+/// create names.
 pub(crate) fn endpoint_of(route: Option<&MatchedPath>) -> &'static str {
     match route.map(MatchedPath::as_str) {
         Some("/") => "page",
         Some(route) => {
             let found = ROUTES.iter().find(|(begin, _)| route.starts_with(begin));
-            // Open WebUI's pipelines stand anywhere else.
+            // The routes of pipelines have no common prefix.
             found.map_or("pipelines", |(_, name)| *name)
         }
         None => "none",

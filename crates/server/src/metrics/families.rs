@@ -1,17 +1,17 @@
-//! PluginMetrics on their way into Prometheus' text format.
+//! Conversion of metrics to Prometheus' text format.
 
 use prometheus::TextEncoder;
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use valvehouse_core::metrics::HistogramSnapshot;
 
-/// Every family so far, in the order in which they were begun.
+/// The families in order of creation.
 #[derive(Default)]
 pub(super) struct Families(Vec<MetricFamily>);
 
-/// The labels of one figure.
+/// The labels of one value.
 pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];
 
-/// One family that is being filled.
+/// A family to which values are added.
 pub(super) struct Family<'a>(&'a mut MetricFamily);
 
 impl Families {
@@ -32,7 +32,7 @@ impl Families {
 
     fn begin(&mut self, kind: MetricType, name: &str, help: &str) -> Family<'_> {
         let mut family = MetricFamily::default();
-        // What the whole process has goes by the names that every program gives it.
+        // Metrics of the process have the standard names of all programs.
         let is_everybodys = name.starts_with("process_");
         family.set_name(if is_everybodys { name.to_owned() } else { format!("valvehouse_{name}") });
         family.set_help(help.to_owned());
@@ -42,11 +42,11 @@ impl Families {
         Family(&mut self.0[place])
     }
 
-    /// All of them; families without metrics are left out.
+    /// Encodes all families that contain metrics.
     pub(super) fn into_text(mut self) -> String {
         self.0.retain(|family| !family.get_metric().is_empty());
         TextEncoder::new().encode_to_string(&self.0).unwrap_or_else(|error| {
-            // It refuses families without a name or without metrics: there are none.
+            // The encoder only rejects families without a name or without metrics.
             tracing::error!("cannot write metrics: {error}");
             String::new()
         })
@@ -54,7 +54,7 @@ impl Families {
 }
 
 impl Family<'_> {
-    /// One figure of a counter or gauge.
+    /// Adds one value to a counter or gauge.
     pub(super) fn add(&mut self, labels: Labels<'_>, value: f64) {
         let mut metric = labelled(labels);
         if self.0.get_field_type() == MetricType::COUNTER {
@@ -69,7 +69,7 @@ impl Family<'_> {
         self.0.mut_metric().push(metric);
     }
 
-    /// One figure of a histogram.
+    /// Adds one histogram.
     pub(super) fn spread(&mut self, labels: Labels<'_>, spread: &HistogramSnapshot) {
         let buckets = spread.bounds.iter().zip(spread.counts).map(|(bound, count)| {
             let mut bucket = Bucket::default();

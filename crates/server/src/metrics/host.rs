@@ -1,4 +1,4 @@
-//! The host itself: its generation, its reloads, its store.
+//! The metrics of the host: its generation, its reloads and its store.
 
 use super::families::Families;
 use crate::ready;

@@ -1,8 +1,8 @@
-//! `/metrics`: the host in metrics, as Prometheus reads them.
+//! `/metrics`: the metrics of this host in Prometheus' text format.
 //!
-//! Nothing is counted here but requests at the endpoints; the rest is read where it is counted anyway. Labels
-//! come from closed sets: plugins, hooks, tools, providers, endpoints, and words of ours. Never a user, a chat, or
-//! a name that a client may make up.
+//! This module only counts requests at the endpoints; all other values are counted elsewhere. The values of
+//! labels come from closed sets: plugins, hooks, tools, providers, endpoints and fixed words. They never
+//! contain a user, a conversation or a name that a client chooses.
 
 pub(crate) mod endpoints;
 mod families;

@@ -1,4 +1,4 @@
-//! Plugins and tools.
+//! The metrics of plugins and tools.
 
 use super::families::Families;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use valvehouse_core::metrics::CallMetrics;
 use valvehouse_host::{Plugin, Snapshot};
 use valvehouse_script::{Kind, Severity};
 
-/// Every word for how a plugin stands.
+/// The states of plugins.
 const STATES: [&str; 5] = ["live", "stale", "broken", "missing", "breaker_open"];
 
 pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
@@ -55,10 +55,10 @@ fn problems(snapshot: &Snapshot, families: &mut Families) {
     problems.add(&[("severity", "warning")], warnings as f64);
 }
 
-/// A plugin's id, the name of a hook, and what its calls came to.
+/// The id of a plugin, the name of a hook, and the metrics of its calls.
 type HookMetrics = (Arc<str>, String, Arc<CallMetrics>);
 
-/// The hooks for which a plugin was called, or skipped by its circuit breaker.
+/// Returns the hooks that a plugin was called for, including calls that its circuit breaker skipped.
 fn metrics_by_name(plugin: &Plugin) -> Vec<HookMetrics> {
     let Some(script) = &plugin.script else { return Vec::new() };
     let called = script.metrics().metrics_by_name().into_iter().filter(|(_, call_metrics)| {

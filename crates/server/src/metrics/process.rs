@@ -1,4 +1,4 @@
-//! The process's use of the machine, by the names that Prometheus' own clients give it.
+//! The metrics of the process, with the names that Prometheus' client libraries use.
 
 use super::families::Families;
 
@@ -13,7 +13,7 @@ pub(super) fn collect(families: &mut Families) {
         families.gauge("process_resident_memory_bytes", "Resident memory, in bytes.").add(&[], bytes);
     }
     if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
-        // One of them is this look itself.
+        // One of the descriptors is that of the directory.
         let open = open.count().saturating_sub(1);
         families.gauge("process_open_fds", "Open file descriptors.").add(&[], open as f64);
     }
@@ -30,7 +30,7 @@ pub(super) fn collect(families: &mut Families) {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn collect(_: &mut Families) {}
 
-/// `VmRSS` of the process, which the kernel reports in kibibytes.
+/// Returns `VmRSS` of the process in bytes. The kernel reports it in kibibytes.
 #[cfg(target_os = "linux")]
 fn resident() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -39,13 +39,14 @@ fn resident() -> Option<f64> {
     Some(kibibytes * 1024.0)
 }
 
-/// Seconds since 1970: the machine's own start, and the hundredths of a second from there.
+/// Returns the start time of the process, in seconds since 1970: the boot time, plus the hundredths of a
+/// second from there.
 #[cfg(target_os = "linux")]
 fn started() -> Option<f64> {
     let machine = std::fs::read_to_string("/proc/stat").ok()?;
     let booted: f64 = machine.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
     let own = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name in brackets may hold anything.
+    // The name in brackets may contain any character.
     let ticks: f64 = own.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
     Some(booted + ticks / 100.0)
 }

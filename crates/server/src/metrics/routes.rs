@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
-/// The routes: metrics tell who runs what, which is for operators.
+/// Returns the routes, which require the operators' key because metrics reveal the use of the host.
 pub(crate) fn routes(app: &Arc<App>) -> Routes {
     Routes::new("Operation", Callers::Operators)
         .route(
@@ -21,7 +21,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         .map(|router| router.route_layer(from_fn_with_state(app.clone(), auth::operators_only)))
 }
 
-/// `GET /metrics`
+/// Handles `GET /metrics`.
 async fn metrics(State(app): State<Arc<App>>) -> Response {
     let mut families = Families::default();
     host::collect(&app, &mut families).await;

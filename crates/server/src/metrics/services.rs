@@ -1,4 +1,4 @@
-//! Models' services.
+//! The metrics of providers.
 
 use super::families::Families;
 use valvehouse_core::metrics::Service;

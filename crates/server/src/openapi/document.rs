@@ -1,4 +1,4 @@
-//! The document, assembled at the first request.
+//! The OpenAPI document, assembled at the first request.
 
 use crate::api::{Callers, Description, RouteDescription, shared_schemas};
 use crate::reply::ErrorForm;
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::OnceLock;
 
 const COMMON: &str = include_str!("common.json");
-/// The protocols of others, whose shapes are published elsewhere.
+/// The descriptions of external protocols, whose schemas are published elsewhere.
 const PROTOCOLS: [&str; 6] = [
     include_str!("openai.json"),
     include_str!("responses.json"),
@@ -20,10 +20,10 @@ const PROTOCOLS: [&str; 6] = [
     include_str!("ollama.json"),
     include_str!("mcp.json"),
 ];
-/// The statuses of errors that every route may answer with.
+/// The error statuses of every route.
 const FAULTS: [u16; 6] = [400, 403, 413, 429, 500, 503];
 
-/// The descriptions of all routes of a host, and the document once it was asked for.
+/// The descriptions of all routes, and the document once it has been requested.
 pub(crate) struct Document {
     routes: Vec<RouteDescription>,
     text: OnceLock<Bytes>,
@@ -34,7 +34,7 @@ impl Document {
         Self { routes, text: OnceLock::new() }
     }
 
-    /// Returns the answer to a request for the document.
+    /// Returns the response with the document.
     pub(crate) fn response(&self) -> Response {
         let text = self.text.get_or_init(|| assembled(&self.routes).to_string().into());
         let kind = HeaderValue::from_static("application/json");
@@ -154,7 +154,7 @@ fn names_of(path: &str) -> Vec<&str> {
     path.split('{').skip(1).filter_map(|part| part.split_once('}')).map(|(name, _)| name).collect()
 }
 
-/// Returns the name of the answer to an error.
+/// Returns the name of the response for an error.
 fn error(form: ErrorForm, status: u16) -> &'static str {
     match (status, form) {
         (503, _) => "Stopping",
@@ -171,7 +171,7 @@ fn error(form: ErrorForm, status: u16) -> &'static str {
     }
 }
 
-/// Adds to an operation what holds for its whole protocol.
+/// Adds the fields that apply to the whole protocol to an operation.
 fn complete(operation: &mut Value, endpoint: &Value) {
     let Some(operation) = operation.as_object_mut() else { return };
     operation.insert("tags".into(), json!([endpoint["tag"]]));

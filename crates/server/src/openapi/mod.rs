@@ -1,8 +1,10 @@
-//! `/openapi.json`: every route, described. Typed routes are described by their types, see [`crate::api`]; each protocol
-//! of others, whose requests pass through as they are, has a file of published shapes.
+//! `/openapi.json`: the description of every route. Typed routes are described by their types, see
+//! [`crate::api`]. External protocols, whose requests pass unchanged, are described by files with their
+//! published schemas.
 //!
-//! Such a file has `paths` as OpenAPI writes them, and beside them what holds for all of them: `tag`, `security`, and
-//! `everywhere`, the answers that any of its routes may give. `common.json` has what files and types share.
+//! Such a file contains `paths` as in OpenAPI, and the fields that apply to all of them: `tag`, `security`,
+//! and `everywhere` with the responses that every route may return. `common.json` contains the components
+//! that files and types share.
 
 mod document;
 mod routes;

@@ -7,7 +7,8 @@ use axum::{Extension, Router};
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
-/// The route, which is public because the document reveals nothing about this host. [`described`] gives it the document.
+/// Returns the route, which is public because the document reveals nothing about this host. [`described`]
+/// provides the document.
 pub(crate) fn routes() -> Routes {
     Routes::new("Operation", Callers::Everyone).route(
         "/openapi.json",
@@ -15,13 +16,13 @@ pub(crate) fn routes() -> Routes {
     )
 }
 
-/// Mounts routes, and describes them in the document.
+/// Mounts routes and describes them in the document.
 pub(crate) fn described(routes: Routes) -> Router<Arc<App>> {
     let (router, descriptions) = routes.into_parts();
     router.layer(Extension(Arc::new(Document::new(descriptions))))
 }
 
-/// `GET /openapi.json`
+/// Handles `GET /openapi.json`.
 async fn show(Extension(document): Extension<Arc<Document>>) -> Response {
     document.response()
 }

@@ -1,5 +1,5 @@
-//! The page's own files: compiled in, so that it works without a network, and named by what is in them, so
-//! that a browser asks for each only once.
+//! The files of the page. They are compiled in, so that the page works without a network, and their ETag is a
+//! hash of the content, so that a browser downloads each file once.
 
 use crate::api::Path;
 use crate::reply::OpenAiError;
@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::text::hex;
 
-/// The policy of the page: it uses only its own files, and connects only to this host.
+/// The content security policy: the page uses only its own files and connects only to this host.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -100,7 +100,7 @@ impl File {
     }
 }
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(headers: &HeaderMap) -> Response {
     answer("index.html", headers)
 }
@@ -113,7 +113,7 @@ pub(super) struct FilePath {
     name: String,
 }
 
-/// `GET /page/{name}`
+/// Handles `GET /page/{name}`.
 pub(super) async fn file(Path(FilePath { name }): Path<FilePath>, headers: HeaderMap) -> Response {
     answer(&name, &headers)
 }

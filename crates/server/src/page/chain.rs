@@ -1,5 +1,5 @@
-//! `/api/v1/models/{id}/chain`: which filters the requests of a model go through, in which order, and why
-//! the others do not run.
+//! `/api/v1/models/{id}/chain`: returns the filters that run for the requests of a model, in running order,
+//! and the reasons why the others do not run.
 
 use crate::api::{AnyObject, ApiError, JsonOf, Path, Query, Reply};
 use axum::extract::State;
@@ -20,7 +20,7 @@ pub(super) struct ModelPath {
     model: String,
 }
 
-/// The request whose chain is shown.
+/// The query of a chain.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ChainQuery {
     /// The user whose own valves are returned, too.
@@ -41,7 +41,7 @@ pub(super) struct Chain {
     host_filters: Vec<HostFilter>,
 }
 
-/// The filters that act at a hook, in running order.
+/// The filters that run at a hook, in running order.
 #[derive(Serialize, JsonSchema)]
 struct Stage {
     hook: &'static str,
@@ -52,29 +52,29 @@ struct Stage {
 #[derive(Serialize, JsonSchema)]
 struct ChainFilter {
     id: String,
-    /// `runs`, `refuses`, or the reason why it does not run.
+    /// `runs`, `refuses`, or the reason why the filter does not run.
     decision: String,
     reason: String,
     priority: Option<f64>,
     hooks: Vec<&'static str>,
     state: &'static str,
-    /// The effect of the filter on the prompt cache of services in measured requests on this host; null if none was
-    /// measured.
+    /// The effect of the filter on the prompt cache of providers in measured requests on this host; null if
+    /// none was measured.
     #[schemars(with = "Option<PromptCache>")]
     prompt_cache: Json,
-    /// The values of the user's own valves; null if none was asked for or the filter has none.
+    /// The values of the user's valves; null if no user was requested or the filter has no user valves.
     #[schemars(with = "Option<AnyObject>")]
     user_valves: Json,
 }
 
-/// The effect of a filter on the prompt cache of services.
+/// The effect of a filter on the prompt cache of providers.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "`PromptCacheCount::to_json` writes it")]
 struct PromptCache {
     keeps: bool,
     /// The number of measured requests that continued an earlier one.
     requests: u64,
-    /// The number of those in which it changed what the earlier one had sent.
+    /// The number of these requests in which the filter changed the beginning that the earlier one had sent.
     lost: u64,
 }
 
@@ -89,7 +89,7 @@ struct HostFilter {
     hooks: Vec<&'static str>,
 }
 
-/// `GET /api/v1/models/{id}/chain`
+/// Handles `GET /api/v1/models/{id}/chain`.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     Path(ModelPath { model }): Path<ModelPath>,
@@ -104,7 +104,7 @@ pub(super) async fn show(
         .filter(|id| !id.is_empty())
         .map(str::to_owned)
         .collect();
-    // A model nobody knows would get a fine chain, of nothing.
+    // An unknown model would have an empty chain.
     snapshot.ready_for(&model, &toggles)?;
     let user = query.user;
     let parts = snapshot.parts(&model, &toggles, Plugin::open_breaker);
@@ -123,20 +123,20 @@ pub(super) async fn show(
 pub(super) struct Coverage {
     /// The ids of the enabled guards.
     guards: Vec<String>,
-    /// Those with the most requests first.
+    /// The rows with the most requests first.
     data: Vec<CoverageRow>,
 }
 
-/// Requests of one endpoint, model and user.
+/// The requests of one endpoint, model and user.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "as above")]
 struct CoverageRow {
     endpoint: String,
     model: String,
-    /// Empty if it is not known.
+    /// The id of the user; empty if unknown.
     user: String,
     requests: u64,
-    /// The number of requests that were answered to the end.
+    /// The number of completely answered requests.
     answered: u64,
     hooks: Vec<CoverageCell>,
 }
@@ -146,14 +146,14 @@ struct CoverageRow {
 #[expect(dead_code, reason = "as above")]
 struct CoverageCell {
     hook: String,
-    /// The number of answered requests that came to this hook.
+    /// The number of answered requests that reached this hook.
     requests: u64,
     #[schemars(extend("enum" = ["covered", "partly", "uncovered"]))]
     state: String,
     guards: Vec<GuardRuns>,
 }
 
-/// The number of requests that a guard ran in.
+/// The number of requests in which a guard ran.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "as above")]
 struct GuardRuns {
@@ -161,10 +161,11 @@ struct GuardRuns {
     requests: u64,
 }
 
-/// `GET /api/v1/coverage`: the guards that ran in the requests of the last hour, on all hosts.
+/// Handles `GET /api/v1/coverage`: returns the guards that ran in the requests of the last hour, on all
+/// hosts.
 pub(super) async fn coverage(State(app): State<Arc<App>>) -> Result<JsonOf<Coverage>, ApiError> {
     let snapshot = app.host.snapshot();
-    // What this host knows is newer than what it has stored.
+    // The counts in memory are newer than those in the store.
     let own = app.traces.coverage().rows();
     let hosts = app.host.store().hosts().await?;
     let others: Vec<_> = hosts.into_iter().filter(|host| host.host_id != app.host.id()).collect();
@@ -173,7 +174,7 @@ pub(super) async fn coverage(State(app): State<Arc<App>>) -> Result<JsonOf<Cover
     Ok(JsonOf::new(snapshot.coverage_table(&rows)))
 }
 
-/// Returns the filters that act at a hook, in running order; `None` if there are none.
+/// Returns the filters that run at a hook, in running order; `None` if there are none.
 fn stage(hook: Hook, parts: &[Part], own: &[HostPart]) -> Option<Stage> {
     let place = |part: &Part| match part.decision {
         FilterDecision::Refuses(_) => f64::NEG_INFINITY,
@@ -193,7 +194,7 @@ fn stage(hook: Hook, parts: &[Part], own: &[HostPart]) -> Option<Stage> {
 fn acts(part: &Part, hook: Hook) -> bool {
     match part.decision {
         FilterDecision::Runs => part.plugin.hooks().contains(&hook.name()),
-        // Requests come to the refusal first, and no further.
+        // The rejection is the first filter that a request reaches.
         FilterDecision::Refuses(_) => hook == Hook::Inlet,
         _ => false,
     }

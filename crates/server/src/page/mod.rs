@@ -1,4 +1,4 @@
-//! `/`: the operators' page, compiled in, and the overview that it draws.
+//! `/`: the operators' page, which is compiled in, and the data that it displays.
 
 mod assets;
 mod chain;

@@ -1,4 +1,4 @@
-//! `/api/v1/overview`: plugins, models, providers, and their problems, in one answer.
+//! `/api/v1/overview`: plugins, models, providers and their problems in one response.
 
 use crate::api::{AnyObject, JsonOf, Query, Reply};
 use crate::problem::{self, ProblemReport};
@@ -19,9 +19,9 @@ pub(super) struct Overview {
     /// The number of the running set of plugins.
     generation: u64,
     uptime_s: u64,
-    /// The worst first.
+    /// The problems, errors first.
     problems: Vec<ProblemReport>,
-    /// The models that are known without asking a provider.
+    /// The models that are known without a request to a provider.
     models: Vec<OverviewModel>,
     plugins: Vec<OverviewPlugin>,
     providers: Vec<OverviewProvider>,
@@ -34,12 +34,12 @@ struct OverviewModel {
     /// The name of the provider, or null.
     #[schemars(with = "serde_json::Value")]
     provider: Json,
-    /// Set if it stores conversations.
+    /// Set if the model stores conversations.
     #[schemars(with = "serde_json::Value")]
     memory: Json,
-    /// The names of its tools.
+    /// The names of the model's tools.
     tools: Vec<String>,
-    /// The buttons under its answers.
+    /// The buttons under the model's answers.
     #[schemars(with = "Vec<serde_json::Value>")]
     actions: Vec<Json>,
 }
@@ -57,24 +57,24 @@ struct OverviewPlugin {
     #[schemars(extend("enum" = ["live", "stale", "broken", "missing", "breaker_open", "held"]))]
     state: &'static str,
     enabled: bool,
-    /// Set if it runs for every model.
+    /// Set if the plugin runs for every model.
     global: bool,
-    /// Set if it is a guard.
+    /// Set if the plugin is a guard.
     security: bool,
     /// The hooks that run in chats only.
     chats_only: Vec<&'static str>,
-    /// Set if users switch it on for single requests.
+    /// Set if users can enable the plugin for single requests.
     toggle: bool,
     priority: Option<f64>,
     hooks: Vec<&'static str>,
     tools: Vec<String>,
-    /// The ids of the buttons that it puts under answers.
+    /// The ids of the buttons that the plugin adds to answers.
     buttons: Vec<String>,
-    /// The file, relative to the project.
+    /// The path of the file, relative to the project.
     path: String,
     has_valves: bool,
     has_user_valves: bool,
-    /// Set if its values are recorded.
+    /// Set if the plugin's values are recorded.
     contents: bool,
     #[schemars(with = "PluginStats")]
     stats: Json,
@@ -94,12 +94,12 @@ struct PluginStats {
 #[derive(Serialize, JsonSchema)]
 struct OverviewProvider {
     name: String,
-    /// `breaker_open` while its circuit breaker is open.
+    /// `breaker_open` while the provider's circuit breaker is open.
     #[schemars(extend("enum" = ["used", "breaker_open"]))]
     state: &'static str,
 }
 
-/// `GET /api/v1/overview`
+/// Handles `GET /api/v1/overview`.
 pub(super) async fn show(State(app): State<Arc<App>>) -> Reply<Overview> {
     let snapshot = app.host.snapshot();
     Reply(Overview {
@@ -113,7 +113,7 @@ pub(super) async fn show(State(app): State<Arc<App>>) -> Reply<Overview> {
     })
 }
 
-/// The tools to list.
+/// The query of the list of tools.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ToolsQuery {
     /// Only tools with this tag.
@@ -136,20 +136,20 @@ pub(super) struct Tools {
 struct ListedTool {
     name: String,
     description: String,
-    /// The JSON Schema of its arguments.
+    /// The JSON Schema of the tool's arguments.
     parameters: AnyObject,
     tags: Vec<String>,
     metadata: AnyObject,
-    /// The script that declares it, or null.
+    /// The script that declares the tool, or null.
     plugin: Option<String>,
     timeout_ms: u64,
-    /// Set if it may run again after an interruption.
+    /// Set if the tool may run again after an interruption.
     idempotent: bool,
-    /// The models that are offered it.
+    /// The models that receive the tool.
     models: Vec<String>,
 }
 
-/// `GET /api/v1/tools?tag=`
+/// Handles `GET /api/v1/tools?tag=`.
 pub(super) async fn tools(State(app): State<Arc<App>>, Query(query): Query<ToolsQuery>) -> JsonOf<Tools> {
     JsonOf::new(reply::list(app.host.snapshot().tool_list(query.tag.as_deref())))
 }
@@ -182,7 +182,7 @@ fn of_plugin(app: &App, plugin: &Plugin) -> OverviewPlugin {
     }
 }
 
-/// The models that are known without asking a provider.
+/// Returns the models that are known without a request to a provider.
 fn models(snapshot: &Snapshot) -> Vec<OverviewModel> {
     let listed = snapshot.listed().items().into_iter().map(|facts| {
         let id = facts.string("id");

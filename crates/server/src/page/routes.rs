@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
-/// The routes. The page itself is public: it shows nothing before an operator signs in.
+/// Returns the routes. The page itself is public, because it contains no data until an operator signs in.
 pub(crate) fn routes(app: &Arc<App>) -> Routes {
     let data = Routes::new("Page", Callers::Operators)
         .route(
@@ -55,7 +55,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         .merge(data)
 }
 
-/// `GET /`: the page for browsers, a word for everybody else.
+/// Handles `GET /`: returns the page to browsers, and the status to other clients.
 async fn front(headers: HeaderMap) -> Response {
     let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut answer = match accepts.into_iter().any(|value| value.contains("text/html")) {

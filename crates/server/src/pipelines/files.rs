@@ -1,4 +1,4 @@
-//! Scripts that operators add by their address, upload and delete, as Open WebUI's page of pipelines does it.
+//! Scripts that operators add by URL, upload and delete, as on Open WebUI's page of pipelines.
 
 use super::names::known_filter;
 use crate::api::{Body, Reply};
@@ -18,7 +18,7 @@ use valvehouse_net::Web;
 use valvehouse_net::web::Ask;
 use valvehouse_script::Kind;
 
-/// The time that the address of a script may take to answer.
+/// The timeout of a download.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The URL of a script, `https://…/NAME.rhai`.
@@ -34,7 +34,7 @@ pub(super) struct PipelineId {
     id: String,
 }
 
-/// A change that was made.
+/// A completed change.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct PipelineChange {
     status: bool,
@@ -43,7 +43,7 @@ pub(super) struct PipelineChange {
 
 type PipelineResult = Result<Reply<PipelineChange>, Detail>;
 
-/// `POST /pipelines/add {url}`
+/// Handles `POST /pipelines/add`, whose body names the URL.
 pub(super) async fn add(
     State(app): State<Arc<App>>,
     Extension(by): Extension<Operator>,
@@ -61,7 +61,7 @@ async fn added(app: &App, by: &Operator, url: &str) -> Result<String, Error> {
     Ok(format!("Pipeline added successfully: {id}"))
 }
 
-/// `POST /pipelines/upload`, a form with the part `file`
+/// Handles `POST /pipelines/upload`, a form with the field `file`.
 pub(super) async fn upload(
     State(app): State<Arc<App>>,
     Extension(by): Extension<Operator>,
@@ -88,7 +88,7 @@ async fn uploaded(app: &App, by: &Operator, mut form: Multipart) -> Result<Strin
     Err(wrong_form("it has no field `file`"))
 }
 
-/// `DELETE /pipelines/delete {id}`
+/// Handles `DELETE /pipelines/delete`, whose body names the id.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
     Extension(by): Extension<Operator>,
@@ -99,7 +99,7 @@ pub(super) async fn delete(
 
 async fn deleted(app: &App, by: &Operator, id: &str) -> Result<String, Error> {
     let id = known_filter(&app.host.snapshot(), id)?.id.clone();
-    // Whoever deletes a guard here was not asked whether they mean it.
+    // The page does not ask for confirmation, so a guard is not deleted here.
     app.admin.delete(&id, false, &by.0).await.map_err(|refused| refused.error)?;
     Ok(format!("Pipeline {id} deleted successfully"))
 }
@@ -111,7 +111,7 @@ async fn write(app: &App, by: &Operator, id: &str, text: Vec<u8>) -> Result<(), 
     written.map(drop).map_err(|refused| refused.error)
 }
 
-/// A file's name without its end: the plugin's id.
+/// Returns the id of a plugin: the name of its file without the extension.
 fn id_of(name: &str) -> Result<String, Error> {
     match name.strip_suffix(".rhai") {
         Some(id) if valvehouse_core::text::is_id(id) => Ok(id.to_owned()),
@@ -138,7 +138,7 @@ async fn downloaded(url: &str) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// The file itself where GitHub shows it on a page.
+/// Returns the URL of a file's content, for the URL of its page on GitHub.
 fn raw(url: &str) -> String {
     let page = url.strip_prefix("https://github.com/").and_then(|path| path.split_once("/blob/"));
     match page {

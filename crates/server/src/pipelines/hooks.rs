@@ -1,8 +1,8 @@
-//! Inlets and outlets of single filters: an Open WebUI asks for one after the other, in the order of their
-//! priorities, and takes each answer for the body of the next.
+//! The inlets and outlets of single filters. An Open WebUI calls them one after the other, in the order of
+//! their priorities, and passes each result to the next.
 //!
-//! The rights at these endpoints: keys for chats, or operators only. A request without a header gets 403 and
-//! a wrong key 401, as at pipelines servers.
+//! The module also checks the callers of the pipelines endpoints: users with a key, or operators only. As at
+//! pipelines servers, a request without a key is rejected with 403 and one with a wrong key with 401.
 
 use super::names::FilterName;
 use super::{names, split_turn};
@@ -27,10 +27,10 @@ use valvehouse_host::app::App;
 use valvehouse_host::{Plugin, Snapshot};
 use valvehouse_json::Json;
 
-/// Letters of a refusal beside its status.
+/// The maximum length of a rejection's reason phrase, in characters.
 const MAX_REASON: usize = 300;
 
-/// A call of a hook, as Open WebUI sends it.
+/// The body of a hook call from Open WebUI.
 #[derive(JsonSchema)]
 #[schemars(example = serde_json::json!({
     "body": {"model": "demo", "messages": [{"role": "user", "content": "hello"}]}, "user": {"id": "ann"}
@@ -49,12 +49,12 @@ struct HookBody {
     messages: Vec<AnyObject>,
 }
 
-/// `POST /{id}/filter/inlet`
+/// Handles `POST /{id}/filter/inlet`.
 pub(super) async fn inlet(app: State<Arc<App>>, name: Path<FilterName>, request: Request) -> Response {
     answer(app.0, &name.0.joined(), Hook::Inlet, request).await
 }
 
-/// `POST /{id}/filter/outlet`
+/// Handles `POST /{id}/filter/outlet`.
 pub(super) async fn outlet(app: State<Arc<App>>, name: Path<FilterName>, request: Request) -> Response {
     answer(app.0, &name.0.joined(), Hook::Outlet, request).await
 }
@@ -67,7 +67,8 @@ async fn answer(app: Arc<App>, name: &str, hook: Hook, request: Request) -> Resp
     response
 }
 
-/// Open WebUI shows a refusal's detail, it means to; what it really gets hold of is the words beside the status.
+/// Returns an error as `{"detail": text}` and in the reason phrase of its status, because Open WebUI shows
+/// only the latter.
 fn refused(error: Error) -> Response {
     reply::log(&error);
     let detail = reply::body(&error).at_path("error.message");
@@ -80,7 +81,7 @@ fn refused(error: Error) -> Response {
     response
 }
 
-/// A call of a hook, read.
+/// A parsed hook call.
 struct Call {
     hook: Hook,
     body: Json,
@@ -125,8 +126,7 @@ impl Call {
         Ok(Self { hook, body, user })
     }
 
-    /// Returns `true` if a filter has something to do with it. What was switched off since the client asked for its
-    /// name, or never loaded, is as if it were not there.
+    /// Returns `true` if a filter applies to the call. A filter that is disabled or failed to load does not.
     fn concerns(&self, plugin: &Plugin) -> bool {
         let has_hook =
             plugin.script.as_ref().is_some_and(|script| script.hooks().any(|own| own == self.hook));
@@ -135,8 +135,8 @@ impl Call {
         plugin.enabled && has_hook && is_wanted()
     }
 
-    /// Notes that a client asks for the inlet of a filter that has only an outlet: it will ask for that as well,
-    /// so that the chat between them does not run it.
+    /// Records the inlet call of a filter that has only an outlet. The client will call the outlet as well,
+    /// so the chat between these calls does not run it.
     fn note_outlet(&self, app: &App, snapshot: &Snapshot, plugin: &Plugin, parts: &Parts) {
         let outlet = Self { hook: Hook::Outlet, body: self.body.clone(), user: self.user.clone() };
         let has_only_outlet = self.hook == Hook::Inlet && outlet.concerns(plugin);
@@ -168,12 +168,12 @@ impl Call {
         split_turn::forget_strangers(&parted, snapshot);
         parted.meets(&plugin.id, plugin.incarnation);
         let has_run = *hook == Hook::Outlet && parted.has_outlet_run(&plugin.id);
-        // A guard looks at whatever it is asked for.
+        // A guard always runs.
         if has_run || (parted.is_answered() && !plugin.security) {
             return Ok(json_response(StatusCode::OK, body));
         }
         let model = names::model(snapshot, &body.text_or_empty("model"));
-        // Tools that its script calls are those of the model, where it is one of ours.
+        // Tools that the script calls are those of the model, if it is a model of this host.
         let kernel =
             model.as_ref().map_or_else(|| snapshot.invoking_only(Vec::new()), |ready| ready.kernel.clone());
         let model = Json::from(model.map(|ready| ready.facts));
@@ -220,7 +220,7 @@ impl Call {
                 let script = plugin.script.as_ref();
                 (body, script.is_some_and(|script| script.manifest.file_handler))
             }
-            // The chat itself gives its answer.
+            // The chat request itself will return this answer.
             ChainOutcome::Skipped(value) if self.hook == Hook::Inlet && comes_here => {
                 parted.answered(&plugin.id, &value);
                 return Ok(self.body.clone());
@@ -238,8 +238,8 @@ impl Call {
         Ok(body)
     }
 
-    /// An answer in place of the model's cannot be given here: the client asks its model whatever we say, unless
-    /// we refuse. What takes the place of an answer that is there can.
+    /// Returns the result of a filter that ended the chain. An inlet cannot answer instead of the model,
+    /// because the client calls its model unless the request is rejected. An outlet can replace the answer.
     fn skipped(&self, plugin: &Plugin, value: Json) -> Result<Json, Error> {
         if self.hook == Hook::Inlet {
             let text = message::text_of(&value);
@@ -251,15 +251,15 @@ impl Call {
         }
         let content = value.get("content").unwrap_or(value);
         if let Some(last) = self.body.get("messages").and_then(|messages| messages.at(-1)) {
-            // A copy holds nothing of the body it goes into.
+            // A copy cannot contain the body it is inserted into.
             last.edit("content", content.deep_clone());
         }
         Ok(self.body.clone())
     }
 
-    /// The hooks of a model, which Open WebUI asks for after the inlets of all filters and before their
-    /// outlets: there are none, and what it sends comes back, with the name of the turn in it where the chat
-    /// itself will come here as well.
+    /// Returns the body unchanged for a hook of a model, which Open WebUI calls after the inlets of all
+    /// filters and before their outlets. If the chat will come to this host, the body of the inlet receives
+    /// the id of the turn.
     fn of_model(self, app: &App, snapshot: &Snapshot, name: &str, parts: &Parts) -> Result<Response, Error> {
         let is_asked = self.body.text("model").is_some_and(|model| model == name);
         let is_model = is_asked && names::model(snapshot, name).is_some();
@@ -278,18 +278,18 @@ impl Call {
     }
 }
 
-/// The id of the user by the key or trusted headers; else the one that the operators' own Open WebUI names.
+/// Returns the id of the user verified by a key or trusted headers, or else by the operators' own Open WebUI.
 fn verified_user(app: &App, parts: &Parts, named: &Json) -> Option<String> {
     let key_user = parts.extensions.get::<KeyUser>().map_or(Json::Null, |user| user.0.clone());
     let by_operator = || auth::may_operate_by_key(app, parts).then(|| facts::user_id(named)).flatten();
     facts::verified_user(app, &parts.headers, &key_user).or_else(by_operator)
 }
 
-/// The user bound to the key of a request, or null: handlers take it as an extension.
+/// The user bound to the key of a request, or null. Handlers receive it as an extension.
 #[derive(Debug, Clone)]
 pub(super) struct KeyUser(pub(super) Json);
 
-/// Admits callers that may chat, and operators.
+/// Admits callers that may use models, and operators.
 pub(super) async fn all(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     match user(&app, &parts) {
@@ -301,7 +301,7 @@ pub(super) async fn all(State(app): State<Arc<App>>, request: Request, next: Nex
     }
 }
 
-/// Lets operators by.
+/// Admits operators only.
 pub(super) async fn operators(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let operator = user(&app, &parts).and_then(|_| operator(&app, &parts));
@@ -319,7 +319,7 @@ fn operator(app: &App, parts: &Parts) -> Result<auth::Operator, Error> {
         && credentials::given_key(&parts.headers).is_some()
         && !auth::may_operate(app, parts);
     if opens_less {
-        // A key that is right elsewhere is not a guess at this one.
+        // A key that is valid elsewhere does not count as a guess.
         return Err(Error::Request {
             message: "this route is for operators: set the key of [admin] for this connection in Open WebUI"
                 .into(),
@@ -331,7 +331,7 @@ fn operator(app: &App, parts: &Parts) -> Result<auth::Operator, Error> {
     auth::operator(app, parts)
 }
 
-/// The user whose key it is.
+/// Returns the user of a key.
 fn user(app: &App, parts: &Parts) -> Result<Json, Error> {
     auth::user_of_key(app, parts).map_err(|error| match credentials::given_key(&parts.headers) {
         Some(_) => error,

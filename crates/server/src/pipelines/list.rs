@@ -1,4 +1,4 @@
-//! The lists: filters beside the models, as Open WebUI looks for them, and the list of its page.
+//! The list of models and filters for Open WebUI, and the list of filters on its page.
 
 use crate::api::{AnyObject, JsonOf, Reply};
 use crate::openai;
@@ -10,34 +10,34 @@ use valvehouse_host::app::App;
 use valvehouse_host::{Plugin, Snapshot, State};
 use valvehouse_json::Json;
 
-/// Models as OpenAI's clients read them, and the filters that Open WebUI shall ask for.
+/// The models in OpenAI's format, and the filters that Open WebUI calls.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "`list_of` writes it; debug builds compare both")]
 pub(super) struct ModelsAndFilters {
     object: String,
     data: Vec<AnyObject>,
-    /// Missing if filters are hidden.
+    /// Omitted if filters are hidden.
     #[serde(skip_serializing_if = "Option::is_none")]
     pipelines: Option<bool>,
 }
 
-/// `GET /models`
+/// Handles `GET /models`.
 pub(super) async fn models(extract::State(app): extract::State<Arc<App>>) -> JsonOf<ModelsAndFilters> {
     let models = openai::catalog::list(&app.host.snapshot()).await;
     JsonOf::new(list_of(&app, models))
 }
 
-/// A list of models, and the filters after them unless they are hidden. Open WebUI takes whoever says
-/// `pipelines` for a pipelines server.
+/// Returns a list of models, followed by the filters unless they are hidden. Open WebUI recognizes a
+/// pipelines server by the field `pipelines`.
 pub(crate) fn list_of(app: &App, models: Vec<Json>) -> Json {
     if !app.config.server.pipelines {
         return Json::from([("object", "list".into()), ("data", models.into())]);
     }
     let snapshot = app.host.snapshot();
     for model in models.iter().filter(|model| model.text("id").is_some_and(|id| fits_a_path(&id))) {
-        // Then Open WebUI says whose chat it is, and asks for the model's inlet last of all.
+        // With this field, Open WebUI sends the user of a chat, and calls the inlet of the model last.
         let pipe = Json::from([("type", "pipe".into()), ("valves", false.into())]);
-        // An object that nobody else holds takes any value.
+        // This object is not shared, so it accepts any value.
         model.edit("pipeline", pipe);
     }
     let filters = snapshot.filters().filter(|plugin| is_asked(plugin));
@@ -46,7 +46,8 @@ pub(crate) fn list_of(app: &App, models: Vec<Json>) -> Json {
     Json::from([("data", data.into()), ("object", "list".into()), ("pipelines", true.into())])
 }
 
-/// Returns `true` if a model's name can be put into a path as it is: up to two slashes, see the routes.
+/// Returns `true` if a model's name can be used in a path unchanged. It may contain up to two slashes, as the
+/// routes allow.
 fn fits_a_path(name: &str) -> bool {
     let parts: Vec<&str> = name.split('/').collect();
     let is_plain = |part: &&str| {
@@ -55,8 +56,8 @@ fn fits_a_path(name: &str) -> bool {
     parts.len() <= 3 && parts.iter().all(is_plain)
 }
 
-/// Returns `true` if Open WebUI shall ask for the hooks of a filter: it has one that Open WebUI knows, or is a guard
-/// that cannot run there and must not be forgotten. A toggle cannot be chosen there.
+/// Returns `true` if Open WebUI should call the hooks of a filter: it has an inlet or an outlet, or it is a
+/// guard whose hooks run only in chats of this host. Toggles cannot be selected there.
 fn is_asked(plugin: &Plugin) -> bool {
     if !plugin.enabled {
         return false;
@@ -88,7 +89,7 @@ fn entry(snapshot: &Snapshot, plugin: &Plugin) -> Json {
     ])
 }
 
-/// All models, which is a star to Open WebUI, or those that list it.
+/// Returns the models of a filter: `*` for all, or those that list it.
 fn models_of(snapshot: &Snapshot, plugin: &Plugin) -> Vec<Json> {
     if plugin.global {
         return vec!["*".into()];
@@ -98,7 +99,7 @@ fn models_of(snapshot: &Snapshot, plugin: &Plugin) -> Vec<Json> {
     listing.map(|model| model.name.as_str().into()).collect()
 }
 
-/// As a whole number where it is one. A guard that cannot run comes before everything else.
+/// Returns the priority as a whole number if possible. A guard that cannot run comes first.
 fn priority(plugin: &Plugin) -> Json {
     match &plugin.script {
         _ if plugin.refusal().is_some() => i64::from(i32::MIN).into(),
@@ -114,7 +115,7 @@ fn title(plugin: &Plugin) -> &str {
     plugin.script.as_ref().map_or(&*plugin.id, |script| script.manifest.title(&plugin.id))
 }
 
-/// The title; that of a guard whose hooks cannot be asked for says so.
+/// Returns the title, which names the hooks of a guard that Open WebUI cannot call.
 fn name(plugin: &Plugin) -> String {
     let hooks = plugin.hooks_of_chats_only();
     let runs_here = |hook: &&str| matches!(*hook, "inlet" | "outlet");
@@ -141,11 +142,11 @@ struct Pipeline {
     name: String,
     #[schemars(extend("const" = "filter"))]
     r#type: &'static str,
-    /// Set if it has valves.
+    /// Set if the filter has valves.
     valves: bool,
 }
 
-/// `GET /pipelines`: every filter, also those that are not asked.
+/// Handles `GET /pipelines`: lists all filters, including those that Open WebUI does not call.
 pub(super) async fn pipelines(extract::State(app): extract::State<Arc<App>>) -> Reply<Pipelines> {
     let snapshot = app.host.snapshot();
     let filters = snapshot.filters().map(|plugin| Pipeline {
@@ -163,7 +164,7 @@ pub(super) struct ReloadResult {
     message: String,
 }
 
-/// `POST /pipelines/reload`: files are followed anyway; this waits until they were looked at.
+/// Handles `POST /pipelines/reload`: waits for a scan of the files, which are watched in any case.
 pub(super) async fn reload(extract::State(app): extract::State<Arc<App>>) -> Reply<ReloadResult> {
     let snapshot = app.host.reload().await;
     let wrong = snapshot.plugins.values().filter(|plugin| !plugin.state.problems().is_empty()).count();

@@ -1,5 +1,5 @@
-//! The endpoints of a pipelines server, so that an Open WebUI can use this host as its own: each route with and
-//! without `/v1`, errors as `{"detail": text}`.
+//! The endpoints of a pipelines server, which allow an Open WebUI to use this host as one. Each route exists
+//! with and without `/v1`, and errors have the form `{"detail": text}`.
 
 mod files;
 mod hooks;

@@ -1,5 +1,5 @@
-//! The filter or model that a path means. An Open WebUI with a prefix for this connection puts it in front of
-//! every name: `prefix.turn_limit`.
+//! The filter or model that a path names. An Open WebUI with a prefix for this connection adds it to every
+//! name: `prefix.turn_limit`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::{Plugin, Ready, Snapshot};
 use valvehouse_script::Kind;
 
-/// The name of a filter or a model in a path, which may have slashes.
+/// The name of a filter or a model in a path, which may contain slashes.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct FilterName {
     /// The filter, or the first part of a model's name.
@@ -30,24 +30,24 @@ impl FilterName {
     }
 }
 
-/// A name, and its rest after each dot.
+/// Returns a name, followed by its rest after each dot.
 pub(super) fn meanings(name: &str) -> impl Iterator<Item = &str> {
     let shorter = name.match_indices('.').map(|(dot, _)| &name[dot + 1..]);
     std::iter::once(name).chain(shorter).filter(|name| !name.is_empty())
 }
 
-/// The filter of this name.
+/// Returns the filter with this name.
 pub(super) fn filter<'s>(snapshot: &'s Snapshot, name: &str) -> Option<&'s Arc<Plugin>> {
     let found = meanings(name).find_map(|name| snapshot.plugins.get(name));
     found.filter(|plugin| plugin.kind == Kind::Filter)
 }
 
-/// The filter of this name, or the reason for its absence.
+/// Returns the filter with this name, or the error for an unknown one.
 pub(super) fn known_filter<'s>(snapshot: &'s Snapshot, name: &str) -> Result<&'s Arc<Plugin>, Error> {
     filter(snapshot, name).ok_or_else(|| unknown(name))
 }
 
-/// There is nothing of this name.
+/// Returns the error for an unknown name.
 pub(super) fn unknown(name: &str) -> Error {
     Error::Request {
         message: format!("Filter {name} not found"),
@@ -57,7 +57,7 @@ pub(super) fn unknown(name: &str) -> Error {
     }
 }
 
-/// The model of this name. One that is configured goes before one that a provider may have.
+/// Returns the model with this name. A configured model takes precedence over one that a provider may have.
 pub(super) fn model(snapshot: &Snapshot, name: &str) -> Option<Ready> {
     let known = snapshot.model_names();
     let configured = meanings(name).find(|name| known.iter().any(|known| known == name));

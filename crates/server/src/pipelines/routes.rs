@@ -7,7 +7,7 @@ use axum::middleware::from_fn_with_state;
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
-/// The routes. Models and hooks are open to callers that may chat, everything else to operators.
+/// Returns the routes. Models and hooks are for callers that may use models, all others for operators.
 pub(crate) fn routes(app: &Arc<App>) -> Routes {
     let hook = |operation: Operation| {
         operation
@@ -48,13 +48,13 @@ fn routes_of(callers: Callers) -> Routes {
     Routes::with_details("Pipelines", callers)
 }
 
-/// A route with and without `/v1`.
+/// Adds a route with and without `/v1`.
 fn both(path: &str, operation: impl Fn() -> Operation) -> Routes {
     routes_of(Callers::Users).route(path, operation()).route(&format!("/v1{path}"), operation())
 }
 
-/// The route of a filter or model. Open WebUI puts a model's name into the path as it is, and there are
-/// models with slashes in their names.
+/// Adds the route of a filter or model. Open WebUI does not encode a model's name in the path, so the name
+/// may contain slashes.
 fn everywhere(path: &str, operation: impl Fn() -> Operation) -> Routes {
     ["/{id}", "/{id}/{of}", "/{id}/{of}/{all}"]
         .into_iter()

@@ -1,5 +1,6 @@
-//! The parts of one turn: the inlets that an Open WebUI asked for one by one, the chat itself where one of our
-//! models answers it, and the outlets. What ran as a part does not run again in the chat.
+//! Turns that are split into several requests: the inlets that an Open WebUI calls one by one, the chat
+//! itself if a model of this host answers it, and the outlets. A hook that ran in a separate request does not
+//! run again in the chat.
 
 use super::names;
 use crate::{auth, facts};
@@ -12,12 +13,12 @@ use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 
-/// Before the names of turns that Open WebUI has none for: those of its API, and its tasks.
+/// The prefix of the ids of turns that Open WebUI does not name: API calls and tasks.
 const OWN: &str = "valvehouse-";
-/// The beginning of the names of users that callers without an operator's key give.
+/// The prefix of the users that callers without the operators' key name.
 const OTHERS: &str = "by others: ";
 
-/// The turn that a hook is a part of; `None` if nothing names it.
+/// Returns the turn that a hook call belongs to; `None` if the request does not identify it.
 pub(super) fn of_hook(snapshot: &Snapshot, body: &Json, user: &Json, hook: Hook) -> Option<TurnPart> {
     if hook == Hook::Inlet && comes_here(snapshot, body) {
         return of_model(body, user);
@@ -27,8 +28,8 @@ pub(super) fn of_hook(snapshot: &Snapshot, body: &Json, user: &Json, hook: Hook)
     Some(TurnPart { user: text_or_empty(user, "id"), chat, message })
 }
 
-/// Keeps the parts that callers with a user's key send apart from those of an operator's Open WebUI, which alone says
-/// whose chats they are.
+/// Separates the turns of callers with a user's key from those of an operator's Open WebUI, which alone is
+/// trusted to name users.
 pub(super) fn of_caller(app: &App, parts: &Parts, part: TurnPart) -> TurnPart {
     if auth::may_operate(app, parts) {
         return part;
@@ -36,38 +37,40 @@ pub(super) fn of_caller(app: &App, parts: &Parts, part: TurnPart) -> TurnPart {
     TurnPart { user: format!("{OTHERS}{}", part.user), ..part }
 }
 
-/// The same for a turn whose chat comes here: it has a name in any case.
+/// Returns the turn of a chat that will come to this host. It always has an id.
 pub(super) fn of_model(body: &Json, user: &Json) -> Option<TurnPart> {
     let user = text_or_empty(user, "id");
     let own = || format!("{OWN}{}", uuid::Uuid::new_v4().simple());
     let named = text(body, "id").or_else(|| text(body, "metadata.message_id").filter(|_| !is_task(body)));
     let chat = text(body, "chat_id").or_else(|| text(body, "metadata.chat_id").filter(|_| !is_task(body)));
-    // Chats of this kind are not to be kept, so they have no name here.
+    // Such chats must not be stored, so their id is omitted.
     let chat = chat.filter(|chat| !chat.starts_with("local:")).unwrap_or_default();
     Some(TurnPart { user, chat, message: named.unwrap_or_else(own) })
 }
 
-/// Returns `true` if the chat itself will come to this host: then its model is one of ours, and a pipe to Open WebUI.
+/// Returns `true` if the chat itself will come to this host, because its model is one of this host and a pipe
+/// in Open WebUI.
 pub(super) fn comes_here(snapshot: &Snapshot, body: &Json) -> bool {
     body.at_path("metadata.model.pipeline.type").as_str() == Some("pipe")
         && names::model(snapshot, &body.text_or_empty("model")).is_some()
 }
 
-/// Names the turn in the body of a chat that will come here. Other services would refuse what they do not know.
+/// Adds the id of the turn to the body of a chat that will come to this host. Other services might reject the
+/// field.
 pub(super) fn mark(snapshot: &Snapshot, body: &Json, part: &TurnPart) {
     if !comes_here(snapshot, body) {
         return;
     }
-    // New texts in an object: they fit.
+    // A text fits into any object.
     body.edit("id", part.message.as_str());
     if !part.chat.is_empty() {
         body.edit("chat_id", part.chat.as_str());
     }
 }
 
-/// Goes on with a chat whose earlier parts came here: scripts find what they kept, and inlets that ran do not
-/// run again. Nor do the outlets that Open WebUI asks for when the answer is there, unless they can still
-/// change what its client gets.
+/// Continues a turn whose earlier parts came to this host. Scripts find their stored state, and inlets that
+/// ran do not run again. Neither do the outlets that Open WebUI will call for the answer, unless they can
+/// change what the client receives.
 pub(crate) fn go_on(
     app: &App,
     snapshot: &Snapshot,
@@ -81,7 +84,7 @@ pub(crate) fn go_on(
         chat: text_or_empty(body, "chat_id"),
         message: text_or_empty(body, "id"),
     };
-    // Who has only a key to chat with could have an inlet look at one body and send another.
+    // A caller with a user's key could run an inlet on one body and send another.
     let is_trusted = || auth::may_operate(app, parts);
     let parted = app.parted.find(&part).filter(|_| !part.message.is_empty() && is_trusted());
     let Some(parted) = parted else { return facts::context(app, facts, body) };
@@ -110,22 +113,22 @@ pub(crate) fn go_on(
     facts::context_with(app, facts, body, parted.metadata().clone())
 }
 
-/// The kernel with an answer in the place of a filter's inlet, which gave it before.
+/// Returns a kernel in which the earlier answer of a filter's inlet replaces that inlet.
 fn answering(kernel: &Kernel, id: &str, answer: Json) -> Kernel {
     let place =
         kernel.chain().filters().iter().find(|filter| filter.name() == id).map_or(0.0, FilterEntry::place);
-    // By another name: the filter's own inlet is spared.
+    // The name differs, because the filter's own inlet is skipped.
     let name = format!("{id} (inlet)");
     let answers = move |_: &mut FilterContext| Ok(Verdict::Respond(answer.deep_clone()));
     kernel.with_filter(FilterEntry::closure(&name, Hook::Inlet, answers).priority(place))
 }
 
-/// Forgets what plugins kept that are removed, or replaced by others under their ids.
+/// Deletes the state of plugins that were removed or replaced.
 pub(super) fn forget_strangers(parted: &SplitTurn, snapshot: &Snapshot) {
     parted.forget_strangers(|id| snapshot.plugins.get(id).map(|plugin| plugin.incarnation));
 }
 
-/// Returns `true` if it is one of the small questions that Open WebUI asks beside a chat: for a title, for tags.
+/// Returns `true` for a task that Open WebUI sends beside a chat, such as the request for a title or tags.
 fn is_task(body: &Json) -> bool {
     !body.at_path("metadata.task").is_empty()
 }

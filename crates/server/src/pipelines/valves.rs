@@ -1,4 +1,4 @@
-//! The valves of filters, as Open WebUI's page of pipelines reads and changes them.
+//! The valves of filters, as read and changed on Open WebUI's page of pipelines.
 
 use super::names::{FilterName, known_filter};
 use crate::api::{AnyObject, CheckedBody, JsonOf, Path};
@@ -12,23 +12,22 @@ use valvehouse_host::Plugin;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// Values by the name of their valve, or a JSON Schema of them.
+/// Values by valve name, or their JSON Schema.
 type Values = Result<JsonOf<AnyObject>, Detail>;
 
-/// `GET /{id}/valves`: the values in force, secrets masked.
+/// Handles `GET /{id}/valves`: returns the effective values with secrets masked.
 pub(super) async fn valves(State(app): State<Arc<App>>, Path(name): Path<FilterName>) -> Values {
     let plugin = known_filter(&app.host.snapshot(), &name.id)?.clone();
     Ok(JsonOf::new(in_force(&plugin)))
 }
 
-/// `GET /{id}/valves/spec`
+/// Handles `GET /{id}/valves/spec`.
 pub(super) async fn spec(State(app): State<Arc<App>>, Path(name): Path<FilterName>) -> Values {
     let plugin = known_filter(&app.host.snapshot(), &name.id)?.clone();
     Ok(JsonOf::new(schema(&plugin).json_schema()))
 }
 
-/// `POST /{id}/valves/update`: these values in place of all that were stored. What the page leaves at its
-/// default it sends as null.
+/// Handles `POST /{id}/valves/update`: replaces all stored values. The page sends null for default values.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
     Path(name): Path<FilterName>,
@@ -40,7 +39,7 @@ pub(super) async fn update(
     Ok(JsonOf::new(in_force(known_filter(&app.host.snapshot(), &name.id)?)))
 }
 
-/// The valves that the filter declares; none where it does not load.
+/// Returns the valves that the filter declares; empty if it failed to load.
 fn schema(plugin: &Plugin) -> ValveSchema {
     plugin.script.as_ref().map_or_else(ValveSchema::default, |script| script.manifest.valves.clone())
 }

@@ -1,4 +1,4 @@
-//! The cookie that stands for a session.
+//! The cookie of a session.
 
 use crate::address::host_of;
 use axum::http::header;
@@ -7,10 +7,10 @@ use axum::http::{HeaderMap, HeaderValue};
 use valvehouse_host::access::{LIFE, Session};
 use valvehouse_host::app::App;
 
-/// The session that a request belongs to.
+/// Returns the session of a request.
 pub(crate) fn session(app: &App, parts: &Parts) -> Option<Session> {
     let token = token(parts)?;
-    // A key that was changed, set or taken away ends the sessions of before. One that cannot be read opens none.
+    // A changed, new or removed key ends earlier sessions. An unreadable key allows none.
     let key = match app.access.keys.has_admin() {
         true => Some(app.access.keys.admin()?),
         false => None,
@@ -18,7 +18,7 @@ pub(crate) fn session(app: &App, parts: &Parts) -> Option<Session> {
     app.sessions.of(token, key)
 }
 
-/// The token that a browser shows.
+/// Returns the session token in a request's cookies.
 fn token(parts: &Parts) -> Option<&str> {
     let name = name(parts);
     let cookies = parts.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -26,12 +26,12 @@ fn token(parts: &Parts) -> Option<&str> {
     pairs.filter(|(own, _)| *own == name).map(|(_, token)| token).next()
 }
 
-/// Gives a browser its token.
+/// Returns the cookie that stores a token in the browser.
 pub(super) fn of(parts: &Parts, token: &str) -> HeaderValue {
     written(parts, token, LIFE.as_secs())
 }
 
-/// Takes it away again.
+/// Returns the cookie that removes the token from the browser.
 pub(super) fn none(parts: &Parts) -> HeaderValue {
     written(parts, "", 0)
 }
@@ -40,11 +40,12 @@ fn written(parts: &Parts, token: &str, seconds: u64) -> HeaderValue {
     let secure = if came_encrypted(&parts.headers) { "; Secure" } else { "" };
     let name = name(parts);
     let text = format!("{name}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
-    // Letters, digits and signs that headers take.
+    // The text contains only characters that headers allow.
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// Browsers share cookies between the ports of one machine: several hosts there would take each other's.
+/// Returns the name of the cookie. It contains the port, because browsers share cookies between the ports of
+/// one host name.
 fn name(parts: &Parts) -> String {
     let port = host_of(parts).and_then(|host| host.rsplit_once(':')).map(|(_, port)| port);
     match port.filter(|port| !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit())) {
@@ -53,8 +54,8 @@ fn name(parts: &Parts) -> String {
     }
 }
 
-/// Returns `true` if the browser talks TLS, to a proxy before us. Whoever claims so wrongly only loses their own
-/// cookie.
+/// Returns `true` if the browser uses TLS, to a proxy in front of this host. A false claim only affects the
+/// client's own cookie.
 fn came_encrypted(headers: &HeaderMap) -> bool {
     let says = |name: &str, word: &str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());

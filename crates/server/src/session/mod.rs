@@ -1,8 +1,8 @@
-//! `/api/v1/session`: who sits at the page.
+//! `/api/v1/session`: the session of the operators' page.
 //!
-//! Operators sign in with their key once; from then on a cookie that no script can read stands for it.
-//! Where there is no key, whoever opens the page on this machine has a session from the start: it carries
-//! the token by which we know that a change comes from our page.
+//! An operator signs in with the key once; from then on, an HTTP-only cookie identifies the session. Without
+//! a key, opening the page on this machine starts a session. Its CSRF token proves that a change comes from
+//! this page.
 
 pub(crate) mod cookie;
 mod sign_in;

@@ -16,7 +16,7 @@ use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::access::{NewSession, Session};
 use valvehouse_host::app::App;
 
-/// The routes.
+/// Returns the routes.
 pub(crate) fn routes() -> Routes {
     Routes::new("Session", Callers::Operators)
         .route("/api/v1/session", get("Returns the session of the page.", look).returns::<PageSession>())
@@ -32,11 +32,11 @@ pub(crate) fn routes() -> Routes {
 /// The session of the page.
 #[derive(Serialize, JsonSchema)]
 struct PageSession {
-    /// Set if it may do what operators may.
+    /// Set if the session has the permissions of operators.
     operator: bool,
-    /// Set if an operator signs in with a key.
+    /// Set if signing in requires a key.
     needs_key: bool,
-    /// The token that changes send as `x-valvehouse-csrf`; null without a session.
+    /// The token for the header `x-valvehouse-csrf` of changes; null without a session.
     csrf: Option<String>,
     /// The name that is recorded with changes.
     by: Option<String>,
@@ -56,7 +56,7 @@ async fn look(State(app): State<Arc<App>>, parts: Parts) -> Response {
     {
         return told(&app, Some(&session));
     }
-    // With the key itself no session is needed.
+    // A request with the key needs no session.
     if app.access.keys.has_admin() || at_this_machine(&parts).is_err() {
         let operator = auth::operator(&app, &parts).ok();
         return shape(&app, operator.map(|operator| operator.0), None).into_response();
@@ -77,7 +77,7 @@ async fn sign_in(
         at_this_machine(&parts)?;
         "local"
     };
-    // Whoever signs in anew leaves the old session.
+    // A new sign-in ends the earlier session.
     if let Some(session) = cookie::session(&app, &parts) {
         app.sessions.end(&session);
     }

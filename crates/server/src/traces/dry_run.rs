@@ -1,4 +1,4 @@
-//! `POST /api/v1/try`: a chat as any other, or a press of a button, and all that every hook made of it.
+//! `POST /api/v1/try`: runs a chat or presses a button, and returns the steps of every hook.
 
 use super::shapes::DryRun;
 use crate::actions::Press;
@@ -26,7 +26,7 @@ use valvehouse_json::Json;
 pub(super) struct DryRunRequest {
     model: String,
     messages: Option<Vec<AnyObject>>,
-    /// One more message of the user.
+    /// A user message that is appended to the messages.
     text: Option<String>,
     /// The button to press instead of sending a chat.
     action: Option<String>,
@@ -46,7 +46,7 @@ enum DryRunUser {
     Known { id: String },
 }
 
-/// `POST /api/v1/try`
+/// Handles `POST /api/v1/try`.
 pub(super) async fn run(
     State(app): State<Arc<App>>,
     parts: Parts,
@@ -59,7 +59,7 @@ pub(super) async fn run(
     Ok(JsonOf::new(answer))
 }
 
-/// A press of a button. Nobody can be asked; what it emits stands in the trace.
+/// Presses a button. Nobody can answer questions; emitted events are in the trace.
 async fn pressed(app: &Arc<App>, parts: &Parts, button: &str, body: Json) -> Result<Json, Error> {
     body.remove("action");
     with_text(&body)?;
@@ -73,7 +73,7 @@ async fn pressed(app: &Arc<App>, parts: &Parts, button: &str, body: Json) -> Res
     Ok(outcome(watch, answer))
 }
 
-/// The answer or the error, and all steps.
+/// Returns the answer or the error, with all steps.
 fn outcome(mut watch: TraceGuard, answer: Result<Json, Error>) -> Json {
     let (status, answer, error) = match answer {
         Ok(answer) => (200, answer, Json::Null),
@@ -112,7 +112,7 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<Json, Error>
     Ok(outcome(watch, answer.map(|answer| answer.reply)))
 }
 
-/// Puts `text`, one message of the user, behind the messages of a body.
+/// Appends `text` to the messages of a body as a user message.
 fn with_text(body: &Json) -> Result<(), Error> {
     if let Some(text) = body.text("text") {
         let given = body.list("messages");
@@ -123,7 +123,8 @@ fn with_text(body: &Json) -> Result<(), Error> {
     Ok(())
 }
 
-/// The user of a dry run: an id, or an object of all that is known. A service gets the id alone.
+/// Returns the user of a dry run: an id, or an object with an id and further fields. Providers only receive
+/// the id.
 fn user(body: &Json) -> Result<Json, Error> {
     let user = match body.get("user") {
         None | Some(Json::Null) => return Ok(Json::object()),
@@ -134,7 +135,7 @@ fn user(body: &Json) -> Result<Json, Error> {
             return Err(Error::invalid(wrong, Some("user")));
         }
     };
-    // A text in an object that nobody else holds: it fits.
+    // A text fits into an object that is not shared.
     body.edit("user", user.field("id"));
     Ok(user)
 }

@@ -1,4 +1,4 @@
-//! `GET /api/v1/events`: what happens, as it happens, until the listener leaves or this host stops.
+//! `GET /api/v1/events`: streams events until the client disconnects or this host stops.
 
 use crate::api::EventStream;
 use crate::turn::events::{as_events, named_event};
@@ -19,11 +19,11 @@ use valvehouse_json::{Json, Object};
 
 /// The interval at which changed metrics are sent.
 const FIGURES: Duration = Duration::from_secs(2);
-/// The time without an event after which a comment is sent.
+/// The time without an event after which a comment is sent, in milliseconds.
 const KEEP_ALIVE_MS: u64 = 15_000;
 
-/// Requests as they begin and end, what plugins emit in them, new generations, metrics. Who listens too
-/// slowly hears `lost`, with how many, and goes on from there.
+/// Streams the start and end of requests, events that plugins emit in them, new generations and metrics. A
+/// slow client receives `lost` with the number of missed events.
 pub(super) async fn follow(State(app): State<Arc<App>>) -> EventStream {
     let mut metrics = interval(FIGURES);
     metrics.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -51,7 +51,7 @@ struct Feed {
     told: ClientView,
 }
 
-/// The metrics that were sent last.
+/// The metrics that the client received last.
 #[derive(Default)]
 struct ClientView {
     running: Option<usize>,
@@ -60,7 +60,7 @@ struct ClientView {
 }
 
 impl Feed {
-    /// The next event; `None` after the host ended.
+    /// Returns the next event; `None` once the host has stopped.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             tokio::select! {
@@ -108,8 +108,8 @@ fn of_report(report: &Report) -> Bytes {
 }
 
 impl ClientView {
-    /// The number of requests in progress, and the plugins that were called since the last look; `None` if nothing
-    /// changed.
+    /// Returns the number of requests in progress and the plugins that were called since the last call;
+    /// `None` if nothing changed.
     fn news(&mut self, app: &App) -> Option<Json> {
         let running = app.traces.running();
         let snapshot = app.host.snapshot();
@@ -118,7 +118,7 @@ impl ClientView {
             let sum = plugin.sum();
             if self.calls.get(&plugin.id).copied().unwrap_or(0) != sum.calls {
                 self.calls.insert(plugin.id.clone(), sum.calls);
-                // A new object takes any value.
+                // A new object accepts any value.
                 plugins.put(&plugin.id, sum.in_short());
             }
         }

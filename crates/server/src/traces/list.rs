@@ -1,4 +1,4 @@
-//! The requests that run and the last ones that ended, and whose values are kept of them.
+//! Routes for the requests in progress and the latest ended ones, and for the recording of their values.
 
 use super::shapes::{Trace as TraceShape, Traces};
 use crate::api::{Answer, ApiError, Body, JsonOf, Path, Query, Reply};
@@ -15,19 +15,19 @@ use valvehouse_json::Json;
 /// The default number of listed traces that ended.
 const LISTED: u64 = 50;
 
-/// `GET /api/v1/traces`
+/// Handles `GET /api/v1/traces`.
 pub(super) async fn all(State(app): State<Arc<App>>, Query(wanted): Query<TraceQuery>) -> JsonOf<Traces> {
     let limit = usize::try_from(wanted.limit.unwrap_or(LISTED)).unwrap_or(usize::MAX);
     let told = |traces: Vec<Arc<Trace>>, limit| -> Json {
         let those = traces.iter().filter(|trace| wanted.is_met_by(trace));
         those.take(limit).map(|trace| trace.summary()).collect::<Vec<_>>().into()
     };
-    // One that ends in between is in both rather than in none.
+    // In this order, a request that ends in between is listed twice instead of not at all.
     let (live, past) = (app.traces.live(), app.traces.past());
     JsonOf::new(Json::from([("live", told(live, usize::MAX)), ("past", told(past, limit))]))
 }
 
-/// The requests that are asked for.
+/// The query of the list of requests.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct TraceQuery {
     /// The maximum number of requests that ended, 50 by default.
@@ -38,7 +38,7 @@ pub(super) struct TraceQuery {
     user: Option<String>,
     /// Only requests that called this plugin.
     plugin: Option<String>,
-    /// Only requests that failed, or only those that did not.
+    /// `true` for failed requests only, `false` for successful ones only.
     failed: Option<bool>,
 }
 
@@ -59,11 +59,11 @@ impl TraceQuery {
 /// The path of a trace.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct TracePath {
-    /// The id of a request, as its header `x-valvehouse-trace` names it.
+    /// The id of a request, from its header `x-valvehouse-trace`.
     pub(super) id: String,
 }
 
-/// `GET /api/v1/traces/{id}`
+/// Handles `GET /api/v1/traces/{id}`.
 pub(super) async fn one(
     State(app): State<Arc<App>>,
     Path(path): Path<TracePath>,
@@ -71,7 +71,7 @@ pub(super) async fn one(
     Ok(JsonOf::new(find(&app, &path.id)?.detail()))
 }
 
-/// The request of that id.
+/// Returns the trace with this id.
 pub(super) fn find(app: &App, id: &str) -> Result<Arc<Trace>, Error> {
     app.traces.find(id).ok_or_else(|| Error::Request {
         message: format!(
@@ -96,7 +96,7 @@ impl Contents {
     }
 }
 
-/// `GET /api/v1/traces/contents`
+/// Handles `GET /api/v1/traces/contents`.
 pub(super) async fn contents(State(app): State<Arc<App>>) -> Reply<Contents> {
     Contents::of(&app)
 }
@@ -104,21 +104,21 @@ pub(super) async fn contents(State(app): State<Arc<App>>) -> Reply<Contents> {
 /// The path of a plugin's contents.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ContentsPath {
-    /// The plugin: the stem of its file.
+    /// The id of the plugin: the name of its file without the extension.
     #[schemars(example = &"polite")]
     plugin: String,
 }
 
-/// The new state of a plugin's contents.
+/// The recording of a plugin's values.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = serde_json::json!({"keep": true}))]
 pub(super) struct KeepContents {
-    /// Set to record its values from now on.
+    /// Set to record the plugin's values from now on.
     keep: bool,
 }
 
-/// `PUT /api/v1/traces/contents/{plugin}`
+/// Handles `PUT /api/v1/traces/contents/{plugin}`.
 pub(super) async fn keep_contents(
     State(app): State<Arc<App>>,
     Path(ContentsPath { plugin }): Path<ContentsPath>,

@@ -1,5 +1,5 @@
-//! `/api/v1/traces`, `/api/v1/try`, `/api/v1/events`: what happens, what happened, and what would happen;
-//! for operators.
+//! `/api/v1/traces`, `/api/v1/try` and `/api/v1/events`: traces of requests, dry runs and live events, for
+//! operators.
 
 mod dry_run;
 mod feed;

@@ -1,5 +1,4 @@
-//! `POST /api/v1/traces/{id}/replay`: what a plugin saw in a request, seen once more by its script or by
-//! another text in its place.
+//! `POST /api/v1/traces/{id}/replay`: replays the recorded steps of a plugin with its script or another text.
 
 use super::list::{TracePath, find, known};
 use super::shapes::Replay;
@@ -17,7 +16,7 @@ use valvehouse_json::Json;
 use valvehouse_json::diff::{DiffOperation, diff};
 use valvehouse_script::Diagnostic;
 
-/// The time that a whole replay may take.
+/// The timeout of a replay.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The differences between a replay and the request itself.
 const NOTE: &str = "dry run: other hosts, models, files, programs and people are not reached, and changes of kv are discarded";
@@ -28,11 +27,11 @@ const NOTE: &str = "dry run: other hosts, models, files, programs and people are
 pub(super) struct ReplayRequest {
     /// The plugin whose steps are replayed.
     plugin: String,
-    /// The text of the script; its own by default.
+    /// The text of the script; by default that of the plugin.
     source: Option<String>,
 }
 
-/// `POST /api/v1/traces/{id}/replay`
+/// Handles `POST /api/v1/traces/{id}/replay`.
 pub(super) async fn replay(
     State(app): State<Arc<App>>,
     Path(path): Path<TracePath>,
@@ -71,7 +70,7 @@ fn does_not_load(problems: &[Diagnostic]) -> Error {
     }
 }
 
-/// The steps of a plugin whose values are kept.
+/// Returns the steps of a plugin whose values are recorded.
 fn recorded(trace: &Trace, plugin: &str) -> Result<Vec<StepRecord>, Error> {
     let own = |record: &StepRecord| record.plugin() == Some(plugin) && !record.details().values.is_empty();
     let records: Vec<StepRecord> = trace.records().into_iter().filter(own).collect();
@@ -86,11 +85,12 @@ fn recorded(trace: &Trace, plugin: &str) -> Result<Vec<StepRecord>, Error> {
     Ok(records)
 }
 
-/// A call as it was and as it is now.
+/// Returns a recorded call and its replay, with their differences.
 fn compared(step: &StepReplay) -> Json {
     let StepReplay { record, recorded, replayed } = step;
     let recorded = recorded.as_ref();
-    // Of events only the last word is known that was another one; what went on has a value.
+    // For calls that are aggregated, only the last outcome other than `continue` is recorded. A recorded
+    // value means that the call continued.
     let word = if record.calls > 1 && recorded.is_some() { "continue" } else { record.word };
     let is_same = recorded == replayed.value.as_ref() && (record.calls > 1 || word == replayed.word);
     let or_null = |value: Option<&Json>| Json::from(value.map(Json::deep_clone));

@@ -6,7 +6,7 @@ use crate::auth;
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
-/// The routes, behind the operators' key.
+/// Returns the routes, which require the operators' key.
 pub(crate) fn routes(app: &Arc<App>) -> Routes {
     let operators_only = axum::middleware::from_fn_with_state(app.clone(), auth::operators_only);
     Routes::new("Traces", Callers::Operators)

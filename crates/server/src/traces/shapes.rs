@@ -1,29 +1,29 @@
-//! The forms of traces, which `valvehouse_core::trace` writes.
+//! The schemas of traces, whose JSON `valvehouse_core::trace` writes.
 #![expect(dead_code, reason = "they describe JSON that is written elsewhere; debug builds compare both")]
 
 use schemars::JsonSchema;
 use serde_json::Value;
 
-/// Parts of a request's trace that a list has, too.
+/// The fields of a trace that are also in a list.
 #[derive(JsonSchema)]
 pub(crate) struct TraceFacts {
-    /// The id, as the header `x-valvehouse-trace` names it.
+    /// The id, which is also in the header `x-valvehouse-trace`.
     id: String,
-    /// The start in RFC 3339.
+    /// The start time in RFC 3339.
     begun: String,
     /// The endpoint.
     endpoint: String,
     model: String,
     stream: bool,
-    /// The user's id; empty if it is not known.
+    /// The id of the user; empty if unknown.
     user: String,
-    /// The conversation's id; empty if there is none.
+    /// The id of the conversation; empty if there is none.
     chat_id: String,
-    /// The generation of plugins that served it.
+    /// The generation of plugins that handled the request.
     generation: u64,
-    /// Set while it is in progress.
+    /// Set while the request is in progress.
     running: bool,
-    /// The HTTP status; null while it is in progress.
+    /// The HTTP status; null while the request is in progress.
     status: Option<u16>,
     error: Option<String>,
     /// Set if the client received the whole answer.
@@ -61,7 +61,7 @@ pub(crate) struct TraceStep {
     plugin: Option<String>,
     /// The hook, `tool` or `model`.
     hook: String,
-    /// The time since the start of the request.
+    /// The time since the start of the request, in milliseconds.
     at_ms: f64,
     calls: u64,
     took_us: u64,
@@ -70,9 +70,9 @@ pub(crate) struct TraceStep {
     /// The allocated memory in bytes.
     memory: u64,
     outcome: String,
-    /// The reason for a failure or a refusal.
+    /// The reason for a failure or rejection.
     cause: Option<String>,
-    /// The time to the first byte of a model's answer.
+    /// The time to the first byte of a model's answer, in microseconds.
     first_us: Option<u64>,
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
@@ -143,7 +143,7 @@ pub(crate) struct DryRun {
     trace: Trace,
 }
 
-/// The calls of a plugin in a request, replayed.
+/// The replayed calls of a plugin in a request.
 #[derive(JsonSchema)]
 pub(crate) struct Replay {
     plugin: String,
@@ -152,14 +152,14 @@ pub(crate) struct Replay {
     steps: Vec<ReplayStep>,
 }
 
-/// A call as it was and as it is now.
+/// A recorded call and its replay.
 #[derive(JsonSchema)]
 pub(crate) struct ReplayStep {
     hook: String,
     name: String,
     recorded: RecordedCall,
     replayed: ReplayedCall,
-    /// Set if both have the same outcome and value.
+    /// Set if both calls have the same outcome and value.
     same: bool,
     diff: Vec<DiffOperation>,
 }
