@@ -1,4 +1,4 @@
-//! The addresses of a request: of the client that sends it, and of the host that it is for.
+//! The addresses of a request: that of its client, and the requested host.
 
 use axum::extract::ConnectInfo;
 use axum::http::header::{self, HeaderValue};
@@ -7,22 +7,23 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use valvehouse_config::is_loopback;
 use valvehouse_core::error::{Error, RequestErrorKind};
 
-/// The address that a request comes from, where that is not its socket's: a trusted proxy says so.
+/// The address of the client as reported by a trusted proxy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Client(pub(crate) IpAddr);
 
-/// Returns where a request comes from, also through trusted proxies; none where it comes by no socket.
+/// Returns the address of the client, as reported by a trusted proxy or from the socket; `None` without a
+/// socket.
 pub(crate) fn client(parts: &Parts) -> Option<IpAddr> {
     parts.extensions.get::<Client>().map(|client| client.0).or_else(|| peer(parts))
 }
 
-/// Returns the other end of a request's socket.
+/// Returns the remote address of a request's socket.
 pub(crate) fn peer(parts: &Parts) -> Option<IpAddr> {
     parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|client| client.0.ip().to_canonical())
 }
 
-/// Neither from another machine, also through a proxy on this one, nor from another site's page in a
-/// browser on this one.
+/// Rejects a request from another machine, even through a proxy on this one, and a request of another site's
+/// page.
 pub(crate) fn at_this_machine(parts: &Parts) -> Result<(), Error> {
     let headers = &parts.headers;
     let is_near = peer(parts).is_none_or(|client| client.is_loopback());
@@ -42,14 +43,14 @@ pub(crate) fn at_this_machine(parts: &Parts) -> Result<(), Error> {
     })
 }
 
-/// The host that a request is for, with its port.
+/// Returns the requested host with its port.
 pub(crate) fn host_of(parts: &Parts) -> Option<&str> {
     let host = parts.headers.get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
     host.or_else(|| parts.uri.authority().map(|authority| authority.as_str()))
 }
 
-/// The name of a host, without port and brackets; none where it is not exactly a name or an address with, at
-/// most, a port.
+/// Returns the name of a host without port and brackets; `None` unless it is a name or an address, with or
+/// without a port.
 pub(crate) fn name_of(host: &str) -> Option<&str> {
     let (name, rest) = match host.strip_prefix('[') {
         Some(rest) => {
@@ -67,7 +68,7 @@ pub(crate) fn name_of(host: &str) -> Option<&str> {
     (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(name)
 }
 
-/// Returns `true` if a page of this origin came from this host.
+/// Returns `true` if a page of this origin was loaded from this host.
 pub(crate) fn is_own(origin: &str, host: &str) -> bool {
     origin.split_once("://").is_some_and(|(_, from)| from.eq_ignore_ascii_case(host))
 }

@@ -1,4 +1,4 @@
-//! The check of a caller's key, and the identity behind it.
+//! Authentication of callers by key, and their identity.
 
 use crate::address::{self, at_this_machine};
 use crate::credentials::{given_key, is_operators_key};
@@ -19,10 +19,11 @@ use valvehouse_host::access::{Digest, Holder};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// The user bound to the key of a request; null if the key has none, or none is needed.
+/// Returns the user bound to the key of a request; null if the key has none, or no key is required.
 ///
 /// # Errors
-/// Returns a request error for a missing or wrong key, which counts as an attempt of the client's address.
+/// Returns a request error for a missing or wrong key. A wrong key counts as an attempt of the client's
+/// address.
 pub(crate) fn user_of_key(app: &App, parts: &Parts) -> Result<Json, Error> {
     if app.config.server.keys.is_empty() {
         return Ok(Json::Null);
@@ -44,8 +45,8 @@ pub(crate) fn user_of_key(app: &App, parts: &Parts) -> Result<Json, Error> {
     }
 }
 
-/// Admits operators: callers that have the key of `[admin]` or are signed in with it or, without a key,
-/// all local callers.
+/// Admits operators: callers with the key of `[admin]` or a session or, if there is no such key, all local
+/// callers.
 pub(crate) async fn operators_only(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     match operator(&app, &parts) {
@@ -57,11 +58,11 @@ pub(crate) async fn operators_only(State(app): State<Arc<App>>, request: Request
     }
 }
 
-/// The author of a change, as it is recorded: handlers behind [`operators_only`] take it as an extension.
+/// The recorded author of a change. Handlers behind [`operators_only`] receive it as an extension.
 #[derive(Debug, Clone)]
 pub(crate) struct Operator(pub(crate) String);
 
-/// The operator that a request comes from.
+/// Returns the operator that sent a request.
 pub(crate) fn operator(app: &App, parts: &Parts) -> Result<Operator, Error> {
     let headers = &parts.headers;
     if !app.access.keys.has_admin() {
@@ -78,8 +79,8 @@ pub(crate) fn operator(app: &App, parts: &Parts) -> Result<Operator, Error> {
     }
 }
 
-/// Returns `true` if a program has the operators' key or, where there is none, runs on this machine. Nothing is refused
-/// for the lack of it, so no wrong key is remembered.
+/// Returns `true` if a program has the operators' key or, without such a key, runs on this machine. A wrong
+/// key does not count as an attempt, because nothing is rejected.
 pub(crate) fn may_operate(app: &App, parts: &Parts) -> bool {
     match app.access.keys.has_admin() {
         true => given_key(&parts.headers).is_some_and(|given| app.access.keys.is_admin(given)),
@@ -87,18 +88,19 @@ pub(crate) fn may_operate(app: &App, parts: &Parts) -> bool {
     }
 }
 
-/// The operator that a request comes from without showing a key of this host; `None` where it shows one, or may mean to.
+/// Returns the operator of a request that contains no key of this host; `None` if the request may use its key
+/// at another endpoint.
 pub(crate) fn operator_without_key(app: &App, parts: &Parts) -> Option<Result<Operator, Error>> {
     let is_open = app.config.server.keys.is_empty() && !app.access.keys.has_admin();
     (is_open || given_key(&parts.headers).is_none()).then(|| operator(app, parts))
 }
 
-/// Returns `true` if a request carries the operators' key rather than a user's.
+/// Returns `true` if a request contains the operators' key.
 pub(crate) fn may_operate_by_key(app: &App, parts: &Parts) -> bool {
     is_operators_key(app, &parts.headers)
 }
 
-/// Refuses a key that is not the operators'.
+/// Rejects a key other than the operators' key.
 pub(crate) fn with_key(app: &App, parts: &Parts, given: &str) -> Result<(), Error> {
     if app.access.keys.is_admin(given) {
         return Ok(());
@@ -119,7 +121,7 @@ fn signed_in(app: &App, parts: &Parts) -> Result<Operator, Error> {
     Ok(Operator(session.by))
 }
 
-/// A page of another site may send a form here; the token of ours it cannot know.
+/// Checks the CSRF token, which a page of another site cannot know.
 fn from_our_page(app: &App, parts: &Parts) -> Result<(), Error> {
     let given = parts.headers.get(CSRF).and_then(|value| value.to_str().ok());
     let session = cookie::session(app, parts);
@@ -136,38 +138,39 @@ fn from_our_page(app: &App, parts: &Parts) -> Result<(), Error> {
     })
 }
 
-/// Returns `true` if this may change something.
+/// Returns `true` if a request with this method may change something.
 pub(crate) fn changes(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// Returns `true` if a browser sends this for a page.
+/// Returns `true` if a browser sent the request for a page.
 pub(crate) fn is_of_page(headers: &HeaderMap) -> bool {
     headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site")
 }
 
-/// A role, with the name that its holder gives.
+/// Returns the operator with this role and the name in the request's header, if any.
 pub(crate) fn named(role: &str, headers: &HeaderMap) -> Operator {
     let given = headers.get("x-valvehouse-by").and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
     Operator(with_name(role, given.unwrap_or("")))
 }
 
-/// The longest name that is written down.
+/// The maximum length of a recorded name, in characters.
 const MAX_NAME: usize = 64;
 
-/// `admin (Ann)`
+/// Joins a role and a name: `admin (Ann)`.
 pub(crate) fn with_name(role: &str, name: &str) -> String {
     let name: String = name.trim().chars().filter(|letter| !letter.is_control()).take(MAX_NAME).collect();
     if name.is_empty() { role.to_owned() } else { format!("{role} ({name})") }
 }
 
-/// Refuses a wrong key and records the attempt: after many attempts an address has to wait. A valid key never
-/// waits, even from the same address. A key that is valid for another endpoint does not count as an attempt.
+/// Returns the error for a wrong key and records the attempt. After many attempts an address has to wait; a
+/// request with a valid key never waits, even from the same address. A key that is valid for another endpoint
+/// does not count as an attempt.
 pub(crate) fn wrong_key(app: &App, client: Option<IpAddr>, key: &str, message: &str) -> Error {
     if app.access.keys.holder(key).is_some() {
         return unauthenticated(message);
     }
-    // Requests without a socket come from our own program.
+    // Requests without a socket come from this program itself.
     let wait = client.and_then(|client| {
         let wait = app.access.attempts.wait(client);
         if wait.is_none() {
@@ -181,13 +184,13 @@ pub(crate) fn wrong_key(app: &App, client: Option<IpAddr>, key: &str, message: &
     }
 }
 
-/// A request that comes too often.
+/// Returns the error for a caller that exceeded a limit.
 pub(crate) fn too_often(what: &str, code: &'static str, wait: Duration) -> Error {
     let seconds = wait.as_secs_f64().ceil();
     Error::TooOften { message: format!("{what}; try again in {seconds} s"), code, wait }
 }
 
-/// Returns an identifier of the requester for comparisons only: the user's id, else the digest of a known key, else
+/// Returns an identifier of the caller for comparisons: the id of the user, or the digest of a known key, or
 /// an empty string.
 pub(crate) fn asker(app: &App, headers: &HeaderMap) -> String {
     let key = given_key(headers);
@@ -204,13 +207,12 @@ pub(crate) fn asker(app: &App, headers: &HeaderMap) -> String {
     }
 }
 
-/// The id of the user who asks, as far as that is certain: the key's user or, where they are trusted, the one
-/// that headers name.
+/// Returns the authenticated user id: that of the key or, if user headers are trusted, that of the headers.
 pub(crate) fn user_id(app: &App, parts: &Parts) -> Option<String> {
     id_of(app, &parts.headers, &user_of_key(app, parts).ok()?)
 }
 
-/// The id of the key's user or, where they are trusted, of the one that headers name.
+/// Returns the user id of the key or, if user headers are trusted, that of the headers.
 fn id_of(app: &App, headers: &HeaderMap, of_key: &Json) -> Option<String> {
     if let Some(id) = of_key.text("id").filter(|id| !id.is_empty()) {
         return Some(id.to_string());

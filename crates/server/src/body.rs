@@ -1,4 +1,4 @@
-//! The body of a request: read whole, within its limit, and parsed.
+//! The body of a request: read completely, limited in size, and parsed.
 
 use axum::body::{Body, BodyDataStream, HttpBody};
 use axum::http::{HeaderMap, header};
@@ -10,12 +10,12 @@ use std::time::Duration;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_json::Json;
 
-/// The part of an oversized body that is still read, in bytes.
+/// The maximum number of bytes that are read from an oversized body.
 const MAX_DRAIN: usize = 128 << 20;
-/// The longest time for which an oversized body is still read.
+/// The maximum time for which an oversized body is read.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 
-/// Reads a body whole, without a byte order mark.
+/// Reads a complete body of at most `max_mb` MiB, without a byte order mark.
 pub(crate) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Error> {
     const BOM: &[u8] = b"\xef\xbb\xbf";
     let limit = usize::try_from(max_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
@@ -29,7 +29,7 @@ pub(crate) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Error> {
             drain(chunks).await;
             return Err(too_large(max_mb));
         }
-        // Most bodies come in one chunk, which is not copied.
+        // Most bodies arrive in one chunk, which is not copied.
         match (first.is_empty(), whole.is_empty()) {
             (true, true) => first = chunk,
             (_, is_first) => {
@@ -53,11 +53,11 @@ fn unreadable(error: &axum::Error, max_mb: u64) -> Error {
     Error::invalid(format!("cannot read the request body: {error}"), None)
 }
 
-/// Reads a body whole and, where it is packed with zstd, unpacks it: Codex packs the long ones.
+/// Reads a complete body, and decompresses it if it is compressed with zstd, as Codex does with long bodies.
 ///
 /// # Errors
-/// Returns a request error for any other packing, for what is not zstd, and for a body that is larger than `max_mb`, packed
-/// or unpacked.
+/// Returns a request error for any other compression, for invalid zstd, and for a body that is larger than
+/// `max_mb` MiB before or after decompression.
 pub(crate) async fn read_plain(headers: &HeaderMap, body: Body, max_mb: u64) -> Result<Bytes, Error> {
     if packing(headers).is_none_or(|packing| !packing.eq_ignore_ascii_case("zstd")) {
         unpacked(headers)?;
@@ -68,7 +68,7 @@ pub(crate) async fn read_plain(headers: &HeaderMap, body: Body, max_mb: u64) -> 
     unpacked.unwrap_or_else(|error| Err(Error::Host(format!("cannot decompress a request body: {error}"))))
 }
 
-/// Unpacks zstd: one frame after the other.
+/// Decompresses all zstd frames in a body.
 fn unpack(bytes: &[u8], max_mb: u64) -> Result<Bytes, Error> {
     let invalid = |error: &dyn std::fmt::Display| {
         Error::invalid(format!("cannot read the request body as zstd: {error}"), None)
@@ -91,7 +91,7 @@ fn packing(headers: &HeaderMap) -> Option<&str> {
     packing.filter(|packing| !packing.is_empty() && !packing.eq_ignore_ascii_case("identity"))
 }
 
-/// Rejects a compressed body, which would not be parsed correctly.
+/// Rejects a compressed body, which could not be parsed.
 pub(crate) fn unpacked(headers: &HeaderMap) -> Result<(), Error> {
     match packing(headers) {
         None => Ok(()),
@@ -104,14 +104,14 @@ pub(crate) fn unpacked(headers: &HeaderMap) -> Result<(), Error> {
     }
 }
 
-/// A body that is JSON.
+/// Parses a body as JSON.
 pub(crate) fn parsed(bytes: &Bytes) -> Result<Json, Error> {
     Json::parse_shared(bytes)
         .map_err(|error| Error::invalid(format!("the request body is not valid JSON: {error}"), None))
 }
 
-/// Reads what a client still writes of a body that is too large: one that is cut off while it writes never reads
-/// its answer. What is larger still, or slower, has its connection closed.
+/// Discards the rest of an oversized body, because a client that is interrupted while it sends never reads
+/// the response. If the rest is too large or too slow, the connection is closed.
 pub(crate) async fn drain(mut chunks: BodyDataStream) {
     let rest = async {
         let mut read = 0;
@@ -125,7 +125,7 @@ pub(crate) async fn drain(mut chunks: BodyDataStream) {
     let _ = tokio::time::timeout(DRAIN_TIME, rest).await;
 }
 
-/// A body that is larger than `server.max_body_mb`.
+/// Returns the error for a body that is larger than `server.max_body_mb`.
 pub(crate) fn too_large(max_mb: u64) -> Error {
     Error::Request {
         message: format!("the request body exceeded its limit of {max_mb} MB ([server] max_body_mb)"),

@@ -1,29 +1,29 @@
-//! The credentials that a request shows: a key of this host, and others that may be for a service.
+//! The credentials in a request: a key of this host, and others that may be for a provider.
 
 use axum::http::{HeaderMap, HeaderName, header};
 use valvehouse_host::access::Holder;
 use valvehouse_host::app::App;
 
-/// The key of this host, where the usual headers hold a credential for a service.
+/// The header for a key of this host if the usual headers contain a credential for a provider.
 pub(crate) const HOST_KEY: HeaderName = HeaderName::from_static("x-valvehouse-key");
 
-/// The headers that Anthropic's and Azure's clients show a key in.
+/// The headers in which Anthropic's and Azure's clients send a key.
 pub(crate) const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 pub(crate) const API_KEY: HeaderName = HeaderName::from_static("api-key");
 
-/// The key of this host that a request shows: in a header of our own where its other ones are for a service.
+/// Returns the key that a request sends to this host: in the host's own header, or else in the usual headers.
 pub(crate) fn given_key(headers: &HeaderMap) -> Option<&str> {
     let own = headers.get(&HOST_KEY).and_then(|value| value.to_str().ok());
     own.or_else(|| credentials(headers).next().map(|(key, _)| key))
 }
 
-/// Returns `true` if a request carries the operators' key rather than a user's.
+/// Returns `true` if a request contains the operators' key.
 pub(crate) fn is_operators_key(app: &App, headers: &HeaderMap) -> bool {
     let holder = given_key(headers).and_then(|given| app.access.keys.holder(given));
     matches!(holder, Some(Holder::Admin))
 }
 
-/// The credentials that a request shows in the usual headers, each with whether it came as `Bearer`.
+/// Returns the credentials in the usual headers, each with `true` if it was sent as `Bearer`.
 pub(crate) fn credentials(headers: &HeaderMap) -> impl Iterator<Item = (&str, bool)> {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let bearer = text(header::AUTHORIZATION).and_then(|value| {

@@ -1,5 +1,5 @@
-//! The outer side of a request: the headers and the credential that may reach a service, and those of the service's
-//! answer that reach its client.
+//! The headers and the credential of a request that are forwarded to a provider, and the headers of the
+//! provider's response that are returned to the client.
 
 use crate::credentials::credentials;
 use crate::headers::MODEL;
@@ -8,15 +8,15 @@ use axum::response::Response;
 use valvehouse_core::context::{Credential, Exchange};
 use valvehouse_host::app::App;
 
-/// The number of the client's own retry.
+/// The header with the number of the client's own retry.
 const CLIENT_RETRY: HeaderName = HeaderName::from_static("x-stainless-retry-count");
-/// Tells clients that retry by themselves whether they shall.
+/// The header that tells a client to retry or not.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// Names what of the request its service was not sent.
+/// The header with the settings that were omitted from the provider's request.
 const LEFT_OUT: HeaderName = HeaderName::from_static("x-valvehouse-left-out");
 
-/// Returns the outer side of a request.
+/// Creates the exchange of a request.
 pub(crate) fn of(app: &App, headers: &HeaderMap) -> Exchange {
     let mut exchange = Exchange::new(app.response_headers.clone());
     for (name, value) in headers {
@@ -35,8 +35,8 @@ pub(crate) fn of(app: &App, headers: &HeaderMap) -> Exchange {
     exchange
 }
 
-/// The caller's own credential: what it shows beside a key of this host, or in its place where there are none. A key
-/// of this host never leaves it.
+/// Returns the caller's own credential for a provider: the first credential that is not a key of this host.
+/// Keys of this host are never forwarded.
 fn own_credential<'a>(app: &App, headers: &'a HeaderMap) -> Option<(&'a str, bool)> {
     if !app.host.snapshot().plan().has_callers_keys() {
         return None;
@@ -44,8 +44,8 @@ fn own_credential<'a>(app: &App, headers: &'a HeaderMap) -> Option<(&'a str, boo
     credentials(headers).find(|(token, _)| !token.is_empty() && app.access.keys.holder(token).is_none())
 }
 
-/// Adds the headers of the service to an answer, where the host has not said so itself, and names who answered and what
-/// was left out of the request.
+/// Adds the provider's headers to a response unless the host has set them, and the headers with the model
+/// that answered and with the omitted settings.
 pub(crate) fn answer(exchange: &Exchange, response: &mut Response) {
     if let Some(model) = exchange.served_by().and_then(|model| HeaderValue::from_str(&model).ok()) {
         response.headers_mut().insert(MODEL, model);

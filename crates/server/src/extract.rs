@@ -1,4 +1,4 @@
-//! The input of a request for operators: an id in its path, words in its query, an object in its body.
+//! Extractors for the id in a path, the parameters of a query, and an object in a body.
 
 use crate::body::{parsed, read};
 use crate::reply::OpenAiError;
@@ -11,7 +11,7 @@ use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// The id in a path, percent-decoded: it may hold anything.
+/// The id in a path, percent-decoded. It may contain any characters.
 pub(crate) struct Id(pub(crate) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Id {
@@ -24,7 +24,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
     }
 }
 
-/// The words of a query.
+/// The parameters of a query.
 pub(crate) struct Words(HashMap<String, String>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Words {
@@ -37,20 +37,20 @@ impl<S: Send + Sync> FromRequestParts<S> for Words {
 }
 
 impl Words {
-    /// These words, as if a query had them.
+    /// Creates the parameters of a query.
     pub(crate) fn of<const COUNT: usize>(words: [(&str, &str); COUNT]) -> Self {
         Self(words.into_iter().map(|(name, word)| (name.to_owned(), word.to_owned())).collect())
     }
 
-    /// A word that is not empty.
+    /// Returns a parameter; `None` if it is missing or empty.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         self.0.get(name).filter(|word| !word.is_empty()).cloned()
     }
 
-    /// Returns `true` for the word `true` or `1`.
+    /// Returns `true` if a parameter is `true` or `1`, and `false` if it is missing.
     ///
     /// # Errors
-    /// Returns a request error for any other word than those, `false` and `0`.
+    /// Returns a request error for any other value except `false` and `0`.
     pub(crate) fn is_true(&self, name: &'static str) -> Result<bool, Error> {
         match self.text(name).as_deref() {
             Some("true" | "1") => Ok(true),
@@ -67,12 +67,12 @@ impl Words {
     }
 }
 
-/// A body that is an object; a missing one is empty.
+/// Reads a body as an object. A missing body is an empty object.
 pub(crate) async fn object(app: &App, body: Body) -> Result<Json, Error> {
     object_of(&read(body, app.config.server.max_body_mb).await?)
 }
 
-/// Bytes that are an object; none are an empty one.
+/// Parses bytes as an object. An empty slice is an empty object.
 pub(crate) fn object_of(bytes: &Bytes) -> Result<Json, Error> {
     if bytes.is_empty() {
         return Ok(Json::object());

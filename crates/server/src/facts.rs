@@ -1,4 +1,4 @@
-//! The facts of a request about itself, as scripts see them.
+//! The facts about a request that scripts can read.
 
 use crate::address::Client;
 use crate::credentials::is_operators_key;
@@ -14,7 +14,8 @@ use valvehouse_host::Ready;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 
-/// Words of headers that carry credentials: no script sees those. `x-goog-api-key` has one of them.
+/// The words that mark a header as a credential if its name contains one of them, such as `x-goog-api-key`.
+/// Scripts cannot read these headers.
 const CREDENTIALS: [&str; 20] = [
     "authorization",
     "authentication",
@@ -42,23 +43,24 @@ const HARMLESS: [&str; 3] = ["idempotency-key", "x-idempotency-key", "sec-websoc
 /// The prefixes, in lower case, that mark the value of any header as a credential.
 const SCHEMES: [&str; 4] = ["bearer ", "basic ", "digest ", "negotiate "];
 
-/// Names the conversation where an Open WebUI is set to tell whom it asks for.
+/// The header with the id of the conversation, which Open WebUI sends if it is configured to forward user
+/// information.
 const OPEN_WEBUI_CHAT: &str = "x-openwebui-chat-id";
-/// The time zone of the user, as a client names it.
+/// The header with the time zone of the user.
 const TIME_ZONE: HeaderName = HeaderName::from_static("x-valvehouse-timezone");
 
-/// Returns `true` if a request is an Open WebUI's: it says so in a header or, asking a model that it takes for a
-/// pipeline, names the user with all fields, which no other client does.
+/// Returns `true` if a request comes from an Open WebUI. It contains Open WebUI's header or, for a model that
+/// Open WebUI takes for a pipeline, the user as an object with an id, which no other client sends.
 pub(crate) fn is_open_webui(headers: &HeaderMap, body: &Json) -> bool {
     headers.contains_key(OPEN_WEBUI_CHAT) || body.get("user").is_some_and(|user| user.get("id").is_some())
 }
 
-/// The facts of a chat request.
+/// Returns the facts about a chat request.
 pub(crate) fn of_chat(app: &App, parts: &Parts, body: &Json, key_user: &Json, ready: &Ready) -> TurnFacts {
     of_body(app, parts, body, key_user, ready.facts.clone(), ready.models.clone())
 }
 
-/// The same for any body, with what is known of its model and of all models.
+/// Returns the facts about a request with any body, given its model and the list of all models.
 pub(crate) fn of_body(
     app: &App,
     parts: &Parts,
@@ -104,7 +106,7 @@ pub(crate) fn of_body(
     }
 }
 
-/// The toggle filters that a request selects.
+/// Returns the ids of the toggle filters that a request selects.
 pub(crate) fn filter_ids(body: &Json) -> Vec<String> {
     let ids = body.get("filter_ids").unwrap_or_else(|| body.field("metadata").field("filter_ids"));
     ids.items().iter().filter_map(|id| id.as_str().map(str::to_owned)).collect()
@@ -113,7 +115,7 @@ pub(crate) fn filter_ids(body: &Json) -> Vec<String> {
 /// Returns the filters that a request selects.
 ///
 /// # Errors
-/// Returns a request error if they are not a list of texts: a name that is not read would not be missed.
+/// Returns a request error if they are not a list of texts, because an ignored name would go unnoticed.
 pub(crate) fn asked_filters(body: &Json) -> Result<Vec<String>, Error> {
     let within = || body.get("metadata")?.get("filter_ids");
     let given = body.get("filter_ids").or_else(within).filter(|given| !given.is_null());
@@ -148,13 +150,13 @@ fn client_variables(metadata: &Json) -> Json {
     }
 }
 
-/// The context of a request: the variables that the configuration sets, those of the client's that it lets
-/// through, and the request's metadata as the turn's own.
+/// Returns the context of a request: the configured variables, the client's variables that the settings
+/// allow, and a copy of the request's metadata.
 pub(crate) fn context(app: &App, facts: &TurnFacts, body: &Json) -> Context {
     context_with(app, facts, body, Json::object())
 }
 
-/// The same for an operator's request, whose variables are all plain.
+/// Returns the context of an operator's request, which may set any variable that is not configured.
 pub(crate) fn context_of_operator(app: &App, facts: &TurnFacts, body: &Json) -> Context {
     let context = context(app, facts, body);
     let configured = facts.variables.as_object();
@@ -166,7 +168,7 @@ pub(crate) fn context_of_operator(app: &App, facts: &TurnFacts, body: &Json) -> 
     context
 }
 
-/// The same where earlier parts of the turn have put something into its metadata already.
+/// Returns the context of a request. `metadata` was set by earlier parts of the turn and takes precedence.
 pub(crate) fn context_with(app: &App, facts: &TurnFacts, body: &Json, metadata: Json) -> Context {
     let given = body.field("metadata");
     let variables = Json::object();
@@ -174,24 +176,24 @@ pub(crate) fn context_with(app: &App, facts: &TurnFacts, body: &Json, metadata: 
     let is_let_through = |name: &str| app.config.server.client_variables.iter().any(|known| known == name);
     let own = entries(&facts.client).into_iter().filter(|(name, _)| is_let_through(name));
     for (name, value) in own.chain(entries(&facts.variables)) {
-        // Copies in an object of their own: they fit.
+        // A copy fits into a new object.
         variables.edit(&name, value.deep_clone());
     }
     let context = Context::with_metadata(variables, metadata);
     if let (Json::Object(given), Json::Object(own)) = (given, context.metadata()) {
         for (key, value) in given.entries().into_iter().filter(|(key, _)| !own.contains(key)) {
-            // A copy: the body's metadata goes its own way.
+            // The copy is independent of the metadata in the body.
             own.edit(&key, value.deep_clone());
         }
     }
     context
 }
 
-/// The key's user; else, where they are trusted, Open WebUI's headers; else, where that is trusted, the body's `user`.
+/// Returns the user of a request: that of the key, else that of trusted headers, else that of a trusted body.
 fn user(app: &App, parts: &Parts, body: &Json, key_user: &Json) -> Json {
     if let Json::Object(_) = key_user {
         let user = key_user.deep_clone();
-        // Those are the turn's, and no part of who asks.
+        // The variables belong to the turn instead of the user.
         user.remove("variables");
         return user;
     }
@@ -208,18 +210,18 @@ fn user(app: &App, parts: &Parts, body: &Json, key_user: &Json) -> Json {
     }
 }
 
-/// Returns `true` if the body of a request may name its user: anybody's may where the settings say so, and that of the
-/// operators' key.
+/// Returns `true` if the body of a request may name its user: if the settings allow it, or if the request
+/// contains the operators' key.
 pub(crate) fn may_name_user(app: &App, parts: &Parts) -> bool {
     app.config.server.trust_body_user || is_operators_key(app, &parts.headers)
 }
 
-/// Adds the language and the time zone of a user where they are not known: as the variables of an Open WebUI name them,
-/// and else as headers do.
+/// Adds the language and the time zone of a user if they are unknown, from the variables of an Open WebUI or
+/// else from headers.
 fn add_place(user: &Json, headers: &HeaderMap, metadata: &Json) {
     let variables = metadata.field("variables");
     let variable = |name: &str| variables.text(name).map(String::from);
-    // The first language of the header is the one that is wanted most; `*` is any.
+    // The header lists the preferred language first. `*` stands for any language and is ignored.
     let accepted = || text_header(headers, ACCEPT_LANGUAGE)?.split([',', ';']).next().map(str::trim);
     let zone = || text_header(headers, &TIME_ZONE);
     let found = [
@@ -234,7 +236,7 @@ fn add_place(user: &Json, headers: &HeaderMap, metadata: &Json) {
         if let Some(value) = value.filter(is_plain)
             && user.get(key).is_none()
         {
-            // An object of the turn's own takes any value.
+            // The turn's own object accepts any value.
             user.edit(key, value);
         }
     }
@@ -245,10 +247,10 @@ fn text_header(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The longest id of a user whose records are stored, in bytes.
+/// The maximum length of a user id for which records are stored, in bytes.
 const MAX_USER_ID: usize = 512;
 
-/// The id of the user by the key, or by headers that are trusted. A body proves nothing.
+/// Returns the id of the user, verified by a key or by trusted headers. A body does not verify a user.
 pub(crate) fn verified_user(app: &App, headers: &HeaderMap, key_user: &Json) -> Option<String> {
     match key_user {
         Json::Object(_) => user_id(key_user),
@@ -256,7 +258,7 @@ pub(crate) fn verified_user(app: &App, headers: &HeaderMap, key_user: &Json) -> 
     }
 }
 
-/// The id of a user whose records can be stored.
+/// Returns the id of a user if records can be stored for it.
 pub(crate) fn user_id(user: &Json) -> Option<String> {
     let id = match user.get("id")? {
         Json::Text(id) => id.to_string(),
@@ -266,7 +268,7 @@ pub(crate) fn user_id(user: &Json) -> Option<String> {
     (!id.is_empty() && id.len() <= MAX_USER_ID).then_some(id)
 }
 
-/// The user that Open WebUI's headers name, where they are trusted.
+/// Returns the user in Open WebUI's headers, if they are trusted.
 pub(super) fn trusted_user(app: &App, headers: &HeaderMap) -> Option<Json> {
     if !app.config.server.trust_user_headers {
         return None;
@@ -285,7 +287,7 @@ pub(super) fn trusted_user(app: &App, headers: &HeaderMap) -> Option<Json> {
     (!user.is_empty()).then(|| user.into())
 }
 
-/// Open WebUI percent-encodes non-ASCII characters.
+/// Decodes a header value, in which Open WebUI percent-encodes non-ASCII characters.
 fn decoded(value: &str) -> String {
     percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned()
 }
@@ -312,7 +314,7 @@ fn request(parts: &Parts) -> Json {
     ])
 }
 
-/// Returns `true` if a header is a secret of its sender, by its name or its value.
+/// Returns `true` if a header contains a credential, judged by its name and its value.
 fn is_credential(name: &HeaderName, value: &HeaderValue) -> bool {
     let name = name.as_str();
     let is_named =

@@ -1,10 +1,10 @@
-//! The choice of a chat that an answer of one choice is made of, at the endpoints whose protocol has no others.
+//! The first choice of a chat answer, for endpoints whose protocol has only one choice.
 
 use valvehouse_core::chat::response;
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
-/// Checks that an answer has the first choice.
+/// Checks that an answer contains the first choice.
 pub(crate) fn check(answer: &Json) -> Result<(), Error> {
     if response::first_choice(answer).is_some() {
         return Ok(());
@@ -18,7 +18,7 @@ pub(crate) fn check(answer: &Json) -> Result<(), Error> {
     Err(missing())
 }
 
-/// The error for an answer that has other choices only.
+/// Returns the error for an answer that contains only other choices.
 pub(crate) fn missing() -> Error {
     let message =
         "the response of the provider has no choice with index 0, the only one that this API returns";

@@ -1,4 +1,4 @@
-//! The headers of our own, in requests and in answers.
+//! The headers of this host, in requests and responses.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
@@ -6,22 +6,22 @@ use valvehouse_core::context::EmittedEvent;
 use valvehouse_core::error::Error;
 use valvehouse_host::Snapshot;
 
-/// The generation that an answer comes from.
+/// The header with the generation that produced a response.
 pub(crate) const GENERATION: HeaderName = HeaderName::from_static("x-valvehouse-generation");
-/// Names who answered, `provider/model`, where a model has fallbacks.
+/// The header with the `provider/model` that answered, if a model has fallbacks.
 pub(crate) const MODEL: HeaderName = HeaderName::from_static("x-valvehouse-model");
-/// Clients that want to see what plugins emit say so with this header.
+/// The header with which a client requests the events of plugins. In a response, it contains events.
 pub(crate) const EVENTS: HeaderName = HeaderName::from_static("x-valvehouse-events");
-/// Emitted events in a header are cut here.
+/// The maximum length of the events in a header, in bytes.
 const EVENTS_LENGTH: usize = 8 * 1024;
-/// Names the trace in an answer; with `content` in a request, values are kept of it.
+/// The header with the id of the trace. The value `content` in a request enables the recording of values.
 pub(crate) const TRACE: HeaderName = HeaderName::from_static("x-valvehouse-trace");
-/// Names the caller's own trace, by the standard of W3C.
+/// The header with the caller's trace, as defined by W3C Trace Context.
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// The token of the page, in its requests that change something.
+/// The header with the CSRF token of the page, for requests that change something.
 pub(crate) const CSRF: HeaderName = HeaderName::from_static("x-valvehouse-csrf");
 
-/// An answer with the name of the generation that it comes from.
+/// Returns a response with the generation in its header.
 pub(crate) async fn named(
     snapshot: &Snapshot,
     answer: impl Future<Output = Result<Response, Error>>,
@@ -37,7 +37,7 @@ pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
     headers.get(&EVENTS).is_some_and(|value| value == "1")
 }
 
-/// Stands for the events that did not fit.
+/// The entry that stands for the events beyond the limit.
 const CUT: &str = r#"{"type":"cut"}"#;
 
 pub(crate) fn events_header(events: &[EmittedEvent]) -> Option<HeaderValue> {
@@ -46,7 +46,7 @@ pub(crate) fn events_header(events: &[EmittedEvent]) -> Option<HeaderValue> {
     }
     let (mut text, mut ends) = (String::from("["), Vec::new());
     for event in events {
-        // Where the list may be cut.
+        // The list can be cut before each event.
         ends.push(text.len());
         text.push_str(if ends.len() > 1 { "," } else { "" });
         text.push_str(&ascii(&event.0.to_string()));
@@ -63,7 +63,7 @@ pub(crate) fn events_header(events: &[EmittedEvent]) -> Option<HeaderValue> {
     HeaderValue::from_str(&text).ok()
 }
 
-/// JSON in ASCII, as a header has to be.
+/// Escapes non-ASCII characters in JSON, because a header must be ASCII.
 fn ascii(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for unit in json.chars() {

@@ -1,4 +1,5 @@
-//! The endpoints. Each reads its own wire, runs the one turn, and writes its own wire back.
+//! The HTTP endpoints. Each reads requests and writes responses in its own protocol; all of them run the same
+//! turn.
 
 mod actions;
 mod address;

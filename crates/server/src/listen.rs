@@ -1,4 +1,4 @@
-//! Accepts connections: silent ones are closed after a while, and all may finish at a shutdown.
+//! Accepts connections, closes those without requests, and finishes open ones at a shutdown.
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -20,14 +20,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use valvehouse_net::YieldingStream;
 
-/// So long the head of a request may take, counted from when one may come.
+/// The timeout of a request's head, measured from the time at which the connection can receive one.
 const HEAD: Duration = Duration::from_secs(30);
-/// So often it is looked whether the other end of a connection of many requests is still there.
+/// The interval of the pings that detect a dead HTTP/2 connection.
 const PULSE: Duration = Duration::from_secs(30);
-/// After a failure that is the system's, such as too many open files.
+/// The pause after a system error, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Serves until `shutdown` comes; requests in progress are finished.
+/// Serves until `shutdown` completes, then finishes the requests in progress.
 pub(super) async fn serve<F>(
     listener: TcpListener,
     answer: impl Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
@@ -67,7 +67,7 @@ fn builder() -> Builder<TokioExecutor> {
     builder
 }
 
-/// Serves one connection to its end.
+/// Serves one connection until its end.
 async fn connection<F>(
     builder: Builder<TokioExecutor>,
     watcher: Watcher,
@@ -77,7 +77,7 @@ async fn connection<F>(
 ) where
     F: Future<Output = Response> + Send + 'static,
 {
-    // Answers are written as they come: none waits for a fuller packet.
+    // Small packets are sent at once.
     let _ = stream.set_nodelay(true);
     let asked = Arc::new(AtomicBool::new(false));
     let has_asked = asked.clone();
@@ -91,7 +91,7 @@ async fn connection<F>(
     let mut connection = std::pin::pin!(connection);
     let ended = match timeout(HEAD, &mut connection).await {
         Ok(ended) => ended,
-        // Neither version of the protocol counts the time before it is known which one is spoken.
+        // The timeouts of both HTTP versions start only when the version is known.
         Err(_) if !asked.load(Ordering::Relaxed) => return,
         Err(_) => connection.await,
     };
@@ -100,7 +100,7 @@ async fn connection<F>(
     }
 }
 
-/// Returns `true` if a connection failed by itself, and the next one need not.
+/// Returns `true` if an error concerns only one connection.
 fn is_of_one(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)

@@ -1,5 +1,5 @@
-//! `/mcp`: the host's tools for clients of the Model Context Protocol, with the keys and limits of other endpoints, and with
-//! access tokens of authorization servers.
+//! `/mcp`: the host's tools over the Model Context Protocol, with the keys and limits of the other endpoints,
+//! and with access tokens of authorization servers.
 
 use crate::credentials::{API_KEY, HOST_KEY, X_API_KEY};
 use crate::reply::{OpenAiError, json_response};
@@ -18,7 +18,7 @@ use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 use valvehouse_mcp::{Caller, Endpoint, HeldToken, TokenChecker, TokenRejection};
 
-/// The route; none where no tool is served.
+/// Returns the routes; none if no tool is served.
 pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     let server = &app.config.server;
     let serves = |tools: &Vec<String>| !tools.is_empty();
@@ -30,7 +30,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     let tokens = match app.config.oauth.as_ref().map(TokenChecker::new).transpose() {
         Ok(tokens) => tokens.map(Arc::new),
         Err(error) => {
-            // Without the check of tokens a host without keys would serve everybody.
+            // Without verified tokens, a host without keys would serve every caller.
             tracing::error!("cannot serve /mcp, since access tokens cannot be verified: {error}");
             return Router::new();
         }
@@ -45,8 +45,8 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/.well-known/oauth-protected-resource/mcp", get(describe))
 }
 
-/// `GET /.well-known/oauth-protected-resource`: the metadata that names the authorization servers of this host
-/// (RFC 9728).
+/// Handles `GET /.well-known/oauth-protected-resource`: returns the authorization servers of this host (RFC
+/// 9728).
 fn described(metadata: Option<&Json>) -> Response {
     match metadata {
         Some(metadata) => json_response(StatusCode::OK, metadata),
@@ -59,7 +59,7 @@ fn described(metadata: Option<&Json>) -> Response {
     }
 }
 
-/// The metadata of the resource.
+/// Returns the metadata of the protected resource.
 fn metadata(oauth: &ResourceServer) -> Json {
     let list = |texts: &[String]| texts.iter().map(|text| Json::from(text.as_str())).collect::<Vec<_>>();
     Json::from([
@@ -93,12 +93,12 @@ async fn answer(
     }
 }
 
-/// Returns `true` if a request has a key of this host.
+/// Returns `true` if a request contains a key of this host.
 fn has_key(app: &App, parts: &Parts) -> bool {
     credentials::given_key(&parts.headers).is_some_and(|given| app.access.keys.holder(given).is_some())
 }
 
-/// The sender of a request, by its token; `None` as the refusal where it has none.
+/// Returns the caller that an access token identifies; the error `None` if the request contains no token.
 async fn bearer(
     app: &App,
     tokens: &Arc<TokenChecker>,
@@ -108,7 +108,7 @@ async fn bearer(
     let bearer = tokens.check(token).await.map_err(Some)?;
     let held = HeldToken::new(tokens.clone(), token, &bearer);
     let tools = tokens.settings().mcp_tools.as_ref().unwrap_or(&app.config.server.mcp_tools).clone();
-    // The token is for this host: no service behind it may see it, not even one that takes the callers' own keys.
+    // The token is for this host only, so it is never forwarded to a provider.
     let mut parts = parts.clone();
     for name in [header::AUTHORIZATION, X_API_KEY, API_KEY, HOST_KEY] {
         parts.headers.remove(name);
@@ -116,7 +116,7 @@ async fn bearer(
     Ok((caller_of(app, &parts, &bearer.user, bearer.owner, tools), held))
 }
 
-/// A rejection that names the source of tokens (RFC 6750, RFC 9728).
+/// Returns a rejection with a challenge that names the authorization servers (RFC 6750, RFC 9728).
 fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, rejection: Option<TokenRejection>) -> Response {
     let error = |message: String, code, kind| Error::Request { message, param: None, code: Some(code), kind };
     let does_not_count = |why: &str| format!("invalid access token: {why}; log in again");
@@ -126,7 +126,7 @@ fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, rejection: Option<T
             (error(message.into(), "invalid_api_key", RequestErrorKind::Unauthenticated), None)
         }
         Some(TokenRejection::Foreign(why)) => {
-            // It may be a guess at a key.
+            // The token may be a guess at a key.
             let given = credentials::given_key(&parts.headers).unwrap_or("");
             let error = auth::wrong_key(app, address::client(parts), given, &does_not_count(&why));
             (error, Some("invalid_token"))
@@ -167,7 +167,7 @@ fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, rejection: Option<T
     response
 }
 
-/// The sender of a request, by its key.
+/// Returns the caller that a key identifies.
 fn caller(app: &App, parts: &Parts) -> Result<Caller, Error> {
     let key_user = auth::user_of_key(app, parts)?;
     let own = credentials::given_key(&parts.headers).and_then(|given| app.access.keys.mcp_tools(given));

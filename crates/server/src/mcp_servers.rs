@@ -1,4 +1,4 @@
-//! `/api/v1/mcp`: the mounted MCP servers, their tools, and the approvals of these, for operators.
+//! `/api/v1/mcp`: the mounted MCP servers, their tools and the approvals of tools, for operators.
 
 use crate::api::{Answer, ApiError, Body, Callers, Path, Reply, Routes, get, post};
 use crate::auth::{self, Operator};
@@ -15,7 +15,7 @@ use valvehouse_host::admin;
 use valvehouse_host::app::App;
 use valvehouse_mcp::{ApprovalError, Approvals, Difference, PinStatus, ServerOffer, Status};
 
-/// The routes, for operators.
+/// Returns the routes, which are for operators.
 pub(crate) fn routes(app: &Arc<App>, approvals: Approvals) -> Routes {
     Routes::new("Page", Callers::Operators)
         .route(
@@ -42,7 +42,7 @@ pub(crate) fn routes(app: &Arc<App>, approvals: Approvals) -> Routes {
 struct McpServers {
     #[schemars(extend("const" = "list"))]
     object: &'static str,
-    /// By name.
+    /// The servers, sorted by name.
     data: Vec<MountedServer>,
 }
 
@@ -51,25 +51,25 @@ struct McpServers {
 #[schemars(rename = "McpServer")]
 struct MountedServer {
     name: String,
-    /// Its URL without user, password and query, or its command line.
+    /// The URL without user, password and query, or the command line.
     address: String,
     #[schemars(extend("enum" = ["pin", "always"]))]
     trust: &'static str,
     #[schemars(extend("enum" = ["connected", "connecting", "unavailable"]))]
     state: &'static str,
-    /// The reason why it is not available, or null.
+    /// The reason why the server is unavailable, or null.
     error: Option<String>,
     tools: Vec<McpTool>,
 }
 
-/// A tool of a server, or a prompt or resource that is offered as one.
+/// A tool of a server, or a prompt or resource that is offered as a tool.
 #[derive(Serialize, JsonSchema)]
 struct McpTool {
-    /// The name under which models are offered it.
+    /// The name that models receive.
     name: String,
     #[schemars(extend("enum" = ["tool", "prompt", "resource", "template"]))]
     kind: &'static str,
-    /// The server's own name of it; `prompt:NAME`, `resource:URI` or `template:URI` if it is not a tool.
+    /// The name at the server; `prompt:NAME`, `resource:URI` or `template:URI` if it is not a tool.
     tool: String,
     title: Option<String>,
     description: String,
@@ -78,44 +78,46 @@ struct McpTool {
     annotations: Option<Value>,
     #[schemars(extend("enum" = ["approved", "new", "changed", "gone"]))]
     state: &'static str,
-    /// Set if it is approved and no tool of another server has its name.
+    /// Set if the tool is approved and no tool of another server has the same name.
     offered: bool,
-    /// SHA-256 of the tool as it is shown here, with its server's address; null for one that is gone.
+    /// The SHA-256 of the tool as listed here, including its server's address; null if the tool no longer
+    /// exists.
     hash: Option<String>,
-    /// The hash of what was approved under its name, or null.
+    /// The hash of the approved tool with this name, or null.
     approved_hash: Option<String>,
-    /// The parts that differ from what was approved.
+    /// The differences from the approved tool.
     differences: Vec<McpDifference>,
 }
 
-/// A part of a tool that differs from what was approved.
+/// A part of a tool that differs from the approved tool.
 #[derive(Serialize, JsonSchema)]
 struct McpDifference {
-    /// `title`, `description`, `input schema`, `output schema`, `annotations`, or `server` for another address.
+    /// `title`, `description`, `input schema`, `output schema`, `annotations`, or `server` if the address
+    /// changed.
     part: &'static str,
     approved: String,
     now: String,
-    /// In the unified format, schemas with one value a line.
+    /// The difference in the unified format, with one line for each value of a schema.
     diff: String,
 }
 
 /// The path of a server.
 #[derive(Deserialize, JsonSchema)]
 struct ServerPath {
-    /// The server's name in [[mcp]].
+    /// The name of the server in `[[mcp]]`.
     #[schemars(example = &"github")]
     name: String,
 }
 
-/// Tools of a server as they were shown.
+/// Tools of a server with their listed hashes.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = serde_json::json!({
     "tools": {"search": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}
 }))]
 struct ShownTools {
-    /// The server's names of tools, each with the hash that was shown: `hash` to approve, `approved_hash` to revoke.
-    /// Tools that have another hash by now are refused with 409.
+    /// The tools by their names at the server, each with its listed hash: `hash` to approve, `approved_hash`
+    /// to revoke. Tools whose hash has changed are rejected with 409.
     #[schemars(extend("minProperties" = 1))]
     tools: BTreeMap<String, String>,
 }
@@ -124,18 +126,18 @@ struct ShownTools {
 #[derive(Serialize, JsonSchema)]
 struct McpChanged {
     server: String,
-    /// The server's names of the tools.
+    /// The names of the tools at the server.
     changed: Vec<String>,
 }
 
-/// `GET /api/v1/mcp`: the servers, with all their tools.
+/// Handles `GET /api/v1/mcp`: lists the servers with all their tools.
 async fn list(Extension(approvals): Extension<Approvals>) -> Reply<McpServers> {
     let servers = approvals.servers();
     let data = servers.iter().map(|(server, status)| of_server(server, status)).collect();
     Reply(McpServers { object: "list", data })
 }
 
-/// `POST /api/v1/mcp/{name}/approve`
+/// Handles `POST /api/v1/mcp/{name}/approve`.
 async fn approve(
     Extension(approvals): Extension<Approvals>,
     Path(ServerPath { name }): Path<ServerPath>,
@@ -147,7 +149,7 @@ async fn approve(
     Ok(Reply(McpChanged { server: name, changed }))
 }
 
-/// `POST /api/v1/mcp/{name}/forget`
+/// Handles `POST /api/v1/mcp/{name}/forget`.
 async fn forget(
     Extension(approvals): Extension<Approvals>,
     Path(ServerPath { name }): Path<ServerPath>,
@@ -173,7 +175,7 @@ fn of_server(server: &McpServer, status: &Status) -> MountedServer {
     MountedServer {
         name: server.name.clone(),
         address: match &server.transport {
-            // Without a user and a password, which may stand in it.
+            // The user and the password in a URL are omitted.
             McpTransport::Http { url, .. } => valvehouse_net::shown(url),
             McpTransport::Command { command, .. } => command.join(" "),
         },
@@ -217,12 +219,12 @@ fn of_difference(one: &Difference) -> McpDifference {
     }
 }
 
-/// A value in lines: a schema with a line for each of its values.
+/// Formats a value with one line for each value of a schema.
 fn lines(value: &str) -> String {
     let json = serde_json::from_str::<serde_json::Value>(value).ok().filter(|json| json.is_object());
     let pretty = json.and_then(|json| serde_json::to_string_pretty(&json).ok());
     let mut lines = pretty.unwrap_or_else(|| value.to_owned());
-    // A text without an end of line would be marked in the difference.
+    // A missing final newline would be marked in the difference.
     if !lines.is_empty() && !lines.ends_with('\n') {
         lines.push('\n');
     }

@@ -1,4 +1,4 @@
-//! Routes for those who run the host.
+//! Routes for the operation of a host.
 
 use super::auth;
 use super::reply;
@@ -14,7 +14,7 @@ use valvehouse_host::HostQuestion;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 
-/// The routes that say how the host is, and the one for answers to its questions.
+/// Returns the routes for liveness, readiness and the answers to questions of plugins.
 pub(crate) fn routes() -> Routes {
     Routes::new("Operation", Callers::Everyone)
         .route("/livez", get("Returns 200 while the process answers.", live))
@@ -33,24 +33,24 @@ pub(crate) fn routes() -> Routes {
         )
 }
 
-/// The word for clients other than browsers.
+/// The status for clients other than browsers.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Status {
     status: bool,
 }
 
-/// `GET /`, for clients other than browsers.
+/// Handles `GET /` for clients other than browsers.
 pub(crate) async fn status() -> Reply<Status> {
     Reply(Status { status: true })
 }
 
-/// `GET /livez`: the process answers.
+/// Handles `GET /livez`, which succeeds while the process responds.
 pub(crate) async fn live() -> &'static str {
     "ok\n"
 }
 
-/// `GET /api/v1/questions`: the approvals that wait for an operator at any host of the store, since their clients cannot be
-/// asked.
+/// Handles `GET /api/v1/questions`: lists the approvals that wait for an operator at any host of the store,
+/// because their clients cannot answer.
 pub(crate) async fn questions(State(app): State<Arc<App>>) -> JsonOf<Questions> {
     let milliseconds = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let held = app.shared_questions.held().await.into_iter().map(|HostQuestion { host, question: held }| {
@@ -62,7 +62,7 @@ pub(crate) async fn questions(State(app): State<Arc<App>>) -> JsonOf<Questions> 
     JsonOf::new(reply::list(held))
 }
 
-/// The questions that wait, the oldest first.
+/// The waiting questions, the oldest first.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "`HeldQuestion::entries` writes them; debug builds compare both")]
 pub(crate) struct Questions {
@@ -75,25 +75,25 @@ pub(crate) struct Questions {
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "as above")]
 struct HeldQuestion {
-    /// The id to answer it by.
+    /// The id to use in the answer.
     id: String,
     #[schemars(extend("const" = "approval"))]
     r#type: String,
     data: HeldCall,
-    /// The middleware that asks.
+    /// The middleware that requests the approval.
     by: String,
     model: Option<String>,
     user: Option<String>,
     chat_id: String,
     trace: Option<String>,
-    /// The host whose turn waits.
+    /// The host that runs the waiting turn.
     host: String,
     waited_ms: u64,
-    /// The time until the call is rejected.
+    /// The time until the call is rejected, in milliseconds.
     left_ms: u64,
 }
 
-/// The call that waits.
+/// The tool call that waits for approval.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "as above")]
 struct HeldCall {
@@ -105,18 +105,18 @@ struct HeldCall {
 /// The path of a question.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct QuestionPath {
-    /// The id that came with the question.
+    /// The id of the question.
     id: String,
 }
 
-/// The fate of an answer.
+/// The result of an answer.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct AnswerReceipt {
     answered: bool,
 }
 
-/// `POST /api/v1/questions/{id}`: the answer to a plugin's question, as JSON. Whoever asked for the turn may
-/// answer, and operators, at any host of the store.
+/// Handles `POST /api/v1/questions/{id}`: answers a plugin's question with JSON. The caller of the turn and
+/// operators may answer, at any host of the store.
 pub(crate) async fn answer(
     State(app): State<Arc<App>>,
     Path(path): Path<QuestionPath>,
@@ -159,7 +159,7 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<AnswerReceipt
     })
 }
 
-/// Hands an answer in at the host that asked, with the same rights as here.
+/// Passes an answer to the host that asked, with the same permissions as here.
 async fn answered_elsewhere(
     app: &App,
     id: &str,

@@ -1,4 +1,4 @@
-//! The errors of the operators' routes.
+//! Problems of plugins, files and providers in the operators' API.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,27 +13,27 @@ use valvehouse_script::{Code, Diagnostic, Severity};
 pub(super) struct ProblemReport {
     #[schemars(extend("enum" = ["error", "warning"]))]
     severity: &'static str,
-    /// The code, such as `V101`, which `valvehouse explain` explains; null if it has none.
+    /// The code, such as `V101`, for `valvehouse explain`; null if there is none.
     code: Option<&'static str>,
-    /// The id of the plugin; null if it belongs to none.
+    /// The id of the plugin; null if the problem concerns no plugin.
     plugin: Option<String>,
     #[schemars(extend("enum" = [
         "stale", "broken", "missing", "pending", "quarantined", "held", "breaker_open", "set_aside", "file"
     ]))]
     state: &'static str,
     message: String,
-    /// File, line and column.
+    /// The file, line and column.
     place: Option<String>,
     line: Option<usize>,
     column: Option<usize>,
-    /// The line of the script.
+    /// The line of the script that contains the problem.
     excerpt: Option<String>,
     help: Option<String>,
-    /// The command that solves it.
+    /// The command that solves the problem.
     command: Option<String>,
 }
 
-/// Everything that is wrong, the worst first.
+/// Returns all problems, errors first.
 pub(super) fn all(app: &App, snapshot: &Snapshot) -> Vec<ProblemReport> {
     let of_plugins = snapshot.plugins.values().flat_map(|plugin| of_plugin(app, plugin));
     let of_files = snapshot.problems.iter().map(|problem| match problem.code {
@@ -55,7 +55,7 @@ pub(super) fn all(app: &App, snapshot: &Snapshot) -> Vec<ProblemReport> {
     all
 }
 
-/// The problems of one plugin.
+/// Returns the problems of one plugin.
 pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<ProblemReport> {
     let id = &*plugin.id;
     let state = match plugin.state {
@@ -98,13 +98,13 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<ProblemReport> {
     all
 }
 
-/// A plugin under the id of a removed one.
+/// Returns the problem of a plugin whose id belongs to a removed plugin.
 fn set_aside(app: &App, problem: &Diagnostic) -> ProblemReport {
     let command = Some(format!("valvehouse adopt {}", problem.id));
     ProblemReport { command, ..told(app, problem, Some(&problem.id), "set_aside") }
 }
 
-/// One problem of a file.
+/// Converts one problem of a file.
 pub(super) fn told(
     app: &App,
     problem: &Diagnostic,
@@ -132,7 +132,7 @@ pub(super) fn told(
     }
 }
 
-/// A problem without a place in a file.
+/// Creates a problem that has no position in a file.
 fn said(
     severity: &'static str,
     plugin: Option<&str>,
@@ -144,7 +144,7 @@ fn said(
     ProblemReport { severity, plugin, state, message, command, ..ProblemReport::default() }
 }
 
-/// A path as it is called within the project.
+/// Returns a path relative to the project.
 pub(super) fn near(app: &App, path: &Path) -> std::path::PathBuf {
     path.strip_prefix(&app.config.project).unwrap_or(path).components().collect()
 }

@@ -1,6 +1,6 @@
-//! `GET /readyz`: whether this host should be sent requests, and if not, why.
+//! `GET /readyz`: reports if requests should be sent to this host, and the reason if not.
 //!
-//! Other clients receive yes or no and the failed part; operators also receive the details.
+//! All clients receive the result and the names of the failed checks; operators also receive details.
 
 use super::auth;
 use crate::api::{Description, Query, Reply};
@@ -18,23 +18,22 @@ use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
 use valvehouse_store::{Outage, StoreError, StoreErrorKind, now};
 
-/// The time in which the store has to answer: a busy machine is no reason to turn requests away.
+/// The timeout of the store. It is long, because a busy machine should still accept requests.
 const STORE_PATIENCE: Duration = Duration::from_secs(10);
-/// The time in which a database on another machine has to answer: a client that asks for readiness waits for a second
-/// or so.
+/// The timeout of a database on another machine. Readiness probes usually wait for about a second.
 const SHARED_PATIENCE: Duration = Duration::from_millis(500);
-/// Folders and store are looked at every two seconds, more or less.
+/// The maximum age of the last scan. Folders and store are scanned about every two seconds.
 const LOOKS_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The hosts on the same store.
+/// The hosts that use the same store.
 pub(super) struct Hosts {
     pub(super) all: usize,
-    /// Those that have applied the latest change.
+    /// The number of hosts that have applied the latest change.
     pub(super) agreeing: usize,
     pub(super) stored: u64,
 }
 
-/// The hosts that the store lists, or the reason why it cannot list them.
+/// Returns the hosts in the store, or the reason why they cannot be listed.
 pub(super) async fn hosts(app: &App) -> Result<Hosts, String> {
     let store = app.host.store();
     if let Some(outage) = store.outage() {
@@ -53,7 +52,7 @@ pub(super) async fn hosts(app: &App) -> Result<Hosts, String> {
     }
 }
 
-/// Describes the outage of a store: its start, and the snapshot of this host.
+/// Describes an outage of the store: its duration, and the snapshot of this host.
 fn away(outage: &Outage) -> String {
     let ago = |time: i64| now().saturating_sub(time) / 1000;
     let snapshot = outage.snapshot.map_or_else(
@@ -71,7 +70,7 @@ fn patience(app: &App) -> Duration {
     if app.host.store().is_shared() { SHARED_PATIENCE } else { STORE_PATIENCE }
 }
 
-/// One part of the whole.
+/// A check of one part of the host.
 #[derive(Serialize, JsonSchema)]
 struct Check {
     name: &'static str,
@@ -92,7 +91,7 @@ impl Check {
     }
 }
 
-/// The detail of the answer.
+/// The query of the readiness route.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ReadyQuery {
     /// Any value but `0` and `false` returns every check to operators.
@@ -103,13 +102,13 @@ pub(super) struct ReadyQuery {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Readiness {
     ready: bool,
-    /// The failed checks that are needed; null if there are none.
+    /// The names of the failed checks that are needed; null if there are none.
     reason: Option<String>,
     #[serde(flatten)]
     details: Option<Details>,
 }
 
-/// The part of the answer for operators.
+/// The part of the response for operators.
 #[derive(Serialize, JsonSchema)]
 struct Details {
     /// The number of the running set of plugins.
@@ -122,7 +121,7 @@ struct Details {
     checks: Option<Vec<Check>>,
 }
 
-/// Describes the answer of a host that is not ready.
+/// Describes the response of a host that is not ready.
 pub(super) fn describe_unready(description: &mut Description<'_>) {
     let answer = description.answers.get("200").cloned().unwrap_or_else(|| json!({}));
     let mut unready =
@@ -156,13 +155,13 @@ pub(super) async fn ready(
     (status, Reply(Readiness { ready: reason.is_none(), reason, details }))
 }
 
-/// The reason for which writes fail now: a full disk, a lock that another process holds.
+/// Returns the reason why writes currently fail, such as a full disk or a lock that another process holds.
 async fn unwritable(app: &App) -> Option<String> {
     let store = app.host.store();
     let probed = timeout(patience(app), store.probe()).await;
-    // A store that does not answer in time is told by the look at the hosts.
+    // A store that does not respond in time is reported by the check of the hosts.
     let locked = probed.ok().and_then(Result::err);
-    // Whoever has just taken the lock knows that it is free, whatever failed for want of it before.
+    // The probe has just taken the lock, so an earlier failure to take it is over.
     let lasts = |error: &StoreError| error.kind != StoreErrorKind::Busy;
     let why = locked.or_else(|| app.host.kv().failure().or_else(|| store.failing()).filter(lasts));
     why.map(|error| format!("cannot {error}"))
@@ -186,7 +185,7 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
             Ok(hosts) => {
                 Check::needed("store", true, format!("the store is available, at change {}", hosts.stored))
             }
-            // A store that no host can reach is no reason to send requests to another host.
+            // If no host can reach the store, requests cannot be sent elsewhere.
             Err(why) if app.host.store().is_shared() => Check::told("store", false, why.clone()),
             Err(why) => Check::needed("store", false, why.clone()),
         },
@@ -201,7 +200,8 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
         checks.push(Check::told("hosts", agreeing == all, says));
     }
     if let Some(refused) = app.host.refused() {
-        // A host without a guard of that generation must not serve those for whom it is in force elsewhere.
+        // A host without a guard of that generation must not serve requests to which the guard applies
+        // elsewhere.
         let missing: Vec<&str> = refused.missing_guards.iter().map(String::as_str).collect();
         let guards = match missing.is_empty() {
             true => String::new(),

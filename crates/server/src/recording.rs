@@ -1,6 +1,5 @@
-//! Requests that are written down: from the moment their model is known to the last byte of the answer.
-//!
-//! Answers that are followed to their last byte.
+//! The trace of a request, from the choice of its model to the last byte of the response, and the followers
+//! of responses.
 
 use crate::headers::{TRACE, TRACEPARENT};
 use axum::body::{Body, Bytes, HttpBody};
@@ -15,7 +14,7 @@ use valvehouse_core::error::Error;
 use valvehouse_core::trace::{RequestFacts, TraceGuard};
 use valvehouse_host::app::App;
 
-/// A request begins at an endpoint.
+/// Starts the trace of a request at an endpoint.
 pub(super) fn begin(
     app: &Arc<App>,
     endpoint: &'static str,
@@ -31,7 +30,7 @@ pub(super) fn begin(
     recording
 }
 
-/// The same where it does not depend on the request whether values are kept.
+/// Starts a trace that records all values if `everything` is set.
 pub(super) fn recorded(
     app: &Arc<App>,
     endpoint: &'static str,
@@ -59,7 +58,7 @@ fn wants_contents(headers: &HeaderMap) -> bool {
     headers.get(TRACE).is_some_and(|value| value == "content")
 }
 
-/// The answer to a request, or its refusal.
+/// Ends a trace with the response or the error of its request.
 pub(super) fn ended(
     recording: TraceGuard,
     answered: Result<Response, Error>,
@@ -69,14 +68,15 @@ pub(super) fn ended(
     until_end(recording, response)
 }
 
-/// The answer to a request; it is over when the answer is.
+/// Ends a trace when the response ends.
 pub(super) fn until_end(mut recording: TraceGuard, mut response: Response) -> Response {
     recording.answered(response.status().as_u16());
     if let Ok(id) = HeaderValue::from_str(&recording.trace().id) {
         response.headers_mut().insert(TRACE, id);
     }
     if recording.leaves_work() && response.body().size_hint().exact().is_some() {
-        // A whole answer is over for its trace; what is left waits until it is sent.
+        // The trace of a complete response ends at once. Scheduled tasks start when the response has been
+        // sent.
         let afterwards = recording.afterwards();
         recording.done();
         return followed_to_the_wire(response, afterwards);
@@ -90,22 +90,23 @@ impl Follower for TraceGuard {
     }
 }
 
-/// Work that waits for the answer is handed on when the last clone is dropped.
+/// Scheduled tasks start when the last clone is dropped.
 impl Follower for Afterwards {
     fn done(self) {}
 }
 
-/// The follower of an answer. Dropped before the end, it records that the client disconnected.
+/// Follows a response while it is sent. A follower that is dropped before the end records that the client
+/// disconnected.
 pub(super) trait Follower: Send + Unpin + 'static {
-    /// The answer comes bit by bit.
+    /// Records that the response is streamed.
     fn streams(&mut self) {}
-    /// A bit of it.
+    /// Records that a part of the response was sent.
     fn sends(&mut self) {}
-    /// The answer is complete.
+    /// Records the end of the response.
     fn done(self);
 }
 
-/// The same answer, followed to its end: one that is there as a whole has it behind it.
+/// Returns the response with a follower. If the body is already complete, the follower is done at once.
 pub(super) fn followed(response: Response, mut follower: impl Follower) -> Response {
     if response.body().size_hint().exact().is_some() {
         follower.done();
@@ -115,7 +116,7 @@ pub(super) fn followed(response: Response, mut follower: impl Follower) -> Respo
     followed_to_the_wire(response, follower)
 }
 
-/// The same answer, whose follower is kept until the connection has all of it, also where it is there as a whole.
+/// Returns the response with a follower that is done when the connection has received all of it.
 pub(super) fn followed_to_the_wire(response: Response, follower: impl Follower) -> Response {
     response.map(|body| Body::new(FollowedBody { body, follower: Some(follower) }))
 }

@@ -1,4 +1,4 @@
-//! Converts an error to an answer: the only file with status codes.
+//! Conversion of errors to responses. No other module defines status codes.
 
 use axum::body::Body;
 use axum::http::request::Parts;
@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_json::Json;
 
-/// An error as OpenAI's clients read it: `{"error": {message, type, param, code}}`.
+/// An error in OpenAI's format: `{"error": {message, type, param, code}}`.
 pub(crate) struct OpenAiError(pub(crate) Error);
 
 impl IntoResponse for OpenAiError {
@@ -16,7 +16,7 @@ impl IntoResponse for OpenAiError {
     }
 }
 
-/// An error as Open WebUI and pipelines servers tell it: `{"detail": text}`.
+/// An error in the format of Open WebUI and pipelines servers: `{"detail": text}`.
 pub(crate) struct Detail(pub(crate) Error);
 
 impl From<Error> for Detail {
@@ -32,7 +32,7 @@ impl IntoResponse for Detail {
     }
 }
 
-/// The form in which the routes of an endpoint tell errors.
+/// The error format of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorForm {
     /// See [`OpenAiError`].
@@ -42,7 +42,7 @@ pub(crate) enum ErrorForm {
 }
 
 impl ErrorForm {
-    /// Returns the form of the route that a request came to.
+    /// Returns the error format of the matched route.
     pub(crate) fn of(parts: &Parts) -> Self {
         parts.extensions.get::<Self>().copied().unwrap_or(Self::OpenAi)
     }
@@ -57,7 +57,8 @@ impl ErrorForm {
     }
 }
 
-/// An answer with the status of an error, in the words of an endpoint, and with the time after which to try again.
+/// Returns the response for an error, with its status, this body, and the `Retry-After` header if a retry is
+/// possible.
 pub(crate) fn refusal(error: &Error, body: &Json) -> Response {
     let status = StatusCode::from_u16(status(error)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json_response(status, body);
@@ -67,7 +68,7 @@ pub(crate) fn refusal(error: &Error, body: &Json) -> Response {
     response
 }
 
-/// A JSON answer.
+/// Returns a JSON response.
 pub(crate) fn json_response(status: StatusCode, value: &Json) -> Response {
     let bytes = value.encode_raw().unwrap_or_else(|error| {
         tracing::error!("cannot write a response: {error}");
@@ -79,7 +80,7 @@ pub(crate) fn json_response(status: StatusCode, value: &Json) -> Response {
     response
 }
 
-/// The HTTP status that stands for an error.
+/// Returns the HTTP status for an error.
 pub fn status(error: &Error) -> u16 {
     match error {
         Error::Request { kind, .. } => match kind {
@@ -99,12 +100,12 @@ pub fn status(error: &Error) -> u16 {
         Error::BreakerOpen { .. } | Error::Unstored { .. } => 503,
         Error::Provider { timeout: true, .. } | Error::Unanswered { timeout: true, .. } => 504,
         Error::Provider { .. } | Error::Unanswered { .. } | Error::Misshapen { .. } => 502,
-        // Among others a failed plugin, and a host that failed.
+        // Among these are a failed plugin and a host error.
         _ => 500,
     }
 }
 
-/// Logs an error: clients do not receive the address of a provider or the store, so operators read it here.
+/// Logs an error. The addresses of providers and of the store are only logged, and never sent to clients.
 pub(crate) fn log(error: &Error) {
     match error {
         Error::Provider { .. } | Error::Unanswered { .. } | Error::Unstored { .. } => {
@@ -114,7 +115,7 @@ pub(crate) fn log(error: &Error) {
     }
 }
 
-/// The body of the answer to an error. Details that concern only operators stay in the log.
+/// Returns the body of an error response. Details for operators are only logged.
 pub(crate) fn body(error: &Error) -> Json {
     let envelope = |message: String, kind: &str, param: Json, code: Json| {
         let error = Json::from([
@@ -177,7 +178,7 @@ pub(crate) fn body(error: &Error) -> Json {
     }
 }
 
-/// A service's own error: as it is where it has our shape, in our shape where it has not.
+/// Returns the error of a provider, converted to OpenAI's format if necessary.
 fn passed_on(provider: &str, status: u16, body: &Json) -> Json {
     if let Some(Json::Object(_)) = body.get("error") {
         return body.clone();
@@ -207,7 +208,7 @@ pub(crate) fn retry_after(error: &Error) -> Option<HeaderValue> {
         Error::BreakerOpen { cool_down, .. } => whole_seconds(cool_down.as_secs_f64().max(1.0)),
         Error::Answered { retry_after, .. } => {
             let given = retry_after.as_deref()?;
-            // Parts of a second are some services' own; the header knows whole ones and dates.
+            // Some providers send fractions of a second; the header allows whole seconds and dates.
             match given.trim().parse().ok().filter(|seconds: &f64| seconds.is_finite()) {
                 Some(seconds) => whole_seconds(seconds),
                 None => HeaderValue::from_str(given).ok(),
@@ -221,7 +222,7 @@ fn whole_seconds(seconds: f64) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("{:.0}", seconds.ceil().clamp(0.0, 1.0e9))).ok()
 }
 
-/// New requests while those in progress are finished: another host takes them, or this one's successor.
+/// Returns the error for new requests while the host stops. Another host or its successor can answer them.
 pub(crate) fn stopping() -> Response {
     let error = Json::from([
         ("message", "this host is stopping; try again in a moment".into()),
@@ -236,7 +237,7 @@ pub(crate) fn stopping() -> Response {
     response
 }
 
-/// The answer, or the error.
+/// Returns the value as JSON, or the error.
 pub(crate) fn answer(result: Result<Json, Error>) -> Response {
     match result {
         Ok(value) => json_response(StatusCode::OK, &value),
@@ -244,13 +245,13 @@ pub(crate) fn answer(result: Result<Json, Error>) -> Response {
     }
 }
 
-/// Logs an error and returns it as OpenAI's clients read it.
+/// Logs an error and returns it in OpenAI's format.
 pub(crate) fn refused(error: Error) -> Response {
     log(&error);
     OpenAiError(error).into_response()
 }
 
-/// A list, as OpenAI's own routes give one.
+/// Returns a list in OpenAI's format.
 pub(crate) fn list(items: impl IntoIterator<Item = Json>) -> Json {
     let items: Vec<Json> = items.into_iter().collect();
     Json::from([("object", "list".into()), ("data", items.into())])

@@ -1,7 +1,5 @@
-//! All routes, and what every request passes on its way to one: it is counted, let through or refused, and its answer
-//! names the generation.
-//!
-//! Answers to requests that no route takes.
+//! All routes, and the handling that they share: each request is counted, checked and passed on or rejected,
+//! and its response names the generation.
 
 use crate::api::{Callers, Routes};
 use crate::headers::GENERATION;
@@ -30,10 +28,11 @@ use valvehouse_host::app::App;
 
 /// The path of chats.
 const CHAT: &str = "/v1/chat/completions";
-/// The number of headers that an answer gains on its way out and on the wire, so that they grow once.
+/// The capacity for the headers that are added to a response, so that the map grows once.
 const HEADERS: usize = 12;
 
-/// All routes, without a socket. MCP servers are mounted by [`serve`] alone, which has the routes about them, too.
+/// Returns a router with all routes, for use without a listener. MCP servers and their routes are mounted
+/// only by [`serve`].
 pub fn router(app: Arc<App>) -> Router {
     with(app, no_routes())
 }
@@ -42,7 +41,7 @@ fn no_routes() -> Routes {
     Routes::new("Page", Callers::Operators)
 }
 
-/// All routes, and some more.
+/// Creates a router with all routes and additional ones.
 fn with(app: Arc<App>, more: Routes) -> Router {
     let most =
         usize::try_from(app.config.server.max_body_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
@@ -65,7 +64,7 @@ fn with(app: Arc<App>, more: Routes) -> Router {
         .with_state(app)
 }
 
-/// The routes that are described by the types of their handlers.
+/// Returns the routes that are described by the types of their handlers.
 fn typed_routes(app: &Arc<App>) -> Routes {
     passthrough::routes()
         .merge(agents::routes(app))
@@ -80,7 +79,7 @@ fn typed_routes(app: &Arc<App>) -> Routes {
         .merge(openapi::routes())
 }
 
-/// The endpoint of MCP, where it is built in and serves anything.
+/// Returns the routes of MCP, if it is built in and has anything to serve.
 #[cfg(feature = "mcp")]
 fn tools_routes(app: &Arc<App>) -> Router<Arc<App>> {
     crate::mcp::routes(app)
@@ -104,8 +103,8 @@ pub async fn serve(
     serve_until(listener, app, Box::pin(shutdown)).await
 }
 
-/// Serves as [`serve`] does. Neither generic nor an `async fn`, so that the way of a request is compiled in this package,
-/// once, and not in every program that serves.
+/// Serves as [`serve`] does. The function is neither generic nor `async`, so that it is compiled once in this
+/// package and not in every program that calls it.
 fn serve_until(
     listener: TcpListener,
     app: Arc<App>,
@@ -129,14 +128,14 @@ fn serve_until(
     let served = listen::serve(listener, answer, until);
     #[cfg(feature = "mcp")]
     let served = async move {
-        // Servers are mounted as long as it serves.
+        // MCP servers stay mounted while the host serves.
         let _mounts = mounts;
         served.await
     };
     Box::pin(served)
 }
 
-/// Chats bypass the router, whose work costs more than their own.
+/// Answers a request. Chats bypass the router, which costs more than their own handling.
 async fn answer(app: Arc<App>, router: Router, request: Request) -> Response {
     if request.method() == Method::POST && request.uri().path() == CHAT {
         let work = |request| openai::chat::chat(State(app.clone()), request);
@@ -144,7 +143,7 @@ async fn answer(app: Arc<App>, router: Router, request: Request) -> Response {
     }
     let mut request = request;
     if responses::socket::is_asked(&request) {
-        // Each message of a WebSocket goes the way of a request.
+        // Each message of a WebSocket is handled as a request.
         let router = router.clone();
         let turns = move |request| -> BoxFuture<'static, Response> {
             Box::pin(
@@ -159,7 +158,7 @@ async fn answer(app: Arc<App>, router: Router, request: Request) -> Response {
     router.oneshot(request).await.unwrap_or_else(|never| match never {})
 }
 
-/// On the way to a route of the router.
+/// Passes a request to the matched route.
 async fn enter(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let endpoint = endpoint_of(request.extensions().get::<MatchedPath>());
     pass(&app, endpoint, request, |request| next.run(request)).await
@@ -179,7 +178,7 @@ async fn pass<F: Future<Output = Response>>(
     };
     let headers = response.headers_mut();
     headers.reserve(HEADERS);
-    // A turn's own, or the one that runs now.
+    // A turn names its own generation; other responses name the current one.
     if !headers.contains_key(&GENERATION) {
         headers.insert(GENERATION, HeaderValue::from(app.host.snapshot().generation));
     }
@@ -187,7 +186,7 @@ async fn pass<F: Future<Output = Response>>(
     followed(response, answering)
 }
 
-/// No such route.
+/// Returns the error for an unknown route.
 pub(crate) async fn not_found(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path();
     let hint = if path.starts_with("/v1/") { "; /openapi.json lists the routes" } else { "" };
@@ -200,7 +199,7 @@ pub(crate) async fn not_found(method: Method, uri: Uri, headers: HeaderMap) -> R
     in_protocol(&uri, &headers, error)
 }
 
-/// A route that takes another method.
+/// Returns the error for an unsupported method.
 pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let error = Error::Request {
         message: format!("{} does not support {method}", uri.path()),
@@ -211,8 +210,8 @@ pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -
     in_protocol(&uri, &headers, error)
 }
 
-/// An error in the words of the protocol that its caller speaks: Anthropic's clients name its version, and ask
-/// below its route.
+/// Returns an error in the format of the caller's protocol. Clients of Anthropic's API send its version or
+/// use its route.
 fn in_protocol(uri: &Uri, headers: &HeaderMap, error: Error) -> Response {
     match uri.path().starts_with("/v1/messages") || speaks_anthropic(headers) {
         true => AnthropicError(error).into_response(),

@@ -1,4 +1,4 @@
-//! Routes for what is stored of one user.
+//! Routes for the stored records of one user.
 
 use crate::api::{ApiError, Callers, Path, Reply, Routes, delete, get};
 use crate::auth;
@@ -11,7 +11,7 @@ use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_store::{UserRecords, forget_user};
 
-/// The routes, behind the operators' key.
+/// Returns the routes, which require the operators' key.
 pub(crate) fn routes(app: &Arc<App>) -> Routes {
     Routes::new("Operation", Callers::Operators)
         .route("/api/v1/users/{user}/records", get("Counts what is stored of a user.", count))
@@ -30,20 +30,20 @@ pub(crate) struct UserPath {
     user: String,
 }
 
-/// The numbers of stored things of a user.
+/// The numbers of stored records of a user.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Records {
-    /// Memories, shared by scripts.
+    /// The number of memories, which scripts share.
     memories: u64,
-    /// Vectors of scripts for the user.
+    /// The number of vectors that scripts stored for the user.
     vectors: u64,
-    /// Conversations that the user began, verified.
+    /// The number of conversations that the verified user started.
     conversations: u64,
-    /// Plugins for which the user set valves.
+    /// The number of plugins for which the user set valves.
     valves: u64,
-    /// Entries of scripts in `kv::user`.
+    /// The number of entries of scripts in `kv::user`.
     entries: u64,
-    /// Stored responses, and conversations of the Responses API.
+    /// The number of stored responses, and of conversations of the Responses API.
     responses: u64,
 }
 
@@ -54,18 +54,18 @@ impl From<UserRecords> for Records {
     }
 }
 
-/// `GET /api/v1/users/{user}/records`
+/// Handles `GET /api/v1/users/{user}/records`.
 async fn count(
     State(app): State<Arc<App>>,
     Path(UserPath { user }): Path<UserPath>,
 ) -> Result<Reply<Records>, ApiError> {
     is_named(&user)?;
-    // Entries of the last moment are on their way.
+    // The latest entries may not be written yet.
     app.host.kv().flush_all().await?;
     Ok(Reply(app.host.store().user_records(&user).await?.into()))
 }
 
-/// `DELETE /api/v1/users/{user}/records`
+/// Handles `DELETE /api/v1/users/{user}/records`.
 async fn forget(
     State(app): State<Arc<App>>,
     Path(UserPath { user }): Path<UserPath>,
@@ -76,7 +76,7 @@ async fn forget(
     Ok(Reply(records.into()))
 }
 
-/// Requests without a user share entries that no id stands for.
+/// Rejects an empty id, because all requests without a user share their entries.
 fn is_named(user: &str) -> Result<(), ApiError> {
     match user.trim() {
         "" => Err(Error::invalid("expected the id of a user, got an empty text", Some("user")).into()),

@@ -1,4 +1,4 @@
-//! The answers of typed routes.
+//! The responses of typed routes.
 
 use super::check::{ExtraFields, check};
 use super::describe::{Describe, Description};
@@ -15,10 +15,10 @@ use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 use valvehouse_store::StoreError;
 
-/// The answer of a handler: a value as JSON, or an error as OpenAI's clients read it.
+/// The result of a handler: a value as JSON, or an error in OpenAI's format.
 pub(crate) type Answer<T> = Result<Reply<T>, ApiError>;
 
-/// A value that is written as JSON.
+/// A value that is serialized as JSON.
 pub(crate) struct Reply<T>(pub(crate) T);
 
 impl<T: Serialize + JsonSchema + 'static> IntoResponse for Reply<T> {
@@ -42,8 +42,8 @@ impl<T: JsonSchema> Describe for Reply<T> {
     }
 }
 
-/// JSON that has the form of a type: what is put together elsewhere, or holds values of clients and scripts, whose
-/// spelling is kept. Debug builds compare every answer with its type.
+/// JSON with the schema of a type, for values from elsewhere or with values of clients and scripts that must
+/// stay unchanged. Debug builds check every response against the schema.
 pub(crate) struct JsonOf<T>(pub(crate) Json, PhantomData<fn(T)>);
 
 impl<T> JsonOf<T> {
@@ -61,7 +61,7 @@ impl<T: JsonSchema + 'static> IntoResponse for JsonOf<T> {
     }
 }
 
-/// Compares an answer with the description of its type.
+/// Asserts that a response matches the schema of its type.
 fn assert_fits<T: JsonSchema + 'static>(answer: &Json) {
     let problems = check(of::<T>(Direction::Answer), answer, ExtraFields::Refused);
     assert!(problems.is_empty(), "an answer is not as its type describes it: {problems}: {answer}");
@@ -73,7 +73,7 @@ impl<T: JsonSchema + 'static> Describe for JsonOf<T> {
     }
 }
 
-/// Server-sent events.
+/// A response of server-sent events.
 pub(crate) struct EventStream(pub(crate) Response);
 
 impl IntoResponse for EventStream {
@@ -88,7 +88,7 @@ impl Describe for EventStream {
     }
 }
 
-/// An error, logged and as OpenAI's clients read it.
+/// An error, which is logged and returned in OpenAI's format.
 pub(crate) struct ApiError(Error);
 
 impl From<Error> for ApiError {

@@ -1,4 +1,4 @@
-//! The check of JSON against the schema of a type: all problems at once, each with the path of its field.
+//! Checks JSON against the schema of a type, and reports all problems with the path of each field.
 
 use serde_json::{Map, Value};
 use std::fmt;
@@ -8,12 +8,12 @@ use valvehouse_json::Json;
 /// The maximum number of problems in one message.
 const MAX_PROBLEMS: usize = 8;
 
-/// The treatment of fields that a schema of an object does not mention.
+/// The treatment of fields that the schema of an object does not declare.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum ExtraFields {
     /// The schema decides.
     AsDeclared,
-    /// They are problems: what an answer has, its type has to describe.
+    /// They are problems, because the type of a response must describe all of its fields.
     Refused,
 }
 
@@ -101,7 +101,7 @@ impl Check {
     }
 
     fn value(&mut self, schema: &'static Value, value: &Json, path: &Path<'_>) {
-        // A schema of `true` takes anything.
+        // A schema of `true` accepts any value.
         let Some(schema) = schema.as_object() else { return };
         if let Some(choices) = schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Value::as_array) {
             self.choice(choices, value, path);
@@ -130,7 +130,8 @@ impl Check {
         }
     }
 
-    /// Checks a value that must fit one of several schemas. The problems are those of the only choice of its type.
+    /// Checks a value against alternative schemas. If only one alternative has the type of the value, its
+    /// problems are reported.
     fn choice(&mut self, choices: &'static [Value], value: &Json, path: &Path<'_>) {
         let mut failed = Vec::new();
         for choice in choices {
@@ -221,7 +222,7 @@ impl Check {
         for (name, value) in given {
             let name = name.as_ref();
             match (declared.and_then(|all| all.get_key_value(name)), others) {
-                // It is missing.
+                // The field counts as missing.
                 (Some((name, own)), _)
                     if value.is_null() && !takes_null(own) && required(schema).any(|own| own == *name) => {}
                 (Some((name, own)), _) => self.value(own, value, &Path::Field(path, name, Some(name))),
@@ -249,7 +250,7 @@ fn required(schema: &'static Map<String, Value>) -> impl Iterator<Item = &'stati
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Returns the types of a schema; none if it names none.
+/// Returns the types of a schema; empty if it declares none.
 fn types(schema: &'static Map<String, Value>) -> Vec<&'static str> {
     match schema.get("type") {
         Some(Value::String(name)) => vec![name],
@@ -258,7 +259,7 @@ fn types(schema: &'static Map<String, Value>) -> Vec<&'static str> {
     }
 }
 
-/// Returns the types of a schema, those of its choices included.
+/// Returns the types of a schema, including those of its alternatives.
 fn all_types(schema: &'static Value) -> Vec<&'static str> {
     let Some(schema) = schema.as_object() else { return Vec::new() };
     match schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Value::as_array) {

@@ -1,4 +1,4 @@
-//! The description of an operation, to which each type of its handler adds its part.
+//! The description of an operation, which is assembled from the types of its handler.
 
 use axum::Extension;
 use axum::extract::{Multipart, Request, State};
@@ -44,7 +44,7 @@ impl<'a> Description<'a> {
         }
     }
 
-    /// Sets the body of requests, which may be left out if it has no required field.
+    /// Sets the request body, which is optional if it has no required field.
     pub(crate) fn json_body(&mut self, schema: &Value) {
         let mut schema = schema.clone();
         let is_required = schema["required"].as_array().is_some_and(|names| !names.is_empty())
@@ -57,13 +57,13 @@ impl<'a> Description<'a> {
         self.body = Some(json!({"required": is_required, "content": {"application/json": content}}));
     }
 
-    /// Adds JSON of a type to the answers of status 200.
+    /// Adds JSON of a type to the responses of status 200.
     pub(crate) fn json_answer<T: JsonSchema>(&mut self) {
         let schema = self.schemas.subschema_for::<T>().to_value();
         self.answer("200", "application/json", schema);
     }
 
-    /// Adds a media type to the answers of a status.
+    /// Adds a media type to the responses of a status.
     pub(crate) fn answer(&mut self, status: &str, media_type: &str, schema: Value) {
         let answer = self.answers.entry(status).or_insert_with(|| json!({"description": "The result."}));
         answer["content"][media_type] = json!({"schema": schema});
@@ -79,7 +79,7 @@ fn taken(schema: &mut Value, key: &str) -> Option<Value> {
     schema.as_object_mut().and_then(|schema| schema.shift_remove(key))
 }
 
-/// Returns the schema of a parameter, which is missing rather than null.
+/// Returns the schema of a parameter without `null`, because an optional parameter is omitted instead.
 fn without_null(mut schema: Value) -> Value {
     if let Some(types) = schema.get_mut("type").filter(|types| types.is_array()) {
         let others = types.as_array().into_iter().flatten().find(|name| *name != "null").cloned();
@@ -94,13 +94,13 @@ fn without_null(mut schema: Value) -> Value {
     schema
 }
 
-/// A type that a handler takes or returns.
+/// A type in the signature of a handler.
 pub(crate) trait Describe {
-    /// Adds what it reads of a request, or writes of an answer.
+    /// Adds the parts of the request that the type reads, or of the response that it writes.
     fn describe(description: &mut Description<'_>);
 }
 
-/// Types that clients do not see.
+/// Implements [`Describe`] for types that clients do not see.
 macro_rules! not_seen {
     ($([$($generic:ident)?] $name:ty),* $(,)?) => {
         $(impl$(<$generic>)? Describe for $name {
@@ -116,7 +116,7 @@ not_seen!(
     [] HeaderMap,
     [] Parts,
     [] Response,
-    // The field of its file is named at the route.
+    // The route itself names the field with the file.
     [] Multipart,
 );
 
@@ -126,7 +126,7 @@ impl Describe for &'static str {
     }
 }
 
-/// An answer with a status that depends on the request.
+/// A response with a status that depends on the request.
 impl<T: Describe> Describe for (StatusCode, T) {
     fn describe(description: &mut Description<'_>) {
         T::describe(description);

@@ -1,4 +1,4 @@
-//! The input of a request: what stands in its path, its query and its body.
+//! The input of a request: its path, query and body.
 
 use super::check::{Diagnostics, ExtraFields, check};
 use super::describe::{Describe, Description};
@@ -17,16 +17,16 @@ use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 
-/// The parameters of a path, percent-decoded: a text may hold anything.
+/// The parameters of a path, percent-decoded. A text may contain any characters.
 pub(crate) struct Path<T>(pub(crate) T);
 
-/// The parameters of a query. Unknown and empty ones are ignored.
+/// The parameters of a query. Unknown and empty parameters are ignored.
 pub(crate) struct Query<T>(pub(crate) T);
 
-/// A body of JSON. An empty one is an empty object.
+/// A JSON body. An empty body is read as an empty object.
 pub(crate) struct Body<T>(pub(crate) T);
 
-/// A body of JSON that is checked against a type and stays as it was written, with all of its fields.
+/// A JSON body that is checked against a type but stays unchanged, with all of its fields.
 pub(crate) struct CheckedBody<T>(pub(crate) Json, PhantomData<fn(T)>);
 
 impl<T: DeserializeOwned + JsonSchema + 'static> FromRequestParts<Arc<App>> for Path<T> {
@@ -102,7 +102,7 @@ fn typed<T: DeserializeOwned>(value: &Json, part: &str) -> Result<T, Error> {
         .map_err(|error| Error::invalid(format!("invalid {part}: {error}"), None))
 }
 
-/// Reads texts as the types that the schema declares for their names.
+/// Converts texts to the types that the schema declares for their names.
 fn from_words<T>(words: Vec<(String, String)>, part: &str) -> Result<T, Error>
 where
     T: DeserializeOwned + JsonSchema + 'static,
@@ -111,7 +111,7 @@ where
     let values = Object::default();
     for (name, word) in words {
         if let Some(schema) = properties.and_then(|all| all.get(&name)) {
-            // A text, number or boolean in an object of its own: it fits.
+            // A scalar fits into a new object.
             values.put(&name, value_of(schema, &word));
         }
     }
@@ -120,7 +120,7 @@ where
     typed(&values, part)
 }
 
-/// Converts a text to a declared number or boolean; any other text stays one.
+/// Converts a text to a declared number or boolean. Any other text stays unchanged.
 fn value_of(schema: &Value, word: &str) -> Json {
     let is = |name: &str| {
         let types = &schema["type"];

@@ -1,5 +1,5 @@
-//! Typed routes: the types that a handler takes and returns read its request, write its answer and describe both in
-//! `/openapi.json`.
+//! Typed routes: the types in a handler's signature parse the request, serialize the response and describe
+//! both in `/openapi.json`.
 //!
 //! ```ignore
 //! Routes::new("Traces", Callers::Operators)
@@ -8,8 +8,9 @@
 //! async fn all(State(app): State<Arc<App>>, Query(query): Query<TraceQuery>) -> Answer<Traces>
 //! ```
 //!
-//! A type of a request derives `Deserialize` and `JsonSchema`: a value is checked against the schema, which names all
-//! wrong fields at once, and then read. A type of an answer derives `Serialize` and `JsonSchema`.
+//! The type of a request derives `Deserialize` and `JsonSchema`: a value is checked against the schema, which
+//! reports all wrong fields at once, and then deserialized. The type of a response derives `Serialize` and
+//! `JsonSchema`.
 
 mod answer;
 mod check;

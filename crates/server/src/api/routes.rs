@@ -16,9 +16,9 @@ use valvehouse_host::app::App;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Callers {
     Everyone,
-    /// Those who may chat.
+    /// Callers that may use models.
     Chats,
-    /// Operators, and users for what is their own.
+    /// Operators, and users for their own data.
     Users,
     Operators,
 }
@@ -35,27 +35,27 @@ impl Callers {
     }
 }
 
-/// A method of a route: its handler, and what the types of the handler do not tell.
+/// An operation of a route: its handler, and the parts of its description that the types do not contain.
 pub(crate) struct Operation {
     methods: MethodRouter<Arc<App>>,
     pub(crate) method: &'static str,
     pub(crate) summary: &'static str,
-    /// The handler's own description, and further ones.
+    /// The functions that add to the description, the first of them derived from the handler.
     pub(crate) describe: Vec<fn(&mut Description<'_>)>,
-    /// The field of a form that has a file.
+    /// The name of the form field that contains a file.
     pub(crate) file: Option<&'static str>,
-    /// The headers that it reads, with their descriptions.
+    /// The headers that the handler reads, with their descriptions.
     pub(crate) headers: Vec<(&'static str, &'static str)>,
-    /// The media types of answers that are not JSON.
+    /// The media types of responses other than JSON.
     pub(crate) media_types: &'static [&'static str],
-    /// The statuses of errors beyond those of every route.
+    /// The error statuses in addition to those of every route.
     pub(crate) faults: Vec<u16>,
     /// The description of status 200.
     pub(crate) result: Option<&'static str>,
     pub(crate) callers: Option<Callers>,
 }
 
-/// A route of `GET`.
+/// Creates a `GET` operation.
 pub(crate) fn get<H, T, M>(summary: &'static str, handler: H) -> Operation
 where
     H: Handler<T, Arc<App>> + DescribedHandler<M>,
@@ -64,7 +64,7 @@ where
     Operation::new::<H, T, M>("get", MethodFilter::GET, summary, handler)
 }
 
-/// A route of `POST`.
+/// Creates a `POST` operation.
 pub(crate) fn post<H, T, M>(summary: &'static str, handler: H) -> Operation
 where
     H: Handler<T, Arc<App>> + DescribedHandler<M>,
@@ -73,7 +73,7 @@ where
     Operation::new::<H, T, M>("post", MethodFilter::POST, summary, handler)
 }
 
-/// A route of `PUT`.
+/// Creates a `PUT` operation.
 pub(crate) fn put<H, T, M>(summary: &'static str, handler: H) -> Operation
 where
     H: Handler<T, Arc<App>> + DescribedHandler<M>,
@@ -82,7 +82,7 @@ where
     Operation::new::<H, T, M>("put", MethodFilter::PUT, summary, handler)
 }
 
-/// A route of `DELETE`.
+/// Creates a `DELETE` operation.
 pub(crate) fn delete<H, T, M>(summary: &'static str, handler: H) -> Operation
 where
     H: Handler<T, Arc<App>> + DescribedHandler<M>,
@@ -111,28 +111,28 @@ impl Operation {
         }
     }
 
-    /// Describes the result.
+    /// Sets the description of the result.
     pub(crate) fn result(self, text: &'static str) -> Self {
         Self { result: Some(text), ..self }
     }
 
-    /// Adds 409: the state of something does not allow it.
+    /// Adds status 409: the current state does not allow the operation.
     pub(crate) fn conflicts(self) -> Self {
         self.fails(409)
     }
 
-    /// Adds 422: it is well formed and cannot be used.
+    /// Adds status 422: the input is well formed but cannot be used.
     pub(crate) fn unusable(self) -> Self {
         self.fails(422)
     }
 
-    /// Adds the status of an error.
+    /// Adds an error status.
     pub(crate) fn fails(mut self, status: u16) -> Self {
         self.faults.push(status);
         self
     }
 
-    /// Adds the statuses of turns: those of plugins and of providers.
+    /// Adds the error statuses of turns: those of plugins and of providers.
     pub(crate) fn runs_turns(self) -> Self {
         self.describes(|description| {
             for (statuses, name) in [("4XX", "Refused"), ("5XX", "Upstream")] {
@@ -142,57 +142,57 @@ impl Operation {
         })
     }
 
-    /// Adds 304: the client has the file already.
+    /// Adds status 304: the client already has the file.
     pub(crate) fn not_modified(self) -> Self {
         self.describes(|description| {
             description.answers.insert("304".into(), json!({"description": "The file has not changed."}));
         })
     }
 
-    /// Answers with these media types.
+    /// Sets the media types of the response.
     pub(crate) fn media_types(self, media_types: &'static [&'static str]) -> Self {
         Self { media_types, ..self }
     }
 
-    /// Reads a body of this type, which the handler checks itself.
+    /// Describes the body as this type, which the handler checks itself.
     pub(crate) fn takes<T: JsonSchema + 'static>(self) -> Self {
         self.describes(Body::<T>::describe)
     }
 
-    /// Reads a form with a file in a field of this name.
+    /// Describes the body as a form with a file in this field.
     pub(crate) fn takes_file(self, field: &'static str) -> Self {
         Self { file: Some(field), ..self }
     }
 
-    /// Reads an optional header.
+    /// Adds an optional request header.
     pub(crate) fn takes_header(mut self, name: &'static str, text: &'static str) -> Self {
         self.headers.push((name, text));
         self
     }
 
-    /// Answers with server-sent events if they are asked for.
+    /// Adds a response of server-sent events, for requests that ask for it.
     pub(crate) fn streams(self) -> Self {
         self.describes(EventStream::describe)
     }
 
-    /// Answers with JSON of this type.
+    /// Describes the response as JSON of this type.
     pub(crate) fn returns<T: JsonSchema>(self) -> Self {
         self.describes(|description| description.json_answer::<T>())
     }
 
-    /// Adds to the description.
+    /// Adds a function that adds to the description.
     pub(crate) fn describes(mut self, describe: fn(&mut Description<'_>)) -> Self {
         self.describe.push(describe);
         self
     }
 
-    /// Names the callers where they are not those of the other routes.
+    /// Sets the callers, if they differ from those of the other routes.
     pub(crate) fn callers(self, callers: Callers) -> Self {
         Self { callers: Some(callers), ..self }
     }
 }
 
-/// Routes of one tag, with their descriptions.
+/// The routes of one tag, with their descriptions.
 pub(crate) struct Routes {
     tag: &'static str,
     callers: Callers,
@@ -211,17 +211,17 @@ pub(crate) struct RouteDescription {
 }
 
 impl Routes {
-    /// Starts with no routes.
+    /// Creates an empty builder.
     pub(crate) fn new(tag: &'static str, callers: Callers) -> Self {
         Self { tag, callers, form: ErrorForm::OpenAi, router: Router::new(), descriptions: Vec::new() }
     }
 
-    /// Starts with no routes; errors are told as Open WebUI's servers tell them.
+    /// Creates an empty builder of routes with errors in the format of Open WebUI's servers.
     pub(crate) fn with_details(tag: &'static str, callers: Callers) -> Self {
         Self { form: ErrorForm::Detail, ..Self::new(tag, callers) }
     }
 
-    /// Adds a method of a path. A path may have several.
+    /// Adds an operation to a path. A path may have several operations.
     pub(crate) fn route(mut self, path: &str, mut operation: Operation) -> Self {
         let methods = std::mem::take(&mut operation.methods);
         let methods = match self.form {
@@ -230,7 +230,7 @@ impl Routes {
         };
         self.router = self.router.route(path, methods);
         self.descriptions.push(RouteDescription {
-            // OpenAPI has no names for several steps.
+            // OpenAPI has no syntax for several path segments.
             path: path.replace("{*", "{"),
             tag: self.tag,
             callers: operation.callers.unwrap_or(self.callers),
@@ -247,7 +247,7 @@ impl Routes {
         self
     }
 
-    /// Changes the router, such as by a layer.
+    /// Changes the router, for example to add a layer.
     pub(crate) fn map(self, change: impl FnOnce(Router<Arc<App>>) -> Router<Arc<App>>) -> Self {
         Self { router: change(self.router), ..self }
     }

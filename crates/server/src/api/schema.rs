@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// The schemas by type and direction: one for each type of a handler, so their number is bounded.
+/// The schemas by type and direction. There is one for each type of a handler, so their number is bounded.
 static KNOWN: LazyLock<Mutex<HashMap<(TypeId, Direction), &'static Value>>> = LazyLock::new(Mutex::default);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,7 +18,7 @@ pub(super) enum Direction {
     Answer,
 }
 
-/// Returns the schema of a type without references. Its texts live as long as the process, as names in errors do.
+/// Returns the schema of a type without references. It is never freed, because errors refer to its names.
 pub(super) fn of<T: JsonSchema + 'static>(direction: Direction) -> &'static Value {
     let key = (TypeId::of::<T>(), direction);
     if let Some(known) = KNOWN.lock().get(&key) {
@@ -28,7 +28,7 @@ pub(super) fn of<T: JsonSchema + 'static>(direction: Direction) -> &'static Valu
     KNOWN.lock().entry(key).or_insert(schema)
 }
 
-/// Returns the schema of a type without references, as it is read or written.
+/// Generates the schema of a type without references.
 fn inlined<T: JsonSchema>(is_request: bool) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
@@ -42,7 +42,7 @@ fn inlined<T: JsonSchema>(is_request: bool) -> Value {
     schema
 }
 
-/// Returns the generator of the schemas that the answers of a whole document share.
+/// Returns the generator of the schemas that all responses of a document share.
 pub(crate) fn shared_schemas() -> SchemaGenerator {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();

@@ -1,6 +1,4 @@
-//! The checks of a request before its handler, in their order.
-//!
-//! A request whose body makes no progress for long is ended.
+//! The checks of a request before its handler, in their order, and the timeout of its body.
 
 use super::endpoint::EndpointGroup;
 use super::{origin, proxies};
@@ -23,11 +21,11 @@ use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::access::{Asker, Digest};
 use valvehouse_host::app::App;
 
-/// Headers that identify the caller and the request, which may not occur twice.
+/// The headers that identify the caller and the request, which may occur only once.
 const SINGLE: [HeaderName; 7] =
     [header::HOST, header::ORIGIN, header::AUTHORIZATION, X_API_KEY, API_KEY, HOST_KEY, CSRF];
 
-/// Headers of every answer.
+/// The security headers of every response.
 const SAFE: [(HeaderName, &str); 4] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
@@ -61,7 +59,7 @@ pub(crate) async fn run<F: Future<Output = Response>>(
         Err(error) => {
             tracing::debug!("rejected a request: {error}");
             let is_too_large = matches!(error, Error::Request { kind: RequestErrorKind::TooLarge, .. });
-            // Who waits for a word before it sends its body is told at once.
+            // A client that sent `Expect` waits for the answer before it sends its body.
             if is_too_large && !parts.headers.contains_key(header::EXPECT) {
                 drain(unhurried(body).into_data_stream()).await;
             }
@@ -81,7 +79,7 @@ pub(crate) async fn run<F: Future<Output = Response>>(
     response
 }
 
-/// The origin of another site's page that may read the answer, where it is one.
+/// Runs all checks. Returns the origin of another site's page that may read the response.
 fn pass(app: &App, parts: &Parts, endpoint: EndpointGroup) -> Result<Option<HeaderValue>, Error> {
     is_text(parts.uri.path())?;
     are_single(&parts.headers)?;
@@ -94,7 +92,7 @@ fn pass(app: &App, parts: &Parts, endpoint: EndpointGroup) -> Result<Option<Head
     Ok(allowed)
 }
 
-/// Refuses a path that is not UTF-8 once it is percent-decoded: no route reads it.
+/// Rejects a path that is not UTF-8 after percent-decoding, because no route can match it.
 fn is_text(path: &str) -> Result<(), Error> {
     if path.contains('%') && percent_encoding::percent_decode_str(path).decode_utf8().is_err() {
         return Err(Error::invalid("cannot read the path: it is not UTF-8 once percent-decoded", None));
@@ -103,7 +101,7 @@ fn is_text(path: &str) -> Result<(), Error> {
 }
 
 fn are_single(headers: &HeaderMap) -> Result<(), Error> {
-    // Most requests have no header twice.
+    // Most requests contain each header once.
     if headers.len() == headers.keys_len() {
         return Ok(());
     }
@@ -113,7 +111,7 @@ fn are_single(headers: &HeaderMap) -> Result<(), Error> {
     }
 }
 
-/// Refuses a body whose announced length is too large, before it is sent.
+/// Rejects a body whose `Content-Length` is too large, before it is sent.
 fn fits(app: &App, headers: &HeaderMap) -> Result<(), Error> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let most = app.config.server.max_body_mb;
@@ -123,7 +121,7 @@ fn fits(app: &App, headers: &HeaderMap) -> Result<(), Error> {
     Ok(())
 }
 
-/// So many requests a minute, for each key or, without keys, each address.
+/// Applies the limit of requests per minute to the key or, without keys, the address.
 fn in_time(app: &App, parts: &Parts) -> Result<(), Error> {
     let Some(rate) = app.access.rate() else { return Ok(()) };
     let Some(asker) = asker(app, parts) else { return Ok(()) };
@@ -135,7 +133,8 @@ fn in_time(app: &App, parts: &Parts) -> Result<(), Error> {
     })
 }
 
-/// Users behind a key have a share each where we know them.
+/// Returns the caller to whom the rate limit applies. If user headers are trusted, each user of a key has a
+/// separate limit.
 fn asker(app: &App, parts: &Parts) -> Option<Asker> {
     let user = parts.headers.get("x-openwebui-user-id").filter(|_| app.config.server.trust_user_headers);
     let user = user.and_then(|user| user.to_str().ok()).unwrap_or("");
@@ -147,17 +146,17 @@ fn asker(app: &App, parts: &Parts) -> Option<Asker> {
     }
 }
 
-/// So long nothing of a body may come.
+/// The maximum time without a part of the body.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// The same body; it fails when nothing of it comes for long.
+/// Returns the body, with an error if no part of it arrives within [`SILENCE`].
 pub(super) fn unhurried(body: Body) -> Body {
     Body::new(TimedBody { body, timer: None })
 }
 
 struct TimedBody {
     body: Body,
-    /// Since there was something to wait for; most bodies come with their head.
+    /// The timeout of the next part, set once the body has to wait; most bodies arrive with their head.
     timer: Option<Pin<Box<Sleep>>>,
 }
 

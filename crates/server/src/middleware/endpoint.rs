@@ -1,5 +1,5 @@
-//! The endpoint of a request, known by its path before any route is: its limits, and the form of its
-//! refusals.
+//! The endpoint group of a request, determined from its path before routing. It selects the limits and the
+//! error format.
 
 use crate::messages::models::speaks_anthropic;
 use crate::messages::rejection::AnthropicError;
@@ -10,28 +10,28 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use valvehouse_core::error::Error;
 
-/// A kind of endpoint.
+/// A group of endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndpointGroup {
-    /// Models, asked in OpenAI's words,
+    /// Models, over OpenAI's API.
     OpenAi,
-    /// or in Anthropic's,
+    /// Models, over Anthropic's API.
     Anthropic,
-    /// or in Ollama's.
+    /// Models, over Ollama's API.
     Ollama,
-    /// Tools, by the Model Context Protocol.
+    /// Tools, over the Model Context Protocol.
     Mcp,
     /// The pipelines endpoint of Open WebUI.
     Pipelines,
-    /// Buttons under messages, as Open WebUI presses them.
+    /// Action buttons under messages, as called by Open WebUI.
     Actions,
-    /// The Functions API, for operators as well.
+    /// The Functions API, for operators only.
     Functions,
-    /// Other routes for operators, and all that is unknown.
+    /// The other routes for operators, and unknown paths.
     Operators,
 }
 
-/// Routes that are passed on to a service.
+/// The routes that are passed through to a provider.
 const PASSED: [&str; 9] = [
     "/embeddings",
     "/completions",
@@ -80,17 +80,17 @@ impl EndpointGroup {
         }
     }
 
-    /// Returns `true` if pages of other sites may ever use it.
+    /// Returns `true` if pages of other sites may be allowed to use the group.
     pub(super) fn may_be_shared(self) -> bool {
         matches!(self, Self::OpenAi | Self::Anthropic | Self::Ollama | Self::Mcp | Self::Actions)
     }
 
-    /// Returns `true` if its answers are for operators only.
+    /// Returns `true` if responses are for operators only.
     pub(super) fn is_operators(self) -> bool {
         matches!(self, Self::Functions | Self::Pipelines | Self::Operators)
     }
 
-    /// Returns `true` if a request asks a model or a filter to work.
+    /// Returns `true` if a request runs a model, a tool or a filter.
     pub(super) fn is_asked(self, method: &Method) -> bool {
         *method == Method::POST
             && match self {
@@ -100,7 +100,7 @@ impl EndpointGroup {
             }
     }
 
-    /// A refusal as its clients read it.
+    /// Returns an error in the format of the group.
     pub(super) fn refused(self, error: Error) -> Response {
         match self {
             Self::Anthropic => AnthropicError(error).into_response(),

@@ -1,5 +1,5 @@
-//! The checks that every request passes before its route, at every listener: for a host that is ours, of a
-//! page that may, not too large, not too often, not by guessing keys.
+//! The checks of every request before its route, at every listener: the host name, the origin of the page,
+//! the size, the rate and the number of wrong keys.
 
 pub(crate) mod checks;
 mod endpoint;

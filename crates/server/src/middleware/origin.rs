@@ -1,7 +1,8 @@
-//! For whom a request is and whose page sends it.
+//! The checks of the host name and of the page that sends a request.
 //!
-//! A browser lets any page send requests anywhere, also to this machine, and a name of somebody else's may
-//! point here. So the name that is asked for must be one of ours, and the page one of ours or a listed one.
+//! A browser lets any page send requests to any address, including this machine, and any domain may resolve
+//! to this host. The requested host name must therefore be one of this host, and the page must be its own or
+//! listed.
 
 use super::endpoint::EndpointGroup;
 use crate::address::{host_of, is_own, name_of};
@@ -12,13 +13,14 @@ use valvehouse_config::is_loopback;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 
-/// The headers of our own that pages may read.
+/// The headers of this host that pages may read.
 const SHOWN: &str = "retry-after, www-authenticate, mcp-session-id, x-valvehouse-generation, x-valvehouse-trace, x-valvehouse-events, x-valvehouse-model";
 
-/// Without keys only names of this machine are accepted; with keys, any name unless some are listed.
+/// Checks the host name. Without keys, only local and configured names are accepted; with keys, any name
+/// unless names are configured.
 pub(super) fn check_host(app: &App, parts: &Parts) -> Result<(), Error> {
     let server = &app.config.server;
-    // Whoever asks whether the process lives may not know its name, and learns nothing.
+    // A liveness probe may not know the name, and receives no information.
     let is_any = parts.uri.path() == "/livez" || !server.keys.is_empty() && server.hosts.is_empty();
     let given = [host_of(parts), parts.uri.authority().map(|authority| authority.as_str())];
     let is_ours = |host: &str| {
@@ -42,7 +44,8 @@ pub(super) fn check_host(app: &App, parts: &Parts) -> Result<(), Error> {
     }
 }
 
-/// The origin of another site's page, where it is listed and may read the answer.
+/// Checks the page that sends a request. Returns the origin of another site's page if it is listed and may
+/// read the response.
 pub(super) fn check_origin(
     app: &App,
     parts: &Parts,
@@ -51,7 +54,7 @@ pub(super) fn check_origin(
     let headers = &parts.headers;
     let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let (site, origin) = (text(&SITE), text(&header::ORIGIN));
-    // Browsers know best which page is ours, also behind a proxy that changes the host's name.
+    // A browser knows its own page even behind a proxy that changes the host name.
     if site == Some("same-origin") {
         return Ok(None);
     }
@@ -77,14 +80,14 @@ pub(super) fn check_origin(
 
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// A followed link: a page of its own, which no other page can read.
+/// Returns `true` if the user followed a link, because no other page can read the response.
 fn is_visit(parts: &Parts) -> bool {
     let is = |name: &str, word: &str| parts.headers.get(name).is_some_and(|value| value == word);
     let is_reading = matches!(parts.method, Method::GET | Method::HEAD);
     is_reading && is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document")
 }
 
-/// Answers the question of a browser that comes before the request of a listed page.
+/// Answers the preflight request for a listed page.
 pub(super) fn preflight(headers: &HeaderMap) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let answer = response.headers_mut();
@@ -96,7 +99,7 @@ pub(super) fn preflight(headers: &HeaderMap) -> Response {
     response
 }
 
-/// Lets the page of this origin read the answer.
+/// Allows the page of this origin to read the response.
 pub(super) fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(SHOWN));

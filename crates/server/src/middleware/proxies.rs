@@ -6,9 +6,9 @@ use valvehouse_config::Network;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Returns the address of the client. Each proxy appends the address that its request came from to
-/// `X-Forwarded-For` or `Forwarded`: the last one that is not a trusted proxy's counts. If both headers are present
-/// and disagree, one of them was set by the client, and the proxy's address counts.
+/// Returns the address of the client. Each proxy appends the address of its own peer to `X-Forwarded-For` or
+/// `Forwarded`, so the last address that is not a trusted proxy is the client. If both headers are present
+/// and disagree, the client set one of them, and the address of the proxy is returned.
 pub(super) fn client_of(peer: IpAddr, headers: &HeaderMap, trusted: &[Network]) -> IpAddr {
     let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
     if !is_trusted(peer) {
@@ -17,7 +17,7 @@ pub(super) fn client_of(peer: IpAddr, headers: &HeaderMap, trusted: &[Network]) 
     let last = |chain: Vec<Option<IpAddr>>| {
         let mut found = peer;
         for address in chain.into_iter().rev() {
-            // What cannot be read hides who is behind it.
+            // Addresses before an unreadable one cannot be trusted.
             let Some(address) = address else { break };
             found = address;
             if !is_trusted(address) {
@@ -45,7 +45,7 @@ fn forwarded_for(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     texts(headers, &FORWARDED_FOR).map(address).collect()
 }
 
-/// `for=192.0.2.60;proto=http, for="[2001:db8::17]:4711"`
+/// Parses `for=192.0.2.60;proto=http, for="[2001:db8::17]:4711"`.
 fn forwarded(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     let of = |element: &str| {
         let mut parameters = element.split(';').filter_map(|parameter| parameter.split_once('='));
@@ -55,7 +55,7 @@ fn forwarded(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     texts(headers, &header::FORWARDED).map(of).collect()
 }
 
-/// An address, also with a port.
+/// Parses an address with or without a port.
 fn address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
