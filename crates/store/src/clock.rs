@@ -1,4 +1,4 @@
-//! The time as the store writes it down.
+//! The clock of the store.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,9 +1,8 @@
-//! Conversations: everything that was said, the runs that say it, and where each run stood after each
-//! of its steps.
+//! Conversations: their messages, their runs, and a checkpoint of each run after each of its steps.
 //!
-//! A message has a place in its conversation, from 0, and is written once. A run is one turn of an
-//! agent; a checkpoint is a run after one of its steps, and names how many messages there were then.
-//! Nothing here raises the store's generation, because hosts do not depend on it.
+//! A message has a position in its conversation, from 0, and is written once. A run is one turn of an agent.
+//! A checkpoint is the state of a run after one of its steps, with the number of messages at that time.
+//! Nothing here raises the generation of the store, because hosts do not depend on it.
 
 use crate::clock::now;
 use crate::error::StoreFuture;
@@ -11,11 +10,11 @@ use std::sync::LazyLock;
 use std::time::Duration;
 use valvehouse_json::Json;
 
-/// A run whose owner was not heard of for this long counts as left.
+/// The time without a heartbeat after which a run counts as abandoned.
 pub const RUN_SILENCE: Duration = Duration::from_secs(30);
 
-/// The key of the verified user, a text, among the values that a conversation keeps. It is set with the first of them
-/// and does not change.
+/// The key of the verified user in the `kept` values of a conversation; the value is a text. It is set when
+/// the conversation starts and does not change.
 pub const OWNER: &str = "verified_user";
 
 /// A conversation without its messages.
@@ -23,32 +22,32 @@ pub const OWNER: &str = "verified_user";
 pub struct Conversation {
     /// Its id: the `chat_id` of requests.
     pub id: String,
-    /// The agent it is held with, that of its latest run: a model's name in the configuration.
+    /// The agent of its latest run: the name of a configured model.
     pub agent: String,
     /// The number of messages.
     pub length: u64,
-    /// The values that an agent keeps from run to run, an object: the summary, variables.
+    /// The values that the agent keeps between runs, as an object: the summary, variables.
     pub kept: Json,
-    /// The conversation and number of messages that it shares with another.
+    /// The conversation that it was forked from, and the number of shared messages.
     pub forked_from: Option<(String, u64)>,
-    /// In milliseconds since 1970.
+    /// The time of creation, in milliseconds since 1970.
     pub created_at: i64,
-    /// In milliseconds since 1970.
+    /// The time of the last change, in milliseconds since 1970.
     pub updated_at: i64,
 }
 
 /// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunStatus {
-    /// A host works on it, or ended while it did: see [`Run::is_alive`].
+    /// A host works on it, or ended while doing so: see [`Run::is_alive`].
     Running,
-    /// It waits for a person.
+    /// It waits for a decision.
     Paused,
-    /// It came to its end.
+    /// It ended successfully.
     Done,
-    /// It ended with an error; it can be tried again from its last checkpoint.
+    /// It ended with an error, and can be resumed from its last checkpoint.
     Failed,
-    /// A later run took its place before it ended.
+    /// A later run replaced it before it ended.
     Cancelled,
 }
 
@@ -61,29 +60,29 @@ pub struct Run {
     pub conversation: String,
     /// Its status.
     pub status: RunStatus,
-    /// The number of stored steps and takeovers. Every write names the number that it follows, so that whoever was
-    /// taken for dead writes nothing more.
+    /// The number of stored steps and takeovers. Every write names the number that it follows, so a process
+    /// that was presumed dead cannot write anymore.
     pub step: u64,
-    /// The present or last owner, a host's own random name.
+    /// The current or last owner: the random name of a process.
     pub owner: String,
-    /// Its process.
+    /// The process id of its owner.
     pub pid: u32,
-    /// The request that it waits for, or null.
+    /// The pending action that it waits for, or null.
     pub pending: Json,
-    /// The reason it failed, or "".
+    /// The reason for which it failed, or "".
     pub error: String,
-    /// The time when its owner was last heard of, in milliseconds since 1970.
+    /// The time of its owner's last heartbeat, in milliseconds since 1970.
     pub seen_at: i64,
-    /// In milliseconds since 1970.
+    /// The time of creation, in milliseconds since 1970.
     pub created_at: i64,
-    /// In milliseconds since 1970.
+    /// The time of the last change, in milliseconds since 1970.
     pub updated_at: i64,
 }
 
-/// A run after one of its steps.
+/// The state of a run after one of its steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
-    /// Its id; later ones sort later.
+    /// Its id; ids sort by time.
     pub id: String,
     /// Its conversation.
     pub conversation: String,
@@ -91,58 +90,58 @@ pub struct Checkpoint {
     pub run: String,
     /// The step of the run, from 1.
     pub step: u64,
-    /// The number of messages that the conversation had.
+    /// The number of messages in the conversation at that time.
     pub length: u64,
     /// The kind of step: `inlet`, `model`, `tool` …
     pub name: String,
-    /// Everything needed to go on from here, beside those messages.
+    /// Everything needed to resume from here, except those messages.
     pub state: Json,
-    /// In milliseconds since 1970.
+    /// The time of the step, in milliseconds since 1970.
     pub saved_at: i64,
 }
 
-/// One step of a run, to be kept: messages, checkpoint and standing go in together or not at all.
+/// One step of a run to be stored. Messages, checkpoint and status are written in one transaction.
 #[derive(Debug, Clone)]
 pub struct RunStep<'a> {
     /// The run.
     pub run: &'a str,
     /// The owner of the run.
     pub owner: &'a str,
-    /// The previous step of the run; if it differs, another host has continued the run.
+    /// The expected previous step of the run; if it differs, another host has continued the run.
     pub expected: u64,
     /// The messages of this step.
     pub messages: &'a [Json],
-    /// The checkpoint's name; none keeps no checkpoint.
+    /// The name and state of the checkpoint; `None` stores none.
     pub checkpoint: Option<(&'a str, &'a Json)>,
-    /// The status of the run after it.
+    /// The status of the run after the step.
     pub status: RunStatus,
-    /// The request that it waits for, or null.
+    /// The pending action that it waits for, or null.
     pub pending: &'a Json,
-    /// The reason it failed, or "".
+    /// The reason for which it failed, or "".
     pub error: &'a str,
-    /// The values that the agent keeps from now on, where they changed.
+    /// The values that the agent keeps between runs; `None` leaves them unchanged.
     pub kept: Option<&'a Json>,
 }
 
-/// The beginning of a run.
+/// The start of a run.
 #[derive(Debug, Clone)]
 pub struct NewRun<'a> {
     /// The new run's id.
     pub run: &'a str,
-    /// The conversation, which is made where it is not there.
+    /// The conversation; it is created if it does not exist.
     pub conversation: &'a str,
     /// The agent.
     pub agent: &'a str,
     /// Its owner.
     pub owner: &'a str,
-    /// Its process.
+    /// The process id of its owner.
     pub pid: u32,
-    /// The length the conversation must have; 0 for one that is new. Where it has another, nothing
-    /// begins: somebody said something in between.
+    /// The expected length of the conversation, 0 for a new one. If it differs, the run does not start,
+    /// because messages were added meanwhile.
     pub expected: u64,
     /// The first messages.
     pub messages: &'a [Json],
-    /// Its first step, if it is stored at once, so that another host can continue right after a crash.
+    /// Its first checkpoint, if it is stored at once so that another host can continue right after a crash.
     pub first: Option<First<'a>>,
 }
 
@@ -153,28 +152,28 @@ pub struct First<'a> {
     pub name: &'a str,
     /// Its state.
     pub state: &'a Json,
-    /// The values that the agent keeps from now on.
+    /// The values that the agent keeps between runs.
     pub kept: &'a Json,
 }
 
-/// The result of beginning a run.
+/// The result of starting a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunStart {
     /// It started; paused, failed or abandoned runs of this conversation can no longer be resumed.
     Begun(Run),
     /// Another host works on a run of this conversation.
     Busy(Run),
-    /// The conversation has grown meanwhile.
+    /// The conversation has grown to this length meanwhile.
     Moved(u64),
 }
 
-/// The old checkpoints that may stay.
+/// The old checkpoints that [`Conversations::prune`] keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prune {
-    /// Of each conversation, runs whose every step stays, the newest first. Of older ones only the last
-    /// step stays.
+    /// The number of the latest runs per conversation that keep all steps. Older runs keep only the last
+    /// step.
     pub whole_runs: u64,
-    /// Of each conversation, runs whose last step stays.
+    /// The number of the latest runs per conversation that keep their last step.
     pub runs: u64,
 }
 
@@ -184,18 +183,18 @@ impl Default for Prune {
     }
 }
 
-/// The store of conversations. Every method is one transaction, on disk when it returns.
+/// The conversations in the store. Every method is one transaction, which is durable when it returns.
 ///
-/// Of each conversation one run at most is running, paused or failed: the one that can go on. Values
-/// nested too deep to be read back, also in an exported conversation, are refused.
+/// At most one run of a conversation is running, paused or failed: the one that can be resumed. Values nested
+/// too deeply to be read again are rejected, also in an imported conversation.
 pub trait Conversations: Send + Sync {
-    /// The conversation of that id.
+    /// Returns the conversation with this id.
     fn conversation<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Conversation>>;
 
-    /// The conversations of an agent, or of all, by their last message, newest first.
+    /// Returns the conversations of an agent, or of all agents, newest message first.
     fn conversations<'a>(&'a self, agent: Option<&'a str>, limit: u64) -> StoreFuture<'a, Vec<Conversation>>;
 
-    /// The conversations of a verified user that changed before this time, newest first.
+    /// Returns the conversations of a verified user that changed before this time, newest first.
     fn conversations_of<'a>(
         &'a self,
         owner: &'a str,
@@ -203,18 +202,18 @@ pub trait Conversations: Send + Sync {
         limit: u64,
     ) -> StoreFuture<'a, Vec<Conversation>>;
 
-    /// The conversation of that id, if it is one of this verified user.
+    /// Returns the conversation with this id if it belongs to this verified user.
     fn conversation_of<'a>(&'a self, owner: &'a str, id: &'a str) -> StoreFuture<'a, Option<Conversation>>;
 
-    /// The messages of a range, in order; positions after the end are left out.
+    /// Returns the messages of a range, in order; positions after the end are left out.
     fn messages<'a>(&'a self, conversation: &'a str, from: u64, to: u64) -> StoreFuture<'a, Vec<Json>>;
 
     /// Starts a run, unless another host works on one of this conversation.
     fn begin_run<'a>(&'a self, beginning: &'a NewRun<'a>) -> StoreFuture<'a, RunStart>;
 
-    /// Takes a run over to go on with it, and raises its step: what its owner of before writes is refused, also where
-    /// that is the same one. None where it is gone, ended, or somebody works on it. `step` is where it is believed to
-    /// stand.
+    /// Takes over a run to continue it, and raises its step, so that later writes of its previous owner are
+    /// rejected, even if that is the same process. Returns `None` if the run does not exist, has ended, is in
+    /// progress, or is not at `step`.
     fn claim_run<'a>(
         &'a self,
         id: &'a str,
@@ -223,18 +222,18 @@ pub trait Conversations: Send + Sync {
         pid: u32,
     ) -> StoreFuture<'a, Option<Run>>;
 
-    /// Keeps a step of a run that its owner began or claimed; false, and nothing is kept, where the run has
-    /// gone on elsewhere or is not running any more.
+    /// Stores a step of a run that its owner started or took over. Returns `false` and stores nothing if
+    /// another host has continued the run or it is no longer running.
     fn keep_step<'a>(&'a self, step: &'a RunStep<'a>) -> StoreFuture<'a, bool>;
 
-    /// Writes the heartbeat of the owner of a running run, without waiting for the disk.
+    /// Records a heartbeat of the owner of a run, without waiting for the disk.
     fn touch_run<'a>(&'a self, id: &'a str, owner: &'a str) -> StoreFuture<'a, ()>;
 
-    /// The run of that id.
+    /// Returns the run with this id.
     fn run<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Run>>;
 
-    /// Runs of a conversation or of all, those first that came last; only those that stand so, where it
-    /// says so.
+    /// Returns the runs of a conversation, or of all conversations, newest first, optionally only those with
+    /// this status.
     fn runs<'a>(
         &'a self,
         conversation: Option<&'a str>,
@@ -242,34 +241,36 @@ pub trait Conversations: Send + Sync {
         limit: u64,
     ) -> StoreFuture<'a, Vec<Run>>;
 
-    /// The checkpoint of that id.
+    /// Returns the checkpoint with this id.
     fn checkpoint<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Checkpoint>>;
 
-    /// The latest checkpoint of a run.
+    /// Returns the latest checkpoint of a run.
     fn latest_checkpoint<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Option<Checkpoint>>;
 
-    /// Checkpoints of a conversation without their states, newest first.
+    /// Returns the checkpoints of a conversation without their states, newest first.
     fn checkpoints<'a>(&'a self, conversation: &'a str, limit: u64) -> StoreFuture<'a, Vec<Checkpoint>>;
 
-    /// A new conversation of the first `length` messages of another, with what is kept. Later neither
-    /// knows of the other. False where there is one of that id already; an error where the other is not
-    /// there or not that long.
+    /// Creates an independent conversation from the first `length` messages of another, with these kept
+    /// values. Returns `false` if the id is in use.
+    ///
+    /// # Errors
+    /// Returns an error if the other conversation does not exist or is shorter.
     fn fork<'a>(&'a self, from: &'a str, length: u64, id: &'a str, kept: &'a Json) -> StoreFuture<'a, bool>;
 
-    /// A conversation with its messages, runs and checkpoints as one JSON object; none where it is not
-    /// there. Who works on its runs is not told: that is over where it is put in.
+    /// Returns a conversation with its messages, runs and checkpoints as one JSON object; `None` if it does
+    /// not exist. The owners of its runs are left out, because they do not exist where it is imported.
     fn export<'a>(&'a self, conversation: &'a str) -> StoreFuture<'a, Option<Json>>;
 
-    /// Puts an exported conversation in, under its own id or another; false where there is one of that
-    /// id already. All or nothing. Its runs and checkpoints keep their ids, unless one of those is in use
-    /// here: then all of them get new ones.
+    /// Imports an exported conversation under its own id or another one, completely or not at all. Returns
+    /// `false` if the id is in use. Its runs and checkpoints keep their ids, unless one of them is in use
+    /// here: then all get new ones.
     fn import<'a>(&'a self, exported: &'a Json, id: Option<&'a str>) -> StoreFuture<'a, bool>;
 
-    /// Drops old checkpoints, of one conversation or of all, and says how many. Never a message, nor the
-    /// last checkpoint of a run that can go on.
+    /// Deletes old checkpoints of one conversation or of all, and returns their number. Messages are never
+    /// deleted, and neither is the last checkpoint of a run that can be resumed.
     fn prune<'a>(&'a self, conversation: Option<&'a str>, keep: Prune) -> StoreFuture<'a, u64>;
 
-    /// Forgets a conversation and everything of it; false where it is not there.
+    /// Deletes a conversation with everything that belongs to it. Returns `false` if it does not exist.
     fn forget_conversation<'a>(&'a self, id: &'a str) -> StoreFuture<'a, bool>;
 }
 
@@ -283,25 +284,26 @@ impl Run {
             && !self.is_of_a_namesake()
     }
 
-    /// Returns `true` if its process had our number before us: in a container every host has the same one.
+    /// Returns `true` if an earlier process with the same id owned it: in a container, every host has the
+    /// same process id.
     fn is_of_a_namesake(&self) -> bool {
         self.pid == std::process::id() && self.seen_at < *OPENED
     }
 }
 
-/// The time when this process opened its first store. It cannot have worked on a run before.
+/// The time at which this process opened its first store; it cannot own an older run.
 static OPENED: LazyLock<i64> = LazyLock::new(now);
 
-/// Notes that this process works with stores, and says since when.
+/// Returns the time at which this process opened its first store, which is now on the first call.
 pub(super) fn opened() -> i64 {
     *OPENED
 }
 
-/// Returns `true` if there is such a process on this machine, as far as one can know.
+/// Returns `true` if the process may exist on this computer.
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 fn lives(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else { return true };
-    // A process of another user may not be asked, and is there.
+    // A process of another user exists, although it may not be signaled.
     rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
 }
 
@@ -311,7 +313,7 @@ fn lives(_: u32) -> bool {
 }
 
 impl RunStatus {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 5] = [Self::Running, Self::Paused, Self::Done, Self::Failed, Self::Cancelled];
 
     /// Returns `true` if a run of this status can be resumed when no host works on it.
@@ -319,7 +321,7 @@ impl RunStatus {
         matches!(self, Self::Running | Self::Paused | Self::Failed)
     }
 
-    /// The word for it.
+    /// Returns the name of the status.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -330,7 +332,7 @@ impl RunStatus {
         }
     }
 
-    /// Returns the value of a word.
+    /// Returns the status with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == name)
     }

@@ -1,4 +1,4 @@
-//! One store copied into another, of the same kind of database or not.
+//! Copies of a store, also to another kind of database.
 
 use crate::clock::now;
 use crate::error::{Place, StoreError, StoreErrorKind};
@@ -12,29 +12,29 @@ use crate::sql_store::SqlStore;
 use valvehouse_config::{StoreAddress, StoreSettings};
 
 const DOING: &str = "copy the store";
-/// The rows that are read and written at a time.
+/// The number of rows that are read and written at a time.
 const BATCH: usize = 200;
 
 /// A table whose rows are copied.
 struct Table {
     name: &'static str,
     columns: &'static [(&'static str, Kind)],
-    /// The number of columns, from the first, by which rows are told apart; 0 where some of them may be null: such a
-    /// table is read at once.
+    /// The number of leading columns that form the key of a row; 0 if one of them may be null: such a table
+    /// is read at once.
     key: usize,
-    /// Set if the database generates the first column.
+    /// `true` if the database generates the first column.
     is_numbered: bool,
 }
 
-/// The content of a column.
+/// The type of a column.
 #[derive(Clone, Copy)]
 enum Kind {
     Text,
     Integer,
     Bool,
-    /// Text under the key of its store, with the row's other columns as its subject.
+    /// A sealed text; the function returns its subject from the other columns.
     Sealed(fn(&[Value<'static>]) -> String),
-    /// The same for bytes.
+    /// Sealed bytes; the function returns their subject from the other columns.
     SealedBytes(fn(&[Value<'static>]) -> String),
 }
 
@@ -48,7 +48,7 @@ const fn numbered(name: &'static str, columns: &'static [(&'static str, Kind)]) 
     Table { name, columns, key: 1, is_numbered: true }
 }
 
-/// All tables with rows that outlive hosts; those that others refer to come first.
+/// All tables whose rows outlive hosts; referenced tables come first.
 const TABLES: [Table; 24] = [
     table(
         "valves",
@@ -231,18 +231,18 @@ fn subject_of_vector(row: &[Value<'static>]) -> String {
 pub struct StoreCopy {
     /// The number of rows by table, in the order in which they were copied.
     pub rows: Vec<(&'static str, u64)>,
-    /// The number of sealed values that do not open, as they did not before: they were changed by hand. They are in the
-    /// copy as they were.
+    /// The number of sealed values that could not be opened because they were changed by hand. They are
+    /// copied unchanged.
     pub unopened: u64,
 }
 
-/// Copies all that outlives hosts from one store into another one that is empty: valves, switches, grants, histories,
-/// scripts' values, conversations, runs, responses. What is sealed is sealed anew with the key of the other store. All
-/// is copied, or nothing.
+/// Copies everything that outlives hosts from one store to another, empty one: valves, switches, grants,
+/// histories, kv entries, conversations, runs, responses. Sealed values are sealed with the key of the other
+/// store. Everything is copied, or nothing.
 ///
 /// # Errors
-/// Returns an error if there is no store to copy, a host runs on one of them, the other one holds rows already, or one
-/// of them cannot be opened, read or written.
+/// Returns an error if the first store does not exist, a host runs on one of them, the other one is not
+/// empty, or one of them cannot be opened, read or written.
 pub async fn copy(from: &StoreSettings, to: &StoreSettings) -> Result<StoreCopy, StoreError> {
     if let StoreAddress::Sqlite(file) = &from.address
         && from.address.is_new()
@@ -335,7 +335,7 @@ impl Table {
         self.columns.iter().map(|(name, _)| *name).collect()
     }
 
-    /// Reads the rows behind the one with this key.
+    /// Reads a batch of the rows that follow this key.
     async fn read(
         &self,
         session: &mut Session,
@@ -367,7 +367,8 @@ impl Table {
         self.columns.iter().map(value).collect()
     }
 
-    /// The values of a row, sealed with the key of the other store. A value that does not open stays as it is.
+    /// Returns the values of a row, sealed with the key of the other store. A value that cannot be opened is
+    /// unchanged.
     fn sealed_anew(
         &self,
         row: &[Value<'static>],
@@ -405,7 +406,7 @@ impl Table {
         Ok(())
     }
 
-    /// The next row is numbered from here. SQLite looks at the rows itself.
+    /// Sets the number after which the next row is numbered. SQLite derives it from the rows.
     async fn go_on_after(&self, session: &mut Session, number: i64) -> Result<(), sqlx::Error> {
         if session.is_shared() {
             let text =
@@ -423,7 +424,7 @@ fn text<'v>(row: &'v [Value<'static>], place: usize) -> Option<&'v str> {
     }
 }
 
-/// The first column, which names the row and is never null.
+/// Returns the first column, which identifies the row and is never null.
 fn name<'v>(row: &'v [Value<'static>]) -> &'v str {
     text(row, 0).unwrap_or("")
 }
@@ -444,7 +445,7 @@ mod tests {
     #[cfg(all(unix, feature = "postgres"))]
     use valvehouse_config::{Secret, SecretSource};
 
-    /// Tables whose rows are about hosts that run, or of the database itself.
+    /// Tables whose rows concern running hosts or the database itself.
     const LEFT: &[&str] = &[
         "_sqlx_migrations",
         "client_sessions",
@@ -456,7 +457,7 @@ mod tests {
         "secret_leases",
         "store",
     ];
-    /// Two batches and a half, and exactly two where rows are numbered.
+    /// Two and a half batches; numbered tables have exactly two.
     const ROWS: usize = 2 * BATCH + BATCH / 2;
 
     fn sqlite(folder: &Path, name: &str) -> StoreSettings {
@@ -468,7 +469,7 @@ mod tests {
         Some(SecretSource::Literal(Secret::new("a key that is long enough for everybody")))
     }
 
-    /// A value of a column for the row of this number. References name rows that are there.
+    /// Returns a column's value for the row with this number. References point to existing rows.
     fn value(
         table: &Table,
         place: usize,
@@ -511,7 +512,7 @@ mod tests {
         session.commit().await.unwrap();
     }
 
-    /// All rows by table, with sealed values opened.
+    /// Returns all rows by table, with sealed values opened.
     async fn rows(store: &SqlStore) -> BTreeMap<&'static str, Vec<String>> {
         let mut session = store.swift.session().await.unwrap();
         let mut all = BTreeMap::new();
@@ -580,7 +581,7 @@ mod tests {
         assert_eq!(rows(&there).await, expected);
         copy(&shared, &second).await.unwrap();
         assert_eq!(rows(&open_sql(&second).await.unwrap()).await, expected);
-        // The next conversation has a number of its own.
+        // The next conversation gets a number of its own.
         let insert = "INSERT INTO conversations (id, agent, length, kept, created_at, updated_at)
             VALUES ('new', 'a', 0, '{}', 1, 1) RETURNING number";
         let number: i64 =
@@ -608,7 +609,7 @@ mod tests {
         assert!(used.contains("a host is running on it; stop it first"), "{used}");
         query("DELETE FROM hosts").execute(&mut session).await.unwrap();
 
-        // A value that was changed by hand stays what it was.
+        // A value that was changed by hand stays unchanged.
         query("UPDATE secrets SET content = 'sealed:AAAA' WHERE name = 'name 7'")
             .execute(&mut session)
             .await
@@ -616,7 +617,7 @@ mod tests {
         drop(session);
         assert_eq!(copy(&first, &second).await.unwrap().unopened, 1);
 
-        // Nothing is there when a row is refused at the end.
+        // Nothing is copied if a row is rejected at the end.
         let third = sqlite(folder.path(), "third.db");
         let target = open_sql(&third).await.unwrap();
         let mut session = target.durable.session().await.unwrap();

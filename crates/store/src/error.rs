@@ -9,30 +9,30 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use valvehouse_core::error::{Error, Explanation};
 
-/// The kind of a store's error.
+/// The kind of a store error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreErrorKind {
-    /// It may not be written.
+    /// The database cannot be written.
     ReadOnly,
-    /// There is something else in its place.
+    /// The file is not a database.
     NotADatabase,
-    /// A newer version of us has been here.
+    /// The schema belongs to a newer version.
     NewerSchema,
-    /// Its tables are of an earlier version, and it is not for hosts to change them.
+    /// The schema belongs to an older version, and hosts may not migrate it.
     OlderSchema,
-    /// Others kept it busy for too long; trying again makes sense.
+    /// Other processes held its lock for too long; a retry may succeed.
     Busy,
     /// The disk is full.
     Full,
-    /// The disk does not read or write: an error of the device, a quota, a limit of file sizes.
+    /// The disk has errors: a device error, a quota, a limit of file sizes.
     Failing,
-    /// Its content is broken.
+    /// The database is corrupt.
     Damaged,
-    /// The value cannot be stored, or the request cannot be executed, in any store.
+    /// No store can store the value or execute the request.
     Refused,
-    /// The key that opens it is missing or another one.
+    /// The key of the store is missing or wrong.
     Sealed,
-    /// The server that keeps it does not answer.
+    /// The database server does not respond.
     Unreachable,
     /// Anything else.
     Other,
@@ -54,7 +54,7 @@ const STORE_ERROR_KINDS: [StoreErrorKind; 12] = [
 ];
 
 impl StoreErrorKind {
-    /// One word for metrics.
+    /// Returns the name of the kind, as used in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ReadOnly => "read_only",
@@ -73,14 +73,14 @@ impl StoreErrorKind {
     }
 }
 
-/// A failure that has not come again for this long is over.
+/// The time after which a failure that has not recurred is over.
 const RECENT: Duration = Duration::from_secs(5);
 
-/// The numbers of store errors by kind, and the latest failure of each kind of work until it succeeds again.
+/// The numbers of store errors by kind, and the latest failure of each operation until it succeeds again.
 #[derive(Debug, Default)]
 pub(super) struct StoreErrorCounts {
     counts: [AtomicU64; STORE_ERROR_KINDS.len()],
-    /// By kind of work, the latest failure since its latest success.
+    /// The latest failure of each operation since its last success.
     failures: Mutex<HashMap<&'static str, (Instant, StoreError)>>,
 }
 
@@ -92,7 +92,7 @@ impl StoreErrorCounts {
         }
     }
 
-    /// Work of this kind succeeded.
+    /// Records a success of this operation.
     pub(super) fn end(&self, doing: &'static str) {
         let mut failures = self.failures.lock();
         if !failures.is_empty() {
@@ -103,7 +103,7 @@ impl StoreErrorCounts {
     pub(super) fn recent(&self) -> Option<StoreError> {
         let failures = self.failures.lock();
         let recent = failures.values().filter(|(at, _)| at.elapsed() < RECENT);
-        // A lock may be free again at any moment; a full disk is worse.
+        // A full disk is worse than a lock, which may be released at any moment.
         recent
             .max_by_key(|(at, error)| (error.kind != StoreErrorKind::Busy, *at))
             .map(|(_, error)| error.clone())
@@ -114,11 +114,11 @@ impl StoreErrorCounts {
     }
 }
 
-/// The place of a store, as errors name it.
+/// The location of a store, as errors name it.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
     File(PathBuf),
-    /// A database of a server, named without its password.
+    /// A database on a server, as a URL without user and password.
     #[cfg(feature = "postgres")]
     Server(String),
 }
@@ -137,7 +137,7 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{doing} ({place}): {cause}{}", .help.as_ref().map_or_else(String::new, |help| format!("; {help}")))]
 pub struct StoreError {
-    /// The operation; fits after "failed to".
+    /// The operation; it follows "cannot" in messages.
     pub doing: String,
     /// The file or address.
     pub place: String,
@@ -149,7 +149,7 @@ pub struct StoreError {
     pub help: Option<String>,
 }
 
-/// Clients read what is wrong with the store, not where it lies.
+/// Clients receive the kind of the error, not the location of the store.
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         let full = format!("cannot {error}");
@@ -173,7 +173,7 @@ impl From<StoreError> for Error {
     }
 }
 
-/// The answer of a store's method, later.
+/// The future of a store method.
 pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 impl StoreError {
@@ -187,7 +187,7 @@ impl StoreError {
         }
     }
 
-    /// From the file system.
+    /// Converts an error of the file system.
     pub(super) fn from_io(doing: &str, place: &Place, error: &std::io::Error) -> Self {
         use std::io::ErrorKind::{NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull};
         let kind = match error.kind() {
@@ -198,14 +198,14 @@ impl StoreError {
         Self::new(doing, place, kind, error.to_string())
     }
 
-    /// From a database, by its result codes.
+    /// Converts an error of a database by its result code.
     pub(super) fn from_sqlx(doing: &str, place: &Place, error: &sqlx::Error) -> Self {
         let kind = match error {
             #[cfg(feature = "postgres")]
             _ if matches!(place, Place::Server(_)) => of_server(error),
             sqlx::Error::Database(error) => {
                 let code = error.code().and_then(|code| code.parse::<i32>().ok()).unwrap_or(0);
-                // The low byte is the code, the rest says more of it.
+                // The low byte is the primary result code; the other bytes extend it.
                 match code & 0xff {
                     3 | 8 | 14 => StoreErrorKind::ReadOnly,
                     5 | 6 => StoreErrorKind::Busy,
@@ -232,7 +232,7 @@ impl StoreError {
         Self::new(doing, place, kind, cause)
     }
 
-    /// From the migrations.
+    /// Converts an error of the migrations.
     pub(super) fn from_migration(doing: &str, place: &Place, error: &sqlx::migrate::MigrateError) -> Self {
         use sqlx::migrate::MigrateError as Error;
         match error {
@@ -288,20 +288,21 @@ fn help(kind: StoreErrorKind, place: &Place) -> Option<String> {
     })
 }
 
-/// Sorts the errors of a server by their SQLSTATE.
+/// Returns the kind of a server's error by its SQLSTATE.
 #[cfg(feature = "postgres")]
 fn of_server(error: &sqlx::Error) -> StoreErrorKind {
     match error {
         sqlx::Error::Database(error) => {
             let code = error.code().unwrap_or_default();
             match &*code {
-                // Serialization failures, deadlocks, locks; connections that are used up.
+                // Serialization failures, deadlocks, locks, and exhausted connections.
                 "40001" | "40P01" | "55P03" | "53300" => StoreErrorKind::Busy,
                 "53100" => StoreErrorKind::Full,
                 "25006" | "42501" => StoreErrorKind::ReadOnly,
-                // Text with a NUL character, numbers out of range, ids that are too long for an index.
+                // Text with a NUL character, numbers out of range, and ids that are too long for an index.
                 "22021" | "22P05" | "22003" | "54000" => StoreErrorKind::Refused,
-                // Connections that the server ended, one of a host that stood still within a transaction among them.
+                // Connections that the server closed, such as that of a host that was suspended within a
+                // transaction.
                 "57P01" | "57P02" | "57P03" | "25P03" => StoreErrorKind::Unreachable,
                 _ if code.starts_with("08") => StoreErrorKind::Unreachable,
                 _ if code.starts_with("58") => StoreErrorKind::Failing,

@@ -1,25 +1,25 @@
-//! A conversation as one JSON object, and back: what people save, look at and carry to another store.
+//! Export of a conversation as one JSON object, and its import.
 
 use crate::conversation::{Checkpoint, Conversation, Run, RunStatus};
 use std::collections::HashSet;
 use valvehouse_json::Json;
 
-/// Levels of an exported conversation around one of its messages.
+/// The nesting levels around a message of an exported conversation.
 pub(super) const AROUND_MESSAGE: usize = 2;
-/// Levels around what is kept.
+/// The nesting levels around the kept values.
 pub(super) const AROUND_KEPT: usize = 1;
-/// Levels around what a run waits for.
+/// The nesting levels around a pending action.
 pub(super) const AROUND_PENDING: usize = 3;
-/// Levels around the state of a checkpoint.
+/// The nesting levels around the state of a checkpoint.
 pub(super) const AROUND_STATE: usize = 5;
 
 const FORMAT: &str = "valvehouse conversation 1";
 
-/// A conversation with everything of it.
+/// A conversation with its messages, runs and checkpoints.
 pub(super) struct ConversationExport {
     pub(super) conversation: Conversation,
     pub(super) messages: Vec<Json>,
-    /// In the order in which they came, each with its checkpoints in the order of their steps.
+    /// The runs in order of creation, each with its checkpoints in the order of their steps.
     pub(super) runs: Vec<(Run, Vec<Checkpoint>)>,
 }
 
@@ -42,7 +42,7 @@ impl ConversationExport {
         ])
     }
 
-    /// Reads one; what is wrong with it says where it is.
+    /// Reads an exported conversation. The error names the path of the invalid value.
     pub(super) fn read(json: &Json) -> Result<Self, String> {
         let whole = Part { json: json.clone(), path: String::new() };
         if json.text("format").as_deref() != Some(FORMAT) {
@@ -111,7 +111,7 @@ fn fits_together(runs: &[(Run, Vec<Checkpoint>)]) -> Result<(), String> {
     Ok(())
 }
 
-/// An object within an exported conversation, and the way to it.
+/// An object within an exported conversation, and its path.
 struct Part {
     json: Json,
     path: String,
@@ -194,7 +194,7 @@ impl Part {
         })
     }
 
-    /// The objects of a list.
+    /// Returns the objects of a list.
     fn parts(&self, key: &str) -> Result<Vec<Self>, String> {
         let list = self.list(key)?.into_iter().enumerate();
         let parts = list.map(|(index, json)| {

@@ -1,7 +1,7 @@
-//! History: every state a plugin was in, who made it so, and when.
+//! History: the successive states of each plugin, with the author and time of each change.
 //!
-//! A version is a whole state: the text of the file, the operators' valves and switches. Texts are kept
-//! once each, by their hash. What users set for themselves is theirs and is not part of it.
+//! A version is a complete state: the text of the file, and the valves and switches of operators. Each
+//! distinct text is stored once, by its hash. Valves that users set for themselves are not part of it.
 
 use crate::error::StoreFuture;
 use sha2::{Digest as _, Sha256};
@@ -9,30 +9,30 @@ use std::sync::Arc;
 use valvehouse_core::text::hex;
 use valvehouse_json::Json;
 
-/// The number of stored versions of a plugin.
+/// The maximum number of stored versions of a plugin.
 pub const MAX_VERSIONS: u64 = 200;
 
-/// The author of changes to a file by hand, as far as anybody can tell.
+/// The author of changes to a file by hand, who is unknown.
 pub const BY_FILE: &str = "file";
 
 /// The kind of change to a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// An operator made its file.
+    /// An operator created its file.
     Create,
-    /// An operator wrote another text into its file.
+    /// An operator changed its file.
     Update,
     /// Its valves were set.
     Valves,
-    /// It was switched.
+    /// It was enabled or disabled, or made global or not.
     Toggle,
-    /// Its file was removed, and perhaps its operators' settings.
+    /// Its file was removed, possibly with its operators' settings.
     Delete,
-    /// An earlier version was put back.
+    /// An earlier version was restored.
     Rollback,
     /// A grant was added or revoked, which is listed but not part of the state.
     Grant,
-    /// Its file was found to be another one.
+    /// Its file was changed by hand.
     File,
 }
 
@@ -48,7 +48,7 @@ impl Action {
         Self::File,
     ];
 
-    /// In one word.
+    /// Returns the name of the kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -62,7 +62,7 @@ impl Action {
         }
     }
 
-    /// Returns the value of a word.
+    /// Returns the kind with this name.
     pub fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|action| action.as_str() == word)
     }
@@ -71,9 +71,9 @@ impl Action {
 /// One version of a plugin, without its text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Version {
-    /// Its number: the first is 1.
+    /// Its number, from 1.
     pub number: u64,
-    /// The time when it came to be, in milliseconds since 1970.
+    /// The time of the change, in milliseconds since 1970.
     pub at: i64,
     /// Its author.
     pub by: String,
@@ -81,20 +81,20 @@ pub struct Version {
     pub action: Action,
     /// `filter` or `tool`.
     pub kind: String,
-    /// Its file, within the folder of its kind.
+    /// The path of its file within the folder of its kind.
     pub place: String,
-    /// The hash of its text, hex SHA-256; `None` if the file is missing.
+    /// The SHA-256 of its text in hexadecimal; `None` if the file is missing.
     pub hash: Option<String>,
-    /// The operators' values, an object.
+    /// The values of operators, as an object.
     pub valves: Json,
-    /// `true` if it ran at all; none where it was not set.
+    /// The switch that enables it; `None` if it was not set.
     pub enabled: Option<bool>,
-    /// `true` if it ran for models that do not list it; none where it was not set.
+    /// The switch that makes it global; `None` if it was not set.
     pub global: Option<bool>,
 }
 
 impl Version {
-    /// Returns `true` if both are the same state, regardless of its author and of the file's path.
+    /// Returns `true` if both are the same state, regardless of the author and the path.
     pub fn is_same_state(&self, other: &Self) -> bool {
         (&self.kind, &self.hash, self.enabled, self.global)
             == (&other.kind, &other.hash, other.enabled, other.global)
@@ -107,48 +107,48 @@ impl Version {
 pub struct Source {
     /// `filter` or `tool`.
     pub kind: String,
-    /// Its file, within the folder of its kind.
+    /// The path of its file within the folder of its kind.
     pub place: String,
-    /// The hash of its text, hex SHA-256.
+    /// The SHA-256 of its text in hexadecimal.
     pub hash: String,
     /// Its text.
     pub text: Arc<str>,
 }
 
 impl Source {
-    /// A file of this text.
+    /// Creates a file with this text.
     pub fn new(kind: &str, place: impl Into<String>, text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
         Self { kind: kind.to_owned(), place: place.into(), hash: hash(&text), text }
     }
 }
 
-/// Returns the name of a text in a history.
+/// Returns the SHA-256 of a text in hexadecimal, which identifies it in the history.
 pub fn hash(text: &str) -> String {
     hex(&Sha256::digest(text))
 }
 
-/// A plugin's file as it was found; `None` if it is missing.
+/// A plugin's file as a scan found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenFile {
     /// The plugin.
     pub plugin: String,
-    /// Its file.
+    /// Its file; `None` if it is missing.
     pub source: Option<Source>,
-    /// The time when the look that found it began, in milliseconds since 1970.
+    /// The start of the scan, in milliseconds since 1970.
     pub at: i64,
 }
 
-/// The change of a file in an [`Edit`]; it was done before the edit is recorded.
+/// The change of a file in an [`Edit`]; the file is changed before the edit is recorded.
 #[derive(Debug, Clone, Copy)]
 pub enum FileEdit<'a> {
-    /// This is in it now.
+    /// The file has this content now.
     Becomes(&'a Source),
-    /// It was taken away on purpose, which confirms the removal of a guard as well.
+    /// The file was deleted on purpose, which also confirms the removal of a guard.
     Goes,
 }
 
-/// One change by an operator of a plugin's file, and of everything else that is part of its state.
+/// An operator's change of a plugin's file, together with the rest of its state.
 #[derive(Debug, Clone, Copy)]
 pub struct Edit<'a> {
     /// The plugin.
@@ -157,58 +157,58 @@ pub struct Edit<'a> {
     pub by: &'a str,
     /// The kind of change.
     pub action: Action,
-    /// The time when they began, in milliseconds since 1970: a host that saw the new file since then, without
-    /// its author, is notified.
+    /// The start of the change, in milliseconds since 1970. If a host has recorded the new file as changed by
+    /// hand since then, that version gets the author of this change.
     pub since: i64,
-    /// The file.
+    /// The change of the file.
     pub file: FileEdit<'a>,
-    /// Valves and switches in place of those that are set; none: they stay as they are.
+    /// The new valves and switches; `None` leaves them unchanged.
     pub settings: Option<SettingsEdit<'a>>,
 }
 
-/// All values that operators set for a plugin.
+/// All settings that operators made for a plugin.
 #[derive(Debug, Clone, Copy)]
 pub struct SettingsEdit<'a> {
-    /// Their valves, an object.
+    /// The valves, as an object.
     pub valves: &'a Json,
-    /// `true` if it is enabled; `None` follows the configuration.
+    /// The switch that enables it; `None` follows the configuration.
     pub enabled: Option<bool>,
-    /// `true` if it runs for models that do not list it; `None` follows the script.
+    /// The switch that makes it global; `None` follows the script.
     pub global: Option<bool>,
 }
 
-/// From when to when a plugin's history goes.
+/// The period that a plugin's history covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     /// The plugin.
     pub plugin: String,
-    /// The time when its oldest stored version came to be, in milliseconds since 1970.
+    /// The time of its oldest stored version, in milliseconds since 1970.
     pub first_at: i64,
-    /// The time when its newest version came to be.
+    /// The time of its newest version, in milliseconds since 1970.
     pub last_at: i64,
     /// The number of its newest version.
     pub last: u64,
-    /// `true` if its file was removed since then.
+    /// `true` if its file is removed in the newest version.
     pub is_gone: bool,
 }
 
-/// The past versions of plugins. Of each the last [`MAX_VERSIONS`] are stored.
+/// The history of plugins. The last [`MAX_VERSIONS`] versions of each plugin are stored.
 pub trait History: Send + Sync {
-    /// The versions of a plugin, the newest first.
+    /// Returns the versions of a plugin, newest first.
     fn history<'a>(&'a self, plugin: &'a str) -> StoreFuture<'a, Vec<Version>>;
 
-    /// The text of that hash.
+    /// Returns the text with this hash.
     fn source<'a>(&'a self, hash: &'a str) -> StoreFuture<'a, Option<String>>;
 
-    /// From when to when the histories of all plugins go.
+    /// Returns the periods that the histories of all plugins cover.
     fn spans(&self) -> StoreFuture<'_, Vec<Span>>;
 
-    /// Writes down what files were found to be, each where it is not what the newest version says; raises no
-    /// generation. A version that came to be after somebody began to look may say more than they found: that
-    /// is left out, and answered. Look at these plugins again.
+    /// Records the files that a scan found if they differ from the newest versions; the generation is
+    /// unchanged. A file is left out if a newer version was recorded after the scan started, which may know
+    /// more. Returns the plugins of those files, which have to be scanned again.
     fn record<'a>(&'a self, seen: &'a [SeenFile]) -> StoreFuture<'a, Vec<String>>;
 
-    /// Writes down what an operator did to a file, and sets what else belongs to it: one version, whole.
-    /// Answers the generation it raised.
+    /// Records an operator's change of a file as one version, together with the settings that belong to it.
+    /// Returns the new generation.
     fn edit<'a>(&'a self, edit: &'a Edit<'a>) -> StoreFuture<'a, u64>;
 }

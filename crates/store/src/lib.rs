@@ -1,8 +1,8 @@
-//! State that outlives the process: valves, switches, grants, last good scripts, the history of all that, the
-//! scripts' own maps, and conversations.
+//! The store: state that outlives the process, such as valves, switches, grants, last good scripts, their
+//! history, the kv maps of scripts, and conversations.
 //!
-//! One contract, [`Store`]. Whatever a running host must notice raises the store's *generation* in
-//! the same transaction; hosts poll that number and announce which one they have applied.
+//! The interface is [`Store`]. Every change that running hosts must notice raises the *generation* of the
+//! store in the same transaction. Hosts poll the generation, and announce the one that they have applied.
 
 mod clock;
 mod conversation;

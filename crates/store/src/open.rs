@@ -1,4 +1,4 @@
-//! The store that the settings name, opened; and the way out when its key is lost.
+//! Opening of the configured store, and recovery from a lost key.
 
 use crate::error::StoreError;
 #[cfg(not(feature = "postgres"))]
@@ -17,11 +17,12 @@ pub async fn open(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError
     Ok(Arc::new(open_sql(settings).await?))
 }
 
-/// Opens the configured store for a host: one whose database cannot be reached goes on from the snapshot that the host
-/// has on its disk, until the database is back.
+/// Opens the configured store for a host. If the database is unreachable, the host starts from its local
+/// snapshot until the database is back.
 ///
 /// # Errors
-/// Returns an error if the database refuses this host, or if it is away and there is no snapshot of it that can be read.
+/// Returns an error if the database rejects this host, or if it is unreachable and no readable snapshot
+/// exists.
 pub async fn open_or_start_without(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
     match &settings.address {
         #[cfg(feature = "postgres")]
@@ -50,11 +51,12 @@ pub(crate) async fn open_sql(settings: &StoreSettings) -> Result<SqlStore, Store
     }
 }
 
-/// Makes the tables that are missing and changes those of earlier versions, whoever else waits for it. Returns the titles of
-/// the steps that were taken; a file takes its steps whenever it is opened.
+/// Migrates the schema of the database; concurrent migrations wait for each other. Returns the titles of the
+/// applied migrations. A file is migrated whenever it is opened.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, its role may not make tables, or a later version was there.
+/// Returns an error if the database does not respond, its role may not change the schema, or the schema
+/// belongs to a newer version.
 pub async fn migrate(settings: &StoreSettings) -> Result<Vec<&'static str>, StoreError> {
     match &settings.address {
         #[cfg(feature = "postgres")]
@@ -63,10 +65,10 @@ pub async fn migrate(settings: &StoreSettings) -> Result<Vec<&'static str>, Stor
     }
 }
 
-/// Returns the titles of the steps that [`migrate`] would take.
+/// Returns the titles of the migrations that [`migrate`] would apply.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, or a later version was there.
+/// Returns an error if the database does not respond, or the schema belongs to a newer version.
 pub async fn missing_steps(settings: &StoreSettings) -> Result<Vec<&'static str>, StoreError> {
     match &settings.address {
         #[cfg(feature = "postgres")]

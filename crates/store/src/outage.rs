@@ -1,23 +1,23 @@
-//! A store whose database is away, as its host shows it.
+//! Outages of the store, as hosts report them.
 
 use crate::error::StoreError;
 
-/// A store whose database does not answer.
+/// An outage of the store: its database does not respond.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outage {
     /// The reason.
     pub error: StoreError,
     /// The start of the outage, in milliseconds since 1970.
     pub since: i64,
-    /// The snapshot on the disk of this host, if there is one.
+    /// The local snapshot of this host, if there is one.
     pub snapshot: Option<SnapshotInfo>,
 }
 
-/// A snapshot of a store on the disk of a host.
+/// A snapshot of a store on a host's disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotInfo {
-    /// The generation of the store that it holds.
+    /// The generation of the snapshot.
     pub generation: u64,
-    /// The time when it was written, in milliseconds since 1970.
+    /// The time at which it was written, in milliseconds since 1970.
     pub at: i64,
 }

@@ -1,18 +1,18 @@
-//! The rows of a store, in our words.
+//! The types of the rows of a store.
 
 use std::time::Duration;
 use valvehouse_json::Json;
 
-/// The valve values that are set for a plugin.
+/// The stored valves of a plugin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredValves {
     /// The plugin.
     pub plugin: String,
-    /// The user whose own values these are; none for the operators' values for everybody.
+    /// The user who set the values; `None` for the values of operators.
     pub user: Option<String>,
-    /// An object of the set values, unchecked: the script may have changed since.
+    /// The values as an object. They are not validated, because the script may have changed.
     pub values: Json,
-    /// Set if the row is not sealed, because it was written by hand.
+    /// `true` if the row is not sealed, because it was written by hand.
     pub is_plain: bool,
 }
 
@@ -21,9 +21,9 @@ pub struct StoredValves {
 pub struct Switch {
     /// The plugin.
     pub plugin: String,
-    /// `true` if it runs at all; none where it was not set.
+    /// The switch that enables it; `None` if it was not set.
     pub enabled: Option<bool>,
-    /// `true` if it runs for models that do not list it; none where it was not set.
+    /// The switch that makes it global; `None` if it was not set.
     pub global: Option<bool>,
 }
 
@@ -32,35 +32,35 @@ pub struct Switch {
 pub struct LastGood {
     /// The plugin.
     pub id: String,
-    /// Its file.
+    /// The path of its file.
     pub path: String,
     /// The hash of its content.
     pub hash: String,
     /// Its content.
     pub source: String,
-    /// Its imports, with their text.
+    /// Its imports with their texts.
     pub imports: Json,
-    /// `true` if it is a guard, which must not drop out silently.
+    /// `true` if it is a guard.
     pub security: bool,
-    /// The time when it was seen to load, in milliseconds since 1970.
+    /// The time at which it loaded, in milliseconds since 1970.
     pub saved_at: i64,
 }
 
 /// A change of a guard that operators may confirm.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum GuardChange {
-    /// Its file may be gone.
+    /// Its file is removed.
     Gone,
-    /// The settings may switch it off.
+    /// The settings disable it.
     Off,
-    /// An operator's switch may take it from the models that do not list it.
+    /// A switch removes it from the models that do not list it.
     Narrow,
-    /// This change may weaken it: a hash over the change.
+    /// A change weakens it; the text is a hash of the change.
     Change(String),
 }
 
 impl GuardChange {
-    /// Returns the form in which it is stored.
+    /// Returns the stored form.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Gone => "gone",
@@ -71,7 +71,7 @@ impl GuardChange {
     }
 }
 
-/// From how it is stored.
+/// Reads the stored form.
 impl From<String> for GuardChange {
     fn from(stored: String) -> Self {
         match stored.as_str() {
@@ -83,39 +83,39 @@ impl From<String> for GuardChange {
     }
 }
 
-/// The values stored for a plugin that was removed, when another one came under its id.
+/// The stored data of a removed plugin, set aside when another plugin got its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aside {
     /// The id.
     pub plugin: String,
-    /// The number of the version by which the plugin was removed.
+    /// The number of the version that removed the plugin.
     pub number: u64,
     /// Their current state.
     pub fate: Fate,
-    /// Set if rows are set aside.
+    /// `true` if there are rows.
     pub has_rows: bool,
 }
 
 impl Aside {
-    /// Returns the owner under which the values are stored; it is not an id.
+    /// Returns the owner under which the data is stored, which is not a valid id.
     pub fn key(plugin: &str, number: u64) -> String {
         format!("{plugin}@{number}")
     }
 }
 
-/// The state of values that were set aside.
+/// The state of data that was set aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// They are set aside.
+    /// The data is set aside.
     Aside,
-    /// They belong to the plugin that has the id now.
+    /// The data was assigned to the plugin that has the id now.
     Adopted,
-    /// They were dropped.
+    /// The data was deleted.
     Dropped,
 }
 
 impl Fate {
-    /// From the number under which it is stored.
+    /// Reads the stored number.
     pub(super) fn of(stored: i64) -> Self {
         match stored {
             1 => Self::Adopted,
@@ -125,35 +125,35 @@ impl Fate {
     }
 }
 
-/// One entry of a script's own map.
+/// An entry of a script's kv map.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KvRow {
-    /// The script.
+    /// The id of the script.
     pub plugin: String,
-    /// The kind of map: the script's own, a user's, a chat's.
+    /// The scope of the map: for all users, for a user, or for a chat.
     pub scope: String,
     /// The key.
     pub key: String,
     /// The value.
     pub value: Json,
-    /// The time when it expires, in milliseconds since 1970; none: never.
+    /// The time at which it expires, in milliseconds since 1970; `None` if it does not expire.
     pub expires_at: Option<i64>,
 }
 
-/// One change of a script's own map.
+/// A change of a script's kv map.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KvChange {
     /// Sets an entry.
     Set(KvRow),
-    /// Adds its value to the number that is stored; the entry ends as the stored one does, if there is one.
+    /// Adds a number to the stored one. The expiry of an existing entry is unchanged.
     Add(KvRow),
-    /// Adds the hits in its value to a window of this many milliseconds.
+    /// Adds hits to a window; the second value is its length in milliseconds.
     Hits(KvRow, i64),
-    /// Takes an entry out.
+    /// Deletes an entry.
     Delete {
-        /// The script.
+        /// The id of the script.
         plugin: String,
-        /// The kind of map.
+        /// The scope of the map.
         scope: String,
         /// The key.
         key: String,
@@ -161,7 +161,7 @@ pub enum KvChange {
 }
 
 impl KvChange {
-    /// Returns the script, the kind of map and the key of the entry.
+    /// Returns the script, the scope and the key of the entry.
     pub(crate) fn place(&self) -> [&str; 3] {
         let (Self::Set(KvRow { plugin, scope, key, .. })
         | Self::Add(KvRow { plugin, scope, key, .. })
@@ -171,56 +171,56 @@ impl KvChange {
     }
 }
 
-/// The entries that hosts have written lately.
+/// The entries that hosts changed since a mark.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KvNews {
-    /// The store's generation at that moment.
+    /// The generation of the store at that time.
     pub generation: u64,
-    /// The stored entries; the value of a deleted one is null.
+    /// The changed entries; the value of a deleted one is null.
     pub rows: Vec<KvRow>,
-    /// The mark from which the next news are to be asked for.
+    /// The mark to pass to the next call.
     pub mark: u64,
-    /// The number of hosts on the store.
+    /// The number of hosts that share the store.
     pub hosts: u64,
 }
 
-/// A host that was not heard of for this long counts as gone.
+/// The time without a heartbeat after which a host counts as gone.
 pub const HOST_SILENCE: Duration = Duration::from_secs(5);
 
-/// A host that lives on this store.
+/// A host of this store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostSeen {
-    /// Its own random name.
+    /// Its random id.
     pub host_id: String,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// The latest generation it serves.
+    /// The generation that it has applied.
     pub applied_generation: u64,
-    /// Its report about its plugins, in the reader's format.
+    /// The status that it reports, as JSON.
     pub tells: Json,
-    /// The time when it was last heard of, in milliseconds since 1970.
+    /// The time of its last heartbeat, in milliseconds since 1970.
     pub seen_at: i64,
 }
 
-/// The numbers of stored things of one user.
+/// The numbers of stored records of a user.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UserRecords {
-    /// Memories, shared by scripts.
+    /// Memories, which scripts share.
     pub memories: u64,
-    /// Vectors of scripts for the user.
+    /// Vectors in scopes of the user.
     pub vectors: u64,
-    /// Conversations that the user began, verified.
+    /// Conversations that the verified user started.
     pub conversations: u64,
     /// Plugins for which the user set valves.
     pub valves: u64,
-    /// Entries of scripts in `kv::user`.
+    /// Entries in `kv::user`.
     pub entries: u64,
-    /// Stored responses, and conversations of the Responses API.
+    /// Responses and conversations of the Responses API.
     pub responses: u64,
 }
 
 impl UserRecords {
-    /// Returns the numbers with their names, in the order in which they are shown.
+    /// Returns the numbers with their names, in display order.
     pub fn named(&self) -> [(&'static str, u64); 6] {
         [
             ("memories", self.memories),
@@ -238,7 +238,7 @@ impl UserRecords {
     }
 }
 
-/// Returns the scope of a user's entries and vectors.
+/// Returns the scope of a user's kv entries and vectors.
 pub(crate) fn scope_of(user: &str) -> String {
     format!("user/{user}")
 }

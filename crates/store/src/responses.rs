@@ -1,13 +1,13 @@
-//! The contract of stores for the Responses API: responses, the events of those in the background, conversations.
+//! The data of the Responses API: responses, the events of background responses, and conversations.
 
 use crate::error::StoreFuture;
 use std::time::Duration;
 
-/// The number of a caller's latest responses among which a single item is found.
+/// The number of a caller's latest responses that are searched for an item.
 pub const RECENT_RESPONSES: i64 = 100;
-/// A response whose runner was not heard of for this long has lost it.
+/// The time without a heartbeat after which a runner has lost its response.
 pub const RUNNER_SILENCE: Duration = Duration::from_secs(15);
-/// The most bytes of all items of a conversation.
+/// The maximum size of all items of a conversation, in bytes.
 pub const MAX_CONVERSATION_SIZE: i64 = 16 << 20;
 
 /// A response that its client may continue, read and delete.
@@ -19,15 +19,15 @@ pub struct StoredResponse {
     pub owner: String,
     /// The time when it expires, in milliseconds since 1970.
     pub expires_ms: i64,
-    /// The number of items that are its input.
+    /// The number of input items.
     pub input_items: usize,
-    /// The items of the conversation up to it as a JSON list: input, then output.
+    /// The items of the conversation so far as a JSON list: input, then output.
     pub items: String,
     /// The response as JSON.
     pub response: String,
-    /// The process that still works on it; empty once it is over.
+    /// The process that is creating it; empty when it is finished.
     pub runner: String,
-    /// The time when its runner was heard of, in milliseconds since 1970.
+    /// The time of its runner's last heartbeat, in milliseconds since 1970.
     pub seen_ms: i64,
 }
 
@@ -38,11 +38,11 @@ pub struct ResponseConversation {
     pub id: String,
     /// The caller that it belongs to; other callers cannot find it.
     pub owner: String,
-    /// The time when it was made, in milliseconds since 1970.
+    /// The time of creation, in milliseconds since 1970.
     pub created_ms: i64,
     /// The time when it expires, in milliseconds since 1970.
     pub expires_ms: i64,
-    /// The words that its client attached to it, a JSON object.
+    /// The metadata set by its client, as a JSON object.
     pub metadata: String,
 }
 
@@ -55,31 +55,32 @@ pub struct ResponseItem {
     pub item: String,
 }
 
-/// Responses and conversations of the Responses API. What has expired is not found, and is dropped when something is
-/// stored.
+/// Responses and conversations of the Responses API. Expired rows are not returned, and are deleted by later
+/// writes.
 pub trait Responses: Send + Sync {
-    /// Stores a response that its client may continue, whole or with a runner.
+    /// Stores a response that its client may continue, finished or with a runner.
     fn save_response<'a>(&'a self, stored: &'a StoredResponse) -> StoreFuture<'a, ()>;
 
-    /// Returns a response of this id that has not expired.
+    /// Returns the response with this id unless it has expired.
     fn response<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<StoredResponse>>;
 
-    /// Returns the items of a conversation of this caller that hold this text, an item's id: of the latest
-    /// [`RECENT_RESPONSES`] and of the conversations.
+    /// Returns the items of a conversation of this caller that contains an item's id, given as a text. The
+    /// latest [`RECENT_RESPONSES`] and the stored conversations are searched.
     fn response_items_with<'a>(&'a self, owner: &'a str, text: &'a str) -> StoreFuture<'a, Option<String>>;
 
-    /// Deletes a response, if there is one of this id, and its events.
+    /// Deletes the response with this id, if any, and its events.
     fn delete_response<'a>(&'a self, id: &'a str) -> StoreFuture<'a, ()>;
 
-    /// Returns the runner of a response and the time when it was heard of; `None` if there is no such response.
+    /// Returns the runner of a response and the time of its last heartbeat; `None` if the response does not
+    /// exist.
     fn response_runner<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<(String, i64)>>;
 
-    /// A runner says that it still works on a response. Returns `false` if it is not its own any more: canceled,
-    /// deleted, or given up for lost.
+    /// Records a heartbeat of a runner. Returns `false` if the runner no longer owns the response: it was
+    /// canceled, deleted, or taken for lost.
     fn touch_response<'a>(&'a self, id: &'a str, runner: &'a str) -> StoreFuture<'a, bool>;
 
-    /// Changes the response of a runner that still works on it, which is over if `is_over`. Returns `false`, and changes
-    /// nothing, if it is not its own any more. `items` are those of the conversation, where they are others.
+    /// Updates the response of its runner, and finishes it if `is_over` is set. Returns `false` and changes
+    /// nothing if the runner no longer owns it. `items` replaces the items of the conversation.
     fn change_response<'a>(
         &'a self,
         id: &'a str,
@@ -89,7 +90,7 @@ pub trait Responses: Send + Sync {
         is_over: bool,
     ) -> StoreFuture<'a, bool>;
 
-    /// Stores events of a response by their numbers, until a time in milliseconds since 1970.
+    /// Stores numbered events of a response, which expire at a time in milliseconds since 1970.
     fn append_response_events<'a>(
         &'a self,
         id: &'a str,
@@ -97,7 +98,7 @@ pub trait Responses: Send + Sync {
         expires_ms: i64,
     ) -> StoreFuture<'a, ()>;
 
-    /// Returns the events of a response after the one of a number, at most so many.
+    /// Returns at most `limit` events of a response that follow the given number.
     fn response_events<'a>(
         &'a self,
         id: &'a str,
@@ -111,17 +112,17 @@ pub trait Responses: Send + Sync {
         conversation: &'a ResponseConversation,
     ) -> StoreFuture<'a, ()>;
 
-    /// Returns a conversation of this id that has not expired.
+    /// Returns the conversation with this id unless it has expired.
     fn response_conversation<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<ResponseConversation>>;
 
-    /// Puts other metadata in place of those of a conversation.
+    /// Replaces the metadata of a conversation.
     fn set_conversation_metadata<'a>(&'a self, id: &'a str, metadata: &'a str) -> StoreFuture<'a, ()>;
 
     /// Deletes a conversation with its items.
     fn delete_response_conversation<'a>(&'a self, id: &'a str) -> StoreFuture<'a, ()>;
 
-    /// Adds items at the end of a conversation, which expires at this time from then on. Returns `false`, and adds none,
-    /// if it is gone or would be larger than [`MAX_CONVERSATION_SIZE`].
+    /// Appends items to a conversation, and sets its expiry. Returns `false` and adds none if the
+    /// conversation does not exist or would exceed [`MAX_CONVERSATION_SIZE`].
     fn append_conversation_items<'a>(
         &'a self,
         id: &'a str,
@@ -129,9 +130,9 @@ pub trait Responses: Send + Sync {
         expires_ms: i64,
     ) -> StoreFuture<'a, bool>;
 
-    /// Returns the items of a conversation in their order.
+    /// Returns the items of a conversation in order.
     fn conversation_items<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Vec<ResponseItem>>;
 
-    /// Deletes an item of a conversation. Returns `false` if it has none of this id.
+    /// Deletes an item of a conversation. Returns `false` if the item does not exist.
     fn delete_conversation_item<'a>(&'a self, conversation: &'a str, id: &'a str) -> StoreFuture<'a, bool>;
 }

@@ -1,41 +1,41 @@
-//! Scripts in the store: whole folders that were uploaded together, each as one generation.
+//! Script sets: folders of scripts that were uploaded together, each as one generation of the store.
 //!
-//! A set is never changed. Putting an earlier one back writes a new set with the same files.
+//! A set is immutable. Restoring an earlier one writes a new set with the same files.
 
 use crate::error::StoreFuture;
 use crate::history::hash;
 use std::sync::Arc;
 use valvehouse_json::Json;
 
-/// As many sets are kept; the oldest are dropped first.
+/// The maximum number of stored sets; the oldest are deleted first.
 pub const MAX_SCRIPT_SETS: u64 = 100;
-/// The most text of one set, in bytes.
+/// The maximum size of a set's texts, in bytes.
 pub const MAX_SCRIPT_SET_SIZE: usize = 64 << 20;
-/// The form of manifests that this version writes, and the latest one that it reads.
+/// The format of manifests that this version writes, and the latest one that it reads.
 const FORMAT: u64 = 1;
 
 /// A file of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptFile {
-    /// Its path within the set, with `/`: `filters/lib/words.rhai`.
+    /// Its path within the set, with `/` as the separator: `filters/lib/words.rhai`.
     pub path: String,
     /// Its text.
     pub text: Arc<str>,
 }
 
-/// The files of a set by their hashes, and what a host needs to run them.
+/// The manifest of a set: the hashes of its files, and the required version of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetManifest {
-    /// The manifest as it is stored and signed: JSON in one line, the same for the same files.
+    /// The manifest as it is stored and signed: one line of JSON, equal for equal files.
     pub text: String,
-    /// The earliest version of a host that can run the set.
+    /// The minimum version of a host that can run the set.
     pub needs: String,
-    /// Paths and hashes of the files (SHA-256 in hexadecimal digits), in the order of the paths.
+    /// The paths and SHA-256 hashes (hexadecimal) of the files, sorted by path.
     pub files: Vec<(String, String)>,
 }
 
 impl SetManifest {
-    /// Describes these files.
+    /// Creates the manifest of these files.
     pub fn of(files: &[ScriptFile], needs: &str) -> Self {
         let mut files: Vec<(String, String)> =
             files.iter().map(|file| (file.path.clone(), hash(&file.text))).collect();
@@ -54,7 +54,7 @@ impl SetManifest {
     /// Reads a stored manifest.
     ///
     /// # Errors
-    /// Returns the reason if this is not a manifest, or one of a later version.
+    /// Returns an error if the text is not a manifest, or has the format of a newer version.
     pub fn parse(text: &str) -> Result<Self, ManifestError> {
         let json = Json::parse(text.as_bytes())
             .map_err(|error| ManifestError::Invalid(format!("its manifest is not valid JSON: {error}")))?;
@@ -75,10 +75,10 @@ impl SetManifest {
         Ok(Self { text: text.to_owned(), needs, files })
     }
 
-    /// Checks that these are the files it lists, and no others.
+    /// Checks that these are exactly the listed files.
     ///
     /// # Errors
-    /// Returns the reason if a file is missing, is another one, or is not listed.
+    /// Returns an error if a file is missing, differs, or is not listed.
     pub fn check(&self, files: &[ScriptFile]) -> Result<(), ManifestError> {
         for (path, expected) in &self.files {
             match files.iter().find(|file| file.path == *path) {
@@ -97,17 +97,17 @@ impl SetManifest {
     }
 }
 
-/// The error of a manifest that cannot be read, or that does not fit its files.
+/// The error of a manifest that cannot be read, or that does not match its files.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
     /// The text is not a manifest.
     #[error("{0}")]
     Invalid(String),
-    /// The manifest has the format of a later host; this is the version that it needs.
+    /// The manifest has the format of a newer host; the text is the version that it needs.
     #[error("its manifest needs a host of version {0}")]
     LaterVersion(String),
-    /// A file is missing, is another one, or is not listed.
+    /// A file is missing, differs, or is not listed.
     #[error("{0}")]
     Files(String),
 }
@@ -115,21 +115,21 @@ pub enum ManifestError {
 /// A set of scripts in the store, without the texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptSet {
-    /// The generation of the store that it came with.
+    /// The generation of the store that contains it.
     pub generation: u64,
     /// The time of the upload, in milliseconds since 1970.
     pub at: i64,
     /// The author.
     pub by: String,
-    /// The manifest as it is stored.
+    /// The stored manifest.
     pub manifest: String,
-    /// The signature of the manifest, in the form of minisign.
+    /// The minisign signature of the manifest.
     pub signature: Option<String>,
-    /// The generation whose files it brings back.
+    /// The generation that it was restored from.
     pub restored_from: Option<u64>,
 }
 
-/// A set to be uploaded.
+/// A set to upload.
 #[derive(Debug, Clone, Copy)]
 pub struct NewScriptSet<'a> {
     /// The manifest of the files.
@@ -144,20 +144,20 @@ pub struct NewScriptSet<'a> {
 
 /// The sets of scripts in the store.
 pub trait ScriptSets: Send + Sync {
-    /// Returns the sets, the latest first.
+    /// Returns the sets, newest first.
     fn script_sets(&self) -> StoreFuture<'_, Vec<ScriptSet>>;
 
-    /// Returns the files of the set of a generation, in the order of their paths.
+    /// Returns the files of a generation's set, sorted by path.
     fn script_files(&self, generation: u64) -> StoreFuture<'_, Vec<ScriptFile>>;
 
-    /// Stores a set and returns its generation: all of it, or nothing.
+    /// Stores a set completely or not at all, and returns its generation.
     fn put_script_set<'a>(&'a self, set: &'a NewScriptSet<'a>) -> StoreFuture<'a, u64>;
 
-    /// Stores the files of an earlier set as a new one, signature included, and returns its generation; `None` if the
-    /// store does not have that set.
+    /// Stores the files and the signature of an earlier set as a new set, and returns its generation; `None`
+    /// if the earlier set does not exist.
     fn restore_script_set<'a>(&'a self, generation: u64, by: &'a str) -> StoreFuture<'a, Option<u64>>;
 }
-/// Returns `true` for three numbers and a suffix.
+/// Returns `true` for a version of three numbers with an optional suffix.
 fn is_version(text: &str) -> bool {
     let numbers: Vec<_> = text.split(['-', '+']).next().unwrap_or(text).split('.').collect();
     numbers.len() == 3 && numbers.iter().all(|number| number.parse::<u64>().is_ok())

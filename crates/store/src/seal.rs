@@ -1,5 +1,5 @@
-//! Random words for keys and tokens, and the key under which values are sealed: without it they are noise, and a
-//! changed one does not open.
+//! Random texts for keys and tokens, and the key that seals values. Without the key, a sealed value can
+//! neither be read nor changed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -11,12 +11,12 @@ use std::fmt;
 use std::sync::Arc;
 use valvehouse_core::text::hex;
 
-/// The beginning of a sealed text.
+/// The prefix of a sealed text.
 const MARK: &str = "sealed:";
-/// The shortest text that is taken for a key: what people can remember, others can guess.
+/// The minimum length of a key in bytes, because short keys can be guessed.
 pub const SHORTEST_KEY: usize = 32;
 
-/// A key that seals and opens.
+/// A key that seals and opens values.
 #[derive(Clone)]
 pub struct SealKey(Arc<Keys>);
 
@@ -27,7 +27,8 @@ struct Keys {
 }
 
 impl SealKey {
-    /// From a text of at least [`SHORTEST_KEY`] bytes, such as [`random_word`] gives; none from less.
+    /// Creates a key from a text such as one of [`random_word`]; `None` if it has fewer than [`SHORTEST_KEY`]
+    /// bytes.
     pub fn of(text: &str) -> Option<Self> {
         if text.len() < SHORTEST_KEY {
             return None;
@@ -38,14 +39,14 @@ impl SealKey {
         Some(Self(Arc::new(Keys { values: LessSafeKey::new(UnboundKey::from(values)), ids: ids.into() })))
     }
 
-    /// Returns a key that ends with the process.
+    /// Returns a random key, which is not stored.
     pub fn random() -> Self {
-        // A random word is longer than the shortest key.
+        // A random text has more than the minimum length.
         Self::of(&random_word()).expect("a random word is a key")
     }
 
-    /// Returns an id of a text, 24 hexadecimal digits: the same for the same text and subject. Without the key nobody can
-    /// tell which text has it.
+    /// Returns an id of a text with 24 hexadecimal digits, equal for equal text and subject. Without the key,
+    /// the text cannot be found from the id.
     pub fn id_of(&self, text: &str, about: &str) -> String {
         let mut parts = hmac::Context::with_key(&self.0.ids);
         parts.update(&(about.len() as u64).to_le_bytes());
@@ -54,14 +55,14 @@ impl SealKey {
         hex(&parts.sign().as_ref()[..12])
     }
 
-    /// Seals a value; it opens only with the same subject.
+    /// Seals a text; it can be opened only with the same subject.
     pub fn seal(&self, plain: &str, about: &str) -> String {
         format!("{MARK}{}", STANDARD_NO_PAD.encode(self.seal_bytes(plain.as_bytes(), about)))
     }
 
-    /// Seals bytes; they open only with the same subject.
+    /// Seals bytes; they can be opened only with the same subject.
     pub fn seal_bytes(&self, plain: &[u8], about: &str) -> Vec<u8> {
-        // 96 random bits: two of the stored values never have the same.
+        // A nonce of 96 random bits, so that no two stored values share one.
         let nonce: [u8; NONCE_LEN] = random();
         let mut sealed = plain.to_vec();
         self.0
@@ -71,13 +72,13 @@ impl SealKey {
         [&nonce[..], &sealed].concat()
     }
 
-    /// The value again; none where it was sealed with another key or about something else, or was changed.
+    /// Opens a sealed text; `None` if it was sealed with another key or subject, or was changed.
     pub fn open(&self, sealed: &str, about: &str) -> Option<String> {
         let bytes = STANDARD_NO_PAD.decode(sealed.strip_prefix(MARK)?).ok()?;
         String::from_utf8(self.open_bytes(&bytes, about)?).ok()
     }
 
-    /// The bytes again; none where they were sealed with another key or about something else, or were changed.
+    /// Opens sealed bytes; `None` if they were sealed with another key or subject, or were changed.
     pub fn open_bytes(&self, sealed: &[u8], about: &str) -> Option<Vec<u8>> {
         let (nonce, rest) = sealed.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
@@ -99,15 +100,15 @@ impl fmt::Debug for SealKey {
     }
 }
 
-/// Random bytes of the system.
+/// Returns random bytes from the operating system.
 pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // Without randomness no secret could be made: better none at all than one that can be guessed.
+    // Without randomness, secrets could be guessed, so the process ends.
     SystemRandom::new().fill(&mut bytes).expect("the system has random bytes");
     bytes
 }
 
-/// 256 random bits as 43 letters, digits, `-` and `_`.
+/// Returns 256 random bits as 43 letters, digits, `-` and `_`.
 pub fn random_word() -> String {
     URL_SAFE_NO_PAD.encode(random::<32>())
 }

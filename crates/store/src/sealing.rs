@@ -1,4 +1,4 @@
-//! The key that seals what people set: found or made when the store is opened, and proven to be the one.
+//! The sealing key of a store, which is found or created when the store is opened, and verified with a proof.
 
 use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::rows::sealed::{valves_of, version_of};
@@ -10,26 +10,26 @@ use std::path::Path;
 use valvehouse_config::SecretSource;
 
 const DOING: &str = "open the store's secrets";
-/// The subject of the proof.
+/// The subject that the proof is sealed for.
 const PROOF: &str = "proof";
 
-/// The place that the key of a store is read from.
+/// The source of a store's key.
 #[derive(Clone, Copy)]
 pub(crate) enum KeyFrom<'a> {
     /// The source that the settings name.
     Settings(&'a SecretSource),
-    /// The file beside that of an SQLite store, which is made with it.
+    /// The file next to an SQLite store, which is created with it.
     Beside(&'a Path),
 }
 
 impl<'a> KeyFrom<'a> {
-    /// Returns the place of an SQLite file's key.
+    /// Returns the source of an SQLite file's key.
     pub(crate) fn of_file(file: &'a Path, settings: Option<&'a SecretSource>) -> Self {
         settings.map_or(Self::Beside(file), Self::Settings)
     }
 }
 
-/// The text of a key, and the place that it is from.
+/// The text of a key, and the place that it was read from.
 pub(crate) struct KeyText {
     text: String,
     origin: Place,
@@ -42,7 +42,7 @@ impl KeyText {
         Ok(Self { text, origin })
     }
 
-    /// Returns the key, if it is long enough.
+    /// Returns the key, or an error if it is too short.
     pub(crate) fn key(&self) -> Result<SealKey, StoreError> {
         SealKey::of(&self.text).ok_or_else(|| {
             let cause = format!("the key is shorter than {SHORTEST_KEY} characters");
@@ -50,7 +50,7 @@ impl KeyText {
         })
     }
 
-    /// Returns the key; `None` if a store with this proof is sealed with another one.
+    /// Returns the key; `None` if a store with this proof is sealed with another key.
     #[cfg(feature = "postgres")]
     pub(crate) fn proven(&self, proof: &str) -> Result<Option<SealKey>, StoreError> {
         let key = self.key()?;
@@ -59,8 +59,8 @@ impl KeyText {
     }
 }
 
-/// Returns the key of a store, and its proof there. The first one who opens it seals what earlier versions left in plain
-/// words.
+/// Returns the key of a store and its proof there. The first process that opens the store seals the values
+/// that earlier versions stored as plain text.
 pub(crate) async fn key(
     place: &Place,
     from: KeyFrom<'_>,
@@ -89,7 +89,7 @@ pub(crate) async fn key(
 
 const MEND: &str = "set the right one ([store] key, or the key file beside the store); if it is lost, the stored valves, logins, memories and vectors are lost too: `valvehouse store forget-valves` deletes them";
 
-/// Returns the text of the key, and the place it is from.
+/// Returns the text of the key, and the place that it was read from.
 fn text(place: &Place, from: KeyFrom<'_>, is_sealed: bool) -> Result<(String, Place), StoreError> {
     let source = match from {
         KeyFrom::Settings(source) => source,
@@ -108,8 +108,8 @@ fn text(place: &Place, from: KeyFrom<'_>, is_sealed: bool) -> Result<(String, Pl
     }
 }
 
-/// The key file beside the store. It is made with the first store and never again: another key would not open
-/// what is there.
+/// Reads the key file next to the store, or creates it for a new store. It is never created again, because
+/// another key could not open the stored values.
 fn read_or_make(file: &Path, is_sealed: bool) -> Result<String, StoreError> {
     let place = &Place::File(file.to_owned());
     loop {
@@ -125,7 +125,7 @@ fn read_or_make(file: &Path, is_sealed: bool) -> Result<String, StoreError> {
                     MEND,
                 ));
             }
-            // The first process makes it; then both read the same.
+            // If two processes create it, the first one succeeds and both read the same key.
             Err(_) => {
                 make(file).map_err(|error| StoreError::from_io("create the store's key", place, &error))?
             }
@@ -149,13 +149,13 @@ fn make(file: &Path) -> io::Result<()> {
     made.and(removed)
 }
 
-/// Reads the proof of a store's key; `None` where nothing was sealed yet.
+/// Reads the proof of a store's key; `None` if nothing is sealed yet.
 pub(crate) async fn proof(pool: &Pool) -> Result<Option<String>, sqlx::Error> {
     query_scalar("SELECT proof FROM sealing").fetch_optional(&mut pool.session().await?).await
 }
 
-/// Writes the proof and seals all that is there, unless another process did so just now. Returns whether anything
-/// was sealed.
+/// Writes the proof and seals all stored values, unless another process has just done so. Returns the proof,
+/// and `true` if any value was sealed.
 async fn begin_sealing(key: &SealKey, pool: &Pool) -> Result<(String, bool), sqlx::Error> {
     let mut transaction = pool.begin(Lock::Settings).await?;
     let written = query_scalar("SELECT proof FROM sealing").fetch_optional(&mut transaction).await?;

@@ -1,15 +1,15 @@
-//! The contract of stores for client sessions that any host can continue.
+//! Client sessions that any host of the store can continue.
 
 use crate::error::StoreFuture;
 
-/// Sessions of clients, sealed. What has ended is not found, and is dropped when something is stored.
+/// Client sessions, sealed. Expired ones are not returned, and are deleted by later writes.
 pub trait ClientSessions: Send + Sync {
-    /// Stores a session until this time, in milliseconds since 1970, in place of the one of the same id.
+    /// Stores a session, replacing one with the same id. It expires at a time in milliseconds since 1970.
     fn save_session<'a>(&'a self, id: &'a str, content: &'a str, ends_ms: i64) -> StoreFuture<'a, ()>;
 
-    /// Returns a session that has not ended.
+    /// Returns a session that has not expired.
     fn session<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<String>>;
 
-    /// Ends a session, if there is one of this id.
+    /// Deletes the session with this id, if any.
     fn end_session<'a>(&'a self, id: &'a str) -> StoreFuture<'a, ()>;
 }

@@ -1,4 +1,4 @@
-//! The contract of every store.
+//! The interface of the store.
 
 use crate::conversation::Conversations;
 use crate::error::{StoreError, StoreErrorKind, StoreFuture};
@@ -16,46 +16,45 @@ use crate::vectors::Vectors;
 use futures::future::BoxFuture;
 use valvehouse_json::Json;
 
-/// Durable state, shared by the hosts and commands that open the same store.
+/// Durable state that hosts and commands share.
 ///
-/// Every method is one transaction. Those that answer a generation raised it. Who changes what belongs to
-/// a plugin's [`History`] says who they are, and the change is a version of it.
+/// Every method is one transaction. Methods that return a generation have raised it. Changes of a plugin's
+/// settings name their author, and become versions in its [`History`].
 pub trait Store:
     ClientSessions + Conversations + History + QuestionExchange + Responses + ScriptSets + Vectors
 {
-    /// The number of the latest change. Read it *before* what it counts: then a change in between
-    /// costs one more look and is never missed.
+    /// Returns the current generation. Read it *before* the data: a change in between then causes one more
+    /// read, and is never missed.
     fn generation(&self) -> StoreFuture<'_, u64>;
 
-    /// Reads all settings of a host, as of one moment.
+    /// Reads all settings of a host in one transaction.
     fn settings(&self) -> StoreFuture<'_, StoredSettings>;
 
-    /// Returns `true` if hosts of other machines may live on it. Then a failure of the store is everybody's, and no
-    /// reason to send requests elsewhere.
+    /// Returns `true` if hosts on other computers may share it. A failure of the store then affects all of
+    /// them, and is not a reason to route requests elsewhere.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// Returns `true` if the store cannot say that its generation may be another one, though hosts of other machines live on
-    /// it: a pooler is between.
+    /// Returns `true` if the store is shared, but a pooler in front of it does not forward notifications of a
+    /// new generation.
     fn is_polled(&self) -> bool {
         false
     }
 
-    /// Waits until the store says that its generation may be another one; for ever where it does not say so. Look at
-    /// [`Store::generation`] from time to time as well: what is said is lost while a connection is.
+    /// Waits until the store notifies of a possibly new generation; forever if it does not send
+    /// notifications. They may be lost with a connection, so [`Store::generation`] must be polled as well.
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
 
-    /// All that was set, for every plugin and user. What has no row was never set.
+    /// Returns all stored valves, of every plugin and user.
     fn all_valves(&self) -> StoreFuture<'_, Vec<StoredValves>>;
 
-    /// Returns the values that a plugin's operators, or one user for themselves, set; empty where there are
-    /// none.
+    /// Returns the values of a plugin that operators, or one user, set; empty if there are none.
     fn valves<'a>(&'a self, plugin: &'a str, user: Option<&'a str>) -> StoreFuture<'a, Json>;
 
-    /// Puts these values in place of all that were set.
+    /// Replaces the stored values with these.
     fn replace_valves<'a>(
         &'a self,
         plugin: &'a str,
@@ -64,8 +63,8 @@ pub trait Store:
         by: &'a str,
     ) -> StoreFuture<'a, u64>;
 
-    /// Adds these values to those that were set; a null takes its key out. Merges of different keys
-    /// at the same time lose nothing.
+    /// Merges these values into the stored ones; a null removes its key. Concurrent merges of different keys
+    /// are all kept.
     fn merge_valves<'a>(
         &'a self,
         plugin: &'a str,
@@ -74,7 +73,7 @@ pub trait Store:
         by: &'a str,
     ) -> StoreFuture<'a, u64>;
 
-    /// Takes these keys out, or with no keys all there are.
+    /// Removes these keys, or all of them if the list is empty.
     fn reset_valves<'a>(
         &'a self,
         plugin: &'a str,
@@ -83,20 +82,19 @@ pub trait Store:
         by: &'a str,
     ) -> StoreFuture<'a, u64>;
 
-    /// Returns the operators' switches. A plugin without a row is as its configuration says.
+    /// Returns the switches of operators. A plugin without a row follows its configuration.
     fn switches(&self) -> StoreFuture<'_, Vec<Switch>>;
 
-    /// Switches a plugin; `None` leaves that half of its switch as it was. Whoever switches confirms it as well:
-    /// of a guard, a switch alone does not count.
+    /// Sets the switches of a plugin; `None` leaves one unchanged. The change is confirmed at the same time:
+    /// without a confirmation, a switch does not apply to a guard.
     fn set_switch<'a>(&'a self, switch: &'a Switch, by: &'a str) -> StoreFuture<'a, u64>;
 
-    /// Returns the operators' grants beside the configuration: the id of a plugin or native tool, and an
-    /// object of capabilities, unchecked.
+    /// Returns the stored grants: the id of a plugin or native tool, and an object of capabilities, not
+    /// validated.
     fn grants(&self) -> StoreFuture<'_, Vec<(String, Json)>>;
 
-    /// Puts these grants in place of the expected ones; none takes back whatever there is. Answers
-    /// no generation and changes nothing when others are stored than expected: whoever changes
-    /// grants has to know which, so that nobody's revocation is lost.
+    /// Replaces the expected grants with these; `None` revokes all. Returns `None` and changes nothing if the
+    /// stored grants are not the expected ones, so that no concurrent revocation is lost.
     fn set_grants<'a>(
         &'a self,
         id: &'a str,
@@ -105,63 +103,64 @@ pub trait Store:
         by: &'a str,
     ) -> StoreFuture<'a, Option<u64>>;
 
-    /// The last version of every script that loaded.
+    /// Returns the last good version of every script.
     fn last_good(&self) -> StoreFuture<'_, Vec<LastGood>>;
 
-    /// Remembers versions that loaded, each in place of the one before; all of them or none.
+    /// Stores versions that loaded, each in place of the previous one; all of them or none.
     fn save_last_good<'a>(&'a self, versions: &'a [LastGood]) -> StoreFuture<'a, ()>;
 
     /// Deletes the last good version of a script that was removed on purpose.
     fn forget_last_good<'a>(&'a self, id: &'a str) -> StoreFuture<'a, ()>;
 
-    /// Confirms the removal of a `security` filter's file: deletes its record and notifies the hosts.
+    /// Confirms the removal of a guard's file: deletes its last good version, and notifies the hosts.
     fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> StoreFuture<'a, u64>;
 
     /// Returns the confirmed changes of guards, each with the id of its guard. All except [`GuardChange::Off`] and
     /// [`GuardChange::Narrow`] end when a version of the guard is saved.
     fn confirmed(&self) -> StoreFuture<'_, Vec<(String, GuardChange)>>;
 
-    /// An operator confirms a change of a guard.
+    /// Stores an operator's confirmation of a guard's change.
     fn confirm<'a>(&'a self, id: &'a str, what: &'a GuardChange, by: &'a str) -> StoreFuture<'a, u64>;
 
-    /// Ends the confirmed change of a guard.
+    /// Deletes the confirmation of a guard's change.
     fn forget_confirmed<'a>(&'a self, id: &'a str, what: &'a GuardChange) -> StoreFuture<'a, ()>;
 
-    /// Returns the guards of the histories whose last good versions are missing, or are of no history: id, place of the
-    /// file, text. Texts that do not claim to be a guard may be among them.
+    /// Returns the guards of the histories whose last good versions are missing or not part of their
+    /// histories, as id, path and text. Texts that are not guards may be included.
     fn doubted_guards(&self) -> StoreFuture<'_, Vec<(String, String, String)>>;
 
-    /// Returns the models that list a guard which runs for those alone: guard and model.
+    /// Returns the models that list a guard which runs only for listed models, as pairs of guard and model.
     fn guarded_models(&self) -> StoreFuture<'_, Vec<(String, String)>>;
 
-    /// Stores the models that list a guard, in place of those before. Raises no generation.
+    /// Replaces the models that list a guard. The generation is unchanged.
     fn save_guarded_models<'a>(&'a self, plugin: &'a str, models: &'a [String]) -> StoreFuture<'a, ()>;
 
-    /// Returns the data that was set aside for removed plugins, with data that was adopted or deleted since.
+    /// Returns the data set aside for removed plugins, including data that was adopted or deleted since.
     fn set_aside(&self) -> StoreFuture<'_, Vec<Aside>>;
 
-    /// Sets aside what is stored for a plugin that was removed by the version of this number. Does so once.
+    /// Sets aside the data of a plugin that was removed by the version with this number. Repeated calls have
+    /// no effect.
     fn put_aside<'a>(&'a self, plugin: &'a str, number: u64) -> StoreFuture<'a, u64>;
 
-    /// Assigns the data that was set aside to the plugin of this id. Its current data stays.
+    /// Assigns the set-aside data to the plugin that has this id now; its current data takes precedence.
     fn adopt<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> StoreFuture<'a, u64>;
 
-    /// Deletes the data that was set aside.
+    /// Deletes the set-aside data.
     fn drop_aside<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> StoreFuture<'a, u64>;
 
-    /// Everything scripts keep that has not expired; drops what has.
+    /// Returns all kv entries that have not expired, and deletes the others.
     fn kv_all(&self) -> StoreFuture<'_, Vec<KvRow>>;
 
-    /// Writes changes of the scripts' maps in their order; all of them or none, on disk when it returns. What is added is
-    /// added to what is stored by then.
+    /// Writes kv changes in order, all of them or none; they are durable when this returns. Additions apply
+    /// to the stored values.
     fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> StoreFuture<'a, ()>;
 
-    /// Makes a change of an entry of a script's map, if that is stored as it was `before`, where a null value stands for
-    /// none. Returns how it is stored where it is another one; otherwise the change is on disk.
+    /// Makes a kv change if the stored entry equals `before`, whose value null stands for no entry. Otherwise
+    /// returns the stored entry. A change that was made is durable.
     fn kv_swap<'a>(&'a self, before: &'a KvRow, change: &'a KvChange) -> StoreFuture<'a, Option<KvRow>>;
 
-    /// Returns the entries of scripts' maps that hosts have written since a mark, which came with the last news, and the
-    /// generation; those written beside the mark come again. A store that is not shared has none.
+    /// Returns the kv entries that hosts changed since a mark of the previous call, and the generation.
+    /// Changes that were in progress at the mark are returned again. A store that is not shared returns none.
     fn kv_news(&self, since: u64) -> StoreFuture<'_, KvNews> {
         let _ = since;
         Box::pin(std::future::ready(Ok(KvNews::default())))
@@ -172,8 +171,7 @@ pub trait Store:
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// A host says that it lives and which generation it has applied; and what it tells of its plugins,
-    /// where that is news.
+    /// Records a heartbeat of a host with the generation that it has applied, and its status if that changed.
     fn announce<'a>(
         &'a self,
         host_id: &'a str,
@@ -182,57 +180,58 @@ pub trait Store:
         tells: Option<&'a Json>,
     ) -> StoreFuture<'a, ()>;
 
-    /// The hosts heard of within [`HOST_SILENCE`](crate::HOST_SILENCE).
+    /// Returns the hosts with a heartbeat within [`HOST_SILENCE`](crate::HOST_SILENCE).
     fn hosts(&self) -> StoreFuture<'_, Vec<HostSeen>>;
 
-    /// A host says good-bye: its questions end with it.
+    /// Deregisters a host, and deletes its questions.
     fn leave<'a>(&'a self, host_id: &'a str) -> StoreFuture<'a, ()>;
 
-    /// Returns the numbers of what is stored of a user.
+    /// Returns the numbers of a user's stored records.
     fn user_records<'a>(&'a self, user: &'a str) -> StoreFuture<'a, UserRecords>;
 
-    /// Deletes what is stored of a user, except entries of scripts' maps
-    /// ([`forget_user`](crate::forget_user) deletes them too), and returns the numbers of what was there.
+    /// Deletes a user's records, except kv entries ([`forget_user`](crate::forget_user) deletes them too),
+    /// and returns their numbers.
     fn forget_user<'a>(&'a self, user: &'a str) -> StoreFuture<'a, UserRecords>;
 
-    /// Seals a text that only this store opens again, for the same use.
+    /// Seals a text for a subject; only this store can open it.
     fn seal(&self, text: &str, about: &str) -> String;
 
-    /// Opens a text that [`Store::seal`] sealed for this use; `None` for any other.
+    /// Opens a text that [`Store::seal`] sealed for this subject; `None` for any other text.
     fn unseal(&self, sealed: &str, about: &str) -> Option<String>;
 
-    /// Returns a text that was stored sealed under this name; `None` where there is none.
+    /// Returns the sealed text stored under this name, opened; `None` if there is none.
     fn secret<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<String>>;
 
-    /// Seals a text and stores it under this name in place of the one before; `None` drops that.
+    /// Seals a text and stores it under this name, replacing the previous one; `None` deletes it.
     fn set_secret<'a>(&'a self, name: &'a str, text: Option<&'a str>) -> StoreFuture<'a, ()>;
 
-    /// Takes the lease of a secret, or prolongs it, for this many milliseconds; 0 gives it back. Returns `false` while
-    /// another holder has it. Nothing but other calls of this takes note of it.
+    /// Takes or extends the lease of a name for this number of milliseconds; 0 releases it. Returns `false`
+    /// while another holder has it. Leases do not affect other methods.
     fn lease_secret<'a>(&'a self, name: &'a str, holder: &'a str, ms: u32) -> StoreFuture<'a, bool>;
 
-    /// Returns the number of errors of each kind since it was opened.
+    /// Returns the number of errors of each kind since the store was opened.
     fn error_counts(&self) -> Vec<(StoreErrorKind, u64)> {
         Vec::new()
     }
 
-    /// Returns the latest failure that nothing has mended since: a full disk, a held lock.
+    /// Returns the latest failure that has not been followed by a success, such as a full disk or a held
+    /// lock.
     fn failing(&self) -> Option<StoreError> {
         None
     }
 
-    /// Returns why the store's database is away, while it is.
+    /// Returns the current outage of the store's database.
     fn outage(&self) -> Option<Outage> {
         None
     }
 
-    /// Returns the snapshot on the disk of this host, from which it starts while the database is away.
+    /// Returns the snapshot on this host's disk, from which it starts during an outage.
     fn snapshot(&self) -> Option<SnapshotInfo> {
         None
     }
 
-    /// Writes the snapshot from which this host starts while the database is away, where the latest change is the one
-    /// that the host has applied, and it is time to write one. Returns `true` if it did.
+    /// Writes the snapshot from which this host starts during an outage, if one is due and the host has
+    /// applied the current generation. Returns `true` if it was written.
     fn save_snapshot(&self, applied_generation: u64) -> StoreFuture<'_, bool> {
         let _ = applied_generation;
         Box::pin(async { Ok(false) })
@@ -244,6 +243,6 @@ pub trait Store:
     /// Returns an error if another process holds the lock for longer than a writer waits.
     fn probe(&self) -> StoreFuture<'_, ()>;
 
-    /// Finishes the work in progress and closes files and connections.
+    /// Finishes the operations in progress, and closes files and connections.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

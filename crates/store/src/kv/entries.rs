@@ -1,4 +1,4 @@
-//! The entries of one plugin: what they take, when they end, which have changed.
+//! The kv entries of one plugin: their sizes, their expiry, and unwritten changes.
 
 use super::error::{KvError, MAX_BYTES, MAX_KEYS};
 use super::pending::Pending;
@@ -9,28 +9,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use valvehouse_json::Json;
 
-/// The maps of one plugin. Values are replaced whole, so a clone is a copy.
+/// The kv maps of one plugin. Values are replaced completely, so a clone is an independent copy.
 #[derive(Default, Clone)]
 pub(super) struct Maps {
     pub(super) plugin: Arc<str>,
     pub(super) scopes: HashMap<String, HashMap<String, Entry>>,
     pub(super) count: usize,
     bytes: usize,
-    /// The number of the last write; every write has its own.
+    /// The number of the last write; each write has its own number.
     pub(super) version: u64,
     pub(super) changed: BTreeMap<(String, String), Pending>,
-    /// The number of hosts on the store; none where it is not shared.
+    /// The number of hosts that share the store; `None` if it is not shared.
     pub(super) hosts: Option<Arc<AtomicU64>>,
-    /// The hits in windows that this host has counted since the last exchange.
+    /// The hits in windows that this host counted since the last exchange.
     own_hits: HashMap<(String, String), Vec<Slot>>,
-    /// No entry ends before this.
+    /// The earliest time at which an entry may expire.
     next_end: Option<i64>,
 }
 
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) value: Json,
-    /// Its size in bytes, its key included.
+    /// Its size in bytes, including the key.
     bytes: usize,
     pub(super) expires_at: Option<i64>,
     pub(super) version: u64,
@@ -43,7 +43,7 @@ impl Entry {
 }
 
 impl Maps {
-    /// Empty maps of a plugin, at a host among this many.
+    /// Creates empty maps of a plugin on a store with this number of hosts.
     pub(super) fn of(plugin: &str, hosts: Option<Arc<AtomicU64>>) -> Self {
         Self { plugin: plugin.into(), hosts, ..Self::default() }
     }
@@ -52,7 +52,7 @@ impl Maps {
         self.scopes.get(scope)?.get(key).filter(|entry| !entry.is_over(now))
     }
 
-    /// Returns `true` if the last write of an entry is the one with this number, 0 if there is none.
+    /// Returns `true` if the last write of an entry has this number; 0 means that there is no entry.
     pub(super) fn is_as_seen(&self, scope: &str, key: &str, version: u64, now: i64) -> bool {
         self.entry(scope, key, now).map_or(0, |entry| entry.version) == version
     }
@@ -76,7 +76,7 @@ impl Maps {
         Ok(())
     }
 
-    /// Checks that there is room for a value. Returns `true` if there is none under its key.
+    /// Checks that there is room for a value. Returns `true` if the key has no entry.
     pub(super) fn make_room(
         &mut self,
         scope: &str,
@@ -98,21 +98,21 @@ impl Maps {
         Ok(before.is_none())
     }
 
-    /// Notes a change that is to be written. `is_new`: there was nothing before.
+    /// Records a change that has to be written. `is_new` is `true` if there was no entry before.
     pub(super) fn note(&mut self, scope: &str, key: &str, pending: Pending, is_new: bool) {
         use std::collections::btree_map::Entry::{Occupied, Vacant};
         let pending = if self.hosts.is_some() { pending } else { Pending::Replace };
         match self.changed.entry((scope.to_owned(), key.to_owned())) {
             Vacant(vacant) => _ = vacant.insert(pending),
             Occupied(mut waiting) => match (waiting.get(), is_new) {
-                // What was counted before has ended by itself.
+                // The previous entry has expired, and its unwritten counts with it.
                 (Pending::Add(_) | Pending::Hits(..), true) => _ = waiting.insert(pending),
                 _ => waiting.get_mut().join(pending),
             },
         }
     }
 
-    /// Takes an entry over as it is stored, together with what of it is not written yet.
+    /// Applies a stored entry, and the unwritten changes on top of it.
     pub(super) fn receive(&mut self, row: KvRow, now: i64) {
         let stored =
             (!row.value.is_null() && row.expires_at.is_none_or(|end| end > now)).then_some(&row.value);
@@ -121,7 +121,7 @@ impl Maps {
             Some(Pending::Replace) => return,
             Some(pending) => match pending.on(stored, now) {
                 Some(value) => Some(value),
-                // Something that cannot be counted on.
+                // The stored value is of another type and cannot be counted up.
                 None => {
                     self.changed.remove(&place);
                     stored.cloned()
@@ -131,7 +131,7 @@ impl Maps {
         };
         let Some(value) = value else { return self.take_out(&row.scope, &row.key) };
         let own = self.scopes.get(&row.scope).and_then(|entries| entries.get(&row.key));
-        // A new counter of this host ends as it began here, until the stored one says otherwise.
+        // A new counter of this host expires as set here, until the stored entry says otherwise.
         let expires_at = if stored.is_some() { row.expires_at } else { own.and_then(|own| own.expires_at) };
         if own.is_none_or(|own| own.value != value || own.expires_at != expires_at) {
             self.put(&row.scope, &row.key, value, expires_at);
@@ -149,7 +149,7 @@ impl Maps {
         gone.iter().for_each(|(scope, key)| self.take_out(scope, key));
     }
 
-    /// Begins to count this host's hits afresh, with those that are not written yet: an exchange has taken place.
+    /// Starts a new share of each window after an exchange; unwritten hits count against it.
     pub(super) fn begin_share(&mut self) {
         self.own_hits.clear();
         for (place, pending) in &self.changed {
@@ -159,9 +159,9 @@ impl Maps {
         }
     }
 
-    /// Returns `true` if this host may count one more hit in a window that holds `hits`: it has not used up its share of
-    /// the room that was left at the last exchange. All shares together are half of that room: the other half is for what the
-    /// others have given out and this host has not heard of.
+    /// Returns `true` if this host may count one more hit in a window with `hits` hits: its share of the rest
+    /// at the last exchange is not used up. The shares add up to half of that rest; the other half covers
+    /// hits of other hosts that this host does not know yet.
     pub(super) fn has_share(
         &self,
         scope: &str,
@@ -181,7 +181,7 @@ impl Maps {
         own < room.div_ceil(2 * hosts)
     }
 
-    /// Counts a hit of this host.
+    /// Counts a hit of this host in its share of a window.
     pub(super) fn count_share(&mut self, scope: &str, key: &str, hit: Slot, length: i64) {
         if self.hosts.is_some() {
             let slots = self.own_hits.entry((scope.to_owned(), key.to_owned())).or_default();
@@ -214,7 +214,7 @@ impl Maps {
         }
     }
 
-    /// Takes out the entries of a scope, and returns their number.
+    /// Removes the entries of a scope, and returns their number.
     pub(super) fn remove_all(&mut self, scope: &str) -> u64 {
         let keys: Vec<String> =
             self.scopes.get(scope).into_iter().flat_map(|entries| entries.keys().cloned()).collect();
@@ -233,7 +233,7 @@ impl Maps {
         }
     }
 
-    /// Takes out everything, as `(scope, key, entry)`.
+    /// Removes all entries, and returns them as `(scope, key, entry)`.
     pub(super) fn take_all(&mut self) -> Vec<(String, String, Entry)> {
         (self.count, self.bytes, self.next_end) = (0, 0, None);
         let scopes = std::mem::take(&mut self.scopes).into_iter();
@@ -246,7 +246,7 @@ impl Maps {
         all
     }
 
-    /// Takes out what is over.
+    /// Removes expired entries.
     pub(super) fn sweep(&mut self, now: i64) {
         if self.next_end.is_none_or(|end| end > now) {
             return;
@@ -267,7 +267,7 @@ impl Maps {
                 self.remove(&scope, &key);
                 continue;
             }
-            // The store drops its own entry when that has ended: another host may have begun a new one there.
+            // The store deletes its own expired entry; another host may have started a new one there.
             self.take_out(&scope, &key);
             let place = (scope, key);
             self.own_hits.remove(&place);
@@ -294,15 +294,15 @@ impl Maps {
     }
 }
 
-/// Returns the size of an entry, counting a little for each value that is neither text nor key.
+/// Returns the size of an entry in bytes. Values other than texts count as one byte each.
 pub(super) fn bytes_of(key: &str, value: &Json) -> usize {
     let mut left = usize::MAX;
-    // Nothing takes more than that.
+    // No value exceeds this.
     let _ = spend(value, &mut left);
     key.len() + (usize::MAX - left)
 }
 
-/// Takes what a value needs at least off what is left.
+/// Subtracts the minimum encoded size of a value from the rest.
 pub(super) fn spend(value: &Json, left: &mut usize) -> Result<(), KvError> {
     let own = value.as_str().map_or(1, |text| text.len() + 2);
     *left = left.checked_sub(own).ok_or(KvError::Value)?;

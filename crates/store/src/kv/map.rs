@@ -1,4 +1,4 @@
-//! One map, as a script uses it.
+//! A kv map as a script uses it.
 
 use super::entries::{Maps, spend};
 use super::error::{KvError, LARGEST_VALUE, MAX_KEY_BYTES, MAX_TRIES};
@@ -10,22 +10,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_json::Json;
 
-/// The time in milliseconds since 1970.
+/// A clock that returns milliseconds since 1970.
 pub(super) type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// One map: a script's own, or its map for one user or chat.
+/// A kv map of a script: one for all users, or for one user or chat.
 ///
-/// Every method is atomic. Values are copied in and out.
+/// Every method is atomic. Values are copied.
 pub struct KvMap {
     pub(super) maps: Arc<Mutex<Maps>>,
     pub(super) scope: String,
     pub(super) clock: Clock,
 }
 
-/// A value as it was seen, to be replaced by one that is made of it.
+/// The value of a key, for its replacement by a value derived from it.
 #[derive(Debug, Clone)]
 pub struct SeenValue {
-    /// A copy of the value; null for none.
+    /// A copy of the value; null if there is none.
     pub value: Json,
     /// The number of its last write.
     version: u64,
@@ -33,23 +33,23 @@ pub struct SeenValue {
 }
 
 impl KvMap {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<Json> {
         let (maps, now) = self.open();
         maps.entry(&self.scope, key, now).map(|entry| entry.value.deep_clone())
     }
 
-    /// Sets a key until `ttl` is over, or for ever without one. Null deletes the key.
+    /// Sets a key. The entry expires after `ttl`; without one, it does not expire. Null deletes the key.
     ///
     /// # Errors
-    /// Returns an error if the key or the value exceeds its limit, or if the store is full.
+    /// Returns an error if the key or the value exceeds its limit, or if the maps of the plugin are full.
     pub fn set(&self, key: &str, value: &Json, ttl: Option<Duration>) -> Result<(), KvError> {
         let value = checked(key, value)?;
         let (mut maps, now) = self.open();
         maps.write(&self.scope, key, value, ttl.map(|ttl| end(now, ttl)), now, Pending::Replace)
     }
 
-    /// Takes a key out; true when it was there.
+    /// Deletes a key. Returns `true` if it existed.
     pub fn delete(&self, key: &str) -> bool {
         let (mut maps, now) = self.open();
         let was_there = maps.entry(&self.scope, key, now).is_some();
@@ -74,7 +74,7 @@ impl KvMap {
         Ok(sum)
     }
 
-    /// The keys that begin with these letters, in alphabetical order.
+    /// Returns the keys with this prefix, in alphabetical order.
     pub fn keys(&self, prefix: &str) -> Vec<String> {
         let (maps, now) = self.open();
         let entries = maps.scopes.get(&self.scope).into_iter().flatten();
@@ -86,11 +86,11 @@ impl KvMap {
         keys
     }
 
-    /// Replaces the value of a key with the result of `change`. Null stands for a missing key, and a result of null
-    /// deletes the key.
+    /// Replaces the value of a key with the result of `change`. Null stands for a missing key, and a result
+    /// of null deletes the key.
     ///
-    /// No lock is held while `change` runs. If another turn changed the value meanwhile, `change` runs again with
-    /// the new value. With a `ttl` the time starts now, without one it continues.
+    /// No lock is held while `change` runs. If another turn changed the value meanwhile, `change` runs again
+    /// with the new value. A `ttl` starts now; without one, the expiry is unchanged.
     ///
     /// # Errors
     /// Returns the error of `change`, or an error if a limit is exceeded or the value changes too often.
@@ -125,7 +125,7 @@ impl KvMap {
             return Ok(window);
         }
         if !maps.has_share(&self.scope, key, window.count - 1, limit, length, now) {
-            // The next exchange is less than a second away.
+            // The next exchange follows within a second.
             return Ok(Window { allowed: false, count: window.count - 1, retry_after: 1 });
         }
         let hit = Slot { last: now, hits: 1 };
@@ -135,15 +135,15 @@ impl KvMap {
         Ok(window)
     }
 
-    /// The maps and the time. The clock is read behind the lock, so that what one turn sees never
-    /// lies in its future.
+    /// Locks the maps and returns them with the time. The clock is read after locking, so that no entry is
+    /// newer than it.
     fn open(&self) -> (MutexGuard<'_, Maps>, i64) {
         let maps = self.maps.lock();
         let now = (self.clock)();
         (maps, now)
     }
 
-    /// Returns the value of a key, to be replaced by `Kv::swap`.
+    /// Returns the value of a key for [`Kv::swap`](super::Kv::swap).
     pub fn look(&self, key: &str) -> SeenValue {
         let (maps, now) = self.open();
         match maps.entry(&self.scope, key, now) {
@@ -156,7 +156,7 @@ impl KvMap {
         }
     }
 
-    /// Puts a value in the place of one that was seen. Returns `false` if another turn was faster.
+    /// Replaces a value. Returns `false` if another turn changed it first.
     pub(super) fn put_if(
         &self,
         key: &str,
@@ -173,8 +173,8 @@ impl KvMap {
         Ok(true)
     }
 
-    /// Returns the row of a value that was seen, and the change that puts another one there; `None` if another turn of this
-    /// host was faster.
+    /// Returns the row of a value and the change that replaces it; `None` if another turn of this host
+    /// changed it first.
     pub(super) fn replacement(
         &self,
         key: &str,
@@ -201,7 +201,7 @@ impl KvMap {
         Ok(Some((before, change)))
     }
 
-    /// Takes over how an entry is stored.
+    /// Applies a stored entry.
     pub(super) fn receive(&self, row: KvRow) {
         let (mut maps, now) = self.open();
         maps.receive(row, now);
@@ -212,7 +212,7 @@ fn end(now: i64, ttl: Duration) -> i64 {
     now.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// A key that may be used, and a copy of a value that may be kept.
+/// Checks a key and returns a copy of the value, or an error if a limit is exceeded.
 pub(super) fn checked(key: &str, value: &Json) -> Result<Json, KvError> {
     if key.is_empty() || key.len() > MAX_KEY_BYTES {
         return Err(KvError::Key(key.len()));
@@ -220,7 +220,7 @@ pub(super) fn checked(key: &str, value: &Json) -> Result<Json, KvError> {
     if !matches!(value, Json::Text(_) | Json::Array(_) | Json::Object(_)) {
         return Ok(value.clone());
     }
-    // Before it is written out: shared containers may make a huge text of a small value.
+    // Checked before encoding, because shared containers can make the text of a small value huge.
     let mut left = LARGEST_VALUE;
     spend(value, &mut left)?;
     let text = value.encode().map_err(|error| KvError::Nested(error.to_string()))?;

@@ -1,12 +1,13 @@
-//! The maps that scripts keep for themselves: the truth in memory, written behind.
+//! The kv maps of scripts, held in memory and written in batches.
 //!
-//! Scripts read and change [`Kv`] without waiting for a disk. The end of a turn waits until its durable
-//! writes are there ([`Kv::flush_up_to`]), in one commit with those of other turns; the others are written
-//! from time to time ([`Kv::flush_all`]). What many turns did to one key in between is one change.
+//! Scripts read and change [`Kv`] without waiting for a disk. At its end, a turn waits for its durable writes
+//! ([`Kv::flush_up_to`]), which are committed together with those of other turns; other writes follow
+//! periodically ([`Kv::flush_all`]). Several changes of one key are written as one.
 //!
-//! Hosts that share a store exchange their changes ([`Kv::exchange`]): what was counted is added to what is stored, and of the
-//! room that a window had left at the last exchange each host gives out a share only. A value that is made of the one before
-//! goes to the store at once, which takes it only if that one is still there ([`Kv::swap`]).
+//! Hosts that share a store exchange their changes ([`Kv::exchange`]). Counts are added to the stored value,
+//! and each host may use only a share of the rest that a window had at the last exchange. A value derived
+//! from the previous one is written at once, and only if the previous one is unchanged in the store
+//! ([`Kv::swap`]).
 
 mod entries;
 mod error;

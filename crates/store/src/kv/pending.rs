@@ -1,18 +1,18 @@
-//! The part of an entry's value that is not written yet.
+//! Unwritten changes of entries.
 
 use super::error::KvError;
 use super::window::{self, Slot};
 use crate::record::{KvChange, KvRow};
 use valvehouse_json::{Json, Number};
 
-/// A change that is not written yet.
+/// An unwritten change.
 #[derive(Debug, Clone)]
 pub(super) enum Pending {
     /// The value replaces the stored one.
     Replace,
-    /// The number is added to the one that is stored.
+    /// The number is added to the stored one.
     Add(Json),
-    /// The hits are added to the window that is stored, whose length in milliseconds this is.
+    /// The hits are added to the stored window; the second value is its length in milliseconds.
     Hits(Vec<Slot>, i64),
 }
 
@@ -29,7 +29,7 @@ impl Pending {
         };
     }
 
-    /// Returns what becomes of a stored value with this change; `None` where this is all that counts.
+    /// Returns the result of applying this change to a stored value; `None` if the change replaces it.
     pub(super) fn on(&self, stored: Option<&Json>, now: i64) -> Option<Json> {
         match self {
             Self::Replace => None,
@@ -52,7 +52,7 @@ impl Pending {
         }
     }
 
-    /// Returns the change that was taken and could not be written.
+    /// Returns the unwritten change for a change that could not be written.
     pub(super) fn of(change: &KvChange) -> Self {
         match change {
             KvChange::Set(_) | KvChange::Delete { .. } => Self::Replace,
@@ -64,7 +64,7 @@ impl Pending {
     }
 }
 
-/// Returns a later change of an entry together with an earlier one that is not written yet, if there is one.
+/// Merges a change of an entry with an earlier unwritten one, if there is one.
 pub(crate) fn joined(earlier: Option<&KvChange>, later: KvChange, now: i64) -> KvChange {
     let counted = match (&later, earlier) {
         (KvChange::Set(_) | KvChange::Delete { .. }, _) | (_, None) => return later,
@@ -85,7 +85,7 @@ pub(crate) fn joined(earlier: Option<&KvChange>, later: KvChange, now: i64) -> K
                 KvChange::Hits(KvRow { value, expires_at, ..hits.clone() }, *length)
             })
         }
-        // What was counted before has ended, or was of another kind.
+        // The earlier value has expired or is of another type.
         (KvChange::Add(row) | KvChange::Hits(row, _), Some(_)) => Some(KvChange::Set(row.clone())),
     };
     counted.unwrap_or(later)

@@ -1,4 +1,4 @@
-//! The maps of all scripts, and their way to disk: writers wait together for one commit.
+//! The kv maps of all scripts, and their writes to the store, in which turns share commits.
 
 use super::entries::Maps;
 use super::error::KvError;
@@ -44,7 +44,7 @@ impl Default for Kv {
 }
 
 impl Kv {
-    /// Loads the rows of a store.
+    /// Creates maps with the rows of a store.
     pub fn load(rows: impl IntoIterator<Item = KvRow>) -> Self {
         let kv = Self::default();
         let now = (kv.clock)();
@@ -57,17 +57,17 @@ impl Kv {
         kv
     }
 
-    /// Empty maps that go by another clock: milliseconds since 1970.
+    /// Creates empty maps with another clock, which returns milliseconds since 1970.
     pub fn with_clock(clock: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
         Self { plugins: RwLock::default(), clock: Arc::new(clock), disk: Disk::default() }
     }
 
-    /// One map of a plugin. There is nothing to create: an empty map takes no room.
+    /// Returns a map of a plugin. An empty map takes no memory and need not be created.
     pub fn map(&self, plugin: &str, scope: impl Into<String>) -> KvMap {
         KvMap { maps: self.of_plugin(plugin), scope: scope.into(), clock: self.clock.clone() }
     }
 
-    /// The maps of one plugin as they are now, for who tries something out: what is done to them stays there.
+    /// Returns an independent copy of one plugin's maps, for dry runs.
     #[must_use]
     pub fn copy_of(&self, plugin: &str) -> Self {
         let maps = self.of_plugin(plugin).lock().clone();
@@ -75,7 +75,7 @@ impl Kv {
         Self { plugins, clock: self.clock.clone(), disk: Disk::default() }
     }
 
-    /// Gives all maps of a plugin to another one, whose own entries stay.
+    /// Moves all entries of a plugin to another one; existing entries of that plugin take precedence.
     pub fn move_all(&self, from: &str, to: &str) {
         let entries = self.of_plugin(from).lock().take_all();
         let to = self.of_plugin(to);
@@ -88,19 +88,19 @@ impl Kv {
         }
     }
 
-    /// Takes out all entries of a plugin.
+    /// Deletes all entries of a plugin.
     pub fn clear(&self, plugin: &str) {
         drop(self.of_plugin(plugin).lock().take_all());
     }
 
-    /// Takes out all entries of a scope, such as those of a user, and returns their number. The store hears of it as of
-    /// any other change.
+    /// Deletes all entries of a scope, such as those of a user, and returns their number. The deletions are
+    /// written like other changes.
     pub fn clear_scope(&self, scope: &str) -> u64 {
         let plugins = self.plugins.read();
         plugins.values().map(|maps| maps.lock().remove_all(scope)).sum()
     }
 
-    /// Takes the changes since the last call, each key once.
+    /// Takes the changes since the last call, one per key.
     pub fn take_changes(&self) -> Vec<KvChange> {
         let now = (self.clock)();
         let plugins = self.plugins.read();
@@ -111,12 +111,12 @@ impl Kv {
         changes
     }
 
-    /// Returns the number of changes that wait to be written.
+    /// Returns the number of unwritten changes.
     pub fn waiting(&self) -> usize {
         self.plugins.read().values().map(|maps| maps.lock().changed.len()).sum()
     }
 
-    /// These changes could not be written: they will be among the next, as they stand then.
+    /// Returns changes that could not be written, to be written with the next ones.
     pub fn give_back(&self, changes: &[KvChange]) {
         for change in changes {
             let [plugin, scope, key] = change.place();
@@ -144,26 +144,27 @@ impl std::fmt::Debug for Kv {
     }
 }
 
-/// Writes changes to a store; all of them or none, on disk when it returns.
+/// A function that writes changes to a store in one durable transaction.
 type Write = Arc<dyn Fn(Vec<KvChange>) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync>;
 
-/// The time for which the store surely keeps news, in milliseconds; after a longer silence everything is read again.
+/// The minimum time for which the store keeps changes for other hosts, in milliseconds; after a longer pause,
+/// everything is read again.
 const NEWS_KEPT: i64 = 30 * 60 * 1_000;
 
-/// Reads what hosts have written since a mark.
+/// A function that reads the changes of all hosts since a mark.
 type Read = Arc<dyn Fn(u64) -> BoxFuture<'static, Result<KvNews, StoreError>> + Send + Sync>;
 
-/// Makes a change of an entry that is stored as it was before. Returns how it is stored where it is another one.
+/// A function that makes a change if the stored entry is unchanged. Otherwise it returns the stored entry.
 type Swap =
     Arc<dyn Fn(KvRow, KvChange) -> BoxFuture<'static, Result<Option<KvRow>, StoreError>> + Send + Sync>;
 
-/// The destination of the maps' writes, and their progress.
+/// The functions that access the store, and the progress of the writes.
 #[derive(Default)]
 struct Disk {
     write: Option<Write>,
     read: Option<Read>,
     swap: Option<Swap>,
-    /// The mark up to which the news of other hosts are known.
+    /// The mark up to which the changes of other hosts were read.
     mark: AtomicU64,
     /// The time of the last exchange, in milliseconds since 1970.
     exchanged: AtomicI64,
@@ -171,16 +172,16 @@ struct Disk {
     hosts: Arc<AtomicU64>,
     /// The number of the latest durable write.
     wanted: AtomicU64,
-    /// The writes up to this number are on disk.
+    /// The number of the latest durable write that is stored.
     flushed: AtomicU64,
-    /// The lock of the writer; those who wait for it usually find their write done.
+    /// The lock of the writer. A turn that has waited for it usually finds its write stored.
     writing: tokio::sync::Mutex<()>,
     failure: Mutex<Option<(Instant, StoreError)>>,
     wake: Notify,
 }
 
 impl Kv {
-    /// The same maps, written by this function. Maps without one stay in memory.
+    /// Sets the function that writes the maps. Without one, they stay in memory.
     #[must_use]
     pub fn written_by(
         mut self,
@@ -190,7 +191,7 @@ impl Kv {
         self
     }
 
-    /// The same maps, shared with other hosts whose news this function reads. They are known up to this mark.
+    /// Shares the maps with other hosts; `read` returns their changes, which are known up to the mark.
     #[must_use]
     pub fn shared(
         mut self,
@@ -205,7 +206,7 @@ impl Kv {
         self
     }
 
-    /// The same maps, whose values are replaced by this function where they were made of others ([`Kv::swap`]).
+    /// Sets the function that replaces values derived from others ([`Kv::swap`]).
     #[must_use]
     pub fn swapped_by(
         mut self,
@@ -218,24 +219,25 @@ impl Kv {
         self
     }
 
-    /// Returns the number of hosts that share the maps, as of the last exchange; 0 if unknown.
+    /// Returns the number of hosts that share the maps at the last exchange; 0 if unknown.
     pub fn hosts(&self) -> u64 {
         self.disk.hosts.load(Relaxed)
     }
 
-    /// Returns `true` if other hosts may replace the same values: then [`Kv::swap`] decides who was faster.
+    /// Returns `true` if other hosts may replace the same values, so that [`Kv::swap`] has to ask the store.
     pub fn is_shared(&self) -> bool {
         self.disk.swap.is_some()
     }
 
-    /// Puts `after` in the place of a value that was seen in a map, null for none. Asks the store where hosts share it.
-    /// Returns `false` if another turn, of this host or another one, was faster: look again. With a `ttl` the time runs from
-    /// now, without one it goes on running.
+    /// Replaces the value of a key with `after`; null deletes the key. With shared maps, the store decides.
+    /// Returns `false` if another turn of any host changed the value first: read it again. A `ttl` starts
+    /// now; without one, the expiry is unchanged.
     ///
-    /// While the store is away this host decides alone, and the value waits to be written ([`Kv::want_flush`]).
+    /// During an outage of the store, this host decides alone, and the value is written later
+    /// ([`Kv::want_flush`]).
     ///
     /// # Errors
-    /// Returns an error if the value cannot be kept, or the store refuses it.
+    /// Returns an error if the value exceeds a limit, or the store rejects it.
     pub async fn swap(
         &self,
         map: &KvMap,
@@ -246,10 +248,10 @@ impl Kv {
     ) -> Result<bool, KvError> {
         let after = checked(key, after)?;
         let Some(swap) = &self.disk.swap else { return map.put_if(key, seen, after, ttl) };
-        // As in an exchange, no other change of this host is on its way meanwhile.
+        // No other change of this host is being written meanwhile, as in an exchange.
         let _one = self.disk.writing.lock().await;
         let Some((before, change)) = map.replacement(key, seen, &after, ttl)? else { return Ok(false) };
-        // What else waits at this host goes first: the value may be made of it.
+        // Pending changes are written first, because the value may depend on them.
         let swapped = match self.write_changes().await {
             Ok(()) => swap(before.clone(), change.clone()).await,
             Err(error) => Err(error),
@@ -269,12 +271,12 @@ impl Kv {
         Ok(is_written)
     }
 
-    /// Writes all that has changed, and takes over what other hosts have written.
+    /// Writes all changes, and applies those of other hosts.
     ///
     /// # Errors
-    /// Returns the error of the store. What is not written stays in memory and is part of the next commit.
+    /// Returns the error of the store. Unwritten changes stay in memory and are part of the next commit.
     pub async fn exchange(&self) -> Result<(), StoreError> {
-        // No change of this host is on its way meanwhile: each is either among the news or still pending.
+        // No change of this host is being written meanwhile: each is either stored or pending.
         let _one = self.disk.writing.lock().await;
         self.write_changes().await?;
         let Some(read) = &self.disk.read else { return Ok(()) };
@@ -300,30 +302,31 @@ impl Kv {
         Ok(())
     }
 
-    /// Returns the number under which to wait for all writes made so far; `None` where nothing is written
-    /// to disk. Wakes the one who waits in [`Kv::wanted`].
+    /// Returns the number to pass to [`Kv::flush_up_to`] for all writes made so far; `None` if maps are not
+    /// written. Wakes [`Kv::wanted`].
     pub fn want_flush(&self) -> Option<u64> {
         self.disk.write.as_ref()?;
-        // After the change itself: whoever reads this number finds the change.
+        // The number is taken after the change, so that the writer of this number finds the change.
         let write = self.disk.wanted.fetch_add(1, SeqCst) + 1;
         self.disk.wake.notify_one();
         Some(write)
     }
 
-    /// Waits for a durable write.
+    /// Waits until a durable write is requested.
     pub async fn wanted(&self) {
         self.disk.wake.notified().await;
     }
 
-    /// Returns why the last attempt to write failed, until one succeeds.
+    /// Returns the reason for which the last write failed; `None` after a success.
     pub fn failure(&self) -> Option<StoreError> {
         self.disk.failure.lock().as_ref().map(|(_, error)| error.clone())
     }
 
-    /// Waits until the writes up to this number are on disk, in one commit with those of others.
+    /// Waits until the writes up to this number are stored, in one commit with those of other turns.
     ///
     /// # Errors
-    /// Returns the error of the store if it refuses the writes. They stay in memory and are part of the next commit.
+    /// Returns the error of the store if it rejects the writes. They stay in memory and are part of the next
+    /// commit.
     pub async fn flush_up_to(&self, write: u64) -> Result<(), StoreError> {
         if self.disk.flushed.load(SeqCst) >= write {
             return Ok(());
@@ -333,14 +336,14 @@ impl Kv {
         if self.disk.flushed.load(SeqCst) >= write {
             return Ok(());
         }
-        // A store that has just refused another's write is not kept waiting for.
+        // A store that has just failed for another turn is not tried again.
         if let Some((_, error)) = self.disk.failure.lock().as_ref().filter(|(at, _)| *at >= since) {
             return Err(error.clone());
         }
         self.write_changes().await
     }
 
-    /// Writes all that has changed, durable or not.
+    /// Writes all changes, durable or not.
     ///
     /// # Errors
     /// Returns an error in the same cases as [`Kv::flush_up_to`].
@@ -372,7 +375,7 @@ impl Durable for Kv {
     }
 }
 
-/// Changes on their way to disk. They go back to the maps when the attempt fails or is given up.
+/// Changes that are being written. They are returned to the maps if the write fails or is dropped.
 struct ChangeBatch<'a> {
     kv: &'a Kv,
     changes: Vec<KvChange>,

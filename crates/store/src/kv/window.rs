@@ -1,19 +1,19 @@
-//! Counts of hits within the last so many seconds: exact, in bounded space.
+//! Windows: the number of hits within the last seconds, exact and in bounded memory.
 //!
-//! The hits of each thousandth of the window are kept together, and count until the last of them is
-//! over: no window of that length ever holds more than the limit.
+//! The hits within one thousandth of a window share a slot, which counts until its last hit expires. So the
+//! limit is never exceeded within the length of a window.
 
 use std::time::Duration;
 use valvehouse_json::Json;
 
-/// The answer of a window to one more hit.
+/// The decision on one more hit in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// `true` if it is within the limit; only then it was counted.
+    /// `true` if the hit is within the limit and was counted.
     pub allowed: bool,
-    /// Hits in the window, this one included when it was allowed.
+    /// The number of hits in the window, including this one if it is allowed.
     pub count: u64,
-    /// Seconds until the next hit would be allowed; 0 when this one was.
+    /// The number of seconds until the next hit is allowed; 0 if this one is.
     pub retry_after: u64,
 }
 
@@ -22,7 +22,8 @@ pub(super) fn ms(length: Duration) -> i64 {
     i64::try_from(length.as_millis()).unwrap_or(i64::MAX / 2).clamp(1, i64::MAX / 2)
 }
 
-/// Slots as they are kept: `[last hit, hits, last hit, hits, …]`, oldest first. None when they are not.
+/// Counts a hit in stored slots, `[last hit, hits, last hit, hits, …]`, oldest first. Returns `None` if the
+/// value is not a window.
 pub(super) fn count(before: &Json, now: i64, length: i64, limit: u64) -> Option<(Window, Json)> {
     let mut slots: Vec<Slot> = read(before)?;
     slots.retain(|slot| slot.last.saturating_add(length) > now);
@@ -37,11 +38,12 @@ pub(super) fn count(before: &Json, now: i64, length: i64, limit: u64) -> Option<
     Some((Window { allowed: true, count: hits + 1, retry_after: 0 }, written(&slots)))
 }
 
-/// Adds a slot that is not older than the others, to the last one where both are in one thousandth of the window.
+/// Adds a slot that is not older than the others. It is merged with the last one if both are within one
+/// thousandth of the window.
 pub(super) fn add(slots: &mut Vec<Slot>, new: Slot, length: i64) {
     let grain = (length / 1_000).max(1);
     match slots.last_mut() {
-        // Not `==`: a clock that was set back must not make room.
+        // Not `==`: a clock that was set back must not free capacity.
         Some(slot) if slot.last.div_euclid(grain) >= new.last.div_euclid(grain) => {
             *slot = Slot { last: slot.last.max(new.last), hits: slot.hits + new.hits };
         }
@@ -49,7 +51,7 @@ pub(super) fn add(slots: &mut Vec<Slot>, new: Slot, length: i64) {
     }
 }
 
-/// Returns slots of this host together with those of others, without what is over.
+/// Merges the slots of this host and the stored ones, without expired slots.
 pub(crate) fn merge(stored: &Json, own: &Json, length: i64, now: i64) -> Option<Json> {
     let mut all = read(stored)?;
     all.extend(read(own)?);
@@ -60,12 +62,12 @@ pub(crate) fn merge(stored: &Json, own: &Json, length: i64, now: i64) -> Option<
     Some(written(&merged))
 }
 
-/// Returns the hits of slots that are not over.
+/// Returns the number of hits in slots that have not expired.
 pub(super) fn hits(slots: &[Slot], length: i64, now: i64) -> u64 {
     slots.iter().filter(|slot| slot.last.saturating_add(length) > now).map(|slot| slot.hits).sum()
 }
 
-/// Returns slots as they are kept.
+/// Returns slots in the stored form.
 pub(super) fn written(slots: &[Slot]) -> Json {
     slots.iter().flat_map(|slot| [slot.last.into(), slot.hits.into()]).collect::<Vec<Json>>().into()
 }
@@ -89,7 +91,7 @@ pub(super) fn read(kept: &Json) -> Option<Vec<Slot>> {
     slots.collect()
 }
 
-/// The slot with whose end there is room again; none when there never is.
+/// Returns the slot whose expiry brings the hits below the limit; `None` if that never happens.
 fn wait(slots: &[Slot], hits: u64, limit: u64) -> Option<&Slot> {
     let mut left = hits;
     slots.iter().find(|slot| {

@@ -1,7 +1,7 @@
-//! A connection of its own on which the database notifies of new generations.
+//! A separate connection on which the database notifies of new generations.
 //!
-//! A dead connection looks like a quiet one, so it is asked from time to time whether it lives; whoever follows the
-//! generation also looks by itself.
+//! A lost connection cannot be told from a quiet one, so it is probed when it is quiet. Hosts also poll the
+//! generation.
 
 use crate::rows::generation::CHANNEL;
 use sqlx::postgres::{PgListener, PgPoolOptions};
@@ -13,16 +13,16 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-/// The time without a word after which the connection is asked whether it lives.
+/// The time without notifications after which the connection is probed.
 const QUIET: Duration = Duration::from_secs(2);
-/// The time that an answer may take.
+/// The time limit of a probe.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Has a row as long as the session listens.
+/// Returns a row while the session listens.
 const LISTENS: &str = "SELECT 1 FROM pg_listening_channels()";
-/// The pause before a lost connection is opened again.
+/// The delay before a lost connection is opened again.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Listens until it is dropped.
+/// Listens for notifications until it is dropped.
 pub(crate) struct Listener {
     news: Arc<Notify>,
     task: AbortHandle,
@@ -35,7 +35,7 @@ impl Listener {
         Self { news, task }
     }
 
-    /// Waits for a word; one that came since the last wait counts.
+    /// Waits for a notification; one that arrived since the last call counts.
     pub(crate) async fn changed(&self) {
         self.news.notified().await;
     }
@@ -50,7 +50,7 @@ impl Drop for Listener {
 async fn listen(options: PgConnectOptions, news: Arc<Notify>) {
     let mut was_connected = true;
     loop {
-        // A pool of its own, and each time a new one: a connection that died without a word keeps its place in the old.
+        // Each attempt uses a new pool, because a dead connection keeps its place in the old one.
         let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PATIENCE);
         match follow(&pool.connect_lazy_with(options.clone()), &mut was_connected, &news).await {
             Ok(()) => {}
@@ -64,7 +64,7 @@ async fn listen(options: PgConnectOptions, news: Arc<Notify>) {
     }
 }
 
-/// Passes notifications on until the connection is lost.
+/// Forwards notifications until the connection is lost.
 async fn follow(pool: &PgPool, was_connected: &mut bool, news: &Notify) -> Result<(), sqlx::Error> {
     let mut listener = PgListener::connect_with(pool).await?;
     listener.eager_reconnect(false);
@@ -72,7 +72,7 @@ async fn follow(pool: &PgPool, was_connected: &mut bool, news: &Notify) -> Resul
     if !std::mem::replace(was_connected, true) {
         tracing::info!("listening for changes of the store again");
     }
-    // Nobody said here what came before.
+    // Notifications may have been lost before the connection was opened.
     news.notify_one();
     loop {
         match timeout(QUIET, listener.try_recv()).await {
@@ -83,7 +83,7 @@ async fn follow(pool: &PgPool, was_connected: &mut bool, news: &Notify) -> Resul
                 let asked = timeout(PATIENCE, sqlx::raw_sql(LISTENS).fetch_optional(&mut listener)).await;
                 let late = |_| sqlx::Error::Io(std::io::Error::new(ErrorKind::TimedOut, "no answer"));
                 if asked.map_err(late)??.is_none() {
-                    // A pooler between the two gave it another session.
+                    // A pooler between the two assigned another session to the connection.
                     return Err(sqlx::Error::Protocol("the session is closed".to_owned()));
                 }
             }

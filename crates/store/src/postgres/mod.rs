@@ -1,4 +1,4 @@
-//! The shared store: a database of Postgres, on which hosts of several machines live.
+//! The shared store: a Postgres database for hosts on several computers.
 
 mod listener;
 mod open;

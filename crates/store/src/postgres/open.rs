@@ -1,4 +1,4 @@
-//! Opening a database, with the tables of today.
+//! Opening of a Postgres database, with migrations.
 
 use super::listener::Listener;
 use super::{pooler, schema};
@@ -14,23 +14,23 @@ use valvehouse_config::{SchemaMigration, Secret, StoreSettings};
 
 const DOING: &str = "open the store";
 
-/// The pause between two attempts to connect when a store is opened.
+/// The delay between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A database, there or not.
+/// A Postgres database, which may be unreachable.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) place: Place,
     options: PgConnectOptions,
-    /// The way of the connection that listens, where it is another one.
+    /// The options of the connection that listens, if they differ.
     listen: Option<PgConnectOptions>,
     settings: StoreSettings,
-    /// The time that it has to answer in.
+    /// The time limit for a response.
     pub(crate) patience: Duration,
 }
 
 impl Server {
-    /// Reads the URLs; does not connect.
+    /// Reads the URLs without connecting.
     pub(crate) fn new(url: &Secret, settings: &StoreSettings) -> Result<Self, StoreError> {
         let place = place(url.expose());
         let listen = settings.listen_url.as_ref().map(|url| self::options(url, &place)).transpose()?;
@@ -38,12 +38,12 @@ impl Server {
         Ok(Self { options: options(url, &place)?, place, listen, settings: settings.clone(), patience })
     }
 
-    /// Connections that are opened when they are needed.
+    /// Returns a pool that opens connections on demand.
     pub(crate) fn pool(&self) -> Pool {
         Pool::Postgres(Arc::new(ServerPool::lazy(self.options.clone())))
     }
 
-    /// A connection that is notified of changes; `None` if notifications do not arrive.
+    /// Returns a listener for changes; `None` if a pooler does not forward notifications.
     pub(crate) fn listener(&self, pool: &Pool) -> Option<Listener> {
         match (&self.listen, pool) {
             (Some(past), _) => Some(Listener::new(past.clone())),
@@ -52,7 +52,7 @@ impl Server {
         }
     }
 
-    /// Checks on a connection of its own that the database answers.
+    /// Checks on a separate connection that the database responds.
     pub(crate) async fn probe(&self) -> Result<(), StoreError> {
         let asked = async {
             let mut connection = PgConnection::connect_with(&self.options).await?;
@@ -69,7 +69,8 @@ impl Server {
         })
     }
 
-    /// Waits until it answers, for as long as it has. A server that starts, or has no connection left, is asked again.
+    /// Waits until the database responds, within its time limit. A server that is starting or has no free
+    /// connection is tried again.
     pub(crate) async fn reach(&self) -> Result<(), StoreError> {
         let since = Instant::now();
         loop {
@@ -85,8 +86,8 @@ impl Server {
         }
     }
 
-    /// Recognizes a pooler, and makes the tables that are missing, where settings leave that to hosts; hosts that start
-    /// together wait for each other.
+    /// Detects a pooler, and applies missing migrations if the settings leave that to hosts; hosts that start
+    /// at the same time wait for each other.
     pub(crate) async fn prepare(&self, pool: &Pool) -> Result<(), StoreError> {
         let Pool::Postgres(pool) = pool else { return Ok(()) };
         let error = |error: sqlx::Error| StoreError::from_sqlx(DOING, &self.place, &error);
@@ -108,14 +109,14 @@ impl Server {
     }
 }
 
-/// Makes the tables that are missing. Returns the titles of the steps that were taken.
+/// Applies missing migrations. Returns their titles.
 pub(crate) async fn migrate(url: &Secret, settings: &StoreSettings) -> Result<Vec<&'static str>, StoreError> {
     let url = settings.migrate_url.as_ref().unwrap_or(url);
     let place = place(url.expose());
     schema::migrate(&options(url, &place)?, &place).await
 }
 
-/// Returns the titles of the steps that are missing.
+/// Returns the titles of the missing migrations.
 pub(crate) async fn missing_steps(
     url: &Secret,
     settings: &StoreSettings,
@@ -131,11 +132,11 @@ pub(crate) async fn missing_steps(
 fn options(url: &Secret, place: &Place) -> Result<PgConnectOptions, StoreError> {
     let options = PgConnectOptions::from_str(url.expose())
         .map_err(|error| StoreError::from_sqlx(DOING, place, &error))?;
-    // No table holds a floating-point number, and poolers refuse this parameter.
+    // No table has floating-point columns, and poolers reject this parameter.
     Ok(options.application_name("valvehouse").extra_float_digits(None))
 }
 
-/// Names the database as errors may: without user and password.
+/// Returns the location of the database for messages, without user and password.
 fn place(url: &str) -> Place {
     let named = url::Url::parse(url).ok().map(|url| {
         let host = url.host_str().unwrap_or("");
@@ -145,7 +146,7 @@ fn place(url: &str) -> Place {
     Place::Server(named.unwrap_or_else(|| "postgres".to_owned()))
 }
 
-/// The error of a shared store without a key: each host would make one of its own.
+/// Returns the error for a shared store without a key: each host would create its own.
 pub(crate) fn without_key(place: &Place) -> StoreError {
     let cause = "hosts that share it need the same key, but [store] key is not set";
     let help =

@@ -1,4 +1,4 @@
-//! The tables of today, made by the first host that needs them or by `valvehouse migrate`.
+//! The schema, created and migrated by the first host that needs it or by `valvehouse migrate`.
 
 use crate::error::{Place, StoreError, StoreErrorKind};
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 const DOING: &str = "migrate the store";
 
-/// Number, title and text of each step. An earlier version goes on with a schema of later steps, unless the title of
-/// one of them begins with [`BREAKING`]: steps add, and what they replace goes two versions later.
+/// The number, title and SQL of each migration. An older version of the host can work with a newer schema,
+/// unless the title of a migration begins with [`BREAKING`]: migrations add tables and columns, and replaced
+/// ones are dropped two versions later.
 const STEPS: [(i64, &str, &str); 8] = [
     (1, "state", include_str!("../migrations/postgres/0001_state.sql")),
     (2, "background responses", include_str!("../migrations/postgres/0002_background_responses.sql")),
@@ -20,13 +21,14 @@ const STEPS: [(i64, &str, &str); 8] = [
     (21, "questions and sessions", include_str!("../migrations/postgres/0021_questions_and_sessions.sql")),
     (30, "vectors", include_str!("../migrations/postgres/0030_vectors.sql")),
 ];
-/// The beginning of the titles of steps with which earlier versions cannot go on.
+/// The prefix of the titles of migrations that older versions cannot work with.
 const BREAKING: &str = "breaking: ";
 
-/// Returns the steps that a database lacks.
+/// Returns the migrations that a database lacks.
 ///
 /// # Errors
-/// Returns an error if it cannot be read, or a later version made a step with which this one cannot go on.
+/// Returns an error if it cannot be read, or if a newer version applied a migration that this version cannot
+/// work with.
 pub(super) async fn missing(
     connection: &mut PgConnection,
     place: &Place,
@@ -58,10 +60,11 @@ pub(super) async fn missing(
     Ok(missing.map(|(number, title, _)| (*number, *title)).collect())
 }
 
-/// Takes the steps that a database lacks, all of them or none. Returns their titles.
+/// Applies the migrations that a database lacks, all of them or none. Returns their titles.
 ///
 /// # Errors
-/// Returns an error if the role may not make tables, or a later version made a step with which this one cannot go on.
+/// Returns an error if the role may not change the schema, or if a newer version applied a migration that
+/// this version cannot work with.
 pub(super) async fn migrate(
     options: &PgConnectOptions,
     place: &Place,
@@ -69,7 +72,7 @@ pub(super) async fn migrate(
     let error = |error: sqlx::Error| StoreError::from_sqlx(DOING, place, &error);
     let mut connection = options.connect().await.map_err(error)?;
     let mut transaction = connection.begin().await.map_err(error)?;
-    // A lock of the transaction: one of the session would stay behind at a pooler.
+    // A lock of the transaction, because one of the session would remain at a pooler.
     transaction
         .execute(sqlx::raw_sql("SELECT pg_advisory_xact_lock(hashtextextended('valvehouse schema', 0))"))
         .await
@@ -88,7 +91,7 @@ pub(super) async fn migrate(
     Ok(missing.into_iter().map(|(_, title)| title).collect())
 }
 
-/// The error of a database that lacks steps, where hosts wait for them.
+/// Returns the error of a database that lacks migrations if hosts may not apply them.
 pub(super) fn waits(place: &Place, missing: &[(i64, &str)]) -> StoreError {
     let titles: Vec<&str> = missing.iter().map(|(_, title)| *title).collect();
     let cause = format!("its tables are of an earlier version: {} missing", titles.join(", "));

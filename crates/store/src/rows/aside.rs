@@ -1,4 +1,4 @@
-//! Rows of plugins that are gone, set aside and taken over.
+//! The rows of removed plugins, which are set aside and adopted.
 
 use super::json::encode;
 use super::switches;
@@ -9,7 +9,7 @@ use crate::seal::SealKey;
 use crate::sql::{Row, Session, query, query_scalar};
 use valvehouse_json::Json;
 
-/// The rows of an owner are dropped.
+/// Statements that delete the rows of an owner.
 const DROP: [&str; 6] = [
     "DELETE FROM valves WHERE plugin = ?",
     "DELETE FROM switches WHERE plugin = ?",
@@ -18,7 +18,7 @@ const DROP: [&str; 6] = [
     "DELETE FROM vectors WHERE plugin = ?",
     "DELETE FROM vector_spaces WHERE plugin = ?",
 ];
-/// The rows of an owner go to another one, whose own rows win.
+/// Statements that move the rows of an owner to another one, whose own rows take precedence.
 const MOVE: [(&str, &str); 4] = [
     ("UPDATE grants SET id = ?1 WHERE id = ?2 AND NOT EXISTS (SELECT 1 FROM grants WHERE id = ?1)", DROP[2]),
     (
@@ -26,7 +26,7 @@ const MOVE: [(&str, &str); 4] = [
             SELECT 1 FROM kv AS own WHERE own.plugin = ?1 AND own.scope = kv.scope AND own.key = kv.key)",
         DROP[3],
     ),
-    // A space is whole: vectors of two models cannot be in one.
+    // Vector spaces are moved as a whole, because vectors of different models cannot share one.
     (
         "UPDATE vectors SET plugin = ?1 WHERE plugin = ?2 AND NOT EXISTS (
             SELECT 1 FROM vector_spaces AS own WHERE own.plugin = ?1 AND own.scope = vectors.scope)",
@@ -39,7 +39,7 @@ const MOVE: [(&str, &str); 4] = [
     ),
 ];
 
-/// The checkpoints of runs that may go on, where their states name an owner.
+/// Reads the checkpoints of resumable runs whose states contain an owner.
 const STATES: &str = "SELECT id, state FROM checkpoints
      WHERE run IN (SELECT number FROM runs WHERE status IN ('running', 'paused', 'failed'))
      AND replace(state, ?, '') <> state";
@@ -64,7 +64,7 @@ pub(crate) async fn all(session: &mut Session) -> Result<Vec<Aside>, sqlx::Error
     rows.iter().map(read).collect()
 }
 
-/// Sets aside what is stored for a plugin; `false` where that was done, or decided otherwise, before.
+/// Sets aside the stored data of a plugin. Returns `false` if that was done or decided otherwise before.
 pub(crate) async fn put(
     transaction: &mut Session,
     key: &SealKey,
@@ -120,7 +120,7 @@ async fn decided(
     Ok(())
 }
 
-/// Returns `false` if the row was there.
+/// Inserts the row. Returns `false` if it already exists.
 async fn mark(transaction: &mut Session, plugin: &str, number: u64, fate: Fate) -> Result<bool, sqlx::Error> {
     let insert =
         "INSERT INTO set_aside (plugin, number, fate, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING";
@@ -134,7 +134,7 @@ async fn mark(transaction: &mut Session, plugin: &str, number: u64, fate: Fate) 
     Ok(done > 0)
 }
 
-/// Moves the rows of one owner to another, whose own rows win.
+/// Moves the rows of one owner to another, whose own rows take precedence.
 async fn take_over(
     transaction: &mut Session,
     key: &SealKey,
@@ -145,7 +145,7 @@ async fn take_over(
         query_scalar("SELECT user_id FROM valves WHERE plugin = ?").bind(from).fetch_all(transaction).await?;
     for user in users {
         let user = user.as_deref();
-        // The values are sealed for their owner: they open nowhere else.
+        // Values are sealed for their owner, so they are sealed again.
         let values = valves::of(transaction, key, from, user).await?;
         let own = valves::of(transaction, key, to, user).await?;
         for (name, value) in own.entries() {
@@ -170,7 +170,7 @@ async fn take_over(
 async fn move_states(transaction: &mut Session, from: &str, to: &str) -> Result<(), sqlx::Error> {
     let named = encode(&Json::from(from))?;
     for row in query(STATES).bind(named).fetch_all(transaction).await? {
-        // Rows that nobody can read stay as they are.
+        // Rows that are not valid JSON are unchanged.
         let Ok(state) = Json::parse(row.try_get::<&str>("state")?.as_bytes()) else { continue };
         let Some(states) = state.get("states").filter(|states| states.get(to).is_none()) else { continue };
         let Some(own) = states.remove(from) else { continue };

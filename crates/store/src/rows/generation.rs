@@ -1,8 +1,8 @@
-//! The number of the latest change.
+//! The generation of the store.
 
 use crate::sql::{Session, query, query_scalar};
 
-/// The channel on which databases that can do so say that the number is another one.
+/// The channel on which Postgres notifies of a new generation.
 pub(crate) const CHANNEL: &str = "valvehouse_generation";
 
 pub(crate) async fn read(session: &mut Session) -> Result<u64, sqlx::Error> {
@@ -10,18 +10,18 @@ pub(crate) async fn read(session: &mut Session) -> Result<u64, sqlx::Error> {
     Ok(generation.unsigned_abs())
 }
 
-/// Raises it at the end of every transaction whose changes a running host must notice.
+/// Raises the generation, at the end of every transaction whose changes running hosts must notice.
 pub(crate) async fn raise(session: &mut Session) -> Result<u64, sqlx::Error> {
     let raise = query_scalar::<i64>("UPDATE store SET generation = generation + 1 RETURNING generation");
     let generation = raise.fetch_one(session).await?;
     if session.is_shared() {
-        // The notification is sent with the commit. It only wakes: the row is the truth.
+        // The notification is sent with the commit. It only wakes hosts, which read the row.
         notify(session, generation).await?;
     }
     Ok(generation.unsigned_abs())
 }
 
-/// Wakes the hosts that follow the number, for something that does not raise it.
+/// Wakes the hosts for a change that does not raise the generation.
 pub(crate) async fn wake(session: &mut Session) -> Result<(), sqlx::Error> {
     if session.is_shared() { notify(session, 0).await } else { Ok(()) }
 }

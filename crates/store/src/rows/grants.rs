@@ -17,7 +17,7 @@ pub(crate) async fn all(session: &mut Session) -> Result<Vec<(String, Json)>, sq
         .collect()
 }
 
-/// Puts grants in place of the expected ones; false when others are there.
+/// Replaces the expected grants. Returns `false` if the stored ones differ.
 pub(crate) async fn set(
     transaction: &mut Session,
     id: &str,
@@ -25,7 +25,7 @@ pub(crate) async fn set(
     expected: Option<&Json>,
 ) -> Result<bool, sqlx::Error> {
     let Some(grants) = grants else {
-        // Taking everything back is right whatever is there, also when nobody can read it.
+        // Revoking everything is always allowed, even if the stored grants cannot be read.
         query("DELETE FROM grants WHERE id = ?").bind(id).execute(transaction).await?;
         return Ok(true);
     };

@@ -1,4 +1,4 @@
-//! The rows that keep a guard from dropping out: last good versions, confirmed changes, models.
+//! The rows about guards: last good versions, confirmed changes, and the models that list them.
 
 use super::json::{AT_ONCE, encode};
 use crate::clock::now;
@@ -6,7 +6,7 @@ use crate::record::{GuardChange, LastGood};
 use crate::sql::{Row, Session, insert, query};
 use valvehouse_json::Json;
 
-/// Reads the last version of every script that loaded.
+/// Reads the last good version of every script.
 pub(crate) async fn last_good(session: &mut Session) -> Result<Vec<LastGood>, sqlx::Error> {
     let rows = query("SELECT id, path, hash, source, imports, security, saved_at FROM last_good ORDER BY id")
         .fetch_all(session)
@@ -18,7 +18,7 @@ pub(crate) async fn last_good(session: &mut Session) -> Result<Vec<LastGood>, sq
                 path: row.try_get("path")?,
                 hash: row.try_get("hash")?,
                 source: row.try_get("source")?,
-                // Without them it does not load, and says so.
+                // Without its imports it does not load, which is reported.
                 imports: Json::parse(row.try_get::<String>("imports")?.as_bytes()).unwrap_or_default(),
                 security: row.try_get("security")?,
                 saved_at: row.try_get("saved_at")?,
@@ -27,7 +27,7 @@ pub(crate) async fn last_good(session: &mut Session) -> Result<Vec<LastGood>, sq
         .collect()
 }
 
-/// Writes down versions that loaded, each in place of the one before.
+/// Stores versions that loaded, each in place of the previous one.
 pub(crate) async fn save_last_good(
     transaction: &mut Session,
     versions: &[LastGood],
@@ -52,7 +52,7 @@ pub(crate) async fn save_last_good(
              saved_at = excluded.saved_at";
         insert(head, rows, tail).execute(transaction).await?;
     }
-    // The confirmation of an earlier version does not hold for this one.
+    // Confirmations of an earlier version do not apply to this one.
     for version in versions.iter().filter(|version| version.security) {
         query("DELETE FROM confirmed WHERE plugin = ? AND what NOT IN ('off', 'narrow')")
             .bind(&version.id)
@@ -74,7 +74,7 @@ pub(crate) async fn confirmed(session: &mut Session) -> Result<Vec<(String, Guar
     rows.into_iter().map(read).collect()
 }
 
-/// Writes down what an operator confirms of a guard.
+/// Stores an operator's confirmation of a guard's change.
 pub(crate) async fn confirm(
     transaction: &mut Session,
     id: &str,
@@ -94,7 +94,7 @@ pub(crate) async fn confirm(
     Ok(())
 }
 
-/// Writes down that an operator switched a guard, or ends that.
+/// Stores that an operator switched a guard off, or deletes that confirmation.
 pub(crate) async fn confirm_switch(
     transaction: &mut Session,
     id: &str,
@@ -131,7 +131,7 @@ pub(crate) async fn forget_confirmed(
     Ok(())
 }
 
-/// Reads the guards of the histories whose last good versions are missing or are of no history.
+/// Reads the guards of the histories whose last good versions are missing or not part of their histories.
 pub(crate) async fn doubted(session: &mut Session) -> Result<Vec<(String, String, String)>, sqlx::Error> {
     let rows = query(
         "SELECT own.plugin, own.place, sources.text, last_good.id AS good, last_good.imports, EXISTS (

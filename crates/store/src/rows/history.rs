@@ -1,4 +1,4 @@
-//! The rows of histories, read and written.
+//! The rows of histories.
 
 use super::json::AT_ONCE;
 use super::valves::{self, Change};
@@ -11,7 +11,7 @@ use crate::sql::{self, Row, Session, query, query_scalar};
 use std::collections::HashMap;
 use valvehouse_json::Json;
 
-/// Reads the versions of a plugin, the latest first.
+/// Reads the versions of a plugin, newest first.
 pub(crate) async fn of(
     session: &mut Session,
     key: &SealKey,
@@ -22,12 +22,12 @@ pub(crate) async fn of(
     rows.iter().map(|row| version(key, plugin, row)).collect()
 }
 
-/// Reads the text of this hash.
+/// Reads the text with this hash.
 pub(crate) async fn source(session: &mut Session, hash: &str) -> Result<Option<String>, sqlx::Error> {
     query_scalar("SELECT text FROM sources WHERE hash = ?").bind(hash).fetch_optional(session).await
 }
 
-/// Reads of each plugin when its history begins and ends.
+/// Reads the periods that the histories of all plugins cover.
 pub(crate) async fn spans(session: &mut Session) -> Result<Vec<Span>, sqlx::Error> {
     let rows = query(
         "SELECT plugin, min(at) AS first_at, max(at) AS last_at, max(version) AS last,
@@ -48,7 +48,7 @@ pub(crate) async fn spans(session: &mut Session) -> Result<Vec<Span>, sqlx::Erro
     rows.iter().map(span).collect()
 }
 
-/// Writes down versions of files that a host has seen. Returns the plugins whose versions are older than what is known.
+/// Records files that a host found. Returns the plugins that have newer versions than the scan.
 pub(crate) async fn record(
     transaction: &mut Session,
     key: &SealKey,
@@ -57,7 +57,7 @@ pub(crate) async fn record(
     let mut late = Vec::new();
     let mut known = Facts::of(seen, transaction, key).await?;
     let mut versions = Vec::new();
-    // A version of the future is a clock's fault, and keeps nothing back.
+    // A version with a time in the future is due to a wrong clock, and is ignored here.
     let now = now();
     for SeenFile { plugin, source, at } in seen {
         let before = known.newest.get(plugin).cloned();
@@ -71,7 +71,7 @@ pub(crate) async fn record(
                 known.newest.insert(plugin.clone(), version.clone());
                 versions.push((plugin.as_str(), source.as_ref(), version));
             }
-            // An operator's change has their name.
+            // Changes of operators have an author.
             Some(Next::Named(_)) | None => {}
         }
     }
@@ -79,7 +79,7 @@ pub(crate) async fn record(
     Ok(late)
 }
 
-/// Writes down what an operator does to a file, and to what is set for its plugin.
+/// Records an operator's change of a file and of the plugin's settings.
 pub(crate) async fn edit(
     transaction: &mut Session,
     key: &SealKey,
@@ -105,8 +105,8 @@ pub(crate) async fn edit(
     new.write_after(before, edit.since, transaction).await
 }
 
-/// Writes down that operators changed valves, switches or grants, within the change. Of a plugin that no host
-/// has seen yet nothing is known to write down.
+/// Records an operator's change of valves, switches or grants in the same transaction. Nothing is recorded
+/// for a plugin without a history.
 pub(crate) async fn note(
     transaction: &mut Session,
     key: &SealKey,
@@ -124,14 +124,14 @@ pub(crate) async fn note(
         return Ok(());
     };
     let (kind, place) = (before.kind.clone(), before.place.clone());
-    // The text is there already, and is not written again.
+    // The text is stored already, and is not written again.
     let source = Source { kind, place, hash, text: "".into() };
     let settings = Settings::now(transaction, key, plugin).await?;
     let new = New { key, plugin, by, action, source: Some(&source), settings };
     new.write_after(Some(before), i64::MAX, transaction).await
 }
 
-/// The values that operators have set for a plugin.
+/// The settings that operators made for a plugin.
 #[derive(Clone)]
 struct Settings {
     valves: Json,
@@ -153,7 +153,7 @@ impl Settings {
     }
 }
 
-/// A version that is about to be written.
+/// A version to write.
 struct New<'a> {
     key: &'a SealKey,
     plugin: &'a str,
@@ -163,16 +163,17 @@ struct New<'a> {
     settings: Settings,
 }
 
-/// The change that comes after a version.
+/// The change that follows a version.
 enum Next {
-    /// Another one.
+    /// A new version.
     Version(Version),
-    /// Nothing; but who made that one is known now.
+    /// No new version, but the version with this number gets an author.
     Named(u64),
 }
 
 impl New<'_> {
-    /// Writes it, unless nothing is new. What a host found since then and could not name is named.
+    /// Writes the version if it differs. A version without an author that was recorded after `since` gets
+    /// this author.
     async fn write_after(
         self,
         before: Option<Version>,
@@ -187,13 +188,13 @@ impl New<'_> {
         }
     }
 
-    /// Returns the version after that one; none where nothing is new.
+    /// Returns the change that follows a version; `None` if nothing changed.
     fn after(self, before: Option<Version>, since: i64) -> Option<Next> {
         let Self { by, action, source, settings, .. } = self;
         let (kind, place) = match (source, &before) {
             (Some(source), _) => (source.kind.clone(), source.place.clone()),
             (None, Some(before)) => (before.kind.clone(), before.place.clone()),
-            // A plugin that never was cannot go.
+            // A plugin without a history cannot be removed.
             (None, None) => return None,
         };
         let number = before.as_ref().map_or(1, |before| before.number + 1);
@@ -210,7 +211,7 @@ impl New<'_> {
     }
 }
 
-/// The facts about the plugins that were seen: of many, they are read at once.
+/// The latest versions and settings of plugins; those of many plugins are read at once.
 struct Facts {
     newest: HashMap<String, Version>,
     settings: HashMap<String, Settings>,
@@ -252,7 +253,7 @@ impl Facts {
     }
 }
 
-/// Writes new versions and their texts, and drops what is too old.
+/// Writes new versions and their texts, and deletes old versions.
 async fn write(
     transaction: &mut Session,
     key: &SealKey,
@@ -320,7 +321,7 @@ async fn name(
     Ok(())
 }
 
-/// Deletes outdated entries, and texts without references.
+/// Deletes old versions, and texts without references.
 async fn prune(transaction: &mut Session, plugin: &str, newest: u64) -> Result<(), sqlx::Error> {
     if newest <= MAX_VERSIONS {
         return Ok(());
@@ -360,12 +361,12 @@ fn version(key: &SealKey, plugin: &str, row: &Row) -> Result<Version, sqlx::Erro
         number: number.unsigned_abs(),
         at: row.try_get("at")?,
         by: row.try_get("author")?,
-        // A later version of us may know further ones: somebody did something.
+        // A newer host may have written a kind that is unknown here.
         action: Action::of_word(&action).unwrap_or(Action::Update),
         kind: row.try_get("kind")?,
         place: row.try_get("place")?,
         hash: row.try_get("source")?,
-        // Values that nobody can read any more must not hide the others; such a version cannot be put back.
+        // Unreadable values must not hide the other versions; such a version cannot be restored.
         valves: valves.ok().into(),
         enabled: row.try_get("enabled")?,
         global: row.try_get("global")?,

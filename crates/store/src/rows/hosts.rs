@@ -1,4 +1,4 @@
-//! The rows of the hosts that live on the store.
+//! The rows of hosts.
 
 use super::json::encode;
 use crate::clock::now;
@@ -15,7 +15,7 @@ pub(crate) async fn announce(
 ) -> Result<(), sqlx::Error> {
     let tells = tells.map(encode).transpose()?;
     let applied = i64::try_from(applied_generation).unwrap_or(i64::MAX);
-    // Hosts that were killed never say good-bye; nobody asks for them after this long.
+    // Killed hosts do not deregister; their rows are deleted after this time.
     query("DELETE FROM hosts WHERE seen_at < ?").bind(now() - 12 * silence()).execute(session).await?;
     query(
         "INSERT INTO hosts (host_id, pid, applied_generation, seen_at, tells)
@@ -46,7 +46,7 @@ pub(crate) async fn all(session: &mut Session) -> Result<Vec<HostSeen>, sqlx::Er
                 host_id: row.try_get("host_id")?,
                 pid: u32::try_from(row.try_get::<i64>("pid")?).unwrap_or_default(),
                 applied_generation: row.try_get::<i64>("applied_generation")?.unsigned_abs(),
-                // A host of another version may tell in other words: then it tells nothing.
+                // A host of another version may report a different format, which is ignored.
                 tells: Json::parse(row.try_get::<&str>("tells")?.as_bytes()).ok().into(),
                 seen_at: row.try_get("seen_at")?,
             })

@@ -1,8 +1,8 @@
-//! Values as the text of a column.
+//! JSON values in text columns.
 
 use valvehouse_json::Json;
 
-/// The most rows that are written by one statement.
+/// The maximum number of rows per statement.
 pub(super) const AT_ONCE: usize = 64;
 
 pub(crate) fn encode(value: &Json) -> Result<String, sqlx::Error> {

@@ -1,4 +1,4 @@
-//! The rows of the scripts' maps.
+//! The rows of kv entries.
 
 use super::json::{AT_ONCE, encode};
 use crate::clock::now;
@@ -10,7 +10,7 @@ use crate::sql::{self, Session, query};
 use std::collections::HashMap;
 use valvehouse_json::Json;
 
-/// Reads all entries that have not ended, and drops those that have.
+/// Reads all entries that have not expired, and deletes the others.
 pub(crate) async fn all(session: &mut Session) -> Result<Vec<KvRow>, sqlx::Error> {
     query("DELETE FROM kv WHERE expires_at <= ?").bind(now()).execute(session).await?;
     read(session).await
@@ -22,7 +22,7 @@ pub(crate) async fn read(session: &mut Session) -> Result<Vec<KvRow>, sqlx::Erro
     let mut kept = Vec::with_capacity(rows.len());
     for row in rows {
         let (plugin, key): (String, String) = (row.try_get("plugin")?, row.try_get("key")?);
-        // One entry that somebody broke by hand must not take every script's map along.
+        // An entry that was corrupted by hand must not hide the others.
         match Json::parse(row.try_get::<&str>("value")?.as_bytes()) {
             Ok(value) => kept.push(KvRow {
                 plugin,
@@ -39,13 +39,13 @@ pub(crate) async fn read(session: &mut Session) -> Result<Vec<KvRow>, sqlx::Erro
     Ok(kept)
 }
 
-/// Reads the entries that were written since a mark, or all of them since 0, and the store's generation. Transactions that
-/// the mark was read beside come again.
+/// Reads the generation of the store and the entries changed since a mark; all entries for 0. Changes of
+/// transactions that were in progress at the mark are returned again.
 #[cfg(feature = "postgres")]
 pub(crate) async fn news(session: &mut Session, since: u64) -> Result<KvNews, sqlx::Error> {
     let known = now() - i64::try_from(HOST_SILENCE.as_millis()).unwrap_or(i64::MAX);
-    // All of it before the rows, where those are read by a statement of their own: what is written in between is among the
-    // next news at the latest.
+    // The mark is read before the rows, if those are read by another statement. Concurrent changes are part
+    // of the next call at the latest.
     let since_then = if since == 0 { u64::MAX } else { since };
     let rows = query(
         "SELECT generation, txid_snapshot_xmin(txid_current_snapshot()) AS mark,
@@ -84,7 +84,7 @@ pub(crate) async fn news(session: &mut Session, since: u64) -> Result<KvNews, sq
     Ok(KvNews { rows, ..news })
 }
 
-/// Deletes expired entries, and records of changes that all hosts have seen.
+/// Deletes expired entries, and records of changes that all hosts have read.
 #[cfg(feature = "postgres")]
 pub(crate) async fn clear(session: &mut Session) -> Result<(), sqlx::Error> {
     query("DELETE FROM kv WHERE expires_at <= ?").bind(now()).execute(session).await?;
@@ -92,12 +92,12 @@ pub(crate) async fn clear(session: &mut Session) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Returns `true` if some of these changes are added to stored values.
+/// Returns `true` if any of these changes is added to a stored value.
 pub(crate) fn are_merged(changes: &[KvChange]) -> bool {
     changes.iter().any(|change| matches!(change, KvChange::Add(_) | KvChange::Hits(..)))
 }
 
-/// Reads the entries at these places with one statement, and locks them until the transaction ends.
+/// Reads these entries with one statement, and locks them until the transaction ends.
 async fn stored(
     transaction: &mut Session,
     places: &[[&str; 3]],
@@ -125,7 +125,8 @@ async fn stored(
     rows.into_iter().map(read).collect()
 }
 
-/// Returns these changes with what comes of adding them to what is stored. Nobody else may add to it meanwhile.
+/// Returns these changes with additions replaced by their results. The entries are locked until the
+/// transaction ends.
 pub(crate) async fn merged(
     transaction: &mut Session,
     changes: &[KvChange],
@@ -142,7 +143,7 @@ pub(crate) async fn merged(
             (None, KvChange::Add(row) | KvChange::Hits(row, _)) => KvChange::Set(row.clone()),
             (earlier, change) => joined(earlier, change.clone(), now()),
         };
-        // What cannot be counted on stays as it is.
+        // A value of another type is unchanged.
         if matches!(change, KvChange::Set(_) | KvChange::Delete { .. }) {
             known.insert(place, change.clone());
             all.push(change);
@@ -151,8 +152,8 @@ pub(crate) async fn merged(
     Ok(all)
 }
 
-/// Makes a change of an entry, if that is stored as it was before; a null stands for none. Returns how it is stored where
-/// it is another one. Nobody else may add to it meanwhile.
+/// Makes a change of an entry if the stored one equals `before`; null stands for no entry. Otherwise returns
+/// the stored entry. It is locked until the transaction ends.
 pub(crate) async fn swap(
     transaction: &mut Session,
     before: &KvRow,
@@ -167,7 +168,7 @@ pub(crate) async fn swap(
     Ok(None)
 }
 
-/// Writes changes in their order.
+/// Writes changes in order.
 pub(crate) async fn write(transaction: &mut Session, changes: &[KvChange]) -> Result<(), sqlx::Error> {
     let are_set =
         |one: &KvChange, next: &KvChange| matches!((one, next), (KvChange::Set(_), KvChange::Set(_)));
@@ -188,18 +189,18 @@ pub(crate) async fn write(transaction: &mut Session, changes: &[KvChange]) -> Re
     Ok(())
 }
 
-/// Returns `true` if one statement writes these changes: a transaction of its own.
+/// Returns `true` if these changes can be written by one statement, which needs no transaction.
 pub(crate) fn is_one_statement(changes: &[KvChange]) -> bool {
     (1..=AT_ONCE).contains(&changes.len()) && changes.iter().all(|change| matches!(change, KvChange::Set(_)))
 }
 
-/// Writes what these changes set by one statement.
+/// Writes these changes with one statement.
 pub(crate) async fn insert(session: &mut Session, changes: &[KvChange]) -> Result<(), sqlx::Error> {
     let mut rows: Vec<([&String; 3], String, Option<i64>)> = Vec::with_capacity(changes.len());
     for change in changes {
         if let KvChange::Set(KvRow { plugin, scope, key, value, expires_at }) = change {
             let value = encode(value)?;
-            // Of changes to one entry the last holds; a statement must not name it twice.
+            // The last change of an entry counts; a statement must not contain an entry twice.
             rows.retain(|(place, ..)| *place != [plugin, scope, key]);
             rows.push(([plugin, scope, key], value, *expires_at));
         }

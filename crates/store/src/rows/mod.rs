@@ -1,4 +1,4 @@
-//! The rows of each kind, read and written within a session: the same for every database.
+//! The rows of each table, with the same statements for all databases.
 
 pub(crate) mod aside;
 pub(crate) mod conversations;

@@ -1,4 +1,4 @@
-//! The rows of questions that wait for a person, and of answers on their way.
+//! The rows of questions and of sent answers.
 
 use super::generation::wake;
 use super::json::{AT_ONCE, encode};
@@ -9,29 +9,29 @@ use crate::seal::SealKey;
 use crate::sql::{self, Row, Session, query, query_scalar};
 use valvehouse_json::Json;
 
-/// The time after which remaining rows are deleted, in milliseconds.
+/// The time after which abandoned rows are deleted, in milliseconds.
 const LEFT_MS: i64 = 60_000;
-/// The states of answers as they are stored.
+/// The stored states of answers.
 const WAITING: i64 = 0;
 const TAKEN: i64 = 1;
 const REFUSED: i64 = 2;
 
-/// Returns the subject of a question, so that it opens in no other row.
+/// Returns the subject that a question is sealed for, so that it opens in no other row.
 fn question_of(id: &str, host_id: &str) -> String {
     format!("question {id:?} {host_id:?}")
 }
 
-/// Returns the subject of an answer.
+/// Returns the subject that an answer is sealed for.
 fn answer_of(id: &str, question: &str) -> String {
     format!("answer {id:?} {question:?}")
 }
 
-/// The time at which a host has to have been heard of.
+/// Returns the earliest heartbeat of a running host, in milliseconds since 1970.
 fn alive() -> i64 {
     now() - i64::try_from(HOST_SILENCE.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Writes questions, and drops rows that hosts left behind.
+/// Writes questions, and deletes abandoned rows.
 pub(crate) async fn add(
     transaction: &mut Session,
     key: &SealKey,
@@ -63,7 +63,7 @@ pub(crate) async fn add(
     Ok(())
 }
 
-/// Removes questions, and wakes those who wait for what comes of their answers.
+/// Deletes questions, and wakes the hosts that wait for the outcomes of their answers.
 pub(crate) async fn remove(transaction: &mut Session, ids: &[String]) -> Result<(), sqlx::Error> {
     for id in ids {
         query("DELETE FROM questions WHERE id = ?").bind(id).execute(transaction).await?;
@@ -71,13 +71,13 @@ pub(crate) async fn remove(transaction: &mut Session, ids: &[String]) -> Result<
     wake(transaction).await
 }
 
-/// Removes the questions of a host that ends.
+/// Deletes the questions of a host that ends.
 pub(crate) async fn remove_of_host(session: &mut Session, host_id: &str) -> Result<(), sqlx::Error> {
     query("DELETE FROM questions WHERE host_id = ?").bind(host_id).execute(session).await?;
     Ok(())
 }
 
-/// Reads the questions of operators at hosts that live.
+/// Reads the questions for operators at running hosts.
 pub(crate) async fn held(session: &mut Session, key: &SealKey) -> Result<Vec<StoredQuestion>, sqlx::Error> {
     let rows = query(
         "SELECT id, host_id, content, ends_at FROM questions
@@ -95,7 +95,7 @@ pub(crate) async fn held(session: &mut Session, key: &SealKey) -> Result<Vec<Sto
         .collect())
 }
 
-/// Reads one question of a host that lives.
+/// Reads a question of a running host.
 pub(crate) async fn find(
     session: &mut Session,
     key: &SealKey,
@@ -112,7 +112,7 @@ pub(crate) async fn find(
     Ok(row.map(|row| question(&row, key)).transpose()?.flatten())
 }
 
-/// Reads a row. One that does not open, since it was changed by hand, is none.
+/// Reads a row; `None` if it cannot be opened because it was changed by hand.
 fn question(row: &Row, key: &SealKey) -> Result<Option<StoredQuestion>, sqlx::Error> {
     let (id, host_id): (String, String) = (row.try_get("id")?, row.try_get("host_id")?);
     let content = opened(key, row.try_get("content")?, &question_of(&id, &host_id));
@@ -135,7 +135,7 @@ fn opened(key: &SealKey, content: &str, about: &str) -> Option<Json> {
     Json::parse(key.open(content, about)?.as_bytes()).ok()
 }
 
-/// Writes an answer to a question of a host that lives; `false` if there is none.
+/// Writes an answer to a question of a running host. Returns `false` if the question does not exist.
 pub(crate) async fn send(
     transaction: &mut Session,
     key: &SealKey,
@@ -182,7 +182,7 @@ pub(crate) async fn waiting(
     let mut all = Vec::with_capacity(rows.len());
     for row in rows {
         let (id, question): (String, String) = (row.try_get("id")?, row.try_get("question")?);
-        // One that was written by hand answers nothing, and ends with its row.
+        // An answer that was written by hand is ignored until its row is deleted.
         let Some(content) = opened(key, row.try_get("content")?, &answer_of(&id, &question)) else {
             continue;
         };
@@ -196,7 +196,7 @@ pub(crate) async fn waiting(
     Ok(all)
 }
 
-/// Notes what came of an answer.
+/// Records the outcome of an answer.
 pub(crate) async fn settle(transaction: &mut Session, id: &str, is_taken: bool) -> Result<(), sqlx::Error> {
     query("UPDATE question_answers SET state = ? WHERE id = ?")
         .bind(if is_taken { TAKEN } else { REFUSED })
@@ -206,9 +206,9 @@ pub(crate) async fn settle(transaction: &mut Session, id: &str, is_taken: bool) 
     wake(transaction).await
 }
 
-/// Reads the state of an answer. An answer without its question is undeliverable.
+/// Reads the state of an answer. An answer without its question is rejected.
 pub(crate) async fn state(session: &mut Session, id: &str) -> Result<AnswerState, sqlx::Error> {
-    // One statement: what a host took is noted before its question is removed.
+    // One statement is used, because an accepted answer is recorded before its question is deleted.
     let row = query(
         "SELECT sent.state AS state, (SELECT count(*) FROM questions AS asked WHERE asked.id = sent.question) AS open
          FROM question_answers AS sent WHERE sent.id = ?",
@@ -224,7 +224,7 @@ pub(crate) async fn state(session: &mut Session, id: &str) -> Result<AnswerState
     })
 }
 
-/// Removes an answer; returns its state.
+/// Deletes an answer, and returns its state.
 pub(crate) async fn remove_answer(session: &mut Session, id: &str) -> Result<AnswerState, sqlx::Error> {
     let removed = query_scalar::<i64>("DELETE FROM question_answers WHERE id = ? RETURNING state");
     Ok(match removed.bind(id).fetch_optional(session).await? {

@@ -4,10 +4,10 @@ use crate::clock::now;
 use crate::responses::{MAX_CONVERSATION_SIZE, ResponseConversation, ResponseItem};
 use crate::sql::{self, Session, query, query_scalar};
 
-/// Items of one statement.
+/// The maximum number of items per statement.
 const AT_ONCE: usize = 100;
 
-/// Stores a conversation, and drops those that have expired.
+/// Stores a conversation, and deletes expired ones.
 pub(crate) async fn save(session: &mut Session, conversation: &ResponseConversation) -> sqlx::Result<()> {
     let items = "DELETE FROM response_conversation_items WHERE conversation IN
         (SELECT id FROM response_conversations WHERE expires_ms <= ?)";
@@ -63,7 +63,7 @@ pub(crate) async fn delete(session: &mut Session, id: &str) -> sqlx::Result<()> 
     Ok(())
 }
 
-/// Adds items at the end, if they fit.
+/// Appends items unless they exceed the limit.
 pub(crate) async fn append(
     session: &mut Session,
     id: &str,
@@ -100,14 +100,14 @@ pub(crate) async fn append(
     Ok(true)
 }
 
-/// Returns the items in their order.
+/// Returns the items in order.
 pub(crate) async fn items(session: &mut Session, id: &str) -> sqlx::Result<Vec<ResponseItem>> {
     let text = "SELECT id, item FROM response_conversation_items WHERE conversation = ? ORDER BY number";
     let rows = query(text).bind(id).fetch_all(session).await?;
     rows.iter().map(|row| Ok(ResponseItem { id: row.try_get("id")?, item: row.try_get("item")? })).collect()
 }
 
-/// Returns an item of one of a caller's conversations, as a list of one.
+/// Returns an item of one of a caller's conversations, as a list with one element.
 pub(crate) async fn item_of(session: &mut Session, owner: &str, id: &str) -> sqlx::Result<Option<String>> {
     let text = "SELECT items.item FROM response_conversation_items AS items
         JOIN response_conversations AS whole ON whole.id = items.conversation
@@ -117,7 +117,7 @@ pub(crate) async fn item_of(session: &mut Session, owner: &str, id: &str) -> sql
     Ok(item.map(|item| format!("[{item}]")))
 }
 
-/// Deletes an item; `false` if there is none of this id.
+/// Deletes an item. Returns `false` if it does not exist.
 pub(crate) async fn delete_item(session: &mut Session, conversation: &str, id: &str) -> sqlx::Result<bool> {
     let text = "SELECT item FROM response_conversation_items WHERE conversation = ? AND id = ?";
     let found: Vec<String> = query_scalar(text).bind(conversation).bind(id).fetch_all(session).await?;

@@ -1,13 +1,13 @@
-//! The rows of responses that clients may continue, and the events of those in the background.
+//! The rows of responses, and the events of background responses.
 
 use crate::clock::now;
 use crate::responses::{RECENT_RESPONSES, StoredResponse};
 use crate::sql::{self, Session, query, query_scalar};
 
-/// Events of one statement.
+/// The maximum number of events per statement.
 const AT_ONCE: usize = 100;
 
-/// Stores a response, and drops those that have expired.
+/// Stores a response, and deletes expired ones.
 pub(crate) async fn save(connection: &mut Session, stored: &StoredResponse) -> sqlx::Result<()> {
     for text in
         ["DELETE FROM responses WHERE expires_ms <= ?", "DELETE FROM response_events WHERE expires_ms <= ?"]
@@ -51,7 +51,7 @@ pub(crate) async fn find(session: &mut Session, id: &str) -> sqlx::Result<Option
     .transpose()
 }
 
-/// Returns the items of the latest conversation of a caller that hold a text.
+/// Returns the items of the latest response of a caller that contain a text.
 pub(crate) async fn items_with(
     session: &mut Session,
     owner: &str,
@@ -76,20 +76,20 @@ pub(crate) async fn delete(connection: &mut Session, id: &str) -> sqlx::Result<(
     Ok(())
 }
 
-/// Returns the runner of a response, and when it was heard of.
+/// Returns the runner of a response, and the time of its last heartbeat.
 pub(crate) async fn runner(session: &mut Session, id: &str) -> sqlx::Result<Option<(String, i64)>> {
     let text = "SELECT runner, seen_ms FROM responses WHERE id = ? AND expires_ms > ?";
     let row = query(text).bind(id).bind(now()).fetch_optional(session).await?;
     row.map(|row| Ok((row.try_get("runner")?, row.try_get("seen_ms")?))).transpose()
 }
 
-/// Notes that a runner still works on a response; `false` if it is not its own.
+/// Records a heartbeat of a runner. Returns `false` if the runner does not own the response.
 pub(crate) async fn touch(session: &mut Session, id: &str, runner: &str) -> sqlx::Result<bool> {
     let text = "UPDATE responses SET seen_ms = ? WHERE id = ? AND runner = ?";
     Ok(query(text).bind(now()).bind(id).bind(runner).execute(session).await? > 0)
 }
 
-/// Changes the response of a runner; `false` if it is not its own.
+/// Updates the response of a runner. Returns `false` if the runner does not own it.
 pub(crate) async fn change(
     connection: &mut Session,
     id: &str,
@@ -113,7 +113,7 @@ pub(crate) async fn change(
     Ok(changed > 0)
 }
 
-/// Stores events of a response; those of a number that is there already stay.
+/// Stores events of a response; events with existing numbers are unchanged.
 pub(crate) async fn append_events(
     connection: &mut Session,
     id: &str,
@@ -130,7 +130,7 @@ pub(crate) async fn append_events(
     Ok(())
 }
 
-/// Returns events of a response in their order.
+/// Returns events of a response in order.
 pub(crate) async fn events(
     session: &mut Session,
     id: &str,

@@ -1,4 +1,4 @@
-//! The rows of script sets, read and written within a session.
+//! The rows of script sets.
 
 use super::generation::raise;
 use super::json::AT_ONCE;
@@ -113,7 +113,7 @@ pub(crate) async fn restore(
     Ok(Some(generation))
 }
 
-/// Drops the oldest sets, and the texts that none of the others has.
+/// Deletes the oldest sets, and texts that no other set contains.
 async fn prune(transaction: &mut Session) -> Result<(), sqlx::Error> {
     let count: i64 = query_scalar("SELECT count(*) FROM script_sets").fetch_one(transaction).await?;
     let excess = count - number(MAX_SCRIPT_SETS);

@@ -1,15 +1,15 @@
-//! Texts that hosts keep for themselves, sealed, and the leases of those who change one.
+//! Sealed texts that hosts store, and the leases of the hosts that change them.
 
 use crate::clock::now;
 use crate::seal::SealKey;
 use crate::sql::{Session, query, query_scalar};
 
-/// Returns the subject of a text, so that it opens under no other name.
+/// Returns the subject that a text is sealed for, so that it opens under no other name.
 pub(crate) fn subject(name: &str) -> String {
     format!("secret {name:?}")
 }
 
-/// Reads a text. One that does not open, since it was changed by hand, is none.
+/// Reads a text; `None` if it cannot be opened because it was changed by hand.
 pub(crate) async fn read(
     session: &mut Session,
     key: &SealKey,
@@ -20,7 +20,7 @@ pub(crate) async fn read(
     Ok(content.and_then(|content| key.open(&content, &subject(name))))
 }
 
-/// Writes a text, or drops it.
+/// Writes or deletes a text.
 pub(crate) async fn write(
     session: &mut Session,
     key: &SealKey,
@@ -39,7 +39,7 @@ pub(crate) async fn write(
     Ok(())
 }
 
-/// Takes a free lease; returns `true` if it was taken.
+/// Takes a lease if it is free. Returns `true` on success.
 pub(crate) async fn lease(
     session: &mut Session,
     name: &str,

@@ -1,15 +1,15 @@
-//! The rows of sessions of clients.
+//! The rows of client sessions.
 
 use crate::clock::now;
 use crate::seal::SealKey;
 use crate::sql::{Session, query, query_scalar};
 
-/// Returns the subject of a session, so that it opens under no other id.
+/// Returns the subject that a session is sealed for, so that it opens under no other id.
 fn subject(id: &str) -> String {
     format!("client session {id:?}")
 }
 
-/// Writes a session, and drops those that have ended.
+/// Writes a session, and deletes expired ones.
 pub(crate) async fn save(
     transaction: &mut Session,
     key: &SealKey,
@@ -30,7 +30,7 @@ pub(crate) async fn save(
     Ok(())
 }
 
-/// Reads a session. One that does not open, since it was changed by hand, is none.
+/// Reads a session; `None` if it cannot be opened because it was changed by hand.
 pub(crate) async fn find(
     session: &mut Session,
     key: &SealKey,
@@ -41,7 +41,7 @@ pub(crate) async fn find(
     Ok(content.and_then(|content| key.open(&content, &subject(id))))
 }
 
-/// Removes a session.
+/// Deletes a session.
 pub(crate) async fn end(session: &mut Session, id: &str) -> Result<(), sqlx::Error> {
     query("DELETE FROM client_sessions WHERE id = ?").bind(id).execute(session).await?;
     Ok(())

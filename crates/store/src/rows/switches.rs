@@ -1,4 +1,4 @@
-//! The rows of switches, read and changed within a transaction.
+//! The rows of switches.
 
 use crate::record::Switch;
 use crate::sql::{Session, query};
@@ -19,7 +19,7 @@ pub(crate) async fn all(connection: &mut Session) -> Result<Vec<Switch>, sqlx::E
         .collect()
 }
 
-/// Reads if a plugin runs, and if for all models, as far as that was set.
+/// Reads the switches `enabled` and `global` of a plugin.
 pub(crate) async fn of(
     connection: &mut Session,
     plugin: &str,
@@ -29,13 +29,13 @@ pub(crate) async fn of(
     row.map_or(Ok((None, None)), |row| Ok((row.try_get("enabled")?, row.try_get("global")?)))
 }
 
-/// Sets the switches of a plugin; one that is none stays as it was.
+/// Sets the switches of a plugin; `None` leaves one unchanged.
 pub(crate) async fn set(transaction: &mut Session, switch: &Switch) -> Result<(), sqlx::Error> {
     let (enabled, global) = of(transaction, &switch.plugin).await?;
     put(transaction, &switch.plugin, switch.enabled.or(enabled), switch.global.or(global)).await
 }
 
-/// Replaces the switches of a plugin; one that is none is unset from now on.
+/// Replaces the switches of a plugin; `None` unsets one.
 pub(crate) async fn put(
     transaction: &mut Session,
     plugin: &str,

@@ -1,4 +1,4 @@
-//! The rows of one user, counted and deleted.
+//! The rows of a user.
 
 use super::vectors;
 use crate::record::{UserRecords, scope_of};
@@ -6,7 +6,7 @@ use crate::sql::{Row, Session, query, query_scalar};
 use crate::vectors::VectorOwner;
 use sqlx::Error;
 
-/// Returns the owner of the user's rows of the Responses API.
+/// Returns the owner of the user's rows in the Responses API.
 fn owner_of(user: &str) -> String {
     format!("user {user}")
 }
@@ -32,7 +32,7 @@ pub(crate) async fn count(session: &mut Session, user: &str) -> Result<UserRecor
     })
 }
 
-/// Deletes the rows of a user, but for entries of `kv`: hosts have to hear of those.
+/// Deletes the rows of a user, except kv entries: hosts have to delete those themselves to notice it.
 pub(crate) async fn forget(session: &mut Session, user: &str) -> Result<UserRecords, Error> {
     let records = count(session, user).await?;
     let (scope, owner) = (scope_of(user), owner_of(user));
@@ -40,7 +40,7 @@ pub(crate) async fn forget(session: &mut Session, user: &str) -> Result<UserReco
     let plugins =
         spaces.await?.iter().map(|row: &Row| row.try_get("plugin")).collect::<Result<Vec<String>, _>>()?;
     for plugin in plugins {
-        // The space stays, empty: hosts that hold its vectors see its new version.
+        // The empty space remains, so that hosts with its vectors in memory notice the new version.
         vectors::delete(session, &VectorOwner { plugin, scope: scope.clone() }, None).await?;
     }
     for (text, value) in [

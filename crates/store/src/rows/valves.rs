@@ -1,4 +1,4 @@
-//! The rows of valves, read and changed within a transaction.
+//! The rows of valves.
 
 use super::sealed;
 use crate::record::StoredValves;
@@ -6,7 +6,7 @@ use crate::seal::{SealKey, is_sealed};
 use crate::sql::{Session, query, query_scalar};
 use valvehouse_json::Json;
 
-/// A change of what is set.
+/// A change of stored valves.
 pub(crate) enum Change<'a> {
     Replace(&'a Json),
     Merge(&'a Json),
@@ -30,7 +30,7 @@ pub(crate) async fn all(connection: &mut Session, key: &SealKey) -> Result<Vec<S
         .collect()
 }
 
-/// Returns the operators' values, by plugin.
+/// Returns the values of operators, by plugin.
 pub(crate) async fn of_operators(
     connection: &mut Session,
     key: &SealKey,
@@ -70,7 +70,7 @@ pub(crate) async fn change(
     let values = match change {
         Change::Replace(values) => merged(Json::object(), values)?,
         Change::Merge(values) => merged(of(transaction, key, plugin, user).await?, values)?,
-        // Does not read what is there: this is also the way out of a row nobody can read.
+        // The stored values are not read, so that an unreadable row can be reset.
         Change::Reset([]) => Json::object(),
         Change::Reset(keys) => {
             let stored = of(transaction, key, plugin, user).await?;
@@ -96,7 +96,7 @@ pub(crate) async fn change(
     Ok(())
 }
 
-/// The stored values under the given ones; a null takes its key out.
+/// Returns the stored values with the given ones merged in; a null removes its key.
 fn merged(stored: Json, given: &Json) -> Result<Json, sqlx::Error> {
     let Some(given) = given.as_object() else {
         return Err(sqlx::Error::Encode("invalid valves: expected an object of names and values".into()));

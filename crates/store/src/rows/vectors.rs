@@ -1,4 +1,4 @@
-//! The rows of vectors and their spaces.
+//! The rows of vectors and of their spaces.
 
 use super::conversations::rows::{counted, refused, whole_number};
 use super::json::AT_ONCE;
@@ -11,7 +11,8 @@ use crate::vectors::{
 use sqlx::Error;
 use valvehouse_json::Json;
 
-/// Returns the subject of a vector and its data, so that they open under no other id and for no other user.
+/// Returns the subject that a vector and its data are sealed for, so that they open under no other id or
+/// user.
 pub(crate) fn subject(scope: &str, id: &str) -> String {
     format!("vector {scope:?} {id:?}")
 }
@@ -83,7 +84,7 @@ pub(crate) async fn select(
                 (Some(Json::Null), plain.map(|plain| from_bytes(&plain)))
             }
         };
-        // One that somebody changed by hand must not take the others along.
+        // A vector that was changed by hand must not hide the others.
         let (Some(data), Some(vector)) = (data, vector) else {
             tracing::warn!(id, "skipped a vector that cannot be decrypted: it was changed by hand");
             continue;
@@ -107,7 +108,7 @@ fn from_bytes(bytes: &[u8]) -> Vec<f32> {
     parts.map(|part| f32::from_le_bytes([part[0], part[1], part[2], part[3]])).collect()
 }
 
-/// Begins a change of a space: locks its row until the transaction ends, and raises its version.
+/// Starts a change of a space: locks its row until the transaction ends, and raises its version.
 async fn raise(session: &mut Session, owner: &VectorOwner) -> Result<VectorSpace, Error> {
     let text = "INSERT INTO vector_spaces (plugin, scope, version, label, dimensions, count, bytes)
         VALUES (?, ?, 1, '', 0, 0, 0)
@@ -125,7 +126,7 @@ async fn save(session: &mut Session, owner: &VectorOwner, space: &VectorSpace) -
     Ok(())
 }
 
-/// Deletes vectors, or all of a space, and returns their number and size.
+/// Deletes these vectors, or all of a space, and returns their number and size in bytes.
 async fn remove(
     session: &mut Session,
     owner: &VectorOwner,
@@ -161,7 +162,7 @@ pub(crate) async fn change(
 ) -> Result<VectorSpace, Error> {
     let texts = check_change(change).map_err(refused)?;
     let before = raise(session, owner).await?;
-    // The last of several with one id counts.
+    // If several vectors have one id, the last one counts.
     let mut put: Vec<(&crate::vectors::NewVector, String)> = Vec::with_capacity(texts.len());
     let mut places = std::collections::HashMap::new();
     for (one, text) in change.put.iter().zip(texts) {
@@ -189,7 +190,7 @@ pub(crate) async fn change(
         bytes: others.bytes + sizes.iter().sum::<u64>(),
     };
     let owned = match owner.plugin.is_empty() {
-        // Users do not share a limit.
+        // Each user has a separate limit.
         true => after.bytes,
         false => {
             let sum: i64 = query_scalar(
@@ -235,7 +236,7 @@ pub(crate) async fn delete(
     let (removed, freed) = remove(session, owner, ids).await?;
     let count = before.count.saturating_sub(removed);
     let bytes = before.bytes.saturating_sub(freed);
-    // An empty space takes vectors of any model.
+    // An empty space accepts vectors of any model.
     let (label, dimensions) = match count {
         0 => (String::new(), 0),
         _ => (before.label, before.dimensions),

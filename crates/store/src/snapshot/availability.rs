@@ -1,5 +1,5 @@
-//! The database of a shared store, there or away. Whoever cannot reach it says so; then it is asked by a connection of
-//! its own, and work on it fails at once until it is back.
+//! The availability of a shared store's database. A failed connection starts a check on a separate
+//! connection. During an outage, operations fail immediately.
 
 use super::journal::Journal;
 use super::local::Local;
@@ -17,11 +17,11 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 const CHECKING: &str = "reach the database again";
-/// The pauses between two attempts to reach the database: the first, and the longest.
+/// The initial and the maximum delay between two attempts to reach the database.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 
-/// The database of a store, and the way on without it.
+/// The database of a shared store, its availability, and the local files for an outage.
 pub(crate) struct Availability {
     server: Server,
     pool: Pool,
@@ -32,7 +32,7 @@ pub(crate) struct Availability {
 }
 
 impl Availability {
-    /// A database, with the outage at the start if there is one.
+    /// Creates the state of a database, with the outage at the start if there is one.
     pub(crate) fn new(
         server: Server,
         pool: Pool,
@@ -72,13 +72,13 @@ impl Availability {
         self.local.as_ref()?.seen()
     }
 
-    /// Notes a failed connection and starts a check of the database.
+    /// Starts a check of the database after a connection failed.
     pub(crate) fn recheck(&self) {
         self.recheck.notify_one();
     }
 
-    /// Waits until the database is away. Whoever waits for long has it asked: a connection that died without a word
-    /// looks like a busy server.
+    /// Waits until the database is unavailable. A long wait starts a check, because a dead connection cannot
+    /// be told from a busy server.
     pub(crate) async fn lost(&self) -> StoreError {
         let mut outage = self.outage.subscribe();
         loop {
@@ -110,8 +110,8 @@ impl Availability {
         }
     }
 
-    /// Writes changes of the scripts' maps to the disk of this host, where the database is away. Returns `false` if it
-    /// is not.
+    /// Appends changes of kv entries to the local journal during an outage. Returns `false` if there is no
+    /// outage.
     pub(crate) async fn append(&self, changes: &[KvChange]) -> Result<bool, StoreError> {
         let Some(local) = &self.local else { return Ok(false) };
         let mut journal = local.journal().lock().await;
@@ -121,7 +121,7 @@ impl Availability {
         journal.append(changes).map(|()| true)
     }
 
-    /// Returns to the database, if it is reachable.
+    /// Ends the outage if the database is reachable.
     async fn recover(&self) -> Result<(), StoreError> {
         self.server.probe().await?;
         if let Some(local) = &self.local {
@@ -141,10 +141,10 @@ impl Availability {
         Ok(())
     }
 
-    /// Writes the changes that wait for the database.
+    /// Writes the changes in the journal to the database.
     ///
     /// # Errors
-    /// Returns an error if the database is away.
+    /// Returns an error if the database is unavailable.
     pub(crate) async fn replay(&self) -> Result<(), StoreError> {
         let Some(local) = &self.local else { return Ok(()) };
         self.write_pending(&mut *local.journal().lock().await).await
@@ -180,7 +180,7 @@ impl Availability {
         Ok(())
     }
 
-    /// Checks that the database which answers is that of the snapshot.
+    /// Checks that the reachable database is that of the snapshot.
     async fn check_proof(&self, local: &Local) -> Result<(), StoreError> {
         let proof = sealing::proof(&self.pool).await;
         let proof = proof.map_err(|error| StoreError::from_sqlx(CHECKING, &self.server.place, &error))?;
@@ -196,7 +196,7 @@ impl Availability {
         Err(StoreError { help: Some(help), ..error })
     }
 
-    /// Tries to return. Returns `true` if the database is reachable.
+    /// Tries to end the outage. Returns `true` on success.
     async fn try_recover(&self) -> bool {
         let Err(error) = self.recover().await else { return true };
         self.outage.send_modify(|outage| {
@@ -217,7 +217,7 @@ impl Drop for Availability {
     }
 }
 
-/// Checks the database after every reported failure, and until it is back.
+/// Checks the database after every reported failure and, during an outage, until it is reachable.
 async fn follow(availability: std::sync::Weak<Availability>, recheck: Arc<Notify>) {
     loop {
         recheck.notified().await;
@@ -228,7 +228,7 @@ async fn follow(availability: std::sync::Weak<Availability>, recheck: Arc<Notify
         drop(this);
         let mut pause = FIRST_PAUSE;
         loop {
-            // Hosts that lost it together do not all come back at one moment.
+            // Hosts that lost the database at the same time do not reconnect at the same time.
             let [more] = random::<1>();
             tokio::time::sleep(pause + pause * u32::from(more) / 512).await;
             let Some(this) = availability.upgrade() else { return };

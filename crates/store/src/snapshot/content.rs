@@ -1,4 +1,4 @@
-//! Everything that a host reads from a store when it starts.
+//! The data that a host reads from a store when it starts.
 
 use crate::history::Span;
 #[cfg(feature = "postgres")]
@@ -6,13 +6,13 @@ use crate::record::KvRow;
 use crate::scripts::ScriptFile;
 use crate::settings::StoredSettings;
 
-/// All that a host reads when it starts, of one moment.
+/// The data that a host reads when it starts, from one transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Content {
     pub(crate) settings: StoredSettings,
     /// The files of the latest set of scripts.
     pub(crate) files: Vec<ScriptFile>,
-    /// The guards whose last good versions are missing or of no history.
+    /// The guards whose last good versions are missing or not part of their histories.
     pub(crate) doubted: Vec<(String, String, String)>,
     pub(crate) spans: Vec<Span>,
     #[cfg(feature = "postgres")]

@@ -1,4 +1,4 @@
-//! The file of a snapshot: a line that names its database, and the sealed content.
+//! The file of a snapshot: a header that identifies its database, and the sealed content.
 
 use super::content::Content;
 use crate::clock::now;
@@ -11,33 +11,33 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use valvehouse_json::Json;
 
-/// The form that this version writes, and the latest one that it reads.
+/// The format that this version writes, and the latest one that it reads.
 const FORMAT: u64 = 1;
-/// The largest file that is read, in bytes.
+/// The maximum size of a file, in bytes.
 const MAX_SIZE: u64 = 1 << 30;
 const WRITING: &str = "write the snapshot of the store";
 const READING: &str = "start from the snapshot of the store";
-/// Words that begin the line of what opens the rest.
+/// The prefix of the header, before its JSON.
 const MARK: &str = "valvehouse snapshot ";
 
-/// The database that files are of: its name in the settings, and the proof that its key is known by.
+/// The database that files belong to: its name in the settings, and the proof of its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// The URL without user and password.
     pub(crate) database: String,
-    /// The proof in the database, which no other one has.
+    /// The proof stored in the database, which is unique.
     pub(crate) proof: String,
 }
 
-/// A snapshot that was read.
+/// A snapshot read from a file.
 pub(super) struct Snapshot {
     pub(super) origin: Origin,
     pub(super) content: Content,
-    /// The time when it was written, in milliseconds since 1970.
+    /// The time at which it was written, in milliseconds since 1970.
     pub(super) at: i64,
 }
 
-/// Writes a snapshot in place of the one before, whole or not at all. Returns the time that it bears.
+/// Writes a snapshot atomically in place of the previous one. Returns its time, in milliseconds since 1970.
 pub(super) fn write(
     file: &Path,
     origin: &Origin,
@@ -55,7 +55,7 @@ pub(super) fn write(
     Ok(at)
 }
 
-/// Reads the snapshot of a database with the key of the settings; `None` if there is none.
+/// Reads the snapshot of a database with the configured key; `None` if there is none.
 pub(super) fn read(
     file: &Path,
     database: &str,
@@ -98,7 +98,7 @@ pub(super) fn read(
     Ok(Some((Snapshot { origin, content, at }, key)))
 }
 
-/// The first line. It is not sealed, but a changed one opens nothing.
+/// Returns the header. It is not sealed, but it is part of the subject of the content.
 fn head(origin: &Origin, at: i64, generation: u64) -> String {
     let header = Json::from([
         ("format", FORMAT.into()),
@@ -110,13 +110,13 @@ fn head(origin: &Origin, at: i64, generation: u64) -> String {
     format!("{MARK}{header}")
 }
 
-/// Reads a file of the snapshot. A pipe or a device in its place would be read without end.
+/// Reads a file of the snapshot. A pipe or a device, which has no end, is rejected.
 fn read_whole(file: &Path) -> io::Result<Vec<u8>> {
     check_kind(&std::fs::metadata(file)?)?;
     read_limited(&mut std::fs::File::open(file)?)
 }
 
-/// Checks that a file is a regular one.
+/// Checks that a file is a regular file.
 pub(super) fn check_kind(metadata: &std::fs::Metadata) -> io::Result<()> {
     match metadata.is_file() {
         true => Ok(()),
@@ -124,7 +124,7 @@ pub(super) fn check_kind(metadata: &std::fs::Metadata) -> io::Result<()> {
     }
 }
 
-/// Reads the content of an open file.
+/// Reads an open file up to the maximum size.
 pub(super) fn read_limited(file: &mut std::fs::File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(MAX_SIZE + 1).read_to_end(&mut bytes)?;
@@ -134,7 +134,7 @@ pub(super) fn read_limited(file: &mut std::fs::File) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Writes a file beside and moves it into place, so that a crash leaves the old one or the new one.
+/// Writes a new file and renames it, so that a crash leaves either the old or the new content.
 pub(super) fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
@@ -147,20 +147,20 @@ pub(super) fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
         new.sync_all()?;
         std::fs::rename(&beside, file)?;
         match folder {
-            // The name is on disk when the folder is.
+            // The new name is durable once the folder is synchronized.
             #[cfg(unix)]
             Some(folder) => std::fs::File::open(folder)?.sync_all(),
             _ => Ok(()),
         }
     })();
     if written.is_err() {
-        // It may not even be there.
+        // The file may not exist.
         let _ = std::fs::remove_file(&beside);
     }
     written
 }
 
-/// The name of a file that belongs to this one.
+/// Returns the path of a file that belongs to this one.
 pub(super) fn beside(file: &Path, what: &str, name: &str) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
     path.push(format!(".{what}-{name}"));

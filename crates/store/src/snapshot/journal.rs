@@ -1,5 +1,5 @@
-//! Changes of scripts' maps that the database has not got yet, in a file beside the snapshot: one sealed line for each
-//! write, on disk when the write returns.
+//! The journal of kv changes that are not in the database yet, in a file next to the snapshot. Each write
+//! appends one sealed line, which is durable when it returns.
 
 use super::file::{Origin, beside, check_kind, read_limited};
 use super::json::{change_from_json, change_to_json};
@@ -20,36 +20,36 @@ const FORMAT: u64 = 1;
 const DOING: &str = "write the kv entries of scripts";
 const READING: &str = "read the kv entries that changed while the database was unavailable";
 const MARK: &str = "valvehouse kv ";
-/// The size from which a file is rewritten if most of it is outdated, in bytes.
+/// The size in bytes from which a mostly outdated file is rewritten.
 const COMPACT: u64 = 1 << 20;
 
-/// The changes that wait for the database, the latest of each entry.
+/// The changes that are not in the database yet, merged by entry.
 pub(crate) struct Journal {
     snapshot: PathBuf,
     origin: Origin,
     key: SealKey,
     pending: BTreeMap<[String; 3], KvChange>,
     own: Option<Own>,
-    /// The files of processes that ended, locked.
+    /// The locked files of processes that ended.
     adopted: Vec<(PathBuf, File)>,
 }
 
-/// The file of this process, locked.
+/// The locked file of this process.
 struct Own {
     path: PathBuf,
     file: File,
     name: String,
     lines: u64,
     size: u64,
-    /// Its size when all in it was needed.
+    /// Its size after the last rewrite, when nothing in it was outdated.
     compact: u64,
 }
 
 impl Journal {
-    /// Adopts what processes that ended left beside a snapshot.
+    /// Adopts the files next to a snapshot whose processes have ended.
     ///
     /// # Errors
-    /// Returns an error if a file of theirs is damaged, or of another database.
+    /// Returns an error if one of the files is damaged or belongs to another database.
     pub(super) fn adopt(snapshot: &Path, origin: &Origin, key: &SealKey) -> Result<Self, StoreError> {
         let mut journal = Self {
             snapshot: snapshot.to_owned(),
@@ -72,7 +72,7 @@ impl Journal {
             };
             match file.try_lock() {
                 Ok(()) => {}
-                // The process that writes it lives.
+                // The process that writes it is running.
                 Err(TryLockError::WouldBlock) => continue,
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
@@ -87,12 +87,12 @@ impl Journal {
     }
 
     fn read(&mut self, text: &[u8]) -> Result<(), String> {
-        // A line without its end was never acknowledged.
+        // An incomplete line was never acknowledged.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let damaged = || "it is damaged".to_owned();
         let text = str::from_utf8(&text[..whole]).map_err(|_| damaged())?;
         let mut lines = text.lines();
-        // A process that ended before it wrote anything.
+        // The process ended before it wrote anything.
         let Some(head) = lines.next() else { return Ok(()) };
         let header = head.strip_prefix(MARK).and_then(|json| Json::parse(json.as_bytes()).ok());
         let header = header.ok_or_else(damaged)?;
@@ -123,12 +123,12 @@ impl Journal {
         self.pending.insert(place, change);
     }
 
-    /// Returns the changes that wait, one of each entry.
+    /// Returns the changes, at most one per entry.
     pub(crate) fn pending(&self) -> Vec<KvChange> {
         self.pending.values().cloned().collect()
     }
 
-    /// Writes changes; they are on disk when it returns.
+    /// Appends changes, which are durable when this returns.
     ///
     /// # Errors
     /// Returns an error if the disk is full or fails. Nothing is written then.
@@ -151,7 +151,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes the file of this process.
+    /// Creates the file of this process.
     fn begin(&self) -> io::Result<Own> {
         if let Some(folder) = self.snapshot.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             private_folder().create(folder)?;
@@ -168,7 +168,7 @@ impl Journal {
         let head = format!("{MARK}{header}\n");
         let started = file.try_lock().map_err(io::Error::from).and_then(|()| file.write_all(head.as_bytes()));
         if let Err(error) = started {
-            // A full disk would collect an empty file for each write.
+            // On a full disk, each attempt would leave an empty file.
             std::fs::remove_file(&path)?;
             return Err(error);
         }
@@ -176,7 +176,7 @@ impl Journal {
         Ok(Own { path, file, name, lines: 0, size, compact: size })
     }
 
-    /// Writes what waits into one new file, in place of all others.
+    /// Writes all changes into one new file, which replaces the others.
     fn compact(&mut self) -> Result<(), io::Error> {
         let line = lines(&self.pending()).map_err(io::Error::other)?;
         let mut own = self.begin()?;
@@ -190,12 +190,12 @@ impl Journal {
         Ok(())
     }
 
-    /// The database has them: forgets all of them.
+    /// Removes all files, because the database has their changes.
     pub(super) fn clear(&mut self) {
         self.take_files(|path| std::fs::remove_file(path));
     }
 
-    /// Renames the files, because the database rejects their changes: they are neither read nor removed.
+    /// Renames all files, because the database rejects their changes. They are no longer read.
     pub(super) fn set_aside(&mut self) {
         self.take_files(|path| std::fs::rename(path, path.with_extension("refused")));
     }
@@ -216,7 +216,7 @@ impl Own {
         let line = format!("{}\n", key.seal(line, &about(&self.name, self.lines)));
         let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
-            // The next line must not follow half of this one.
+            // The next line must not follow an incomplete one.
             self.file.set_len(self.size)?;
             std::io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.size))?;
             return Err(error);
@@ -227,7 +227,7 @@ impl Own {
     }
 }
 
-/// The subject of a line, so that it opens nowhere else.
+/// Returns the subject that a line is sealed for.
 fn about(name: &str, number: u64) -> String {
     format!("kv {name} {number}")
 }
@@ -236,7 +236,7 @@ fn lines(changes: &[KvChange]) -> Result<String, sqlx::Error> {
     encode(&changes.iter().map(change_to_json).collect::<Result<Vec<_>, _>>()?.into())
 }
 
-/// The files beside a snapshot, those that were written last at the end.
+/// Returns the files next to a snapshot, oldest first.
 fn files(snapshot: &Path) -> Vec<PathBuf> {
     let begin = beside(snapshot, "kv", "");
     let (Some(folder), Some(begin)) = (snapshot.parent(), begin.file_name()) else { return Vec::new() };

@@ -1,5 +1,5 @@
-//! The content of a snapshot, to and from JSON. Values are texts in it: one that is nested as deep as values may be is
-//! no deeper there.
+//! Conversion of a snapshot's content to and from JSON. Values are encoded as texts, so their nesting does
+//! not add up.
 
 use super::content::Content;
 use crate::history::Span;
@@ -90,7 +90,7 @@ impl Content {
         ]))
     }
 
-    /// Reads it; `None` if anything is missing: a guard could be among it.
+    /// Reads the content; `None` if any part is missing, because that part could be a guard.
     pub(crate) fn from_json(json: &Json) -> Option<Self> {
         let settings = StoredSettings {
             generation: number(json, "generation")?,
@@ -171,8 +171,8 @@ impl Content {
     }
 }
 
-/// A change of a map: of a `value`, of a number to `add`, of `hits` in a window of `length` milliseconds. One without any
-/// takes its entry out.
+/// Encodes a kv change: a new `value`, a number to `add`, or `hits` in a window of `length` milliseconds.
+/// Without any of them, the entry is deleted.
 pub(super) fn change_to_json(change: &KvChange) -> Result<Json, sqlx::Error> {
     let of = |row: &KvRow, word: &'static str| -> Result<Json, sqlx::Error> {
         Ok(Json::from([

@@ -1,4 +1,4 @@
-//! The files of a shared store on the disk of its host.
+//! The files of a shared store on its host's disk.
 
 use super::content::Content;
 use super::file::{self, Origin};
@@ -17,41 +17,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// The shortest time between two snapshots of different settings.
+/// The minimum time between two snapshots with different settings.
 const SETTINGS_PAUSE: Duration = Duration::from_secs(1);
-/// The shortest time between two that differ in what scripts keep.
+/// The minimum time between two snapshots that differ only in kv entries.
 const KV_PAUSE: Duration = Duration::from_secs(5);
-/// The pause after a snapshot, as a multiple of its write time.
+/// The minimum pause after a snapshot, as a multiple of the time that writing it took.
 const SHARE: u32 = 20;
 
-/// The files of a shared store on the disk of its host.
+/// The files of a shared store on its host's disk.
 pub(crate) struct Local {
     file: PathBuf,
     origin: Origin,
     key: SealKey,
-    /// The snapshot that the store lives on, until it has reached its database for the first time.
+    /// The snapshot that the store uses until it reaches its database for the first time.
     cold: RwLock<Option<Arc<Content>>>,
     journal: tokio::sync::Mutex<Journal>,
     written: Mutex<LastWrite>,
-    /// The numbers of changes in the database that raise no generation: of settings, and of the scripts' maps.
+    /// The numbers of changes that do not raise the generation: of settings, and of kv entries.
     settings_changes: AtomicU64,
     kv_changes: AtomicU64,
 }
 
-/// The snapshot that was written last.
+/// The last written snapshot.
 #[derive(Default)]
 struct LastWrite {
     seen: Option<SnapshotInfo>,
     changes: (u64, u64),
-    /// The time when it was written by this process, and what that took.
+    /// The time at which this process wrote it, and the time that writing took.
     at: Option<(Instant, Duration)>,
 }
 
 impl Local {
-    /// The files of a database that was reached.
+    /// Opens the files for a database that was reached.
     ///
     /// # Errors
-    /// Returns an error if changes of scripts' maps that it has not got yet cannot be read.
+    /// Returns an error if the journal of kv changes cannot be read.
     pub(crate) fn of_database(
         file: &Path,
         database: &str,
@@ -61,11 +61,12 @@ impl Local {
         Self::new(file, Origin { database: database.to_owned(), proof }, key, None)
     }
 
-    /// The files to start from without the database, and the key that opens them; `None` if there is no snapshot.
+    /// Opens the files to start without the database, and returns the key that opens them; `None` if there is
+    /// no snapshot.
     ///
     /// # Errors
-    /// Returns an error if the snapshot is damaged, of another database, of a later version, or sealed with another
-    /// key.
+    /// Returns an error if the snapshot is damaged, belongs to another database, has a newer format, or is
+    /// sealed with another key.
     pub(crate) fn of_snapshot(
         file: &Path,
         database: &str,
@@ -97,12 +98,12 @@ impl Local {
         })
     }
 
-    /// Returns the snapshot that the store lives on, if it has never reached its database.
+    /// Returns the snapshot that the store uses if it has never reached its database.
     pub(crate) fn cold(&self) -> Option<Arc<Content>> {
         self.cold.read().clone()
     }
 
-    /// Returns what scripts kept: as in the snapshot, with the changes since then.
+    /// Returns the kv entries of the snapshot with the changes of the journal.
     pub(crate) async fn kv(&self, content: &Content) -> Vec<KvRow> {
         let place = |row: &KvRow| [row.plugin.clone(), row.scope.clone(), row.key.clone()];
         let mut rows: HashMap<_, _> = content.kv.iter().map(|row| (place(row), row.clone())).collect();
@@ -121,12 +122,12 @@ impl Local {
         rows.into_values().collect()
     }
 
-    /// Notes that the database has settings that its generation does not tell of.
+    /// Records a change of settings that does not raise the generation.
     pub(crate) fn settings_changed(&self) {
         self.settings_changes.fetch_add(1, SeqCst);
     }
 
-    /// Notes that the database has other entries of scripts.
+    /// Records a change of kv entries.
     pub(crate) fn kv_changed(&self) {
         self.kv_changes.fetch_add(1, SeqCst);
     }
@@ -143,12 +144,12 @@ impl Local {
         &self.journal
     }
 
-    /// Returns `true` if the files are of the database with this proof.
+    /// Returns `true` if the files belong to the database with this proof.
     pub(super) fn is_of(&self, proof: &str) -> bool {
         self.origin.proof == proof
     }
 
-    /// The store lives on its database from now on.
+    /// Switches from the snapshot to the database.
     pub(super) fn thaw(&self) {
         *self.cold.write() = None;
     }
@@ -157,7 +158,7 @@ impl Local {
         (self.settings_changes.load(SeqCst), self.kv_changes.load(SeqCst))
     }
 
-    /// Returns the changes that a snapshot of this generation would have, if it is time to write one.
+    /// Returns the numbers of changes for a snapshot of this generation if one is due.
     pub(crate) fn due(&self, generation: u64) -> Option<(u64, u64)> {
         let (written, changes) = (self.written.lock(), self.changes());
         let is_other = written.seen.is_none_or(|seen| seen.generation != generation);
@@ -170,7 +171,7 @@ impl Local {
         is_time.then_some(changes)
     }
 
-    /// Writes a snapshot. `since` is when the work on it began.
+    /// Writes a snapshot. `since` is the start of the work on it.
     pub(crate) async fn save(
         &self,
         content: Content,
@@ -180,7 +181,7 @@ impl Local {
         let (file, origin, key) = (self.file.clone(), self.origin.clone(), self.key.clone());
         let generation = content.settings.generation;
         let written = tokio::task::spawn_blocking(move || file::write(&file, &origin, &key, &content)).await;
-        // It does not panic.
+        // Writing does not panic.
         let Ok(written) = written else { return Ok(()) };
         let mut last = self.written.lock();
         last.at = Some((Instant::now(), since.elapsed()));

@@ -1,5 +1,5 @@
-//! A shared store without its database: the latest generation that its host served, sealed in a file, and the changes of
-//! scripts' maps that the database has not got yet.
+//! Operation of a shared store during an outage of its database: the latest generation that its host applied,
+//! sealed in a file, and the journal of kv changes that are not in the database yet.
 
 #[cfg(feature = "postgres")]
 mod availability;

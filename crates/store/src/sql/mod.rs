@@ -1,6 +1,6 @@
-//! One way to speak to each kind of database: sessions, statements with their values, rows.
+//! A common interface to the databases: sessions, statements with parameters, and rows.
 //!
-//! Statements are written once, in the SQL that all of them read, with `?` or `?1` for values.
+//! Each statement is written once, in the SQL that all databases accept, with the parameters `?` or `?1`.
 
 mod query;
 mod row;

@@ -1,4 +1,4 @@
-//! Statements and the values in them.
+//! Statements and their parameters.
 
 use super::row::{Column, Row};
 use super::session::{Link, Session};
@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, Error, Sqlite};
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-/// A value of a statement, none of its kind included.
+/// A parameter of a statement; `None` is a null of its type.
 #[derive(Clone)]
 pub(crate) enum Value<'q> {
     Text(Option<Cow<'q, str>>),
@@ -19,34 +19,34 @@ pub(crate) enum Value<'q> {
     Bytes(Option<Cow<'q, [u8]>>),
 }
 
-/// A statement and its values.
+/// A statement and its parameters.
 pub(crate) struct Query<'q> {
     text: Cow<'static, str>,
     values: Vec<Value<'q>>,
 }
 
-/// A statement of whose rows the first column counts.
+/// A statement that returns the first column of its rows.
 pub(crate) struct Scalar<'q, T> {
     query: Query<'q>,
     column: PhantomData<T>,
 }
 
-/// Builds a statement.
+/// Creates a statement.
 pub(crate) fn query<'q>(text: &'static str) -> Query<'q> {
     Query { text: text.into(), values: Vec::new() }
 }
 
-/// Builds a statement that is written as the program runs.
+/// Creates a statement whose text is composed at run time.
 pub(crate) fn query_text<'q>(text: String) -> Query<'q> {
     Query { text: text.into(), values: Vec::new() }
 }
 
-/// Builds a statement of whose rows the first column counts.
+/// Creates a statement that returns the first column of its rows.
 pub(crate) fn query_scalar<'q, T>(text: &'static str) -> Scalar<'q, T> {
     Scalar { query: query(text), column: PhantomData }
 }
 
-/// Builds a statement that puts in all these rows at once: `head`, their values, `tail`.
+/// Creates a statement that inserts these rows at once: `head`, the values, and `tail`.
 pub(crate) fn insert<'q, const COLUMNS: usize>(
     head: &str,
     rows: impl IntoIterator<Item = [Value<'q>; COLUMNS]>,
@@ -55,7 +55,7 @@ pub(crate) fn insert<'q, const COLUMNS: usize>(
     insert_rows(head, COLUMNS, rows.into_iter().flatten().collect(), tail)
 }
 
-/// The same for the values of rows, one row after the other.
+/// Creates an insert statement from the values of all rows, one row after the other.
 pub(crate) fn insert_rows<'q>(head: &str, columns: usize, values: Vec<Value<'q>>, tail: &str) -> Query<'q> {
     let row = format!("({})", vec!["?"; columns].join(", "));
     let rows = vec![row; values.len() / columns].join(", ");
@@ -63,13 +63,13 @@ pub(crate) fn insert_rows<'q>(head: &str, columns: usize, values: Vec<Value<'q>>
 }
 
 impl<'q> Query<'q> {
-    /// Adds the next value.
+    /// Adds the next parameter.
     pub(crate) fn bind(mut self, value: impl Into<Value<'q>>) -> Self {
         self.values.push(value.into());
         self
     }
 
-    /// Runs it. Returns the number of rows that it changed.
+    /// Executes the statement. Returns the number of changed rows.
     pub(crate) async fn execute(self, session: &mut Session) -> Result<u64, Error> {
         Ok(match session.link() {
             Link::Sqlite(connection) => self.sqlite().execute(connection).await?.rows_affected(),
@@ -153,7 +153,7 @@ impl<'q> Query<'q> {
     }
 }
 
-/// Writes `?` and `?1` as Postgres has them: `$1`. No statement has a question mark elsewhere.
+/// Replaces `?` and `?1` by `$1`, as Postgres expects. Statements contain question marks in parameters only.
 #[cfg(feature = "postgres")]
 fn numbered(text: &str) -> String {
     let mut numbered = String::with_capacity(text.len() + 16);
@@ -170,7 +170,7 @@ fn numbered(text: &str) -> String {
 }
 
 impl<'q, T: for<'r> Column<'r>> Scalar<'q, T> {
-    /// Adds the next value.
+    /// Adds the next parameter.
     pub(crate) fn bind(mut self, value: impl Into<Value<'q>>) -> Self {
         self.query = self.query.bind(value);
         self

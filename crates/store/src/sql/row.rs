@@ -1,25 +1,25 @@
-//! Rows as they came from one of the databases.
+//! Rows of the databases.
 
 #[cfg(feature = "postgres")]
 use sqlx::postgres::{PgRow, Postgres};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Decode, Error, Row as _, Sqlite, Type};
 
-/// A row.
+/// A row of one of the databases.
 pub(crate) enum Row {
     Sqlite(SqliteRow),
     #[cfg(feature = "postgres")]
     Postgres(PgRow),
 }
 
-/// A type that a column of each database is read as.
+/// A type that columns of each database can be read as.
 #[cfg(not(feature = "postgres"))]
 pub(crate) trait Column<'r>: Decode<'r, Sqlite> + Type<Sqlite> {}
 
 #[cfg(not(feature = "postgres"))]
 impl<'r, T: Decode<'r, Sqlite> + Type<Sqlite>> Column<'r> for T {}
 
-/// A type that a column of each database is read as.
+/// A type that columns of each database can be read as.
 #[cfg(feature = "postgres")]
 pub(crate) trait Column<'r>:
     Decode<'r, Sqlite> + Type<Sqlite> + Decode<'r, Postgres> + Type<Postgres>
@@ -33,7 +33,7 @@ impl Row {
     /// Reads a column.
     ///
     /// # Errors
-    /// Returns an error if there is no such column, or it holds something else.
+    /// Returns an error if the column does not exist or has another type.
     pub(crate) fn try_get<'r, T: Column<'r>>(&'r self, column: &str) -> Result<T, Error> {
         match self {
             Self::Sqlite(row) => row.try_get(column),

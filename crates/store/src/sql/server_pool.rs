@@ -1,4 +1,4 @@
-//! The connections to a server, replaced where they no longer answer.
+//! The connections to a server, which are replaced if they do not respond.
 
 use parking_lot::Mutex;
 use sqlx::PgPool;
@@ -6,45 +6,45 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The most connections of a host, the one that listens apart.
+/// The maximum number of connections of a host, not counting the one that listens.
 const MAX_CONNECTIONS: u32 = 8;
-/// The time that a piece of work waits for a connection: requests behind it are answered within seconds.
+/// The time limit for getting a connection, so that waiting requests are answered within seconds.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Connections to a server, or to a pooler before it.
+/// The connections to a server, or to a pooler in front of it.
 pub(crate) struct ServerPool {
     options: PgConnectOptions,
     pool: Mutex<PgPool>,
-    /// A pooler hands each transaction to another session of the server.
+    /// `true` if a pooler assigns each transaction to another session of the server.
     is_pooled: AtomicBool,
 }
 
 impl ServerPool {
-    /// Connections that are opened when they are needed.
+    /// Creates a pool that opens connections on demand.
     pub(crate) fn lazy(options: PgConnectOptions) -> Self {
         let pool = Mutex::new(pool_options().connect_lazy_with(options.clone()));
         Self { options, pool, is_pooled: AtomicBool::default() }
     }
 
-    /// Notes whether a pooler is between here and the server.
+    /// Sets whether a pooler is in front of the server.
     pub(crate) fn set_pooled(&self, is_pooled: bool) {
         if self.is_pooled.swap(is_pooled, Relaxed) != is_pooled {
             self.renew();
         }
     }
 
-    /// Returns the connections that are used now.
+    /// Returns the current pool.
     pub(super) fn current(&self) -> PgPool {
         self.pool.lock().clone()
     }
 
-    /// Returns `true` if what is prepared or listened to does not outlive a transaction.
+    /// Returns `true` if prepared statements and subscriptions do not outlive a transaction.
     pub(crate) fn is_pooled(&self) -> bool {
         self.is_pooled.load(Relaxed)
     }
 
-    /// Opens new connections from now on: those of today lead to a server that is gone without a word, and each of them
-    /// would keep its place until the network gives it up, after a quarter of an hour.
+    /// Replaces all connections. Those to a dead server would occupy the pool until the network reports them
+    /// lost, after a quarter of an hour.
     pub(crate) fn renew(&self) {
         let options = self.options.clone();
         let options = if self.is_pooled() { options.statement_cache_capacity(0) } else { options };

@@ -1,4 +1,4 @@
-//! Pools, and sessions on one connection of theirs.
+//! Pools, and sessions on their connections.
 
 #[cfg(feature = "postgres")]
 use super::server_pool::ServerPool;
@@ -17,13 +17,14 @@ pub(crate) enum Pool {
     Postgres(Arc<ServerPool>),
 }
 
-/// One connection, alone or within a transaction. A transaction that is dropped is rolled back.
+/// A connection, with or without a transaction. A transaction is rolled back if it is dropped.
 pub(crate) enum Session {
     Sqlite(PoolConnection<Sqlite>),
     SqliteTransaction(Transaction<'static, Sqlite>),
     #[cfg(feature = "postgres")]
     Postgres(PoolConnection<Postgres>),
-    /// Behind a pooler: each statement is in a transaction, which keeps its steps on one session of the server.
+    /// A connection to a pooler: each statement runs in a transaction, which keeps its steps on one session
+    /// of the server.
     #[cfg(feature = "postgres")]
     Pooled(PoolConnection<Postgres>),
     #[cfg(feature = "postgres")]
@@ -33,7 +34,7 @@ pub(crate) enum Session {
     },
 }
 
-/// The connection of a session, for one statement.
+/// The connection of a session, borrowed for one statement.
 pub(super) enum Link<'s> {
     Sqlite(&'s mut SqliteConnection),
     #[cfg(feature = "postgres")]
@@ -41,28 +42,28 @@ pub(super) enum Link<'s> {
         connection: &'s mut PgConnection,
         is_pooled: bool,
     },
-    /// For one statement in a transaction of its own.
+    /// For one statement in a separate transaction.
     #[cfg(feature = "postgres")]
     Pooled(&'s mut PgConnection),
 }
 
-/// The rows that a transaction reads and then writes, so that no other one writes them meanwhile. SQLite has
-/// one writer at a time, for all rows.
+/// The rows that a transaction reads before it writes, locked against other writers. SQLite has only one
+/// writer at a time.
 #[derive(Clone, Copy)]
 pub(crate) enum Lock<'a> {
-    /// The decisions of operators and hosts.
+    /// The settings of operators, and the records of hosts.
     Settings,
-    /// One conversation, there or not.
+    /// A conversation, which may not exist.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "SQLite locks the whole store"))]
     Conversation(&'a str),
-    /// The entries of scripts' maps that are added to.
+    /// The kv entries that values are added to.
     Kv,
-    /// Each statement for itself is enough.
+    /// No lock: each statement is independent.
     Nothing,
 }
 
 impl Lock<'_> {
-    /// The name of the lock among those of the database.
+    /// Returns the name of the lock in the database.
     #[cfg(feature = "postgres")]
     fn name(self) -> Option<String> {
         match self {
@@ -74,13 +75,13 @@ impl Lock<'_> {
     }
 }
 
-/// Begins a transaction that writes, by one message. A host that stops within one, or that the network has lost, holds
-/// its locks no longer than that: less than the time after which its runs are taken over.
+/// Starts a writing transaction with one message. The timeout releases the locks of a host that is suspended
+/// or unreachable, before its runs are taken over.
 #[cfg(feature = "postgres")]
 const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
 impl Pool {
-    /// Takes a connection, each statement of which is a transaction of its own.
+    /// Takes a connection on which each statement is a separate transaction.
     pub(crate) async fn session(&self) -> Result<Session, Error> {
         match self {
             Self::Sqlite(pool) => pool.acquire().await.map(Session::Sqlite),
@@ -92,7 +93,7 @@ impl Pool {
         }
     }
 
-    /// Begins a transaction in which all reads are of one moment.
+    /// Starts a transaction whose reads are consistent.
     pub(crate) async fn snapshot(&self) -> Result<Session, Error> {
         match self {
             Self::Sqlite(pool) => pool.begin().await.map(Session::SqliteTransaction),
@@ -105,7 +106,7 @@ impl Pool {
         }
     }
 
-    /// Begins a transaction that writes. What it reads under the lock still holds when it writes.
+    /// Starts a writing transaction. The rows under the lock cannot change before it writes.
     pub(crate) async fn begin(&self, lock: Lock<'_>) -> Result<Session, Error> {
         #[cfg(not(feature = "postgres"))]
         let _ = lock;
@@ -132,7 +133,7 @@ impl Pool {
         }
     }
 
-    /// Opens new connections from now on, where the ones to a server no longer answer.
+    /// Replaces the connections to a server.
     #[cfg(feature = "postgres")]
     pub(crate) fn renew(&self) {
         if let Self::Postgres(pool) = self {
@@ -142,7 +143,7 @@ impl Pool {
 }
 
 impl Session {
-    /// Returns the connection, on which the next statement runs.
+    /// Returns the connection for the next statement.
     pub(super) fn link(&mut self) -> Link<'_> {
         match self {
             Self::Sqlite(connection) => Link::Sqlite(connection),
@@ -158,7 +159,7 @@ impl Session {
         }
     }
 
-    /// Ends the transaction: everything in it holds from now on.
+    /// Commits the transaction.
     pub(crate) async fn commit(self) -> Result<(), Error> {
         match self {
             Self::SqliteTransaction(transaction) => transaction.commit().await,
@@ -170,7 +171,7 @@ impl Session {
         }
     }
 
-    /// Ends the transaction as if nothing had been.
+    /// Rolls the transaction back.
     pub(crate) async fn rollback(self) -> Result<(), Error> {
         match self {
             Self::SqliteTransaction(transaction) => transaction.rollback().await,
@@ -182,7 +183,7 @@ impl Session {
         }
     }
 
-    /// Returns `true` if hosts on other machines may be on this store.
+    /// Returns `true` if hosts on other computers may share this store.
     pub(crate) fn is_shared(&self) -> bool {
         match self {
             Self::Sqlite(_) | Self::SqliteTransaction(_) => false,

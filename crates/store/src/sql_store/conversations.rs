@@ -1,5 +1,5 @@
-//! Each method one transaction. Writers take the lock at its beginning, so that what they read still holds when they
-//! write.
+//! [`Conversations`] in an SQL database. Each method is one transaction; writers lock the conversation at its
+//! beginning.
 
 use super::database::SqlStore;
 use crate::conversation::{

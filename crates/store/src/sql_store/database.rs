@@ -1,4 +1,4 @@
-//! A store in an SQL database: its connections, and one piece of work on them.
+//! A store in an SQL database: its connections, and the execution of operations.
 
 use crate::error::{Place, StoreError, StoreErrorCounts, StoreErrorKind, StoreFuture};
 #[cfg(feature = "postgres")]
@@ -26,36 +26,37 @@ use valvehouse_config::SecretSource;
 #[cfg(feature = "postgres")]
 use valvehouse_config::{Secret, StoreAddress, StoreSettings};
 
-/// The time after which a server that does not answer counts as gone: the network may not say so for a quarter of an hour.
+/// The time after which a server that does not respond counts as unavailable; the network may report that
+/// only after a quarter of an hour.
 #[cfg(feature = "postgres")]
 const ANSWER_DEADLINE: Duration = Duration::from_secs(15);
-/// The same for looking whether something changed, which hosts do all the time.
+/// The same limit for checks for changes, which hosts make continuously.
 #[cfg(feature = "postgres")]
 const LOOK_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A store in an SQL database.
 pub struct SqlStore {
     pub(crate) place: Place,
-    /// Connections whose commits wait for the disk.
+    /// The pool whose commits wait for the disk.
     pub(crate) durable: Pool,
-    /// Readers, and writers that do not wait for the disk.
+    /// The pool for reads, and for writes that do not wait for the disk.
     pub(crate) swift: Pool,
-    /// The key that seals people's values.
+    /// The key that seals values.
     pub(crate) key: SealKey,
-    /// Writers in their order, and when one of them last failed to get the lock.
+    /// The queue of writers, with the time at which one of them last failed to get the lock.
     queue: tokio::sync::Mutex<Option<Instant>>,
     pub(super) error_counts: StoreErrorCounts,
-    /// Wakes the subscribers of the generation.
+    /// The listener for new generations.
     #[cfg(feature = "postgres")]
     pub(super) listener: Option<crate::postgres::Listener>,
-    /// The server, there or away.
+    /// The availability of the server.
     #[cfg(feature = "postgres")]
     availability: Option<Arc<Availability>>,
 }
 
 impl SqlStore {
-    /// Opens an SQLite file; creates it and its folder, for this user only, where they are missing. What people
-    /// set is sealed with the key in the file of the same name that ends in `.key`, which is made with it.
+    /// Opens an SQLite file. A missing file and its folder are created for this user only. Values are sealed
+    /// with the key in the file of the same name with the extension `.key`, which is created with it.
     ///
     /// # Errors
     /// Returns an error if the file is not a store, cannot be written, or its key is missing.
@@ -63,32 +64,32 @@ impl SqlStore {
         Self::sqlite_with(file, None).await
     }
 
-    /// Opens an SQLite file with a key from elsewhere.
+    /// Opens an SQLite file with a configured key.
     ///
     /// # Errors
-    /// Returns an error if the file is not a store, cannot be written, or the key is not its key.
+    /// Returns an error if the file is not a store, cannot be written, or is sealed with another key.
     pub async fn sqlite_with(file: &Path, key: Option<&SecretSource>) -> Result<Self, StoreError> {
         let (durable, swift) = sqlite::open::open(file).await?;
         Self::with(Place::File(file.to_owned()), durable, swift, KeyFrom::of_file(file, key)).await
     }
 
-    /// Opens a database of Postgres; creates its tables where they are missing. Hosts that share it need the same key.
+    /// Opens a Postgres database and creates missing tables. Hosts that share it need the same key.
     ///
     /// # Errors
-    /// Returns an error if the server cannot be reached, refuses the role or its rights, or the key is missing or
-    /// another one.
+    /// Returns an error if the server cannot be reached or rejects the role, or if the key is missing or
+    /// wrong.
     #[cfg(feature = "postgres")]
     pub async fn postgres(url: &str, key: Option<&SecretSource>) -> Result<Self, StoreError> {
         let settings = StoreSettings::at(StoreAddress::Postgres(Secret::new(url)), key.cloned());
         Self::shared(&settings, None).await
     }
 
-    /// Opens a database of Postgres. Where it is away, and a snapshot of it is in this file, the store lives on that
-    /// until the database is back; its own changes are refused meanwhile.
+    /// Opens a Postgres database. If it is unavailable and the file contains a snapshot of it, the store uses
+    /// that until the database is back; changes are rejected meanwhile.
     ///
     /// # Errors
-    /// Returns an error if the server refuses the role or its rights, if the key is missing or another one, or if the
-    /// server is away and there is no snapshot that can be read.
+    /// Returns an error if the server rejects the role, if the key is missing or wrong, or if the server is
+    /// unavailable and there is no readable snapshot.
     #[cfg(feature = "postgres")]
     pub(crate) async fn shared(
         settings: &StoreSettings,
@@ -160,19 +161,19 @@ impl SqlStore {
         }
     }
 
-    /// The database, which may be away.
+    /// Returns the availability of the database; `None` for a file.
     #[cfg(feature = "postgres")]
     pub(super) fn availability(&self) -> Option<&Availability> {
         self.availability.as_deref()
     }
 
-    /// The snapshot of a store that never reached its database.
+    /// Returns the snapshot of a store that has never reached its database.
     #[cfg(feature = "postgres")]
     fn cold(&self) -> Option<Arc<Content>> {
         self.availability().and_then(Availability::local).and_then(Local::cold)
     }
 
-    /// Returns why a store whose database is away does nothing.
+    /// Returns the error of an operation during an outage; `None` if there is no outage.
     fn away(&self, doing: &'static str) -> Option<StoreError> {
         #[cfg(feature = "postgres")]
         let error = self.availability()?.error();
@@ -181,7 +182,7 @@ impl SqlStore {
         error.map(|error| StoreError { doing: doing.to_owned(), ..error })
     }
 
-    /// Notes that the database holds something else that its generation does not tell of.
+    /// Records a change that does not raise the generation.
     pub(super) fn changed_quietly(&self) {
         #[cfg(feature = "postgres")]
         if let Some(local) = self.availability().and_then(Availability::local) {
@@ -189,7 +190,7 @@ impl SqlStore {
         }
     }
 
-    /// Runs one piece of work that reads; a store that never reached its database reads the snapshot instead.
+    /// Executes a read; a store that has never reached its database reads the snapshot instead.
     pub(super) fn read<'a, T: Send + 'a>(
         &'a self,
         doing: &'static str,
@@ -205,7 +206,7 @@ impl SqlStore {
         self.work(doing, work)
     }
 
-    /// Runs one piece of work; an error says what it was for.
+    /// Executes an operation. `doing` describes it in errors.
     pub(super) fn work<'a, T: 'a>(
         &'a self,
         doing: &'static str,
@@ -216,8 +217,8 @@ impl SqlStore {
         self.watched(doing, work)
     }
 
-    /// The same as [`Self::read`] for a look whether something changed: hosts do so all the time, and notice by it where a
-    /// server is gone.
+    /// Like [`Self::read`], for checks for changes, which have a shorter time limit: hosts make them
+    /// continuously, and detect an outage by them.
     pub(super) fn look<'a, T: Send + 'a>(
         &'a self,
         doing: &'static str,
@@ -235,7 +236,7 @@ impl SqlStore {
         self.watched(doing, look)
     }
 
-    /// Waits this long for the server; then replaces the connections.
+    /// Waits for the server until a deadline; then replaces the connections.
     #[cfg(feature = "postgres")]
     async fn within<T>(
         &self,
@@ -281,7 +282,7 @@ impl SqlStore {
         })
     }
 
-    /// Does a piece of work; ends it if the database is away meanwhile.
+    /// Executes an operation, and ends it when an outage is detected.
     async fn unless_lost<T>(
         &self,
         doing: &'static str,
@@ -299,13 +300,13 @@ impl SqlStore {
         work.await
     }
 
-    /// Begins a transaction whose commit waits for the disk.
+    /// Starts a transaction whose commit waits for the disk.
     pub(super) async fn begin(&self, lock: Lock<'_>) -> Result<Session, sqlx::Error> {
         self.queued(|| self.durable.begin(lock)).await
     }
 
-    /// Does what needs the lock of writers. Whoever queued while another one found the lock held by another
-    /// process fails as well: nobody waits twice as long.
+    /// Executes an operation that needs the lock of writers. If a writer finds the lock held by another
+    /// process, those queued behind it fail as well, so that none of them waits twice as long.
     pub(super) async fn queued<T, F: Future<Output = Result<T, sqlx::Error>>>(
         &self,
         work: impl Fn() -> F,
@@ -313,14 +314,14 @@ impl SqlStore {
         let since = Instant::now();
         #[cfg(feature = "postgres")]
         if let Place::Server(_) = &self.place {
-            // A server lets many write at once, and says who has to try again.
+            // A server allows concurrent writers, and reports which of them must retry.
             loop {
                 let done = work().await;
                 let again = done.as_ref().err().is_some_and(|error| self.is_busy(error));
                 if !again || since.elapsed() > sqlite::open::CONTENDED {
                     return done;
                 }
-                // Writers that met pause for times of their own.
+                // Conflicting writers pause for different times.
                 let [pause] = random::<1>();
                 tokio::time::sleep(Duration::from_millis(5 + u64::from(pause % 32))).await;
             }
@@ -345,7 +346,7 @@ impl SqlStore {
         StoreError::from_sqlx("", &self.place, error).kind == StoreErrorKind::Busy
     }
 
-    /// Returns `true` if other processes take turns at the lock, rather than one of them holding it.
+    /// Returns `true` if other processes use the lock in turn, rather than one of them holding it.
     pub(super) fn is_contended(&self) -> bool {
         match &self.place {
             Place::File(file) => sqlite::open::is_contended(file),

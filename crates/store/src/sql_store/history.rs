@@ -1,4 +1,4 @@
-//! Histories, each method one transaction.
+//! [`History`] in an SQL database. Each method is one transaction.
 
 use super::database::SqlStore;
 use crate::error::StoreFuture;
@@ -31,7 +31,7 @@ impl History for SqlStore {
             if seen.is_empty() {
                 return Ok(Vec::new());
             }
-            // The file is on disk already; a change that is lost here is found again by the next look.
+            // The file is on disk already; the next scan finds a change that is lost here.
             let mut transaction = self.swift.begin(Lock::Settings).await?;
             let late = history::record(&mut transaction, &self.key, seen).await?;
             transaction.commit().await?;

@@ -1,7 +1,7 @@
-//! The contracts of stores over an SQL database, each method one transaction on the rows of its kind.
+//! The interfaces of the store in an SQL database. Each method is one transaction on the rows of one table.
 //!
-//! Decisions of operators, conversations and values stored by scripts are on disk when a call returns. Records that
-//! hosts write continuously survive the crash of a process; a power failure may lose the latest of them.
+//! Settings of operators, conversations and kv entries are durable when a call returns. Records that hosts
+//! write continuously survive the crash of a process, but a power failure may lose the latest of them.
 
 mod conversations;
 mod history;

@@ -1,5 +1,5 @@
-//! Questions that wait for a person, each method one transaction. A power failure may lose them: so it does the turns that
-//! wait.
+//! [`QuestionExchange`] in an SQL database. Each method is one transaction. A power failure may lose rows, as
+//! it ends the turns that wait for them.
 
 use super::database::SqlStore;
 use crate::error::StoreFuture;

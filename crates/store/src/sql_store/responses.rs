@@ -1,4 +1,4 @@
-//! Responses and conversations of the Responses API, each method one transaction.
+//! [`Responses`] in an SQL database. Each method is one transaction.
 
 use super::database::SqlStore;
 use crate::error::StoreFuture;
@@ -75,7 +75,7 @@ impl Responses for SqlStore {
         expires_ms: i64,
     ) -> StoreFuture<'a, ()> {
         self.work("store the events of a response", async move {
-            // As records that are written continuously: a power failure may lose the latest.
+            // Events are written continuously, so a power failure may lose the latest.
             let mut transaction = self.swift.begin(Lock::Nothing).await?;
             responses::append_events(&mut transaction, id, events, expires_ms).await?;
             transaction.commit().await

@@ -1,4 +1,4 @@
-//! Script sets, each method one transaction.
+//! [`ScriptSets`] in an SQL database. Each method is one transaction.
 
 use super::database::SqlStore;
 use crate::error::StoreFuture;
@@ -16,7 +16,7 @@ impl ScriptSets for SqlStore {
     fn script_files(&self, generation: u64) -> StoreFuture<'_, Vec<ScriptFile>> {
         self.read(
             "read the stored scripts",
-            // A snapshot has the files of its own generation.
+            // A snapshot has only the files of its own generation.
             |snapshot| snapshot.files.clone(),
             async move { script_sets::files(&mut self.swift.session().await?, generation).await },
         )

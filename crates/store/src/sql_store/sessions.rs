@@ -1,4 +1,5 @@
-//! Sessions of clients, each method one transaction. A power failure may lose the latest: their clients begin new ones.
+//! [`ClientSessions`] in an SQL database. Each method is one transaction. A power failure may lose the latest
+//! sessions; their clients start new ones.
 
 use super::database::SqlStore;
 use crate::error::StoreFuture;

@@ -1,4 +1,4 @@
-//! The contract of stores, each method one transaction on the rows of its kind.
+//! [`Store`] in an SQL database. Each method is one transaction.
 
 use super::database::SqlStore;
 #[cfg(feature = "postgres")]
@@ -319,7 +319,7 @@ impl Store for SqlStore {
     fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> StoreFuture<'a, ()> {
         let work = self.work("write the kv entries of scripts", async move {
             if kv::is_one_statement(changes) {
-                // One statement is a transaction of its own: a third of the way to the disk and back.
+                // A single statement needs no explicit transaction, which takes a third of the time.
                 let insert = async || kv::insert(&mut self.durable.session().await?, changes).await;
                 return self.queued(insert).await;
             }
@@ -346,8 +346,8 @@ impl Store for SqlStore {
                         local.kv_changed();
                         Ok(())
                     }
-                    // The same entries may have reached the database: they are written once more. A value is the
-                    // same then; a count of this moment may count twice.
+                    // The changes may have reached the database and are then written again. That does not
+                    // alter values, but an addition may count twice.
                     Err(error) if error.kind == StoreErrorKind::Unreachable => {
                         let is_written = availability.is_away().await && availability.append(changes).await?;
                         if is_written { Ok(()) } else { Err(error) }
@@ -470,7 +470,7 @@ impl Store for SqlStore {
             let since = Instant::now();
             let content = self.work("read the store for a snapshot", async {
                 let mut session = self.swift.snapshot().await?;
-                // A host that goes by another one, or did not look yet, has nothing to write.
+                // A host that has not applied the current generation writes no snapshot.
                 let is_applied = generation::read(&mut session).await? == applied_generation;
                 let content = if is_applied { Some(self.content(&mut session).await?) } else { None };
                 session.rollback().await?;
@@ -491,7 +491,7 @@ impl Store for SqlStore {
                     Ok(transaction) => return transaction.rollback().await,
                     Err(error) if !self.is_busy(&error) => return Err(error),
                     Err(_) if self.is_contended() => return Ok(()),
-                    // The holder of the lock may get no processor either where this process gets none.
+                    // On an overloaded computer, the holder of the lock may not be running either.
                     Err(_) if lag > STARVED && since.elapsed() < open::CONTENDED => {}
                     Err(error) => return Err(error),
                 }
@@ -529,7 +529,7 @@ impl SqlStore {
         })
     }
 
-    /// Reads everything that a host starts from.
+    /// Reads the data that a host starts from.
     #[cfg(feature = "postgres")]
     async fn content(&self, session: &mut Session) -> Result<Content, sqlx::Error> {
         let settings = self.all_settings(session).await?;
@@ -562,10 +562,11 @@ impl SqlStore {
     }
 }
 
-/// A delay of a timer from which on the machine counts as too busy to tell how long a lock is held.
+/// The delay of a timer from which on the computer counts as overloaded, so that the time of a held lock says
+/// nothing.
 const STARVED: Duration = Duration::from_millis(60);
 
-/// Waits for `work`. Also returns the longest delay of a timer meanwhile.
+/// Waits for `work`. Also returns the maximum delay of a timer meanwhile.
 async fn with_lag<T>(work: impl Future<Output = T>) -> (T, Duration) {
     const PERIOD: Duration = Duration::from_millis(20);
     let (mut work, mut lag) = (std::pin::pin!(work), Duration::ZERO);

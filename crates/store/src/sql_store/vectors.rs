@@ -1,4 +1,4 @@
-//! Vectors, each method one transaction.
+//! [`Vectors`] in an SQL database. Each method is one transaction.
 
 use super::database::SqlStore;
 use crate::error::StoreFuture;

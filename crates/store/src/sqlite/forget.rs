@@ -12,8 +12,8 @@ use valvehouse_config::SecretSource;
 
 const DOING: &str = "forget the stored valves";
 
-/// Drops all stored valves of a store whose key is lost, with those of the history. Answers how many plugins
-/// had some.
+/// Deletes all stored valves of a store whose key is lost, including those in the history. Returns the number
+/// of plugins that had any.
 pub(crate) async fn forget_valves(file: &Path, key: Option<&SecretSource>) -> Result<u64, StoreError> {
     let place = &Place::File(file.to_owned());
     let refused = |cause: &str, help: &str| {

@@ -1,4 +1,4 @@
-//! The embedded store: one SQLite file, shared by any number of processes.
+//! The embedded store: one SQLite file, which any number of processes may share.
 
 pub(crate) mod forget;
 pub(crate) mod open;

@@ -1,4 +1,4 @@
-//! Opening the file: created for this user only, and brought to today's tables.
+//! Opening of the SQLite file: it is created for this user only, and its schema is migrated.
 
 use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::sql::Pool;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// Number, title and text of each file in `crates/store/src/migrations`.
+/// The number, title and SQL of each file in `crates/store/src/migrations`.
 const FILES: &[(i64, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
@@ -23,18 +23,19 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
 const DOING: &str = "open the store";
 const TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(50);
-/// The time that a writer waits for the lock of another process: requests behind it are answered within a second.
+/// The time for which a writer waits for the lock of another process, so that waiting requests are answered
+/// within a second.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(800);
-/// The same while other processes write: then the lock is not held, only contended.
+/// The same time while other processes write: then the lock is contended rather than held.
 pub(crate) const CONTENDED: Duration = Duration::from_secs(10);
 
-/// A pool whose commits wait for the disk, and one whose commits do not.
+/// Opens a pool whose commits wait for the disk, and one whose commits do not.
 pub(crate) async fn open(file: &Path) -> Result<(Pool, Pool), StoreError> {
     create(file)?;
     let mut tries = 1;
     loop {
         match connect(file).await {
-            // Going over to the write-ahead log fails at once while another process does the same.
+            // Switching to the write-ahead log fails immediately while another process does the same.
             Err(error) if error.kind == StoreErrorKind::Busy && tries < TRIES => tries += 1,
             result => return result,
         }
@@ -63,10 +64,10 @@ async fn connect(file: &Path) -> Result<(Pool, Pool), StoreError> {
     Ok((Pool::Sqlite(durable), Pool::Sqlite(swift)))
 }
 
-/// A connection on which a transaction failed with the disk still counts it as begun, and begins no other one: it
-/// is closed, and another one opened.
+/// Returns the options of the pools. A connection whose transaction failed with a disk error still counts as
+/// in a transaction and cannot start another; it is closed and replaced.
 fn pool_options() -> SqlitePoolOptions {
-    // A file does not go away: asking each time whether it is there costs as much as a read.
+    // Testing each connection would cost as much as a read, and a file does not become unreachable.
     SqlitePoolOptions::new().test_before_acquire(false).before_acquire(|connection, _| {
         let is_free = !connection.is_in_transaction();
         Box::pin(async move { Ok(is_free) })
@@ -77,7 +78,7 @@ async fn migrate(pool: &SqlitePool) -> Result<(), MigrateError> {
     let mut tries = 1;
     loop {
         match MIGRATIONS.run(pool).await {
-            // sqlx takes no lock on SQLite: another process may be making the same tables right now.
+            // sqlx takes no lock on SQLite, so another process may be creating the same tables.
             Err(MigrateError::Execute(_) | MigrateError::ExecuteMigration(..)) if tries < TRIES => tries += 1,
             result => return result,
         }
@@ -85,7 +86,7 @@ async fn migrate(pool: &SqlitePool) -> Result<(), MigrateError> {
     }
 }
 
-/// Makes folder and file, private: they hold secrets.
+/// Creates the folder and the file for this user only, because they contain secrets.
 fn create(file: &Path) -> Result<(), StoreError> {
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         const MAKING: &str = "create the store's folder";
@@ -99,7 +100,7 @@ fn create(file: &Path) -> Result<(), StoreError> {
             _ => StoreError::from_io(MAKING, &Place::File(folder.to_owned()), &error),
         })?;
     }
-    // Never opened when it is there: closing it again would drop SQLite's locks of this process.
+    // An existing file is not opened here, because closing it would release SQLite's locks of this process.
     match private_file().open(file) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             Err(StoreError::from_io("create the store's file", &Place::File(file.to_owned()), &error))
@@ -108,8 +109,8 @@ fn create(file: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Returns `true` if the write-ahead log was written within the lock timeout: other processes take turns at the
-/// lock, rather than one of them holding it.
+/// Returns `true` if the write-ahead log was written within the lock timeout: other processes use the lock in
+/// turn, rather than one of them holding it.
 pub(crate) fn is_contended(file: &Path) -> bool {
     let mut log = file.to_owned().into_os_string();
     log.push("-wal");

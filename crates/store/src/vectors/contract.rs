@@ -1,4 +1,4 @@
-//! The contract of stores with vectors, and the limits of a space.
+//! The interface of stores with vectors, and the limits of a space.
 
 use crate::error::StoreFuture;
 use valvehouse_json::Json;
@@ -14,16 +14,16 @@ pub const MAX_VECTOR_DATA: usize = 64 << 10;
 /// The maximum size of all spaces of one owner, in bytes of vectors and data.
 const MAX_OWNER_BYTES: u64 = 1 << 30;
 
-/// The owner of a space, and which of its spaces it is.
+/// The owner of a vector space, and the scope of the space.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct VectorOwner {
-    /// The plugin; "" for the records that the host keeps of a user.
+    /// The plugin; "" for a user's memories, which the host stores.
     pub plugin: String,
-    /// The space of the owner: `own`, or `user/ID`.
+    /// The scope of the space: `own`, or `user/ID`.
     pub scope: String,
 }
 
-/// A space as it stands.
+/// The state of a vector space.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VectorSpace {
     /// The number of changes so far.
@@ -38,7 +38,7 @@ pub struct VectorSpace {
     pub bytes: u64,
 }
 
-/// A vector to be stored under its id, in place of an earlier one.
+/// A vector to store, which replaces one with the same id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewVector {
     /// Its id within the space.
@@ -56,11 +56,11 @@ pub struct StoredVector {
     pub id: String,
     /// The version of the space that it was written with.
     pub version: u64,
-    /// The time when it was written, in milliseconds since 1970.
+    /// The time at which it was written, in milliseconds since 1970.
     pub at: i64,
-    /// Its data; null where that was not read.
+    /// Its data; null if it was not read.
     pub data: Json,
-    /// Its components; empty where they were not read.
+    /// Its components; empty if they were not read.
     pub vector: Vec<f32>,
 }
 
@@ -71,16 +71,16 @@ pub struct VectorChange<'a> {
     pub label: &'a str,
     /// The vectors to store.
     pub put: &'a [NewVector],
-    /// Deletes all other vectors of the space.
+    /// `true` to delete all other vectors of the space.
     pub replace: bool,
-    /// The maximum number of vectors of the space afterwards.
+    /// The maximum number of vectors in the space after the change.
     pub max_count: u64,
 }
 
 /// A selection of stored vectors.
 #[derive(Debug, Clone, Copy)]
 pub enum VectorSelection<'a> {
-    /// Those written after a version, without data, behind this id.
+    /// The vectors written after a version, without data, that follow an id.
     Changed {
         /// The version; 0 selects all.
         since: u64,
@@ -89,9 +89,9 @@ pub enum VectorSelection<'a> {
         /// The maximum number.
         limit: u64,
     },
-    /// Those with these ids, without components.
+    /// The vectors with these ids, without components.
     Ids(&'a [String]),
-    /// All, without components, behind this id.
+    /// All vectors, without components, that follow an id.
     All {
         /// The last id that was read, or "".
         after: &'a str,
@@ -102,26 +102,25 @@ pub enum VectorSelection<'a> {
 
 /// The store of vectors. Every method is one transaction.
 pub trait Vectors: Send + Sync {
-    /// Returns an id of a text in a space: the same for the same text. Who reads it without the key of the store learns
-    /// nothing of the text, not even by guessing it.
+    /// Returns an id of a text in a space, equal for equal texts. Without the key of the store, the text
+    /// cannot be found from the id, not even by guessing.
     fn id_of(&self, owner: &VectorOwner, text: &str) -> String;
 
-    /// Returns how a space stands; empty if nothing was ever stored in it.
+    /// Returns the state of a space; empty if nothing was ever stored in it.
     fn vector_space<'a>(&'a self, owner: &'a VectorOwner) -> StoreFuture<'a, VectorSpace>;
 
-    /// Reads vectors of a space in the order of their ids. What does not open, since it was changed by hand, is left
-    /// out.
+    /// Reads vectors of a space in the order of their ids. Vectors that were changed by hand are left out.
     fn vectors<'a>(
         &'a self,
         owner: &'a VectorOwner,
         selection: VectorSelection<'a>,
     ) -> StoreFuture<'a, Vec<StoredVector>>;
 
-    /// Changes a space and returns how it stands then.
+    /// Changes a space and returns its new state.
     ///
     /// # Errors
-    /// Returns an error, and changes nothing, if a limit would be exceeded, or if dimensions or label differ from
-    /// those of the other vectors.
+    /// Returns an error, and changes nothing, if a limit would be exceeded, or if dimensions or label differ
+    /// from those of the other vectors.
     fn change_vectors<'a>(
         &'a self,
         owner: &'a VectorOwner,
@@ -137,13 +136,13 @@ pub trait Vectors: Send + Sync {
 }
 
 impl NewVector {
-    /// The bytes that count for it, with this JSON text of its data.
+    /// Returns the size in bytes that counts for it, with this JSON text of its data.
     pub(crate) fn size(&self, data: &str) -> u64 {
         (self.id.len() + data.len() + 4 * self.vector.len()) as u64
     }
 }
 
-/// Checks a change by itself and returns the texts of the data.
+/// Checks a change on its own, and returns the JSON texts of the data.
 pub(crate) fn check_change(change: &VectorChange<'_>) -> Result<Vec<String>, String> {
     let dimensions = change.put.first().map_or(0, |one| one.vector.len());
     let mut texts = Vec::with_capacity(change.put.len());
@@ -172,7 +171,8 @@ pub(crate) fn check_change(change: &VectorChange<'_>) -> Result<Vec<String>, Str
     Ok(texts)
 }
 
-/// Checks what a space becomes by a change: its vectors without the replaced ones, the bytes of all spaces of its owner.
+/// Checks the new state of a space, given the vectors that are not replaced and the bytes of all spaces of
+/// the owner.
 pub(crate) fn checked_growth(
     change: &VectorChange<'_>,
     others: &VectorSpace,

@@ -1,7 +1,7 @@
 //! The search for the nearest vectors of a space.
 //!
-//! Spaces that are searched often are held in memory, at most [`MAX_HELD`] bytes of them; those used last stay. A
-//! larger space is read from the store at each search.
+//! Recently searched spaces are held in memory, up to [`MAX_HELD`] bytes. A larger space is read from the
+//! store in each search.
 
 use super::contract::{
     MAX_SPACE_VECTORS, NewVector, StoredVector, VectorChange, VectorOwner, VectorSelection, VectorSpace,
@@ -20,16 +20,17 @@ use valvehouse_json::Json;
 
 /// The maximum size of the vectors in memory, in bytes.
 const MAX_HELD: usize = 256 << 20;
-/// The number of searches at a time; others wait.
+/// The maximum number of concurrent searches; others wait.
 const MAX_SEARCHES: usize = 2;
-/// The vectors that are read at a time.
+/// The number of vectors that are read at a time.
 const BATCH: u64 = 256;
-/// The vectors that are compared on the thread of a request. More are compared on a thread of their own.
+/// The maximum number of vectors that are compared on the thread of a request; a separate thread compares
+/// more.
 const MAX_VECTORS_INLINE: usize = 2_000;
-/// The bytes beside id and components that count for a vector in memory.
+/// The bytes that count for a vector in memory in addition to its id and components.
 const OVERHEAD: usize = 40;
 
-/// Vectors with a search. Clones share it.
+/// A vector store with a search. Clones share it.
 #[derive(Clone)]
 pub struct VectorIndex(Arc<Inner>);
 
@@ -41,7 +42,7 @@ struct Inner {
     max_held: usize,
 }
 
-/// A space in memory, and when it was used.
+/// A space in memory, and its last use.
 #[derive(Default)]
 struct HeldSpace {
     loaded: tokio::sync::Mutex<Option<Arc<LoadedSpace>>>,
@@ -49,7 +50,7 @@ struct HeldSpace {
     bytes: AtomicUsize,
 }
 
-/// The vectors of a space as of one version.
+/// The vectors of a space at one version.
 #[derive(Default, Clone)]
 struct LoadedSpace {
     version: u64,
@@ -59,12 +60,12 @@ struct LoadedSpace {
     components: Vec<f32>,
 }
 
-/// A vector that was found.
+/// A vector found by a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundVector {
     /// Its id.
     pub id: String,
-    /// The cosine of the angle to the searched vector, from -1 to 1.
+    /// The cosine similarity to the searched vector, from -1 to 1.
     pub score: f32,
     /// Its data.
     pub data: Json,
@@ -76,7 +77,7 @@ impl std::fmt::Debug for VectorIndex {
     }
 }
 
-/// Vectors that end with the process.
+/// Creates an index in memory, which ends with the process.
 impl Default for VectorIndex {
     fn default() -> Self {
         Self::new(Arc::new(MemoryVectors::default()))
@@ -84,13 +85,13 @@ impl Default for VectorIndex {
 }
 
 impl VectorIndex {
-    /// Returns an index that begins with what is stored here, and whose changes end with the process.
+    /// Returns an index that starts as a copy of this one; its changes stay in memory.
     #[must_use]
     pub fn copy_in_memory(&self) -> Self {
         Self::new(Arc::new(MemoryVectors::copy_of(self.0.store.clone())))
     }
 
-    /// Searches the vectors of this store.
+    /// Creates an index over this store.
     pub fn new(store: Arc<dyn Vectors>) -> Self {
         Self::holding(store, MAX_HELD)
     }
@@ -106,7 +107,7 @@ impl VectorIndex {
         &self.0.store
     }
 
-    /// Returns an id of a text in a space: the same for the same text, and nothing that tells of it ([`Vectors::id_of`]).
+    /// Returns an id of a text in a space, equal for equal texts and irreversible ([`Vectors::id_of`]).
     pub fn id_of(&self, owner: &VectorOwner, text: &str) -> String {
         self.0.store.id_of(owner, text)
     }
@@ -116,11 +117,11 @@ impl VectorIndex {
         self.0.held.lock().values().map(|space| space.bytes.load(Relaxed)).sum()
     }
 
-    /// Stores vectors, each under its id and scaled to length 1, and returns how the space stands then.
+    /// Stores vectors, scaled to length 1, and returns the new state of the space.
     ///
     /// # Errors
-    /// Returns an error, and stores nothing, if a vector has no direction, a limit would be exceeded, or the store
-    /// fails.
+    /// Returns an error, and stores nothing, if a vector has no direction, a limit would be exceeded, or the
+    /// store fails.
     pub async fn put(
         &self,
         owner: &VectorOwner,
@@ -150,7 +151,7 @@ impl VectorIndex {
         Ok(deleted)
     }
 
-    /// Returns how a space stands.
+    /// Returns the state of a space.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -166,7 +167,7 @@ impl VectorIndex {
         self.0.store.vectors(owner, VectorSelection::Ids(ids)).await
     }
 
-    /// Reads vectors without components in the order of their ids, behind this one.
+    /// Reads vectors without components that follow an id, in the order of their ids.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -179,11 +180,12 @@ impl VectorIndex {
         self.0.store.vectors(owner, VectorSelection::All { after, limit }).await
     }
 
-    /// Returns the `count` nearest vectors that have at least this score, the nearest first, and the number of
-    /// components that were compared. Every vector of the space is compared.
+    /// Returns at most `count` nearest vectors with at least this score, nearest first, and the number of
+    /// compared components. Every vector of the space is compared.
     ///
     /// # Errors
-    /// Returns an error if the searched vector has no direction or another number of dimensions, or the store fails.
+    /// Returns an error if the searched vector has no direction or another number of dimensions, or the store
+    /// fails.
     pub async fn nearest(
         &self,
         owner: &VectorOwner,
@@ -202,7 +204,7 @@ impl VectorIndex {
             let cause = format!("expected a vector of {expected} dimensions like the stored ones, got {got}");
             return Err(refused(DOING, cause));
         }
-        // Closed by nobody.
+        // The semaphore is never closed.
         let _turn = self.0.searches.acquire().await;
         let best = match size_of(&space) <= self.0.max_held {
             true => self.search_held(owner, &space, vector, count, min_score).await?,
@@ -212,7 +214,7 @@ impl VectorIndex {
         let ids: Vec<String> = best.iter().map(|(id, _)| id.clone()).collect();
         let mut data: HashMap<String, Json> =
             self.get(owner, &ids).await?.into_iter().map(|one| (one.id, one.data)).collect();
-        // One that was deleted meanwhile is not found.
+        // A vector that was deleted meanwhile is left out.
         let found = best.into_iter().filter_map(|(id, score)| {
             let data = data.remove(&id)?;
             Some(FoundVector { id, score, data })
@@ -236,7 +238,7 @@ impl VectorIndex {
         search.await.map_err(|error| refused("search vectors", error.to_string()))
     }
 
-    /// Compares the vectors of a space that is too large for the memory, as they are read.
+    /// Compares the vectors of a space that exceeds the memory limit while they are read.
     async fn search_stored(
         &self,
         owner: &VectorOwner,
@@ -258,7 +260,7 @@ impl VectorIndex {
         }
     }
 
-    /// The vectors of a space in memory, of this version or a later one.
+    /// Returns the vectors of a space in memory, at this version or a later one.
     async fn loaded(&self, owner: &VectorOwner, space: &VectorSpace) -> Result<Arc<LoadedSpace>, StoreError> {
         let held = self.0.held.lock().entry(owner.clone()).or_default().clone();
         held.used.store(self.0.uses.fetch_add(1, Relaxed), Relaxed);
@@ -273,7 +275,7 @@ impl VectorIndex {
         if let Some(known) = known {
             let mut known = Arc::unwrap_or_clone(known);
             self.load(owner, &mut known).await?;
-            // What was deleted meanwhile is still among them.
+            // Deleted vectors are still among them, so the counts differ.
             loaded = Some(known).filter(|known| known.ids.len() as u64 == space.count);
         }
         let mut loaded = match loaded {
@@ -285,14 +287,14 @@ impl VectorIndex {
                 all
             }
         };
-        // Those written beside the reading are read again by the next search.
+        // Vectors written during the read are read again by the next search.
         loaded.version = space.version;
         let loaded = Arc::new(loaded);
         *place = Some(loaded.clone());
         Ok(loaded)
     }
 
-    /// Reads what was written since the version that is loaded.
+    /// Reads the vectors written since the loaded version.
     async fn load(&self, owner: &VectorOwner, loaded: &mut LoadedSpace) -> Result<(), StoreError> {
         let mut places: HashMap<Box<str>, usize> =
             loaded.ids.iter().enumerate().map(|(at, id)| (id.clone(), at)).collect();
@@ -303,7 +305,7 @@ impl VectorIndex {
             let Some(last) = read.last() else { return Ok(()) };
             after.clone_from(&last.id);
             for StoredVector { id, vector, .. } in read {
-                // Of another model, written just now.
+                // The vector is of another model and was written just now.
                 if vector.len() != loaded.dimensions {
                     continue;
                 }
@@ -323,7 +325,7 @@ impl VectorIndex {
         }
     }
 
-    /// Drops the spaces that were not used for the longest time, until the others and this one have room.
+    /// Drops the least recently used spaces until this one fits.
     fn make_room(&self, owner: &VectorOwner) {
         let mut held = self.0.held.lock();
         loop {
@@ -349,7 +351,7 @@ impl LoadedSpace {
     }
 }
 
-/// The bytes that a space takes in memory, about.
+/// Returns the approximate size of a space in memory, in bytes.
 fn size_of(space: &VectorSpace) -> usize {
     let components = space.count.saturating_mul(space.dimensions).saturating_mul(4);
     let count = usize::try_from(space.count).unwrap_or(usize::MAX);
@@ -391,7 +393,7 @@ mod tests {
     #[tokio::test]
     async fn the_nearest_are_found_while_others_write_and_delete() {
         let store: Arc<dyn Vectors> = Arc::new(MemoryVectors::default());
-        // One that holds all, and another host without memory for any.
+        // One index holds everything, the other one has no memory for any space.
         let (index, other) = (VectorIndex::new(store.clone()), VectorIndex::holding(store, 0));
         let own = owner("own");
         let entries = vec![entry("a", &[1.0, 0.0]), entry("b", &[0.0, 2.0]), entry("c", &[1.0, 1.0])];

@@ -12,18 +12,18 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
-/// The maximum size of a stored space that is copied.
+/// The maximum size of a space that is copied, in bytes.
 const MAX_COPY: u64 = 64 << 20;
-/// The vectors that are copied at a time.
+/// The number of vectors that are copied at a time.
 const BATCH: u64 = 200;
 
-/// Vectors that end with the process. They may begin as a copy of stored ones, which do not change.
+/// A vector store in memory. It may start as a copy of stored vectors, which remain unchanged.
 pub struct MemoryVectors {
-    /// The key of ids, used if there is nothing to copy.
+    /// The key for ids; unused for a copy.
     key: SealKey,
     spaces: Mutex<HashMap<VectorOwner, MemorySpace>>,
     original: Option<Arc<dyn Vectors>>,
-    /// The spaces that have been copied. The lock is held while one is.
+    /// The spaces that have been copied. The lock is held during a copy.
     copied: tokio::sync::Mutex<HashSet<VectorOwner>>,
 }
 
@@ -45,12 +45,12 @@ impl Default for MemoryVectors {
 }
 
 impl MemoryVectors {
-    /// Begins with what is stored.
+    /// Creates a store that starts as a copy.
     pub fn copy_of(original: Arc<dyn Vectors>) -> Self {
         Self { original: Some(original), ..Self::default() }
     }
 
-    /// Copies a space when it is first needed.
+    /// Copies a space when it is first used.
     async fn begin(&self, owner: &VectorOwner) -> Result<(), StoreError> {
         let Some(original) = &self.original else { return Ok(()) };
         let mut copied = self.copied.lock().await;

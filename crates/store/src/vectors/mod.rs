@@ -1,7 +1,7 @@
 //! Vectors with data, in spaces of scripts and users, and the search for the nearest ones.
 //!
-//! A space belongs to a script or to a user. Its version is raised by every change, so that hosts that share a
-//! database notice each other's changes. The search is exact: every vector of the space is compared.
+//! Every change raises the version of its space, so that hosts that share a database notice each other's
+//! changes. The search is exact: every vector of the space is compared.
 
 mod contract;
 mod index;

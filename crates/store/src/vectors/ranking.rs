@@ -1,4 +1,4 @@
-//! Comparison of vectors, and the best ones so far.
+//! Comparison of vectors, and ranking of the best ones.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -10,14 +10,14 @@ pub(super) fn unit(mut vector: Vec<f32>) -> Option<Vec<f32>> {
     if !(largest.is_finite() && largest > 0.0) || vector.iter().any(|part| part.is_nan()) {
         return None;
     }
-    // Squares of very large or small components leave the range of numbers.
+    // Scaling by the largest component prevents overflow and underflow of the squares.
     vector.iter_mut().for_each(|part| *part /= largest);
     let length = dot(&vector, &vector).sqrt();
     vector.iter_mut().for_each(|part| *part /= length);
     Some(vector)
 }
 
-/// The best of many vectors. Equal scores are in the order of their ids.
+/// The best of many vectors. Equal scores are ordered by id.
 pub(super) struct Best {
     most: usize,
     min_score: f32,
@@ -38,7 +38,7 @@ impl PartialOrd for Candidate {
     }
 }
 
-/// The worst one is the greatest: it is on top of the heap.
+/// The worst candidate is the greatest, at the top of the heap.
 impl Ord for Candidate {
     fn cmp(&self, other: &Self) -> Ordering {
         other.score.total_cmp(&self.score).then_with(|| self.id.cmp(&other.id))
@@ -50,7 +50,7 @@ impl Best {
         Self { most, min_score, heap: BinaryHeap::new() }
     }
 
-    /// Looks at one more.
+    /// Adds a candidate.
     pub(super) fn add(&mut self, id: &str, score: f32) {
         if score < self.min_score || self.most == 0 {
             return;
@@ -68,7 +68,7 @@ impl Best {
         self.heap.push(Candidate { score, id: id.to_owned() });
     }
 
-    /// The ids and scores, the best first.
+    /// Returns the ids and scores, best first.
     pub(super) fn finish(self) -> Vec<(String, f32)> {
         self.heap.into_sorted_vec().into_iter().map(|one| (one.id, one.score)).collect()
     }

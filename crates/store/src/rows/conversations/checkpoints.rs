@@ -1,4 +1,4 @@
-//! Checkpoints: what stands in them, and which may stay.
+//! The rows of checkpoints.
 
 use super::rows::{counted, read, stored, whole_number};
 use crate::conversation::{Checkpoint, Prune};
@@ -46,7 +46,7 @@ pub(crate) async fn list(
     rows.iter().map(from_row).collect()
 }
 
-/// Those of a run, in the order of their steps.
+/// Returns the checkpoints of a run, in the order of their steps.
 pub(crate) async fn of_run(connection: &mut Session, run: &str) -> Result<Vec<Checkpoint>, Error> {
     let of_run = select!("state", "WHERE runs.id = ? ORDER BY checkpoints.step");
     let rows = query(of_run).bind(run).fetch_all(connection).await?;
@@ -68,7 +68,7 @@ fn from_row(row: &Row) -> Result<Checkpoint, Error> {
     })
 }
 
-/// A checkpoint to be put in.
+/// A checkpoint to insert.
 pub(crate) struct New<'a> {
     pub(crate) step: u64,
     pub(crate) length: u64,
@@ -84,7 +84,7 @@ impl<'a> From<&'a Checkpoint> for New<'a> {
     }
 }
 
-/// Puts a checkpoint in, under a new id where it has none.
+/// Inserts a checkpoint, with a new id if none is given.
 pub(crate) async fn insert(
     connection: &mut Session,
     run: i64,
@@ -138,7 +138,7 @@ pub(crate) async fn prune(
     let (whole_runs, runs) = (whole_number(keep.whole_runs), whole_number(keep.runs));
     let query = match conversation {
         None => query(prune!("")).bind(whole_runs).bind(runs),
-        // By its index: other conversations' runs are not even looked at.
+        // This uses the index, so runs of other conversations are not read.
         Some(id) => {
             let of_one = prune!("WHERE conversation = (SELECT number FROM conversations WHERE id = ?3)");
             query(of_one).bind(whole_runs).bind(runs).bind(id)

@@ -1,4 +1,4 @@
-//! Conversations and their messages.
+//! The rows of conversations and their messages.
 
 use super::rows::{counted, read, refused, stored, whole_number};
 use crate::clock::now;
@@ -53,7 +53,7 @@ fn from_row(row: &Row) -> Result<Conversation, Error> {
     })
 }
 
-/// The number of a conversation, and how many messages it has.
+/// Returns the number of a conversation, and its number of messages.
 pub(crate) async fn find(connection: &mut Session, id: &str) -> Result<Option<(i64, u64)>, Error> {
     let row = query("SELECT number, length FROM conversations WHERE id = ?")
         .bind(id)
@@ -62,7 +62,7 @@ pub(crate) async fn find(connection: &mut Session, id: &str) -> Result<Option<(i
     row.map(|row| Ok((row.try_get("number")?, counted(&row, "length")?))).transpose()
 }
 
-/// Puts a new conversation in, without messages yet, and gives its number.
+/// Inserts a new conversation without messages, and returns its number.
 pub(crate) async fn insert(connection: &mut Session, new: &Conversation) -> Result<i64, Error> {
     let (from, shared) = new.forked_from.clone().unzip();
     query_scalar(
@@ -81,7 +81,7 @@ pub(crate) async fn insert(connection: &mut Session, new: &Conversation) -> Resu
     .await
 }
 
-/// The verified user among the values of a conversation.
+/// Returns the verified user in the kept values of a conversation.
 pub(crate) fn owner_in(kept: &Json) -> Option<String> {
     kept.text(OWNER).map(String::from)
 }
@@ -107,7 +107,7 @@ pub(crate) async fn conversation_of(
     query.fetch_optional(connection).await?.as_ref().map(from_row).transpose()
 }
 
-/// Serializes the values that are kept from run to run.
+/// Encodes the kept values of a conversation.
 pub(crate) fn stored_kept(kept: &Json) -> Result<String, Error> {
     if kept.as_object().is_none() {
         return Err(refused(format!("the values of a conversation must be an object, not {}", kept.kind())));
@@ -138,7 +138,7 @@ pub(crate) const MESSAGES: &str = "SELECT place, content FROM messages
      WHERE conversation = (SELECT number FROM conversations WHERE id = ?) AND place >= ? AND place < ?
      ORDER BY place";
 
-/// Adds messages to a conversation of this length, and gives the new length.
+/// Appends messages to a conversation of this length, and returns the new length.
 pub(crate) async fn append(
     connection: &mut Session,
     conversation: i64,
@@ -146,7 +146,7 @@ pub(crate) async fn append(
     messages: &[Json],
 ) -> Result<u64, Error> {
     let mut place = length;
-    // A writer holds up all others: many at once take a fraction of the time.
+    // A writer blocks all others, and many rows per statement take a fraction of the time.
     for some in messages.chunks(100) {
         let some =
             some.iter().map(|message| stored(message, AROUND_MESSAGE)).collect::<Result<Vec<_>, _>>()?;
@@ -170,7 +170,7 @@ async fn set_length(connection: &mut Session, conversation: i64, length: u64) ->
     Ok(())
 }
 
-/// Copies the messages: then each can be forgotten without the other.
+/// Copies the messages, so that each conversation can be deleted without the other.
 pub(crate) async fn fork(
     connection: &mut Session,
     from: &str,
@@ -212,7 +212,7 @@ pub(crate) async fn fork(
     Ok(true)
 }
 
-/// Messages, runs and checkpoints go with it, by their references.
+/// The messages, runs and checkpoints are deleted through their references.
 pub(crate) async fn forget(connection: &mut Session, id: &str) -> Result<bool, Error> {
     let done = query("DELETE FROM conversations WHERE id = ?").bind(id).execute(connection).await?;
     Ok(done > 0)

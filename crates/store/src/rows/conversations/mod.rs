@@ -1,4 +1,4 @@
-//! Conversations in rows. Writers wait for the disk.
+//! The rows of conversations. Writes wait for the disk.
 
 pub(crate) mod checkpoints;
 pub(crate) mod messages;

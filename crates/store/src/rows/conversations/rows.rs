@@ -1,10 +1,10 @@
-//! Values in rows: written so that they can be read back, and read so that a broken one is named.
+//! Conversions between values and columns. Errors name the damaged value.
 
 use crate::rows::json::encode;
 use crate::sql::Row;
 use valvehouse_json::{Json, MAX_DEPTH};
 
-/// A number as databases have it: nothing that is counted here comes near the end of them.
+/// Returns a number as databases store it; no count comes near the limit.
 pub(crate) fn whole_number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -13,7 +13,8 @@ pub(crate) fn counted(row: &Row, column: &str) -> Result<u64, sqlx::Error> {
     row.try_get::<i64>(column).map(i64::unsigned_abs)
 }
 
-/// A value as it is stored. What has so many levels `around` it when it is exported must still be readable.
+/// Encodes a value. It is rejected if it could not be parsed again with `around` more nesting levels in an
+/// export.
 pub(crate) fn stored(value: &Json, around: usize) -> Result<String, sqlx::Error> {
     let text = encode(value)?;
     let most = MAX_DEPTH - around;
@@ -23,7 +24,7 @@ pub(crate) fn stored(value: &Json, around: usize) -> Result<String, sqlx::Error>
     Ok(text)
 }
 
-/// Returns the depth of the lists and objects of a JSON text.
+/// Returns the nesting depth of a JSON text.
 fn depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut quoted, mut escaped) = (0usize, 0, false, false);
     for byte in text.bytes() {
@@ -42,7 +43,7 @@ fn depth(text: &str) -> usize {
     deepest
 }
 
-/// Reads a stored value; the error names `what` is damaged.
+/// Parses a stored value; `what` describes it in the error.
 pub(crate) fn read(what: impl FnOnce() -> String, content: &str) -> Result<Json, sqlx::Error> {
     Json::parse(content.as_bytes()).map_err(|error| {
         let cause = format!("{} is no longer valid JSON: {error}", what());
@@ -51,7 +52,7 @@ pub(crate) fn read(what: impl FnOnce() -> String, content: &str) -> Result<Json,
     })
 }
 
-/// Returns the error of a request that cannot be done, with its reason.
+/// Returns the error for a request that cannot be executed, with its reason.
 pub(crate) fn refused(cause: impl Into<String>) -> sqlx::Error {
     sqlx::Error::Encode(cause.into().into())
 }

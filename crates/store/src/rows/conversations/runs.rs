@@ -1,4 +1,4 @@
-//! Runs: who begins, takes over and keeps their steps.
+//! The rows of runs.
 
 use super::rows::{counted, read, refused, stored, whole_number};
 use super::{checkpoints, messages, process};
@@ -50,7 +50,7 @@ pub(crate) async fn runs(
     rows.iter().map(from_row).collect()
 }
 
-/// The run of a conversation that can go on.
+/// Returns the run of a conversation that can be resumed.
 async fn open(connection: &mut Session, conversation: i64) -> Result<Option<Run>, Error> {
     let open = select!("WHERE runs.conversation = ? AND status IN ('running', 'paused', 'failed')");
     let row = query(open).bind(conversation).fetch_optional(connection).await?;
@@ -94,7 +94,7 @@ pub(crate) async fn begin(connection: &mut Session, beginning: &NewRun<'_>) -> R
     if let Some(open) = &open
         && !cancel(connection, open, time).await?
     {
-        // Another host has gone on with it just now.
+        // Another host has just resumed it.
         let going_on = run(connection, &open.id).await?;
         return Ok(RunStart::Busy(going_on.unwrap_or_else(|| open.clone())));
     }
@@ -152,7 +152,7 @@ async fn hold_with(connection: &mut Session, conversation: i64, agent: &str, tim
     Ok(())
 }
 
-/// Cancels a run that can go on; `false` if it is not as it was read.
+/// Cancels a run that could be resumed. Returns `false` if it changed since it was read.
 async fn cancel(connection: &mut Session, open: &Run, time: i64) -> Result<bool, Error> {
     let changed = query(
         "UPDATE runs SET status = 'cancelled', pending = 'null', updated_at = ?
@@ -169,7 +169,7 @@ async fn cancel(connection: &mut Session, open: &Run, time: i64) -> Result<bool,
     Ok(changed > 0)
 }
 
-/// Puts a run in, and gives its number.
+/// Inserts a run, and returns its number.
 pub(crate) async fn insert(connection: &mut Session, conversation: i64, run: &Run) -> Result<i64, Error> {
     if is_known(connection, &run.id).await? {
         return Err(refused(format!("the run {:?} already exists; use another id for the new one", run.id)));
@@ -211,8 +211,8 @@ pub(crate) async fn claim(
         return Ok(None);
     }
     let time = now();
-    // The request that it waits for stays until its next step is stored: the claimant may die on the way
-    // there. The step is raised, so that nothing in progress from before fits, of whatever owner.
+    // The pending action stays until the next step is stored, because the claimant may crash before. The
+    // raised step invalidates writes in progress of any owner.
     let claimed = query(
         "UPDATE runs SET status = 'running', step = step + 1, error = '', owner = ?, pid = ?, seen_at = ?,
             updated_at = ?
@@ -268,7 +268,7 @@ pub(crate) async fn keep(connection: &mut Session, step: &RunStep<'_>) -> Result
     Ok(true)
 }
 
-/// Stores the messages and the agent's data, and returns the new length.
+/// Stores the messages and the kept values, and returns the new length.
 async fn keep_spoken(
     connection: &mut Session,
     conversation: i64,
@@ -279,7 +279,7 @@ async fn keep_spoken(
     messages::append(connection, conversation, length, step.messages).await
 }
 
-/// Keeps what the agent keeps, where that changed, and gives the length.
+/// Stores the kept values if they are given, and returns the length.
 async fn keep_of(
     connection: &mut Session,
     conversation: i64,

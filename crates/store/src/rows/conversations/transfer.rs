@@ -1,4 +1,4 @@
-//! A whole conversation out of the store and into it.
+//! Export and import of whole conversations.
 
 use super::rows::refused;
 use super::{checkpoints, messages, runs};
@@ -20,7 +20,7 @@ pub(crate) async fn export(connection: &mut Session, id: &str) -> Result<Option<
     Ok(Some(ConversationExport { conversation, messages, runs: all }.to_json()))
 }
 
-/// An exported conversation, which is to have this id.
+/// Reads an exported conversation, which gets this id.
 pub(crate) fn read(json: &Json, id: Option<&str>) -> Result<ConversationExport, Error> {
     let mut exported = ConversationExport::read(json)
         .map_err(|wrong| refused(format!("invalid export of a conversation: {wrong}; export it again")))?;
@@ -51,7 +51,7 @@ pub(crate) async fn import(connection: &mut Session, exported: ConversationExpor
     Ok(true)
 }
 
-/// Returns `true` if there are runs or checkpoints here that have an id of theirs.
+/// Returns `true` if runs or checkpoints with any of these ids exist.
 async fn uses_known_ids(connection: &mut Session, runs: &[(Run, Vec<Checkpoint>)]) -> Result<bool, Error> {
     for (run, checkpoints) in runs {
         if runs::is_known(connection, &run.id).await? {
