@@ -1,7 +1,7 @@
-//! Custom tools for services that only know functions: a custom tool, which is called with a text of any form, becomes a
-//! function with one text, and its calls become calls of a custom tool again.
+//! Custom tools for services that only support functions. A custom tool, whose input is any text, is
+//! converted to a function with one text argument, and its calls are converted back.
 //!
-//! Filters see the text itself in both directions: only what goes over the wire has it inside JSON.
+//! Filters read the text itself in both directions; only the service receives it as JSON.
 
 use compact_str::CompactString;
 use futures::StreamExt;
@@ -20,7 +20,7 @@ use valvehouse_core::provider::{
 };
 use valvehouse_json::{Json, Object};
 
-/// The argument of the function that stands for a custom tool.
+/// The argument of the function for a custom tool.
 const INPUT: &str = "input";
 
 /// A provider around one that supports only functions.
@@ -93,14 +93,15 @@ fn is_custom(value: &Json) -> bool {
     value.text("type").is_some_and(|kind| kind == "custom")
 }
 
-/// The names of the custom tools of a request.
+/// Returns the names of the custom tools of a request.
 fn names(body: &Json) -> HashSet<String> {
     let Some(Json::Array(tools)) = body.get("tools") else { return HashSet::new() };
     let name = |tool: &Json| tool.at_path("custom.name").as_str().map(str::to_owned);
     tools.with(|tools| tools.iter().filter(|tool| is_custom(tool)).filter_map(name).collect())
 }
 
-/// Returns `true` if a message holds a call of a custom tool. Messages that are unread stay so.
+/// Returns `true` if a message contains a call of a custom tool. Messages that have not been parsed stay
+/// unparsed.
 fn has_custom_calls(body: &Json) -> bool {
     let Some(Json::Array(messages)) = body.get("messages") else { return false };
     let calls_one = |message: &Json| match message {
@@ -113,8 +114,8 @@ fn has_custom_calls(body: &Json) -> bool {
     messages.with(|messages| messages.iter().any(calls_one))
 }
 
-/// The request with functions in place of custom tools, of calls of them, and of a choice of one. What is not one of
-/// these is shared with the request.
+/// Returns the request with functions instead of custom tools, of their calls, and of the choice of one. All
+/// other values are shared with the original request.
 fn with_functions(body: &Json) -> Json {
     let entries = body.entries();
     let changed = entries.into_iter().map(|(key, value)| {
@@ -159,7 +160,7 @@ fn function(tool: &Json) -> Json {
     Json::from([("type", "function".into()), ("function", Json::from(function))])
 }
 
-/// A message with its calls of custom tools as calls of functions.
+/// Returns a message in which calls of custom tools are calls of functions.
 fn message(message: &Json) -> Json {
     let calls = message.list("tool_calls");
     if !calls.iter().any(is_custom) {
@@ -184,14 +185,14 @@ fn message(message: &Json) -> Json {
     entries.collect::<Object>().into()
 }
 
-/// The text in the arguments of a function that stands for a custom tool. A model that wrote the text itself, without an
-/// object around it, is taken at its word.
+/// Returns the input of a custom tool from the arguments of its function. Arguments without the expected
+/// object are returned unchanged, because some models write the text itself.
 fn input_of(arguments: &str) -> String {
     let parsed = Json::parse(arguments.as_bytes()).ok();
     parsed.and_then(|parsed| parsed.text(INPUT)).map_or_else(|| arguments.to_owned(), String::from)
 }
 
-/// Puts calls of custom tools in place of those of their functions.
+/// Replaces the calls of functions for custom tools by calls of the custom tools.
 fn restore(answer: &Json, custom: &HashSet<String>) {
     for choice in answer.list("choices") {
         for call in choice.at_path("message.tool_calls").items() {
@@ -205,7 +206,7 @@ fn restore(answer: &Json, custom: &HashSet<String>) {
     }
 }
 
-/// Converts a call in an answer that is not shared yet into a call of a custom tool.
+/// Converts a call to a call of a custom tool. The answer must not be shared yet.
 fn become_custom(call: &Json, name: Json, input: String) {
     call.remove("function");
     let custom = Json::from([("name", name), (INPUT, input.into())]);
@@ -219,16 +220,17 @@ fn become_custom(call: &Json, name: Json, input: String) {
 /// A call in progress.
 struct OpenCall {
     choice: i64,
-    /// As the service numbers it.
+    /// The index that the service assigned.
     index: Option<i64>,
     id: CompactString,
     name: CompactString,
-    /// The arguments so far of a custom tool, until they are sent as its input.
+    /// The arguments of a custom tool so far, until they are sent as its input.
     arguments: Option<String>,
 }
 
-/// The events of an answer with calls of custom tools in place of those of their functions. The text of a call is known
-/// only with the last of its arguments, and is sent before the next call under its index or the end of the choice.
+/// Converts the calls of functions for custom tools in a stream to calls of the custom tools. The input of a
+/// call is known only when its arguments are complete. It is sent before the next call with the same index,
+/// or before the end of the choice.
 fn restored(
     chunks: BoxStream<'static, Result<StreamChunk, Error>>,
     custom: HashSet<String>,
@@ -243,7 +245,7 @@ fn restored(
         let out: Vec<_> = match next {
             Some(Ok(chunk)) => look(chunk, &custom, &mut calls).into_iter().map(Ok).collect(),
             Some(Err(error)) => vec![Err(error)],
-            // A stream that ends without a reason.
+            // The stream ended without a finish reason.
             None => {
                 let template = Json::from([("choices", Json::array())]);
                 inputs(&mut calls, &template, |_| true).into_iter().map(Ok).collect()
@@ -255,7 +257,7 @@ fn restored(
     .boxed()
 }
 
-/// The events that an event becomes.
+/// Converts one event to the events to send.
 fn look(chunk: StreamChunk, custom: &HashSet<String>, calls: &mut Vec<OpenCall>) -> Vec<StreamChunk> {
     let mut out = Vec::new();
     let mut is_changed = false;
@@ -316,7 +318,7 @@ fn look(chunk: StreamChunk, custom: &HashSet<String>, calls: &mut Vec<OpenCall>)
     out
 }
 
-/// The events with the texts of those calls that are over.
+/// Returns the events with the inputs of the completed calls.
 fn inputs(calls: &mut [OpenCall], template: &Json, is_over: impl Fn(&OpenCall) -> bool) -> Vec<StreamChunk> {
     let over = calls.iter_mut().filter(|call| is_over(call));
     let events = over.filter_map(|call| {

@@ -1,5 +1,5 @@
-//! The demonstration model, which answers without a network: with the user's words, the tool calls that the user
-//! writes out, or the tools' results.
+//! The demonstration model, which answers without a network: it repeats the user's message, calls the tools
+//! that the message names, or quotes their results.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,18 +16,19 @@ use valvehouse_core::provider::{
 use valvehouse_core::text::{hex, optional};
 use valvehouse_json::Json;
 
-/// The provider `demo` with the model `demo`: offline, and the same question has the same answer.
+/// The provider `demo` with the model `demo`. It works offline, and the same request always has the same
+/// answer.
 ///
-/// It repeats the user's message. A line such as `/weather {"city": "Oslo"}` calls a tool that the request offers,
-/// with these arguments as they are written. The lines of one paragraph are called together, those of the next
-/// paragraph one round later. Tool results it quotes.
+/// The model repeats the user's message. A line such as `/weather {"city": "Oslo"}` calls a tool of the
+/// request, with the arguments exactly as written. The lines of a paragraph are called in one round, those of
+/// the next paragraph one round later. Tool results are quoted.
 #[derive(Debug, Clone, Default)]
 pub struct Demo {
     delay: Duration,
 }
 
 impl Demo {
-    /// A model that takes its time before every chunk, as real ones do.
+    /// Creates a model that waits for this time before every chunk, to simulate a real model.
     pub fn with_delay(delay: Duration) -> Self {
         Self { delay }
     }
@@ -50,7 +51,7 @@ impl Provider for Demo {
 
     fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(async move {
-            // Other services would not get it either.
+            // Other services could not encode the request either.
             if let Err(error) = request.body.encode() {
                 return Err(Error::invalid(format!("the request is {error}"), None));
             }
@@ -94,10 +95,10 @@ impl Provider for Demo {
     }
 }
 
-/// The route that embeds texts.
+/// The route for embeddings.
 const EMBEDDINGS: &str = "embeddings";
 
-/// The vectors of texts, which compare words.
+/// Returns the vectors of texts, which compare words.
 fn embeddings(body: &[u8], model: &str) -> Result<Json, Error> {
     let invalid = |what: &str| Error::invalid(what.to_owned(), Some("input"));
     let body = Json::parse(body)
@@ -113,7 +114,7 @@ fn embeddings(body: &[u8], model: &str) -> Result<Json, Error> {
         }
         _ => return Err(invalid("missing `input`: a text or a list of texts")),
     };
-    // OpenAI's own clients ask for base64: the parts as little-endian floats of four bytes.
+    // OpenAI's clients request base64: the components as 4-byte little-endian floats.
     let packed = match body.text("encoding_format").as_deref() {
         None | Some("float") => false,
         Some("base64") => true,
@@ -145,7 +146,7 @@ fn answer(body: &Json) -> Json {
     let message = next_message(body, &messages, &id);
     let head = Head::with_id(format!("chatcmpl-{id}"), body.text("model").unwrap_or_else(|| "demo".into()));
     let completion = head.completion(message.clone(), response::natural_finish(&message));
-    // A new object takes any value.
+    // A new object accepts any value.
     completion.put("usage", response::word_usage(&messages, &message));
     completion
 }
@@ -165,14 +166,14 @@ fn next_message(body: &Json, messages: &[Json], id: &str) -> Json {
             arguments: arguments.as_str().into(),
         });
         let message = message::assistant(Json::Null);
-        // A new object takes any value.
+        // A new object accepts any value.
         message.put("tool_calls", calls.map(|call| call.to_json()).collect::<Vec<_>>());
         return message;
     }
     message::assistant(results(since).unwrap_or_else(|| echo(&text, &tools)))
 }
 
-/// Returns the names of the tools that a request lets the model call.
+/// Returns the names of the tools that the model may call.
 fn offered(body: &Json) -> Vec<String> {
     if body.text("tool_choice").is_some_and(|choice| choice == "none") {
         return Vec::new();
@@ -181,10 +182,10 @@ fn offered(body: &Json) -> Vec<String> {
     names.map(String::from).collect()
 }
 
-/// A call: the name of a tool, and its arguments as JSON text.
+/// The name of a tool and its arguments as JSON text.
 type WrittenCall<'a> = (&'a str, String);
 
-/// The calls that a text writes out, paragraph by paragraph. Arguments may go on in further lines.
+/// Returns the calls in a text, by paragraph. Arguments may continue on the following lines.
 fn rounds<'a>(text: &str, tools: &'a [String]) -> Vec<Vec<WrittenCall<'a>>> {
     let mut rounds: Vec<Vec<WrittenCall<'_>>> = vec![Vec::new()];
     for line in text.lines().map(str::trim) {
@@ -208,7 +209,7 @@ fn rounds<'a>(text: &str, tools: &'a [String]) -> Vec<Vec<WrittenCall<'a>>> {
     rounds
 }
 
-/// The results of tools since the user spoke.
+/// Returns the tool results since the last user message.
 fn results(since: &[Json]) -> Option<String> {
     let calls: Vec<ModelCall> = since.iter().flat_map(ModelCall::all).collect();
     let lines: Vec<String> = since
@@ -230,7 +231,7 @@ fn echo(text: &str, tools: &[String]) -> String {
     format!("You said: {text}\n\nI am the demo model: I answer without a network, always the same way.{hint}")
 }
 
-/// The same for the same conversation, another one for every further message.
+/// Returns a hash that is equal for equal conversations.
 fn fingerprint(messages: &[Json]) -> String {
     let mut hash = Sha256::new();
     for message in messages {

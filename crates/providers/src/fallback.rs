@@ -1,7 +1,7 @@
-//! A model with others in its place, for when its service cannot answer.
+//! A model with fallbacks, which answer if its provider cannot.
 //!
-//! They are asked in order, each with the same request under its own name, until one begins an answer.
-//! What has begun is never taken over by another.
+//! The fallbacks are called in order, each with its own model name in the request, until one starts an
+//! answer. An answer that has started is never continued by another provider.
 
 use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
@@ -16,23 +16,23 @@ use valvehouse_core::provider::{
 use valvehouse_json::{Json, Object};
 use valvehouse_net::sse;
 
-/// One model with others behind it.
+/// A model with fallbacks.
 pub struct Fallback {
     first: Choice,
     others: Vec<Choice>,
 }
 
-/// A model of a service.
+/// A model of a provider.
 #[derive(Clone)]
 pub struct Choice {
-    /// The service.
+    /// The provider.
     pub provider: Arc<dyn Provider>,
-    /// The name that it has for the model.
+    /// The name of the model at this provider.
     pub model: String,
 }
 
 impl Fallback {
-    /// The model that is meant, and those asked in its place, in order.
+    /// Creates a model with fallbacks, which are called in this order.
     pub fn new(first: Choice, others: Vec<Choice>) -> Self {
         Self { first, others }
     }
@@ -76,7 +76,7 @@ impl Fallback {
                 return outcome;
             }
         };
-        // It was passed on unread: only now somebody has to read it.
+        // The body was forwarded unparsed. Only a fallback requires it to be parsed.
         let Ok(body) = Json::parse(&body) else { return Err(error) };
         for other in self.instead_of(&error) {
             let body = with_model(&body, &other.model);
@@ -90,14 +90,14 @@ impl Fallback {
         Err(error)
     }
 
-    /// Another one has answered in the first one's place.
+    /// Counts an answer of a fallback.
     fn replaced(&self) {
         if let Some(metrics) = self.first.provider.metrics() {
             metrics.replaced();
         }
     }
 
-    /// The others, each named in the log as it is asked.
+    /// Returns the fallbacks, and logs each one when it is called.
     fn instead_of(&self, error: &Error) -> impl Iterator<Item = &Choice> {
         tracing::warn!(provider = self.name(), model = self.first.model, "cannot answer: {error}");
         self.others.iter().inspect(|other| {
@@ -111,7 +111,8 @@ impl Fallback {
 }
 
 impl Choice {
-    /// Returns the answer of this one. A failure is only logged, since the first one's failure is the client's.
+    /// Returns the answer of this fallback. A failure is only logged, because the client receives the error
+    /// of the first model.
     fn took_over<T>(&self, outcome: Result<T, Error>, exchange: Option<&Exchange>) -> Option<T> {
         match outcome {
             Ok(answer) => {
@@ -126,7 +127,7 @@ impl Choice {
         }
     }
 
-    /// Bytes as the first one would have passed them on, also from a service that speaks another wire.
+    /// Returns the bytes of an answer in OpenAI's format, even from a provider with another protocol.
     async fn forwarded(
         &self,
         body: Json,
@@ -155,14 +156,14 @@ impl Choice {
     }
 }
 
-/// Records the answering model in the exchange of the request, if there is one.
+/// Records the model that answers in the exchange of the request, if there is one.
 fn note(exchange: Option<&Exchange>, provider: &str, model: &str) {
     if let Some(exchange) = exchange {
         exchange.serve(provider, model);
     }
 }
 
-/// A chunk in its frame.
+/// Encodes a chunk as a server-sent event.
 fn event(chunk: &StreamChunk) -> Bytes {
     let mut out = BytesMut::new();
     if chunk.raw.is_empty() {
@@ -173,7 +174,7 @@ fn event(chunk: &StreamChunk) -> Bytes {
     out.freeze()
 }
 
-/// The same request for another model. The first one's own stays as it is.
+/// Returns the request with another model. The original request stays unchanged.
 fn with_model(body: &Json, model: &str) -> Json {
     let entries = body.entries();
     let renamed = entries.into_iter().map(|(key, value)| match key.as_str() {
@@ -183,8 +184,8 @@ fn with_model(body: &Json, model: &str) -> Json {
     renamed.collect::<Object>().into()
 }
 
-/// Returns `true` if another service might do better: this one is down, busy, broken, or does not want our key or our
-/// money any more. A caller's mistake stays one elsewhere.
+/// Returns `true` if another provider might succeed: this one is unavailable, overloaded or broken, or
+/// rejects the key or the payment. A mistake of the caller would be rejected by every provider.
 fn is_unable(error: &Error) -> bool {
     match error {
         Error::Answered { status, .. } => {
@@ -220,7 +221,7 @@ impl Provider for Fallback {
         true
     }
 
-    /// All have to: who will answer is not known beforehand.
+    /// Every provider must support the format, because any of them may answer.
     fn takes_response_format(&self, format: &Json) -> bool {
         let mut all = [&self.first].into_iter().chain(&self.others);
         all.all(|choice| choice.provider.takes_response_format(format))

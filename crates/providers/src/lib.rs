@@ -1,7 +1,7 @@
-//! Models: one contract for every service, and the services themselves.
+//! The providers of models: one contract for every service, and its implementations.
 //!
-//! A request and an answer are the words of OpenAI's chat API as [`Json`](valvehouse_json::Json); a service with another
-//! wire translates in its own file.
+//! Requests and answers have the format of OpenAI's chat API, as [`Json`](valvehouse_json::Json). A service
+//! with another protocol is converted in its own module.
 
 mod anthropic;
 mod custom_tools;

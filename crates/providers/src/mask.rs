@@ -1,4 +1,5 @@
-//! Bytes that are passed on unread, without the key that the service was sent: some repeat it.
+//! Removes the key from response bytes that pass unparsed, because some services repeat the key that they
+//! received.
 
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream, StreamExt};
@@ -6,20 +7,21 @@ use memchr::memmem::Finder;
 use valvehouse_config::Secret;
 use valvehouse_core::error::Error;
 
-/// The least length of a key: a shorter one is a word that services without keys are given, and that answers may hold.
+/// The minimum length of a masked key. Shorter keys are placeholders for services without keys, and may be
+/// words of an answer.
 const SHORTEST: usize = 16;
 const MASK: &[u8] = b"***";
 
 type Body = BoxStream<'static, Result<Bytes, Error>>;
 
-/// The same body; where the key was, there is a mask.
+/// Returns a body in which the key is masked.
 pub(super) fn hidden(body: Body, key: Option<&Secret>) -> Body {
     let Some(key) = finder(key) else { return body };
     let hiding = Hiding { body, key: key.into_owned(), held: Bytes::new() };
     stream::unfold(Some(hiding), |hiding| async { hiding?.next().await }).boxed()
 }
 
-/// The same for a body that is there.
+/// Returns bytes in which the key is masked.
 pub(super) fn without(body: Bytes, key: Option<&Secret>) -> Bytes {
     finder(key).and_then(|key| masked(&body, &key)).unwrap_or(body)
 }
@@ -28,7 +30,7 @@ fn finder(key: Option<&Secret>) -> Option<Finder<'_>> {
     key.filter(|key| key.expose().len() >= SHORTEST).map(|key| Finder::new(key.expose()))
 }
 
-/// Bytes with masks; none where there is nothing to mask, which is nearly always.
+/// Returns the masked bytes; `None` in the usual case that they do not contain the key.
 fn masked(bytes: &[u8], key: &Finder<'_>) -> Option<Bytes> {
     let mut rest = bytes;
     let mut out = BytesMut::new();
@@ -47,7 +49,7 @@ fn masked(bytes: &[u8], key: &Finder<'_>) -> Option<Bytes> {
 struct Hiding {
     body: Body,
     key: Finder<'static>,
-    /// Bytes that may be the beginning of the key.
+    /// The bytes at the end that may be the start of the key.
     held: Bytes,
 }
 
@@ -80,7 +82,8 @@ impl Hiding {
         bytes
     }
 
-    /// The place at which the key may begin that ends in bytes to come; the end if it does not.
+    /// Returns the position at which a key starts that may continue in the next bytes; the length if there is
+    /// none.
     fn begins(&self, bytes: &[u8]) -> usize {
         let key = self.key.needle();
         let first = bytes.len().saturating_sub(key.len() - 1);

@@ -1,4 +1,4 @@
-//! The origin of an answer, as errors name it, and the form of services' own errors.
+//! The origin of an answer, as named in errors, and the conversion of services' errors.
 
 use bytes::Bytes;
 use std::ops::RangeInclusive;
@@ -8,16 +8,16 @@ use valvehouse_core::error::{Error, Explanation};
 use valvehouse_json::Json;
 use valvehouse_net::Response;
 
-/// As much of an error's body is read.
+/// The maximum number of bytes that are read of an error's body.
 const ERROR_BODY: usize = 256 * 1024;
 
-/// As many characters of an error that is not JSON are kept.
+/// The maximum number of characters of an error that is not JSON.
 const ERROR_TEXT: usize = 2000;
 
-/// The statuses of errors.
+/// The range of error statuses.
 const ERRORS: RangeInclusive<i64> = 400..=599;
 
-/// The statuses of codes and types of errors that come without a status.
+/// The statuses for the codes and types of errors without a status.
 const STATUSES: [(&str, u16); 14] = [
     ("rate_limit_exceeded", 429),
     ("rate_limit_error", 429),
@@ -35,7 +35,7 @@ const STATUSES: [(&str, u16); 14] = [
     ("server_overloaded", 503),
 ];
 
-/// A service as errors name it. The key is included only to redact it.
+/// The name and address of a service for errors. The key is included only to redact it.
 #[derive(Debug, Clone)]
 pub(super) struct Origin {
     pub(super) provider: Arc<str>,
@@ -44,7 +44,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// The service did something no client can use.
+    /// Returns the error for an unusable response of the service.
     pub(super) fn error(&self, what: &str) -> Error {
         let public = format!("provider {} {what}", self.provider);
         let message =
@@ -52,7 +52,8 @@ impl Origin {
         Error::Provider { message, timeout: false }
     }
 
-    /// Reads one part of a stream, `an event` or `a line`; one that is damaged at the end of the stream was cut off.
+    /// Parses one part of a stream, `an event` or `a line`. A damaged part at the end of the stream is
+    /// reported as cut off.
     pub(super) fn parse_part(&self, part: &str, bytes: &[u8], is_ended: bool) -> Result<Json, Error> {
         Json::parse(bytes).map_err(|error| match is_ended {
             true => self.cut(&format!("it ends inside {part}")),
@@ -63,13 +64,13 @@ impl Origin {
         })
     }
 
-    /// An answer that came without its end.
+    /// Returns the error for an answer that ended early.
     pub(super) fn cut(&self, why: &str) -> Error {
         let message = format!("the response of provider {} ended early: {why}", self.provider);
         Error::Provider { message: message.into(), timeout: false }
     }
 
-    /// An answer whose status is not a success.
+    /// Returns the error for a response with an unsuccessful status.
     pub(super) async fn refused(&self, response: Response) -> Error {
         let status = response.status;
         if (300..400).contains(&status) {
@@ -88,7 +89,7 @@ impl Origin {
             return self.error(&format!("returned the unexpected status {status}"));
         }
         let retry_after = retry_after(&response);
-        // A body that breaks off takes nothing from what the status says.
+        // If the body breaks off, the status still applies.
         let (body, _) = response.start(ERROR_BODY).await.unwrap_or_default();
         Error::Answered {
             provider: self.provider.to_string(),
@@ -98,7 +99,7 @@ impl Origin {
         }
     }
 
-    /// An error inside an answer that began as a success.
+    /// Returns the error in the body of a successful response.
     pub(super) fn in_band(&self, event: &Json) -> Error {
         let error = event.field("error");
         let status = [error.get("status_code"), error.get("status"), error.get("code"), event.get("code")]
@@ -115,7 +116,7 @@ impl Origin {
         }
     }
 
-    /// The beginning of something unexpected, on one line.
+    /// Returns the beginning of an unexpected response on one line, at most 200 characters long.
     pub(super) fn excerpt(&self, bytes: &[u8]) -> String {
         let text = self.redact(bytes);
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -139,12 +140,12 @@ impl Origin {
     }
 }
 
-/// The status that an error of this code or type has where it is an answer of its own.
+/// Returns the status for an error code or type.
 fn status_of(word: &str) -> Option<u16> {
     STATUSES.iter().find(|(own, _)| *own == word).map(|(_, status)| *status)
 }
 
-/// The time of the next attempt, as `Retry-After` says it; some services say it in milliseconds.
+/// Returns the time of the next attempt, as in `Retry-After`. Some services send it in milliseconds.
 fn retry_after(response: &Response) -> Option<String> {
     let ms = response.header("retry-after-ms").and_then(|text| text.trim().parse::<f64>().ok());
     match ms.filter(|ms| ms.is_finite() && *ms >= 0.0) {
@@ -153,12 +154,12 @@ fn retry_after(response: &Response) -> Option<String> {
     }
 }
 
-/// Returns `true` if this is a number of seconds or a date: it is passed on, and nothing else may be in it.
+/// Returns `true` for a number of seconds or a date. Only such a value is passed to clients.
 pub(super) fn is_time(text: &str) -> bool {
     text.trim().parse::<f64>().is_ok() || jiff::fmt::rfc2822::parse(text.trim()).is_ok()
 }
 
-/// Returns `true` if this is an error in the place of an answer, or of a chunk of one.
+/// Returns `true` for an error instead of an answer or of a chunk.
 pub(super) fn is_error(event: &Json) -> bool {
     let Json::Object(object) = event else { return false };
     let is = |key: &str, word: &str| event.text(key).is_some_and(|text| text == word);
@@ -168,13 +169,13 @@ pub(super) fn is_error(event: &Json) -> bool {
         || (object.contains("detail") && !object.contains("choices"))
 }
 
-/// An error status, as a number or a text of one.
+/// Returns an error status, from a number or a text that contains one.
 fn error_status(value: &Json) -> Option<u16> {
     let number = value.as_i64().or_else(|| value.as_str()?.parse().ok())?;
     ERRORS.contains(&number).then(|| u16::try_from(number).ok()).flatten()
 }
 
-/// The shape of a body by its beginning, where the service does not say it.
+/// Returns the kind of a body without a media type, judged by its beginning.
 pub(super) fn guess(start: &Bytes) -> Shape {
     let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
     let fields: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
@@ -187,7 +188,7 @@ pub(super) fn guess(start: &Bytes) -> Shape {
     }
 }
 
-/// The shape of an answer's body: the one that the service names, else the one that its beginning shows.
+/// Returns the kind of a response's body, from its media type or else from its beginning.
 pub(super) async fn shape_of(response: &mut Response) -> Result<Shape, Error> {
     Ok(match &*response.media_type() {
         "text/event-stream" => Shape::Events,
@@ -197,7 +198,7 @@ pub(super) async fn shape_of(response: &mut Response) -> Result<Shape, Error> {
     })
 }
 
-/// The shape of a body.
+/// The kind of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Json,

@@ -1,4 +1,4 @@
-//! Requests of routes beside chats: their bytes are passed on as they are, both ways.
+//! Passthrough of routes other than chats: bytes are unchanged in both directions.
 
 use super::mask::hidden;
 use super::service::Service;
@@ -8,10 +8,10 @@ use valvehouse_core::error::Error;
 use valvehouse_core::provider::{PassthroughBody, RelayRequest, RelayResponse};
 use valvehouse_net::{HttpCall, Response};
 
-/// The first step of the routes that only Anthropic's API has.
+/// The first path segment of the routes that only Anthropic's API has.
 const MESSAGES: &str = "messages";
 
-/// Headers that describe an answer's body.
+/// The headers that describe the body of a response.
 const DESCRIBES: [&str; 6] =
     ["content-type", "content-disposition", "content-language", "cache-control", "etag", "last-modified"];
 
@@ -30,7 +30,7 @@ pub(super) fn is_anthropic(path: &str) -> bool {
     }
 }
 
-/// The call of a request.
+/// Returns the HTTP call for a request.
 pub(super) fn call(to: Url, request: RelayRequest<'_>) -> HttpCall {
     let call = HttpCall::of(request.method, to);
     let call = request.headers.iter().fold(call, |call, (name, value)| call.header(name, value));
@@ -40,7 +40,7 @@ pub(super) fn call(to: Url, request: RelayRequest<'_>) -> HttpCall {
     }
 }
 
-/// A success on its way back; where the service repeats our key there is a mask.
+/// Converts a successful response. If the service repeats its key, the key is masked.
 pub(super) fn relayed(response: Response, service: &Service) -> Result<RelayResponse, Error> {
     let origin = &service.origin;
     let status = response.status;

@@ -1,4 +1,4 @@
-//! A service over HTTP, for every protocol: its address, its credentials and its errors.
+//! A service over HTTP, for every protocol: its address, credentials and errors.
 
 use super::origin::{Origin, is_time};
 use bytes::Bytes;
@@ -14,29 +14,29 @@ use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 use valvehouse_net::{Client, HttpCall, Response, shown};
 
-/// A list of models is not work; who takes longer has other problems.
+/// The timeout of a list of models.
 pub(super) const LIST_TIME: Duration = Duration::from_secs(30);
 
-/// The time that the end of a body may take after the last event of an answer. A connection that is read to its end
-/// serves the next call too.
+/// The maximum wait for the end of a body after the last event of an answer. A connection is only reused if
+/// it was read to its end.
 const AFTER_LAST: Duration = Duration::from_millis(100);
 
-/// Merged with what a body says of it, where it is sent at all.
+/// The header whose values are merged with those in the body.
 pub(super) const BETA: &str = "anthropic-beta";
 
-/// The address of a service, and our credentials there.
+/// The address of a service, and the credentials for it.
 #[derive(Clone)]
 pub(super) struct Service {
     base_url: Url,
     headers: Vec<(String, Secret)>,
     client: Client,
     pub(super) origin: Origin,
-    /// The beginning of names of headers that are another wire's.
+    /// The prefix of the headers that belong to another protocol.
     foreign: &'static str,
 }
 
 impl Service {
-    /// Under its configured name, at an address that looks like the example.
+    /// Creates a service with its configured name. `example` is a valid address for the error message.
     pub(super) fn new(name: &str, base_url: &str, example: &str, client: Client) -> Result<Self, Error> {
         let wrong = |why: &str| {
             Error::Host(format!(
@@ -51,42 +51,42 @@ impl Service {
         Ok(Self { base_url: url, headers: Vec::new(), client, origin, foreign: "anthropic-" })
     }
 
-    /// The same, which is sent no headers of a client whose names begin so.
+    /// Excludes client headers with this prefix from requests.
     pub(super) fn without_headers(mut self, foreign: &'static str) -> Self {
         self.foreign = foreign;
         self
     }
 
-    /// An empty key is none.
+    /// Sets the key. An empty key counts as missing.
     pub(super) fn set_key(&mut self, key: Secret) {
         self.origin.key = Some(key).filter(|key| !key.is_empty());
     }
 
-    /// One more header on every call; it may be a key too.
+    /// Adds a header to every call. Its value may be a key.
     pub(super) fn add_header(&mut self, name: &str, value: Secret) {
         self.headers.push((name.to_owned(), value));
     }
 
-    /// Returns `true` if the path of its address ends so.
+    /// Returns `true` if the path of the address ends with this text.
     pub(super) fn ends_with(&self, end: &str) -> bool {
         self.base_url.path().trim_end_matches('/').ends_with(end)
     }
 
-    /// The address with these steps appended; its query stays.
+    /// Returns the address with these segments appended. Its query is kept.
     pub(super) fn endpoint(&self, steps: &[&str]) -> Url {
         let mut url = self.base_url.clone();
-        // Refused only by addresses that cannot be a base, which `new` does not let in.
+        // This only fails for a URL that cannot be a base, which `new` rejects.
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(steps);
         }
         url
     }
 
-    /// The address with this path appended, and a query of the client's behind its own.
+    /// Returns the address with this path appended. The client's query follows that of the address.
     pub(super) fn endpoint_at(&self, path: &str, query: Option<&str>) -> Url {
         let mut url = self.base_url.clone();
         let own = url.path().trim_end_matches('/').to_owned();
-        // Set as it came: its escapes are the client's, and `set_path` removes `..`.
+        // The path is set unchanged: its escapes are those of the client, and `set_path` removes `..`.
         url.set_path(&format!("{own}/{path}"));
         if let Some(query) = query.filter(|query| !query.is_empty()) {
             let both = url.query().map_or_else(|| query.to_owned(), |own| format!("{own}&{query}"));
@@ -95,8 +95,8 @@ impl Service {
         url
     }
 
-    /// Makes a call, with the key where there is one. What is not a success is an error, told in our words: a
-    /// service may repeat our key in its own.
+    /// Makes a call, with the key if there is one. An unsuccessful response is converted to an error, in
+    /// which the key is redacted because a service may repeat it.
     pub(super) async fn send(
         &self,
         call: HttpCall,
@@ -122,15 +122,15 @@ impl Service {
         }
     }
 
-    /// Returns `true` if a header of an answer may be shown: it repeats no key of ours, and says a time where it
-    /// should.
+    /// Returns `true` if a response header may be passed to the client: it must not contain a key, and
+    /// `retry-after` must be a time.
     pub(super) fn may_show(&self, name: &str, value: &str) -> bool {
         let keys = self.origin.key.iter().chain(self.headers.iter().map(|(_, value)| value));
         keys.filter(|key| !key.is_empty()).all(|key| !value.contains(key.expose()))
             && (name != "retry-after" || is_time(value))
     }
 
-    /// A body that is to be JSON.
+    /// Parses a body as JSON.
     pub(super) fn parse(&self, body: &Bytes) -> Result<Json, Error> {
         Json::parse_shared(body).map_err(|error| {
             let start = self.origin.excerpt(body);
@@ -139,13 +139,13 @@ impl Service {
         })
     }
 
-    /// An answer without what makes it one.
+    /// Returns the error for an answer without a required field.
     pub(super) fn lacks(&self, answer: &Json, key: &str) -> Error {
         let start = self.origin.excerpt(answer.to_string().as_bytes());
         self.origin.error(&format!("returned a response without `{key}`; it begins: {start}"))
     }
 
-    /// An answer of an unexpected kind.
+    /// Returns the error for an answer of an unexpected kind.
     pub(super) async fn unexpected(&self, response: Response, instead_of: &str) -> Error {
         let kind = match response.media_type() {
             kind if kind.is_empty() => "a response without a content-type".to_owned(),
@@ -157,34 +157,34 @@ impl Service {
     }
 }
 
-/// Without headers and the address as it was given: both may hold a key.
+/// Omits the headers and the configured address, because both may contain a key.
 impl fmt::Display for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {}", self.origin.provider, self.origin.address)
     }
 }
 
-/// A request's body as it goes out.
+/// Encodes the body of a request.
 pub(super) fn encoded(body: &Json) -> Result<Bytes, Error> {
     body.encode_raw()
         .map(Bytes::from)
         .map_err(|error| Error::invalid(format!("the request is {error}"), None))
 }
 
-/// Reads what may still come after the last word of an answer.
+/// Reads the rest of a body after the last event of an answer.
 pub(super) async fn drain(body: &mut BoxStream<'static, Result<Bytes, Error>>) {
     let rest = async { while let Some(Ok(_)) = body.next().await {} };
-    // Too slow is not harmful: the connection is closed instead.
+    // After the timeout, the connection is closed instead of reused.
     let _ = tokio::time::timeout(AFTER_LAST, rest).await;
 }
 
-/// Reads an answer as it comes.
+/// A reader of a streamed answer.
 pub(super) trait Reads: Send + 'static {
-    /// The next chunk; none after the last.
+    /// Returns the next chunk; `None` after the last.
     fn next(&mut self) -> impl Future<Output = Option<Result<StreamChunk, Error>>> + Send;
 }
 
-/// All that is read, in order. An error is the last item.
+/// Returns all chunks of a reader as a stream. An error is the last item.
 pub(super) fn read<R: Reads>(reader: R) -> BoxStream<'static, Result<StreamChunk, Error>> {
     stream::unfold(Some(reader), |reader| async {
         let mut reader = reader?;

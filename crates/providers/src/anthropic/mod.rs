@@ -1,4 +1,4 @@
-//! Anthropic, and any service that speaks its Messages.
+//! Anthropic, and any service with its Messages API.
 
 mod provider;
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The service as a provider: requests and answers are translated on their way.
+//! The provider for Anthropic's Messages API, which converts requests and answers.
 //!
-//! An answer that comes as Anthropic's events: chunks of a chat, errors among them, and whether the
-//! end is a proper end.
+//! A streamed answer is converted to chunks of a chat. The reader reports errors among the events and detects
+//! an incomplete end.
 
 use crate::origin::{Origin, Shape, is_error, shape_of};
 use crate::relay;
@@ -23,12 +23,12 @@ use valvehouse_json::Json;
 use valvehouse_net::sse::{Parser, SseEvent};
 use valvehouse_net::{Client, HttpCall, Response};
 
-/// The version of its API that we speak.
+/// The supported version of the API.
 const VERSION: &str = "2023-06-01";
 
-/// A service with Anthropic's Messages.
+/// A service with Anthropic's Messages API.
 ///
-/// Thinking, citations and searches survive the way to OpenAI's words and back: see
+/// Thinking, citations and searches are preserved by the conversion to OpenAI's format and back: see
 /// [`valvehouse_core::anthropic`].
 #[derive(Clone)]
 pub struct Anthropic {
@@ -48,21 +48,21 @@ impl Anthropic {
         Ok(Self { service: service.without_headers("openai-"), bearer: false })
     }
 
-    /// The same with a key that is sent as `authorization: Bearer …`, as subscriptions have it.
+    /// Adds a key that is sent as `authorization: Bearer …`, as subscriptions require.
     #[must_use]
     pub fn with_bearer(mut self, key: impl Into<Secret>) -> Self {
         self.bearer = true;
         self.with_key(key)
     }
 
-    /// The same with a key, sent as `x-api-key`.
+    /// Adds a key that is sent as `x-api-key`.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<Secret>) -> Self {
         self.service.set_key(key.into());
         self
     }
 
-    /// The same with one more header on every call; it may be a key too.
+    /// Adds a header to every call. Its value may be a key.
     #[must_use]
     pub fn with_header(mut self, name: &str, value: impl Into<Secret>) -> Self {
         self.service.add_header(name, value.into());
@@ -75,7 +75,7 @@ impl Anthropic {
     }
 
     async fn send(&self, call: HttpCall, exchange: Option<&Exchange>) -> Result<Response, Error> {
-        // A client that names its version has it instead.
+        // A version that the client sends takes precedence.
         let call = call.header("anthropic-version", VERSION);
         let with_key = |call: HttpCall, key: &Secret| match self.bearer {
             true => call.bearer(key),
@@ -123,7 +123,7 @@ impl Anthropic {
 
     async fn list(&self) -> Result<Vec<Json>, Error> {
         let mut url = self.endpoint("models");
-        // As many as there may be at once: more than Anthropic has.
+        // The page size is the maximum, which exceeds the number of Anthropic's models.
         url.query_pairs_mut().append_pair("limit", "1000");
         let call = HttpCall::get(url).header("accept", "application/json").within(LIST_TIME);
         let answer = self.service.parse(&self.send(call, None).await?.whole().await?)?;
@@ -132,7 +132,7 @@ impl Anthropic {
     }
 }
 
-/// The betas of a body, and those that its client names in headers.
+/// Returns the betas of a body, and those that the client sent in headers.
 fn betas(body: Option<String>, exchange: Option<&Exchange>) -> String {
     let mut all = body.unwrap_or_default();
     for (_, value) in exchange.into_iter().flat_map(Exchange::sent).filter(|(name, _)| *name == BETA) {
@@ -146,7 +146,7 @@ fn betas(body: Option<String>, exchange: Option<&Exchange>) -> String {
     all
 }
 
-/// A model in OpenAI's words, with all that Anthropic says of it.
+/// Converts a model to OpenAI's format, with all further fields.
 fn entry(model: &Json) -> Json {
     let created = model.text("created_at").and_then(|time| time.parse::<jiff::Timestamp>().ok());
     let entry = Json::from([
@@ -158,7 +158,7 @@ fn entry(model: &Json) -> Json {
     if let Json::Object(fields) = model {
         fields.for_each(|key, value| {
             if !matches!(key, "id" | "type") {
-                // Copies, in an object just made.
+                // Copies fit into a new object.
                 entry.put(key, value.deep_clone());
             }
         });
@@ -201,13 +201,13 @@ impl Provider for Anthropic {
         })
     }
 
-    /// A schema is supported; "some JSON" is not.
+    /// A JSON schema is supported, JSON without a schema is not.
     fn takes_response_format(&self, format: &Json) -> bool {
         format.text("type").is_none_or(|kind| kind == "json_schema")
     }
 }
 
-/// The chunks of a streamed answer. An error is the last item.
+/// Converts the events of a streamed answer to chunks. An error is the last item.
 pub(super) fn chunks(
     origin: Origin,
     body: BoxStream<'static, Result<Bytes, Error>>,
@@ -283,7 +283,7 @@ impl Reads for Reader {
 
 impl Reader {
     fn read(&mut self, event: &SseEvent) -> Result<(), Error> {
-        // Some services end as OpenAI's do.
+        // Some services end a stream as OpenAI does.
         if matches!(event.data.trim_ascii(), b"" | b"[DONE]") {
             return Ok(());
         }
@@ -298,15 +298,15 @@ impl Reader {
         Ok(())
     }
 
-    /// The error of a stream that ended too early. A message that named its stop reason is over: a missing
-    /// `message_stop` is only a habit then.
+    /// Returns the error of a stream that ended too early. A message with a stop reason is complete, even
+    /// without a `message_stop`.
     fn end(&self) -> Option<Error> {
         let cut = || self.origin.cut("the stream ended without a stop_reason");
         (!self.message.is_complete()).then(cut)
     }
 }
 
-/// An error inside an answer that began as a success: its kind says which status it would have had.
+/// Returns the error in the body of a successful response. The status is that of the error's type.
 pub(super) fn in_band(origin: &Origin, event: &Json) -> Error {
     let kind = event.at_path("error.type");
     match (origin.in_band(event), kind.as_str().and_then(status_of)) {

@@ -1,4 +1,4 @@
-//! Against a real server on loopback, which answers as Anthropic does.
+//! Tests against a local server that answers as Anthropic does.
 
 use super::Anthropic;
 use crate::FormattedProvider;
@@ -30,7 +30,8 @@ struct Server {
     asked: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
-/// A service that always gives the same answer, and a provider for it with the key `sk-test`.
+/// Starts a service that always returns the same answer, and creates a provider for it with the key
+/// `sk-test`.
 async fn service(answer: impl Fn() -> Response + Clone + Send + Sync + 'static) -> Server {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let seen = asked.clone();
@@ -96,7 +97,7 @@ impl Server {
         fold.finish()
     }
 
-    /// The error a stream ends with, and how many chunks came before it.
+    /// Returns the number of chunks and the error that ends the stream.
     async fn last_error(&self) -> (usize, Error) {
         let mut chunks = self.chunks().await;
         match chunks.pop() {
@@ -145,10 +146,10 @@ async fn a_stream_comes_as_pieces_with_its_usage_at_the_end() {
         json(std::str::from_utf8(&server.asked.lock()[0].body).unwrap()).get("stream"),
         Some(true.into())
     );
-    // Other line ends, no last event, no last line end.
+    // Other line ends, no last event, or no last line end.
     let crlf = [START, HELLO, END.trim_end()].concat().replace('\n', "\r\n");
     assert_eq!(text_of(&service(move || events(crlf.clone())).await.folded().await), "hello");
-    // Asked for whole, and the other way round.
+    // An answer to a request for the other form.
     let whole = service(|| events([START, HELLO, END].concat())).await.whole(false).await;
     assert_eq!(text_of(&whole), "hello");
     let whole = service(|| answer("application/json", WHOLE)).await.whole(true).await;
@@ -188,7 +189,7 @@ async fn a_stream_without_an_end_is_a_cut() {
         let chunks =
             stream::iter([Ok(Bytes::from([START, HELLO].concat())), Err(std::io::Error::other("lost"))]);
         let chunks = chunks.then(|chunk| async {
-            // Without the pause the server would never send the beginning.
+            // Without the pause, the server would not send the beginning.
             tokio::time::sleep(Duration::from_millis(if chunk.is_err() { 50 } else { 0 })).await;
             chunk
         });
@@ -241,7 +242,7 @@ async fn an_address_may_have_its_version_already_but_must_be_one() {
     }
 }
 
-/// A body in chunks of so many bytes.
+/// Returns a body in chunks of `size` bytes.
 fn cut(body: &str, size: usize) -> Body {
     let chunks: Vec<Bytes> = body.as_bytes().chunks(size).map(Bytes::copy_from_slice).collect();
     Body::from_stream(stream::iter(chunks.into_iter().map(Ok::<_, std::io::Error>)))
@@ -281,7 +282,7 @@ async fn recorded_streams_are_the_same_however_they_are_cut() {
         for size in [body.len(), 1, 7, 1460] {
             let body = body.clone();
             let answer = service(move || events(cut(&body, size))).await.folded().await;
-            // When it was asked is all that may differ.
+            // Only the time may differ.
             let _ = answer.set("created", 0_i64);
             answers.push(answer);
         }

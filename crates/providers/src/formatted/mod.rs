@@ -1,7 +1,7 @@
-//! Structured output: if a model's JSON does not match the schema, it is asked again with the error.
+//! Structured output: if the JSON of a model does not match the requested schema, the request is retried with
+//! the error.
 //!
-//! What is checked has to be whole: nothing of the answer is there before all of it is. Tool calls and
-//! refusals are not answers in that form and pass as they are.
+//! Only a complete answer can be checked, so it is never streamed. Tool calls and refusals pass unchanged.
 
 mod provider;
 

@@ -1,6 +1,4 @@
-//! The provider around another one.
-//!
-//! The form that a request asks for, and what of an answer does not match it.
+//! The provider that checks structured output, the requested format, and the answers that do not match it.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -13,25 +11,26 @@ use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provi
 use valvehouse_json::{Json, Object};
 use valvehouse_schema::Schema;
 
-/// The beginning of the field in a body that is passed on unread.
+/// The start of the field in an unparsed body.
 const FIELD: &str = "\"response_format\"";
 
-/// Wraps any provider, for requests with `response_format`; the others pass.
+/// A provider around another one that checks the answers to requests with `response_format`. Other requests
+/// pass unchanged.
 pub struct FormattedProvider {
     inner: Arc<dyn Provider>,
     retries: u32,
 }
 
 impl FormattedProvider {
-    /// As often a model is asked again whose answer does not match.
+    /// The default maximum number of retries.
     pub const RETRIES: u32 = 2;
 
-    /// Around a provider, which is asked again this many times at most.
+    /// Wraps a provider, with this maximum number of retries.
     pub fn new(inner: Arc<dyn Provider>, retries: u32) -> Self {
         Self { inner, retries }
     }
 
-    /// Returns `true` if a request asks for a form that is checked here.
+    /// Returns `true` if a request asks for a format that is checked here.
     pub fn is_wanted(body: &Json) -> bool {
         is_wanted(body)
     }
@@ -52,7 +51,7 @@ impl FormattedProvider {
                 return Err(self.gives_up(&misfit, asked_again));
             }
             asked_again += 1;
-            // A question of its own: it has another body, and its own retries.
+            // A retry is a separate call with another body and its own network retries.
             if let Some(turn) = &request.turn {
                 turn.exchange().begin_call();
             }
@@ -61,7 +60,8 @@ impl FormattedProvider {
         }
     }
 
-    /// The request's messages, with the form in words where the service does not know it.
+    /// Returns the messages of the request, with the format as an instruction if the provider does not
+    /// support it.
     fn first_messages(&self, body: &Json, shape: &Shape) -> Vec<Json> {
         let mut messages = body.list("messages");
         if !self.inner.takes_response_format(&shape.format) {
@@ -91,7 +91,7 @@ impl FormattedProvider {
 
     fn tell(&self, request: &Request, attempt: u32, misfit: &Misfit) {
         let provider = self.inner.name();
-        // Why quotes what was said, which is nothing for every log.
+        // The reason quotes the answer, which must not be in every log.
         tracing::warn!(
             provider,
             "retrying ({attempt} of {}): the response does not match response_format",
@@ -123,28 +123,29 @@ impl FormattedProvider {
     }
 }
 
-/// An answer that does not match.
+/// An answer that does not match the format.
 struct Misfit {
     said: String,
     why: String,
-    /// Set if the answer was cut off by its length, which a retry does not shorten.
+    /// Set if the answer reached its token limit, which a retry would not change.
     is_cut: bool,
 }
 
 impl Misfit {
-    /// The messages that report it to the model.
+    /// Returns the messages that report the error to the model.
     fn told(self) -> Vec<Json> {
         let why = format!(
             "This answer does not match the response format: {}. Answer again with the complete JSON and nothing else.",
             self.why
         );
-        // Some services take no empty messages.
+        // Some services reject empty messages.
         let said = (!self.said.trim().is_empty()).then(|| message::assistant(self.said));
         said.into_iter().chain([message::user(why)]).collect()
     }
 }
 
-/// Checks every choice of an answer, and leaves of each only its JSON. The first that does not match.
+/// Checks every choice of an answer, and reduces each text to its JSON. Returns the first choice that does
+/// not match.
 async fn misfit(shape: &Shape, answer: &Json) -> Result<Option<Misfit>, Error> {
     for choice in answer.list("choices") {
         let said = choice.field("message");
@@ -163,17 +164,17 @@ async fn misfit(shape: &Shape, answer: &Json) -> Result<Option<Misfit>, Error> {
     Ok(None)
 }
 
-/// The last answer, with what all of them took.
+/// Returns the last answer with the token usage of all attempts.
 fn with_usage_of_all(answer: Json, spent: &[Json]) -> Json {
     if let Some((first, others)) = spent.split_first().filter(|(_, others)| !others.is_empty()) {
         let sum = others.iter().fold(first.deep_clone(), |sum, next| added(&sum, next));
-        // Numbers, in an object that is one.
+        // The object already contains numbers, so it accepts them.
         answer.edit("usage", sum);
     }
     answer
 }
 
-/// Two usages, number by number; what is not a number is the later one's.
+/// Adds two usage objects number by number. Other values are those of the later one.
 fn added(a: &Json, b: &Json) -> Json {
     match (a, b) {
         (Json::Number(_), Json::Number(_)) => match (a.as_i64(), b.as_i64()) {
@@ -184,7 +185,7 @@ fn added(a: &Json, b: &Json) -> Json {
             let sum = Object::new(a.entries());
             b.for_each(|key, next| {
                 let value = sum.get(key).map_or_else(|| next.deep_clone(), |own| added(&own, next));
-                // Copies, in an object just made.
+                // Copies fit into a new object.
                 sum.put(key, value);
             });
             sum.into()
@@ -207,7 +208,7 @@ impl Provider for FormattedProvider {
         Box::pin(self.ask(request))
     }
 
-    /// A body that may ask for a form is not passed on unread.
+    /// A body that may request a format is not forwarded unparsed.
     fn forward<'a>(
         &'a self,
         request: ForwardRequest<'a>,
@@ -233,21 +234,21 @@ impl Provider for FormattedProvider {
     }
 }
 
-/// The form that an answer must have.
+/// The requested format of an answer.
 pub(super) struct Shape {
-    /// The `response_format` as it came.
+    /// The `response_format` of the request.
     pub(super) format: Json,
     schema: Option<Schema>,
 }
 
-/// Returns `true` if a request asks for a form that can be checked.
+/// Returns `true` if a request asks for a format that can be checked.
 pub(super) fn is_wanted(body: &Json) -> bool {
     let kind = body.get("response_format").and_then(|format| format.text("type"));
     matches!(kind.as_deref(), Some("json_object" | "json_schema"))
 }
 
 impl Shape {
-    /// The form that a request asks for; None where it asks for none.
+    /// Returns the format of a request; `None` if none is requested.
     pub(super) async fn of(body: &Json) -> Result<Option<Self>, Error> {
         if !is_wanted(body) {
             return Ok(None);
@@ -255,7 +256,7 @@ impl Shape {
         let format = body.field("response_format");
         let schema = match format.text("type").as_deref() {
             Some("json_schema") => Some(format.at_path("json_schema.schema")),
-            // Some services take a schema here too.
+            // Some services accept a schema for this type as well.
             _ => format.get("schema"),
         };
         let schema = match schema {
@@ -265,7 +266,10 @@ impl Shape {
         Ok(Some(Self { format, schema }))
     }
 
-    /// The JSON of an answer as the model wrote it, or why it does not match. An error if the answer cannot be read.
+    /// Returns the JSON of an answer as written by the model, or the reason why it does not match.
+    ///
+    /// # Errors
+    /// Returns a request error if the check of the schema fails.
     pub(super) async fn read(&self, said: &str) -> Result<Result<String, String>, Error> {
         let (text, json) = match find_json(said) {
             Ok(found) => found,
@@ -279,7 +283,7 @@ impl Shape {
         Ok(misfit.map_or_else(|| Ok(text.to_owned()), Err))
     }
 
-    /// The instruction for a model whose service does not know forms.
+    /// Returns the instruction for a model whose provider does not support formats.
     pub(super) fn instruction(&self) -> String {
         let only = "Answer with JSON only: no other words around it, no code block.";
         match &self.schema {
@@ -289,13 +293,13 @@ impl Shape {
     }
 }
 
-/// A schema that is the client's mistake.
+/// Returns the error for an invalid schema.
 fn wrong(why: &str) -> Error {
     let message = format!("invalid schema in response_format: {why}");
     Error::invalid(message, Some("response_format"))
 }
 
-/// The JSON that an answer is, or that stands in a code block in it.
+/// Returns the JSON of an answer, which is the whole text or a code block in it.
 fn find_json(said: &str) -> Result<(&str, Json), String> {
     let whole = said.trim();
     let error = match Json::parse(whole.as_bytes()) {
@@ -309,12 +313,12 @@ fn find_json(said: &str) -> Result<(&str, Json), String> {
     })
 }
 
-/// The texts between lines that begin with three backticks.
+/// Returns the contents of code blocks.
 fn blocks(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let (_, after) = rest.split_once("```")?;
-        // The fence's line may name a language.
+        // The line of the fence may name a language.
         let (_, inside) = after.split_once('\n')?;
         let end = inside.match_indices("```").map(|(at, _)| at);
         let end = end.into_iter().find(|at| inside[..*at].trim_end_matches([' ', '\t']).ends_with('\n'))?;

@@ -1,4 +1,4 @@
-//! Models whose first answers do not fit.
+//! Tests with models whose first answers do not match the format.
 
 use super::provider::FormattedProvider;
 use bytes::Bytes;
@@ -50,7 +50,7 @@ async fn an_answer_that_fits_passes_as_it_was_written() {
         let (canned, answer) = ask([Reply::text(said)], format).await;
         assert_eq!(message::text_of(&response::message_of(&answer.unwrap())), said);
         let asked = &canned.requests()[0];
-        // What is checked has to be whole.
+        // Only a complete answer can be checked.
         assert_eq!(asked.get("stream").unwrap().as_bool(), Some(false));
         assert!(asked.get("stream_options").is_none());
         assert_eq!(
@@ -85,7 +85,7 @@ async fn a_model_is_told_what_does_not_fit_and_asked_again() {
     assert!(message::text_of(&said(2)[5]).contains(r#"/price: "3" is not of type "number""#));
     let answer = answer.unwrap();
     assert_eq!(message::text_of(&response::message_of(&answer)), r#"{"price":3}"#);
-    // Every try costs.
+    // The usage includes every attempt.
     let prompt: i64 = asked
         .iter()
         .flat_map(|body| body.get("messages").unwrap().items())
@@ -164,7 +164,7 @@ async fn schemas_that_lead_in_a_circle_come_to_an_end() {
     }
 }
 
-/// A service that knows no forms.
+/// A provider that does not support formats.
 struct Plain(CannedProvider);
 
 impl Provider for Plain {
@@ -199,7 +199,7 @@ async fn a_service_that_knows_no_forms_is_told_in_words() {
     let told = asked.at_path("messages.1.content");
     let told = told.as_str().unwrap();
     assert!(told.starts_with("Answer with JSON only") && told.contains(r#""required":["price"]"#), "{told}");
-    // The request itself stays as it is.
+    // The request itself stays unchanged.
     assert_eq!(request.body.get("messages").unwrap().items().len(), 2);
 }
 

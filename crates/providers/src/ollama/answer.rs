@@ -1,6 +1,6 @@
-//! Ollama's answers in OpenAI's words, line by line or whole.
+//! Conversion of Ollama's answers to OpenAI's format, line by line or complete.
 //!
-//! An answer that comes as lines of JSON, however its bytes are cut.
+//! A streamed answer consists of lines of JSON, which may arrive in any pieces.
 
 use crate::origin::{Origin, is_error};
 use crate::service::{Reads, drain, read};
@@ -14,19 +14,19 @@ use valvehouse_core::error::Error;
 use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 
-/// Makes chunks of one answer of its lines.
+/// Converts the lines of one answer to chunks.
 pub(super) struct AnswerReader {
     head: Head,
     wants_usage: bool,
     begun: bool,
-    /// Calls so far: each has a number, over all lines.
+    /// The number of calls so far, over all lines.
     calls: usize,
 }
 
-/// The chunk that a line becomes.
+/// The chunks for a line.
 pub(super) struct Read {
     pub(super) chunks: Vec<Json>,
-    /// Set if this was the last line.
+    /// Set for the last line.
     pub(super) is_last: bool,
 }
 
@@ -35,12 +35,12 @@ impl AnswerReader {
         Self { head: Head::new(model), wants_usage, begun: false, calls: 0 }
     }
 
-    /// One line of a stream.
+    /// Converts one line of a stream.
     pub(super) fn read(&mut self, line: &Json) -> Read {
         self.name_model(line);
         let said = line.field("message");
         let delta = Json::object();
-        // A new object takes any value.
+        // A new object accepts any value.
         let add = |key: &str, value: Json| {
             delta.put(key, value);
         };
@@ -72,13 +72,13 @@ impl AnswerReader {
         Read { chunks, is_last }
     }
 
-    /// A whole answer.
+    /// Converts a complete answer.
     pub(super) fn whole(mut self, answer: &Json) -> Json {
         self.name_model(answer);
         let said = answer.field("message");
         let calls = self.calls(&said, false);
         let content = message::text_of(&said);
-        // As OpenAI has it: nothing was said where something is called instead.
+        // OpenAI's content is null if a message only contains calls.
         let content = if content.is_empty() && !calls.is_empty() { Json::Null } else { content.into() };
         let message = message::assistant(content);
         if let Some(thinking) = thinking(&said) {
@@ -99,7 +99,7 @@ impl AnswerReader {
         }
     }
 
-    /// The calls of a message: arguments as text, each with an id that results can refer to.
+    /// Returns the calls of a message: with their arguments as text, and with ids that results can refer to.
     fn calls(&mut self, said: &Json, numbered: bool) -> Vec<Json> {
         let mut calls = Vec::new();
         for mut call in ModelCall::all(said) {
@@ -132,7 +132,7 @@ fn thinking(said: &Json) -> Option<CompactString> {
     said.text("thinking").filter(|thinking| !thinking.is_empty())
 }
 
-/// They stand beside the message, and have the same shape inside.
+/// Copies the log probabilities, which have the same format but are beside the message.
 fn take_logprobs(line: &Json, answer: &Json) {
     if let Some(logprobs) = line.get("logprobs").filter(|logprobs| !logprobs.is_empty()) {
         let choice = answer.at_path("choices.0");
@@ -148,10 +148,10 @@ fn usage(last: &Json) -> Json {
     response::usage(count("prompt_eval_count"), count("eval_count"))
 }
 
-/// A line may be this long: calls come whole.
+/// The maximum length of a line, in bytes. It is large, because calls arrive complete.
 const MAX_LINE: usize = 16 * 1024 * 1024;
 
-/// The chunks of an answer. An error is the last item.
+/// Converts the lines of a streamed answer to chunks. An error is the last item.
 pub(super) fn chunks(
     origin: Origin,
     reading: AnswerReader,
@@ -173,9 +173,9 @@ struct Lines {
     origin: Origin,
     reading: AnswerReader,
     body: BoxStream<'static, Result<Bytes, Error>>,
-    /// The bytes of a line that has no end yet.
+    /// The bytes of an incomplete line.
     held: BytesMut,
-    /// As much of it is known to have none.
+    /// The number of these bytes that were searched for the end of the line.
     searched: usize,
     ready: VecDeque<Json>,
     state: State,
@@ -184,7 +184,7 @@ struct Lines {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Going,
-    /// The body is over: what is held is the last line.
+    /// The body has ended, so the remaining bytes are the last line.
     Over,
     /// The last line was read.
     Done,
@@ -223,7 +223,7 @@ impl Reads for Lines {
 }
 
 impl Lines {
-    /// The next line that is not empty.
+    /// Returns the next line that is not empty.
     fn line(&mut self) -> Option<BytesMut> {
         loop {
             let line = match self.held[self.searched..].iter().position(|byte| *byte == b'\n') {

@@ -1,4 +1,5 @@
-//! Ollama by its own API, which supports more than its copy of OpenAI's: thinking, options, whole arguments.
+//! Ollama's own API, which supports more than its OpenAI-compatible API: thinking, options and complete
+//! arguments.
 
 mod answer;
 mod provider;

@@ -1,4 +1,4 @@
-//! The service as a provider.
+//! The provider for Ollama's API.
 
 use super::answer::AnswerReader;
 use super::{answer, request};
@@ -16,7 +16,7 @@ use valvehouse_core::provider::{Answer, Provider, RelayRequest, RelayResponse, R
 use valvehouse_json::Json;
 use valvehouse_net::{Client, HttpCall, Response};
 
-/// A service that speaks Ollama's own API.
+/// A service with Ollama's own API.
 #[derive(Clone)]
 pub struct Ollama {
     service: Service,
@@ -34,7 +34,7 @@ impl Ollama {
         Service::new(name, base, "http://127.0.0.1:11434", client).map(|service| Self { service })
     }
 
-    /// The same with a key, sent as `authorization: Bearer …`: Ollama's cloud wants one.
+    /// Adds a key that is sent as `authorization: Bearer …`, as Ollama's cloud requires.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<Secret>) -> Self {
         self.service.set_key(key.into());
@@ -87,7 +87,7 @@ impl Ollama {
     }
 }
 
-/// A model as OpenAI lists it, with Ollama's further details.
+/// Converts a model to OpenAI's format, with Ollama's further details.
 fn model(known: &Json) -> Option<Json> {
     let name = known.text("name").or_else(|| known.text("model"))?;
     let modified = known.text("modified_at").and_then(|text| text.parse::<jiff::Timestamp>().ok());
@@ -99,7 +99,7 @@ fn model(known: &Json) -> Option<Json> {
     ]);
     for key in ["size", "details"] {
         if let Some(value) = known.get(key) {
-            // A new object takes any value.
+            // A new object accepts any value.
             model.put(key, value);
         }
     }
@@ -125,7 +125,7 @@ impl Provider for Ollama {
         Box::pin(self.ask(request))
     }
 
-    /// Ollama has a few of OpenAI's routes beside its own.
+    /// Ollama supports some of OpenAI's routes.
     fn has_route(&self, path: &str) -> bool {
         matches!(path, "embeddings" | "completions")
     }

@@ -1,4 +1,4 @@
-//! A request in Ollama's words.
+//! Conversion of a request to Ollama's API.
 
 use compact_str::CompactString;
 use std::collections::HashMap;
@@ -6,7 +6,8 @@ use valvehouse_core::chat::{ModelCall, message};
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
-/// The fields that OpenAI has at the top and Ollama among its `options`. Of two names for one option the later wins.
+/// The fields that are options in Ollama's API. If two fields are the same option, the later one in this list
+/// applies.
 const OPTIONS: [(&str, &str); 12] = [
     ("temperature", "temperature"),
     ("top_p", "top_p"),
@@ -22,10 +23,10 @@ const OPTIONS: [(&str, &str); 12] = [
     ("num_predict", "num_predict"),
 ];
 
-/// The fields of Ollama's own, which travel along as they are.
+/// Fields of Ollama's API, which are sent unchanged.
 const OWN: [&str; 7] = ["think", "format", "keep_alive", "truncate", "shift", "logprobs", "top_logprobs"];
 
-/// The body of `POST /api/chat`.
+/// Returns the body of `POST /api/chat`.
 pub(super) fn chat(body: &Json, stream: bool) -> Result<Json, Error> {
     let mut out: Vec<(CompactString, Json)> = vec![
         ("model".into(), body.field("model")),
@@ -58,7 +59,7 @@ pub(super) fn chat(body: &Json, stream: bool) -> Result<Json, Error> {
 
 fn messages(body: &Json) -> Result<Json, Error> {
     let all = body.list("messages");
-    // Results refer to calls by their ids, here by the names of the tools.
+    // Results refer to calls by their ids, but Ollama expects the names of the tools.
     let mut names = HashMap::new();
     let mut out = Vec::with_capacity(all.len());
     for (place, said) in all.iter().enumerate() {
@@ -75,7 +76,7 @@ fn one(said: &Json, place: usize, names: &HashMap<CompactString, CompactString>)
         role => role,
     };
     let out = Json::from([("role", role.into()), ("content", message::text_of(said).into())]);
-    // A new object takes any value.
+    // A new object accepts any value.
     let add = |key: &str, value: Json| {
         out.put(key, value);
     };
@@ -100,7 +101,8 @@ fn one(said: &Json, place: usize, names: &HashMap<CompactString, CompactString>)
     Ok(out)
 }
 
-/// A call with its arguments as an object. What is not an object was the model's mistake and is kept as text in one.
+/// Converts a call, with its arguments as an object. Invalid arguments of the model become a text in an
+/// object.
 fn call(call: &ModelCall) -> Json {
     let arguments =
         call.parse().unwrap_or_else(|_| Json::from([("arguments", call.arguments.clone().into())]));
@@ -111,7 +113,7 @@ fn call(call: &ModelCall) -> Json {
     Json::from([("id", call.id.clone().into()), ("function", function)])
 }
 
-/// The images of a message, as bare base64.
+/// Returns the images of a message as base64.
 fn images(said: &Json, place: usize) -> Result<Vec<Json>, Error> {
     let Some(Json::Array(parts)) = said.get("content") else { return Ok(Vec::new()) };
     let mut images = Vec::new();
@@ -149,7 +151,7 @@ fn format(body: &Json) -> Option<Json> {
     }
 }
 
-/// The effort of thinking: OpenAI's words are Ollama's, but for those it has not.
+/// Returns the effort of thinking. Values that Ollama does not support are converted.
 fn think(body: &Json) -> Option<Json> {
     let effort = body.text("reasoning_effort").or_else(|| body.get("reasoning")?.text("effort"))?;
     Some(match effort.as_str() {
@@ -162,7 +164,7 @@ fn think(body: &Json) -> Option<Json> {
 
 fn options(body: &Json) -> Json {
     let options = Json::object();
-    // A new object takes any value.
+    // A new object accepts any value.
     let set = |key: &str, value: Json| {
         options.put(key, value);
     };
@@ -176,7 +178,7 @@ fn options(body: &Json) -> Json {
         Some(stops @ Json::Array(_)) => set("stop", stops),
         _ => {}
     }
-    // What is said in its own words counts more.
+    // Ollama's own options take precedence.
     for (key, value) in body.field("options").entries() {
         set(&key, value);
     }

@@ -1,4 +1,4 @@
-//! Requests as Ollama takes them, and answers however they are cut.
+//! Tests of requests to Ollama's API, and of answers that arrive in any pieces.
 
 use super::answer::AnswerReader;
 use super::{Ollama, answer, request};
@@ -134,7 +134,7 @@ async fn folded(chunks: Vec<Bytes>) -> Json {
     chunks.into_iter().for_each(|chunk| fold.push(&chunk.unwrap().event));
     assert!(fold.is_finished());
     let answer = fold.finish();
-    // What is different each time.
+    // These fields differ in every answer.
     for key in ["id", "created"] {
         answer.remove(key);
     }
@@ -209,7 +209,7 @@ async fn what_has_no_proper_end_is_an_error_at_its_end() {
     }
 }
 
-/// A service that gives one answer, and what it was asked.
+/// Starts a service that returns one answer and records its requests.
 async fn service(
     status: u16,
     kind: &'static str,

@@ -1,5 +1,5 @@
-//! Answers of a service, recognized by their contents rather than by their names; and answers that are passed
-//! on byte for byte, as long as they are in the form that was asked for.
+//! Recognition of answers by their content instead of their media type, and passthrough of answers in the
+//! requested format.
 
 use super::provider;
 use crate::mask::{hidden, without};
@@ -17,8 +17,8 @@ use valvehouse_net::{Response, sse};
 const EVENTS: &str = "text/event-stream";
 
 impl OpenAi {
-    /// The shape of the answer. Waits for its first bytes: services send errors and whole answers under the name of a
-    /// stream, and the other way round.
+    /// Returns the kind of an answer. It waits for the first bytes, because services send errors and complete
+    /// answers with the media type of a stream, and streams with that of JSON.
     pub(super) async fn shape(&self, response: &mut Response) -> Result<Shape, Error> {
         if let Some(packing) = response.header("content-encoding").filter(|packing| *packing != "identity") {
             return Err(self.service.origin.error(&format!(
@@ -40,7 +40,7 @@ impl OpenAi {
         })
     }
 
-    /// A successful answer that is relayed without being parsed.
+    /// Returns a successful answer that is relayed without being parsed.
     pub(super) async fn forwarded(
         &self,
         mut response: Response,
@@ -67,19 +67,20 @@ impl OpenAi {
                 let answer = whole(chunks).await?;
                 (Some("application/json".to_owned()), PassthroughBody::Whole(encoded(&answer)?))
             }
-            // Another wire than ours, one line an event: whoever asked for it can read it.
+            // Another protocol with one event per line: the client that requested it can read it.
             (Shape::Other, _) if is_ndjson => (named, self.unread(response)),
             (Shape::Other, _) => return Err(self.unexpected(response).await),
         };
         Ok(PassthroughAnswer { provider: self.service.origin.provider.clone(), status, content_type, body })
     }
 
-    /// A body that is not parsed; only the key is removed.
+    /// Returns a body that is not parsed; only the key is masked.
     fn unread(&self, response: Response) -> PassthroughBody {
         PassthroughBody::Stream(hidden(response.into_stream(), self.service.origin.key.as_ref()))
     }
 
-    /// A whole answer, unless it is an error under a status of success. What has choices is not parsed.
+    /// Returns a complete answer, unless it is an error with a successful status. An answer with choices is
+    /// not parsed.
     fn no_error(&self, body: Bytes) -> Result<Bytes, Error> {
         static CHOICES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"choices\""));
         if CHOICES.find(&body).is_none() {
@@ -91,7 +92,7 @@ impl OpenAi {
                 return Err(self.service.lacks(&answer, "choices"));
             }
         }
-        // Its end shows whether all of it came, where the service did not say how long it is.
+        // Without a `Content-Length`, only the end of the JSON shows if it is complete.
         match body.trim_ascii_end().ends_with(b"}") {
             true => Ok(body),
             false => Err(self.service.origin.cut("its JSON is incomplete")),
@@ -99,7 +100,7 @@ impl OpenAi {
     }
 }
 
-/// A whole answer as it would have been streamed.
+/// Encodes a complete answer as a stream of events.
 fn as_events(answer: &Json) -> Result<Bytes, Error> {
     let mut out = BytesMut::new();
     for event in split(answer, true) {

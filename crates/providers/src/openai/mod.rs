@@ -1,4 +1,4 @@
-//! Any service that speaks OpenAI's chat API.
+//! Services with OpenAI's chat API.
 
 mod answer;
 mod provider;

@@ -1,6 +1,7 @@
-//! The service as a provider: requests are sent unchanged, answers are classified by their content.
+//! The provider for OpenAI's chat API: requests are sent unchanged, and answers are classified by their
+//! content.
 //!
-//! An answer that comes as events: chunks, errors among them, and whether the end is a proper end.
+//! The reader of a stream reports errors among the events and detects an incomplete end.
 
 use crate::origin::{Origin, Shape, is_error};
 use crate::relay;
@@ -24,9 +25,9 @@ use valvehouse_json::{Json, Object};
 use valvehouse_net::sse::{Parser, SseEvent};
 use valvehouse_net::{Address, Client, HttpCall, Response};
 
-/// A service with OpenAI's chat API: OpenAI itself, vLLM, Groq, OpenRouter, Ollama's `/v1`, …
+/// A service with OpenAI's chat API, such as OpenAI, vLLM, Groq, OpenRouter or Ollama's `/v1`.
 ///
-/// Unknown fields travel along untouched, both ways.
+/// Unknown fields pass unchanged in both directions.
 #[derive(Clone)]
 pub struct OpenAi {
     pub(crate) service: Service,
@@ -45,14 +46,14 @@ impl OpenAi {
         Ok(Self { service, chat })
     }
 
-    /// The same with a key, sent as `authorization: Bearer …`.
+    /// Adds a key that is sent as `authorization: Bearer …`.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<Secret>) -> Self {
         self.service.set_key(key.into());
         self
     }
 
-    /// The same with one more header on every call; it may be a key too (`api-key`).
+    /// Adds a header to every call. Its value may be a key (`api-key`).
     #[must_use]
     pub fn with_header(mut self, name: &str, value: impl Into<Secret>) -> Self {
         self.service.add_header(name, value.into());
@@ -107,7 +108,7 @@ impl OpenAi {
         }
     }
 
-    /// A whole answer in place of a stream, which cannot end without a choice.
+    /// Returns a complete answer to a request for a stream, which must contain a choice.
     pub(super) async fn with_choices(&self, response: Response) -> Result<Json, Error> {
         let answer = self.whole(response).await?;
         match answer.get("choices").is_some_and(|choices| !choices.is_empty()) {
@@ -130,7 +131,7 @@ impl OpenAi {
             return Err(self.unexpected(response).await);
         }
         let answer = self.service.parse(&response.whole().await?)?;
-        // Some services give the bare list.
+        // Some services return the list without an object around it.
         let list = answer.get("data").unwrap_or(answer);
         Ok(list.items().into_iter().filter(|model| model.text("id").is_some()).collect())
     }
@@ -179,7 +180,7 @@ impl Provider for OpenAi {
     }
 }
 
-/// The body as it goes out. The request's own value stays as it is: it may be asked again.
+/// Encodes the body of a request. The request itself stays unchanged, because it may be retried.
 fn encode(request: &Request) -> Result<Bytes, Error> {
     let Json::Object(body) = &anthropic::plain(&request.body) else {
         return Err(Error::invalid("the request body must be a JSON object", None));
@@ -191,14 +192,14 @@ fn encode(request: &Request) -> Result<Bytes, Error> {
         None => {}
     }
     if !request.stream {
-        // Services refuse it where nothing streams.
+        // Services reject the field if the answer is not streamed.
         entries.retain(|(key, _)| key != "stream_options");
     }
     let body: Json = entries.into_iter().collect::<Object>().into();
     encoded(&body)
 }
 
-/// The chunks of a streamed answer. An error is the last item.
+/// Converts the events of a streamed answer to chunks. An error is the last item.
 pub(super) fn chunks(
     origin: Origin,
     body: BoxStream<'static, Result<Bytes, Error>>,
@@ -212,7 +213,7 @@ struct Reader {
     body: BoxStream<'static, Result<Bytes, Error>>,
     parser: Parser,
     ended: bool,
-    /// The choices by index, `true` after their finish reason.
+    /// The choices by index; `true` once their finish reason was received.
     choices: BTreeMap<i64, bool>,
 }
 
@@ -288,13 +289,14 @@ impl Reader {
         });
     }
 
-    /// Returns `true` if every choice has a finish reason: then a missing `[DONE]` is harmless.
+    /// Returns `true` if every choice has a finish reason. A missing `[DONE]` is ignored then.
     fn is_complete(&self) -> bool {
         !self.choices.is_empty() && self.choices.values().all(|ended| *ended)
     }
 
-    /// The error of an answer that its service says is done. A service that never says why choices end has ended them
-    /// all; one that says it of some broke off the others.
+    /// Returns the error of a stream that ended with `[DONE]`. If no choice has a finish reason, the service
+    /// never sends them, and all choices are complete. If only some choices have one, the others are
+    /// incomplete.
     fn done(&self) -> Option<Error> {
         if self.choices.is_empty() {
             return Some(self.origin.cut("the stream ended without a response"));
@@ -311,7 +313,7 @@ impl Reader {
     }
 }
 
-/// The API that an event belongs to, where it is none of a chat completion.
+/// Returns the API of an event, if it is another API than chat completions.
 fn other_api(event: &Json) -> Option<&'static str> {
     let kind = event.text("type").filter(|_| event.get("choices").is_none())?;
     match kind.split(['.', '_']).next() {

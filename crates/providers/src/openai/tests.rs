@@ -1,4 +1,4 @@
-//! Against a real server on loopback, which answers as services do.
+//! Tests against a local server that answers as services do.
 
 use super::OpenAi;
 use axum::Router;
@@ -20,7 +20,7 @@ use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provi
 use valvehouse_json::Json;
 use valvehouse_net::Client;
 
-/// A request that the server got.
+/// A request that the server received.
 #[derive(Clone)]
 struct ReceivedRequest {
     uri: Uri,
@@ -35,7 +35,8 @@ struct Server {
     address: SocketAddr,
 }
 
-/// A service that always gives the same answer, and a provider for it with the key `sk-test`.
+/// Starts a service that always returns the same answer, and creates a provider for it with the key
+/// `sk-test`.
 async fn service(answer: impl Fn() -> Response + Clone + Send + Sync + 'static) -> Server {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let seen = asked.clone();
@@ -66,10 +67,10 @@ fn events(body: impl Into<Body>) -> Response {
     answer("text/event-stream; charset=utf-8", body)
 }
 
-/// A body whose connection is lost at the end.
+/// Returns a body whose connection is lost after `start`.
 fn lost(start: &'static str) -> Body {
     let chunks = stream::iter([Ok(Bytes::from(start)), Err(std::io::Error::other("lost"))]);
-    // Without the pause the server would never send the beginning.
+    // Without the pause, the server would not send the beginning.
     Body::from_stream(chunks.then(|chunk| async {
         if chunk.is_err() {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -115,7 +116,7 @@ impl Server {
         }
     }
 
-    /// The error a stream ends with, and how many chunks came before it.
+    /// Returns the number of chunks and the error that ends the stream.
     async fn last_error(&self) -> (usize, Error) {
         let mut chunks = self.chunks().await;
         match chunks.pop() {
@@ -177,7 +178,7 @@ async fn other_line_ends_and_a_missing_end_mark_are_fine_after_a_finish_reason()
     let crlf = [HEL, LO.trim_end()].concat().replace('\n', "\r\n");
     let server = service(move || events(crlf.clone())).await;
     assert_eq!(text_of(&folded(server.chunks().await)), "hello");
-    // A connection that is lost after the end has lost nothing.
+    // A connection that is lost after the end of the answer is ignored.
     let server = service(|| events(lost(LO))).await;
     assert_eq!(text_of(&folded(server.chunks().await)), "lo");
 }
@@ -192,7 +193,7 @@ async fn what_was_not_asked_for_is_taken_all_the_same() {
         (text_of(&whole).as_str(), whole.text("object").as_deref()),
         ("hello", Some("chat.completion"))
     );
-    // No content-type: its beginning tells.
+    // Without a useful media type, the beginning determines the kind.
     let server = service(|| answer("text/plain", [HEL, LO].concat())).await;
     assert_eq!(text_of(&folded(server.chunks().await)), "hello");
     let server = service(|| Body::from(WHOLE).into_response()).await;
@@ -259,7 +260,7 @@ async fn a_stream_without_an_end_is_a_cut() {
     let (count, error) = service(|| events(lost(HEL))).await.last_error().await;
     assert!(count == 1 && error.to_string().contains("ended early"), "{error}");
     assert!(service(|| events("")).await.error().await.to_string().contains("ended early: it is empty"));
-    // Asked for as a whole, half an answer is none.
+    // A complete answer cannot be returned from an interrupted stream.
     assert!(service(|| events(HEL)).await.error().await.to_string().contains("ended early"));
 }
 
@@ -338,7 +339,7 @@ async fn an_address_may_have_a_slash_and_a_query_but_must_be_one() {
     assert_eq!(format!("{:?}", server.provider), format!("OpenAi(lab at http://{}/v1)", server.address));
 }
 
-/// A gzip file of one stored block: nothing is smaller, but it is packed.
+/// Returns a gzip file with one stored block, which is not smaller but counts as compressed.
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let length = u16::try_from(bytes.len()).unwrap();
     let mut sum = u32::MAX;

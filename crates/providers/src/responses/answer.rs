@@ -1,4 +1,4 @@
-//! A response as the answer of a chat.
+//! Conversion of a response to the answer of a chat.
 
 use super::ask::object;
 use crate::origin::Origin;
@@ -7,10 +7,10 @@ use valvehouse_core::chat::items;
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
-/// Translates a whole response.
+/// Converts a complete response.
 ///
 /// # Errors
-/// Returns the error of a response that failed.
+/// Returns the error of a failed response.
 pub(super) fn completion(response: &Json, origin: &Origin) -> Result<Json, Error> {
     if response.text("status").is_some_and(|status| status == "failed") {
         return Err(failed(response, origin));
@@ -70,7 +70,7 @@ pub(super) fn completion(response: &Json, origin: &Origin) -> Result<Json, Error
     Ok(object(fields))
 }
 
-/// The fields that say which answer something is of.
+/// Returns the fields that identify an answer.
 pub(super) fn head(response: &Json, kind: &'static str) -> Vec<(&'static str, Json)> {
     let mut head = vec![
         ("id", response.field("id")),
@@ -82,7 +82,7 @@ pub(super) fn head(response: &Json, kind: &'static str) -> Vec<(&'static str, Js
     head
 }
 
-/// The reason for which an answer is over, as chats have it.
+/// Returns the finish reason of a chat.
 pub(super) fn finish_reason(response: &Json, calls: bool) -> &'static str {
     let reason = response.at_path("incomplete_details.reason");
     match (response.text("status").as_deref(), reason.as_str()) {
@@ -93,7 +93,7 @@ pub(super) fn finish_reason(response: &Json, calls: bool) -> &'static str {
     }
 }
 
-/// The counts of tokens, in the words of chats.
+/// Converts the token counts to the format of chats.
 pub(super) fn usage(response: &Json) -> Option<Json> {
     let usage = response.given("usage")?;
     let count = |path: &str| usage.at_path(path).as_i64().unwrap_or(0);
@@ -110,13 +110,13 @@ pub(super) fn usage(response: &Json) -> Option<Json> {
     ]))
 }
 
-/// The thoughts of an item as one text, where its service shows them.
+/// Returns the visible thoughts of an item as one text; `None` if there are none.
 pub(super) fn shown(item: &Json) -> Option<String> {
     let thoughts = thought(item).join("\n\n");
     (!thoughts.is_empty()).then_some(thoughts)
 }
 
-/// The thoughts of an item, where its service shows them: its summary, or else the thoughts themselves.
+/// Returns the visible thoughts of an item: its summary, or else its content.
 fn thought(item: &Json) -> Vec<String> {
     let texts = |key: &str| {
         let parts = item.list(key).into_iter();
@@ -126,21 +126,22 @@ fn thought(item: &Json) -> Vec<String> {
     if summary.is_empty() { texts("content") } else { summary }
 }
 
-/// An item of reasoning without its texts, which filters see as the thoughts of the message; `None` where that is all.
+/// Returns a reasoning item without its texts, which filters read as the thoughts of the message; `None` if
+/// it has no encrypted content.
 pub(super) fn opaque(item: &Json) -> Option<Json> {
     item.given("encrypted_content")?;
     let none: Vec<Json> = Vec::new();
     let kept = item.entries().into_iter().filter_map(|(key, value)| match key.as_str() {
         "content" => None,
         "summary" => Some((key, none.clone().into())),
-        // It is over, and says so.
+        // The item is complete, so its status is omitted.
         "status" => None,
         _ => Some((key, value)),
     });
     Some(kept.collect::<Object>().into())
 }
 
-/// A call, as the message of a chat holds it.
+/// Converts a call to the format of chats.
 fn call(item: &Json) -> Json {
     let is_custom = item.text("type").is_some_and(|kind| kind == "custom_tool_call");
     let (kind, key) = if is_custom { ("custom", "input") } else { ("function", "arguments") };
@@ -148,16 +149,16 @@ fn call(item: &Json) -> Json {
     Json::from([("id", item.field("call_id")), ("type", kind.into()), (kind, called)])
 }
 
-/// A source of a text, nested under its type as chats have it.
+/// Converts the source of a text: chats nest it in an object named by its type.
 pub(super) fn annotation(given: &Json) -> Json {
     let kind = given.text_or_empty("type");
     let fields = given.entries().into_iter().filter(|(key, _)| key != "type");
     Json::from([("type", kind.clone().into()), (&*kind, Json::from(fields.collect::<Object>()))])
 }
 
-/// The error of a response that failed, or of an event `error`.
+/// Returns the error of a failed response or of an `error` event.
 pub(super) fn failed(told: &Json, origin: &Origin) -> Error {
-    // An event has its code and message beside its type.
+    // In an event, the code and the message are beside the type.
     let error = told.given("error").unwrap_or_else(|| {
         let fields = told.entries().into_iter().filter(|(key, _)| key != "type" && key != "sequence_number");
         fields.collect::<Object>().into()
@@ -167,13 +168,13 @@ pub(super) fn failed(told: &Json, origin: &Origin) -> Error {
         && let error @ Json::Object(_) = body.field("error")
         && error.given("type").is_none()
     {
-        // Errors of responses have a code alone; clients of chats go by the type.
+        // Errors of responses only have a code, but clients of chats read the type.
         error.put("type", kind_of(*status));
     }
     failure
 }
 
-/// The type of an error of chats that has this status.
+/// Returns the error type of chats for a status.
 fn kind_of(status: u16) -> &'static str {
     match status {
         401 => "authentication_error",

@@ -1,4 +1,4 @@
-//! A chat request in the words of Responses.
+//! Conversion of a chat request to the Responses API.
 
 use compact_str::CompactString;
 use std::collections::HashSet;
@@ -9,7 +9,7 @@ use valvehouse_core::error::Error;
 use valvehouse_core::provider::ONLY_RESPONSES;
 use valvehouse_json::{Json, Object};
 
-/// Fields of a chat request that have no effect here, or are sent in another field.
+/// The fields of a chat request that have no effect here or are converted to another field.
 const TRANSLATED: [&str; 18] = [
     "messages",
     "tools",
@@ -30,19 +30,20 @@ const TRANSLATED: [&str; 18] = [
     "store",
     ONLY_RESPONSES,
 ];
-/// Fields with which a request of this API says what filters look for in messages, or has its service store it.
+/// The fields with content that filters cannot read, or that make the service store it.
 const UNSEEN: [&str; 6] =
     ["input", "instructions", "prompt", "previous_response_id", "conversation", "background"];
-/// The part of the answer that reasoning is read back from.
+/// The encrypted reasoning, which the service needs back in the next request.
 const ENCRYPTED: &str = "reasoning.encrypted_content";
 
-/// Translates a request. Where its client speaks Responses, its field `responses` has what that asks for beyond a chat.
+/// Converts a request. Settings of a client of the Responses API are in the field `responses`.
 ///
 /// # Errors
-/// Returns a request error that names a field that would change the answer and that this API does not have.
+/// Returns a request error that names a field that would change the answer and that this API does not
+/// support.
 pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Error> {
     refuse_what_cannot_be(request)?;
-    // Blocks are taken out of what other services are sent; the items in them are for this one.
+    // Other services do not receive these blocks, but their items are for this one.
     let said = request.list("messages").into_iter().filter(|message| history::is_role(message, "assistant"));
     let blocks: Vec<_> = said.map(|message| items::of(&message)).collect();
     let request = anthropic::plain(request);
@@ -72,7 +73,7 @@ pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Error> {
         add("message.output_text.logprobs");
     }
     fields.push(("include", include.into()));
-    // The host stores conversations itself, as its filters left them.
+    // The host stores conversations itself, in the form after its filters.
     fields.push(("store", false.into()));
     fields.push(("stream", stream.into()));
     let body: Object = fields.into_iter().map(|(key, value)| (key.into(), value)).collect();
@@ -82,7 +83,7 @@ pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Error> {
         }
     }
     for (key, value) in wishes.entries() {
-        // Tools and messages are those that filters see, whatever stands here.
+        // Tools and messages are always those that filters read.
         if !body.contains(&key) && !TRANSLATED.contains(&key.as_str()) {
             body.put(&key, value);
         }
@@ -90,7 +91,7 @@ pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Error> {
     Ok(body.into())
 }
 
-/// Fields that would change the answer, if only this API had them.
+/// Rejects fields that would change the answer if this API supported them.
 fn refuse_what_cannot_be(request: &Json) -> Result<(), Error> {
     let cannot = |field: &'static str, why: &str| {
         Err(Error::invalid(
@@ -119,12 +120,12 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Error> {
     Ok(())
 }
 
-/// The messages as items; `blocks` are the items that the messages of the model hold, each with the number of calls
-/// before it.
+/// Converts the messages to items. `blocks` contains the items in each message of the model, with the number
+/// of calls before each item.
 fn input(messages: &[Json], blocks: &[Vec<(usize, Json)>]) -> Vec<Json> {
     let mut out = Vec::new();
     let mut blocks = blocks.iter();
-    // By the id of a call: the results of custom tools are items of their own.
+    // The ids of the calls of custom tools, whose results are a separate kind of item.
     let mut custom = HashSet::new();
     for message in messages {
         match &*message.text_or_empty("role") {
@@ -160,7 +161,7 @@ fn input(messages: &[Json], blocks: &[Vec<(usize, Json)>]) -> Vec<Json> {
     out
 }
 
-/// The items of a message of the model, those that only its service reads where they were.
+/// Converts a message of the model to items. Items that only the service can read keep their positions.
 fn said(said: &Json, blocks: &[(usize, Json)], custom: &mut HashSet<CompactString>, out: &mut Vec<Json>) {
     let has_reasoning =
         blocks.iter().any(|(_, item)| item.text("type").is_some_and(|kind| kind == "reasoning"));
@@ -222,7 +223,7 @@ fn said(said: &Json, blocks: &[(usize, Json)], custom: &mut HashSet<CompactStrin
     before(usize::MAX, out);
 }
 
-/// A part of a message that is not the model's.
+/// Converts a part of a message from another role than the model.
 fn part(part: &Json) -> Json {
     let kind = part.text_or_empty("type");
     match &*kind {
@@ -244,24 +245,24 @@ fn part(part: &Json) -> Json {
     }
 }
 
-/// A tool, without the object that its kind is nested in.
+/// Converts a tool by removing the nesting in an object named by its type.
 fn tool(tool: &Json) -> Json {
     let flat = flat(tool);
     let grammar = flat.at_path("format.grammar");
     if let Json::Object(grammar) = &grammar {
         let kind = [("type".into(), "grammar".into())];
         let format: Object = kind.into_iter().chain(grammar.entries()).collect();
-        // A text in an object just made.
+        // The value fits into a new object.
         flat.edit("format", Json::from(format));
     }
     if flat.text("type").is_some_and(|kind| kind == "function") && flat.get("strict").is_none() {
-        // What is not said is strict there, and not in chats.
+        // In this API, functions are strict by default; in chats, they are not.
         flat.edit("strict", false);
     }
     flat
 }
 
-/// `{type, TYPE: {…}}` as `{type, …}`; anything else as it is.
+/// Converts `{type, TYPE: {…}}` to `{type, …}`. Any other value stays unchanged.
 fn flat(nested: &Json) -> Json {
     let kind = nested.text_or_empty("type");
     let Some(Json::Object(inner)) = nested.get(&kind) else { return nested.clone() };
@@ -269,7 +270,7 @@ fn flat(nested: &Json) -> Json {
     kind.into_iter().chain(inner.entries()).collect::<Object>().into()
 }
 
-/// The form of the text of the answer.
+/// Returns the format and verbosity of the answer's text.
 fn text(request: &Json) -> Option<Json> {
     let format = request.given("response_format").map(|format| {
         let schema = format.field("json_schema");
@@ -281,7 +282,7 @@ fn text(request: &Json) -> Option<Json> {
     (!fields.is_empty()).then(|| object(fields))
 }
 
-/// The wish of the client, with the effort that the chat has.
+/// Returns the client's reasoning settings, with the effort of the chat request.
 fn reasoning(request: &Json, wish: Option<Json>) -> Option<Json> {
     let effort = request.given("reasoning_effort").map(|effort| ("effort".into(), effort));
     let others = wish.map(|wish| wish.entries()).into_iter().flatten().filter(|(key, _)| key != "effort");

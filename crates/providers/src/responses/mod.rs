@@ -1,8 +1,9 @@
-//! A service that is asked over OpenAI's Responses API.
+//! Services with OpenAI's Responses API.
 //!
-//! Filters see a chat, as with every service; what a chat cannot say travels beside it: items that only their service
-//! reads stand in a message's blocks ([`valvehouse_core::chat::items`]), and the wishes of a client that speaks Responses
-//! itself, such as hosted tools, come with the exchange of its request.
+//! Filters read a chat, as with every service. Content without an equivalent in chats is sent beside it:
+//! items that only their service can read are blocks of a message ([`valvehouse_core::chat::items`]), and
+//! settings of a client of the Responses API, such as hosted tools, are in the field `responses` of the
+//! request.
 
 mod answer;
 mod ask;

@@ -1,4 +1,4 @@
-//! The service as a provider: chats are translated on their way, everything else is as with OpenAI's chat API.
+//! The provider for the Responses API. Chats are converted; all other routes are those of OpenAI's chat API.
 
 use super::{answer, ask, stream};
 use crate::openai::OpenAi;
@@ -13,7 +13,8 @@ use valvehouse_core::provider::{Answer, Provider, RESPONSES, RelayRequest, Relay
 use valvehouse_json::Json;
 use valvehouse_net::{Address, Client, HttpCall, Response};
 
-/// A service that is asked over OpenAI's Responses API. It stores nothing there: the host sends the whole conversation.
+/// A service with OpenAI's Responses API. It is told to store nothing, because the host sends the whole
+/// conversation.
 #[derive(Clone)]
 pub struct OpenAiResponses {
     openai: OpenAi,
@@ -21,25 +22,25 @@ pub struct OpenAiResponses {
 }
 
 impl OpenAiResponses {
-    /// Creates a service under its configured name. `base_url` is what `/responses` is appended to:
+    /// Creates a provider with its configured name. `/responses` is appended to `base_url`, such as
     /// `https://api.openai.com/v1`. A query (`?api-version=…`) is kept.
     ///
     /// # Errors
-    /// Returns a host error if `base_url` is not an address.
+    /// Returns a host error if `base_url` is not a valid URL.
     pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Error> {
         let openai = OpenAi::new(name, base_url, client)?;
         let responses = openai.service.endpoint(&["responses"]).into();
         Ok(Self { openai, responses })
     }
 
-    /// Adds a key, sent as `authorization: Bearer …`.
+    /// Adds a key that is sent as `authorization: Bearer …`.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<Secret>) -> Self {
         self.openai = self.openai.with_key(key);
         self
     }
 
-    /// Adds one more header to every call; it may be a key too (`api-key`).
+    /// Adds a header to every call. Its value may be a key (`api-key`).
     #[must_use]
     pub fn with_header(mut self, name: &str, value: impl Into<Secret>) -> Self {
         self.openai = self.openai.with_header(name, value);

@@ -1,5 +1,5 @@
-//! An answer that comes as the events of a response: chunks of a chat, errors among them, and whether the end is a
-//! proper end.
+//! Conversion of the events of a response to chunks of a chat. The reader reports errors among the events and
+//! detects an incomplete end.
 
 use super::answer;
 use super::ask::object;
@@ -16,7 +16,7 @@ use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 use valvehouse_net::sse::{Parser, SseEvent};
 
-/// The chunks of a streamed answer. An error is the last item.
+/// Converts the events of a streamed answer to chunks. An error is the last item.
 pub(super) fn chunks(
     origin: Origin,
     body: BoxStream<'static, Result<Bytes, Error>>,
@@ -34,18 +34,18 @@ struct Reader {
     is_ended: bool,
 }
 
-/// The response as far as it came.
+/// The response received so far.
 #[derive(Default)]
 struct Response {
     with_usage: bool,
-    /// The first event's, with its id.
+    /// The response object of the first event, which contains the id.
     head: Json,
     ready: VecDeque<Json>,
-    /// The items that were streamed in chunks, by their position.
+    /// The positions of the items whose content arrived in chunks.
     spoken: HashSet<i64>,
-    /// The number of each call, by the place of its item.
+    /// The number of each call, by the position of its item.
     calls: HashMap<i64, usize>,
-    /// The place of the thoughts that came last.
+    /// The position of the latest thoughts.
     thought: Option<(i64, i64)>,
     is_over: bool,
 }
@@ -116,7 +116,7 @@ impl Response {
                 let logprobs = event.list("logprobs");
                 self.say([("content", delta())]);
                 if let (false, Some(chunk)) = (logprobs.is_empty(), self.ready.back()) {
-                    // Of an object just made.
+                    // The object is new, so it accepts any value.
                     chunk.at_path("choices.0").edit("logprobs", Json::from([("content", logprobs.into())]));
                 }
             }
@@ -149,7 +149,7 @@ impl Response {
             }
             "response.output_item.done" => self.done(place, &event.field("item")),
             "response.completed" | "response.incomplete" => self.end(&event.field("response")),
-            // The other events say again what these say, or how far a tool of the service is.
+            // The other events repeat this content, or report the progress of a hosted tool.
             _ => {}
         }
     }
@@ -169,7 +169,7 @@ impl Response {
         self.say([("tool_calls", vec![Json::from(call)].into())]);
     }
 
-    /// More of what a tool is called with.
+    /// Adds arguments or input to a call.
     fn called(&mut self, place: i64, is_custom: bool, given: Json) {
         let Some(number) = self.calls.get(&place) else { return };
         let (kind, key) = if is_custom { ("custom", "input") } else { ("function", "arguments") };
@@ -177,7 +177,7 @@ impl Response {
         self.say([("tool_calls", vec![call].into())]);
     }
 
-    /// An item is whole: what of it did not come in chunks comes now.
+    /// Completes an item: content that did not arrive in chunks is added now.
     fn done(&mut self, place: i64, item: &Json) {
         let has_come = self.spoken.contains(&place);
         let kind = item.text_or_empty("type");
@@ -243,5 +243,5 @@ impl Response {
     }
 }
 
-/// The index of the one choice.
+/// The index of the only choice.
 const CHOICE: i64 = 0;

@@ -1,4 +1,4 @@
-//! Against a real server on loopback, which answers over the Responses API.
+//! Tests against a local server that answers over the Responses API.
 
 use super::OpenAiResponses;
 use axum::Router;
@@ -52,7 +52,7 @@ impl Server {
         self.answer(Request::new(json(body), stream)).await
     }
 
-    /// The answer as a whole, however it came.
+    /// Returns the complete answer, also if it is streamed.
     async fn answer(&self, request: Request) -> Result<Json, Error> {
         match self.provider.chat(request).await? {
             Answer::Whole(whole) => Ok(whole),
@@ -122,7 +122,7 @@ fn stream() -> String {
         r#"{"type":"response.function_call_arguments.delta","output_index":3,"delta":"{\"city\":"}"#,
         r#"{"type":"response.function_call_arguments.delta","output_index":3,"delta":"\"Oslo\"}"}"#,
         &done(3),
-        // One that comes at once.
+        // An item that arrives complete.
         &done(4),
         &completed,
     ])
@@ -155,7 +155,8 @@ async fn a_whole_response_and_its_stream_are_the_same_answer() {
     }
     let blocks = |answer: &Json| answer.at_path("choices.0.message.content_blocks").to_string();
     assert_eq!(blocks(&whole), blocks(&streamed));
-    // What goes back is what came, where it was, with no text that a filter could have missed.
+    // The next request contains the same items at the same positions, without texts that filters could not
+    // read.
     let said = streamed.at_path("choices.0.message");
     let results = ["call_1", "call_2"].map(|id| {
         Json::from([("role", "tool".into()), ("tool_call_id", id.into()), ("content", "ok".into())])

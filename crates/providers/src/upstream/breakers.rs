@@ -1,8 +1,8 @@
-//! The breakers of a service, one for each of its models.
+//! The circuit breakers of a provider, one for each model.
 //!
-//! A breaker counts distinct requests, by a digest of their bodies, and not callers: behind one key there may be a
-//! whole company, and a host for one person has one caller. A client that repeats the prompt at which its model fails
-//! closes the model to nobody.
+//! A breaker counts distinct requests, by a digest of their bodies, instead of distinct callers: one key may
+//! stand for a whole company, and a host for one person has one caller. A client that repeats a prompt on
+//! which the model fails cannot open the breaker for others.
 
 use compact_str::CompactString;
 use parking_lot::RwLock;
@@ -12,18 +12,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use valvehouse_core::breaker::{Breaker, BreakerSettings, BreakerState, OpenState};
 
-/// The largest number of models with a breaker of their own; clients choose names.
+/// The maximum number of models with their own breaker, because clients choose the names.
 const MAX_MODELS: usize = 1_000;
 
 pub(super) struct Breakers {
     provider: String,
     settings: BreakerSettings,
-    /// Set once any model has failed; before that nothing is looked up.
+    /// Set once any model has failed. Until then, no breaker is looked up.
     has_failed: AtomicBool,
     models: RwLock<HashMap<CompactString, Arc<Breaker>>>,
 }
 
-/// A call that was let through, and the breaker that decides on later ones.
+/// The admission of a call, with the breaker that records its outcome.
 pub(super) struct Permit {
     breaker: Option<Arc<Breaker>>,
     pub(super) admission: BreakerState,
@@ -35,7 +35,7 @@ impl Breakers {
         Self { provider, settings, has_failed, models: RwLock::default() }
     }
 
-    /// Asks for a call of a model.
+    /// Requests admission for a call of a model.
     pub(super) fn admit(&self, model: &str) -> Permit {
         let breaker = match self.has_failed.load(Relaxed) {
             true => self.models.read().get(model).cloned(),
@@ -45,14 +45,14 @@ impl Breakers {
         Permit { breaker, admission }
     }
 
-    /// Records a failure of a model at this request.
+    /// Records a failure of a model for this request.
     pub(super) fn record_failure(&self, model: &str, cause: &str, request: u64) {
         if self.settings.failure_threshold > 0 {
             self.of(model).record_failure_of(cause, Some(request));
         }
     }
 
-    /// The state of the open breaker whose next attempt is last.
+    /// Returns the state of the open breaker with the latest next attempt.
     pub(super) fn open(&self) -> Option<OpenState> {
         if !self.has_failed.load(Relaxed) {
             return None;
@@ -84,20 +84,20 @@ impl Breakers {
 }
 
 impl Permit {
-    /// Records that the service answered, even if it answered no.
+    /// Records that the provider answered, even with a rejection.
     pub(super) fn record_answer(&self) {
         if let Some(breaker) = &self.breaker {
             breaker.record_success(self.admission);
         }
     }
 
-    /// The breaker of the model.
+    /// Returns the breaker of the model.
     pub(super) fn breaker(&self) -> Option<&Breaker> {
         self.breaker.as_deref()
     }
 }
 
-/// A digest of a request, to tell it from others.
+/// Returns a digest that distinguishes requests.
 pub(super) fn digest(body: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     body.hash(&mut hasher);

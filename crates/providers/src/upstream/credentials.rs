@@ -1,4 +1,4 @@
-//! The credentials a service is paid with: a key that stays, one that changes in its file, or each caller's own.
+//! The credentials for a provider: a fixed key, a key in a file that may change, or each caller's own key.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use valvehouse_core::context::{Credential, Exchange};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::provider::{ForwardRequest, Provider};
 
-/// The time for which a key is used before its file is looked at again.
+/// The time for which a key is used before its file is read again.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Makes the service with a key. What services share, such as connections, is the maker's business.
+/// Creates the provider with a key. It may share resources such as connections between providers.
 type Make = Box<dyn Fn(Secret) -> Result<Arc<dyn Provider>, Error> + Send + Sync>;
-/// Makes the service with a caller's credential.
+/// Creates the provider with a caller's credential.
 type MakeFor = Box<dyn Fn(&Credential) -> Result<Arc<dyn Provider>, Error> + Send + Sync>;
 
-/// The credentials of a service.
+/// The credentials for a provider.
 pub struct Credentials {
     forwards: bool,
     kind: Kind,
@@ -25,9 +25,9 @@ pub struct Credentials {
 enum Kind {
     /// One key, or none.
     Fixed(Arc<dyn Provider>),
-    /// A key in a file: where the file holds another key, that one is used from then on.
+    /// A key in a file. When the file contains another key, that key is used from then on.
     Rotating { source: SecretSource, make: Make, current: Mutex<Current>, first: Arc<dyn Provider> },
-    /// Each caller's own.
+    /// Each caller's own key.
     Callers { bare: Arc<dyn Provider>, make: MakeFor },
 }
 
@@ -38,15 +38,15 @@ struct Current {
 }
 
 impl Credentials {
-    /// A service that was made with its key, or needs none.
+    /// Creates credentials for a provider that has a fixed key or needs none.
     pub fn fixed(provider: Arc<dyn Provider>) -> Self {
         Self { forwards: forwards(&*provider), kind: Kind::Fixed(provider) }
     }
 
-    /// A service whose key is read again from its source.
+    /// Creates credentials whose key is read again from its source.
     ///
     /// # Errors
-    /// If it cannot be made with the key as it is now.
+    /// Returns an error if the provider cannot be created with the current key.
     pub fn rotating(
         source: SecretSource,
         key: Secret,
@@ -58,7 +58,8 @@ impl Credentials {
         Ok(Self { forwards, kind: Kind::Rotating { source, make: Box::new(make), current, first: provider } })
     }
 
-    /// Creates the credentials of a service that each caller uses with its own key. `bare` has no key and lists the models.
+    /// Creates credentials for a provider that each caller uses with its own key. `bare` has no key and lists
+    /// the models.
     pub fn of_callers(
         bare: Arc<dyn Provider>,
         make: impl Fn(&Credential) -> Result<Arc<dyn Provider>, Error> + Send + Sync + 'static,
@@ -66,17 +67,17 @@ impl Credentials {
         Self { forwards: forwards(&*bare), kind: Kind::Callers { bare, make: Box::new(make) } }
     }
 
-    /// The service's configured name.
+    /// Returns the configured name of the provider.
     pub(super) fn name(&self) -> &str {
         self.first().name()
     }
 
-    /// Returns `true` if the service passes bytes of chats on.
+    /// Returns `true` if the provider forwards the bytes of chats.
     pub(super) fn forwards(&self) -> bool {
         self.forwards
     }
 
-    /// The service without regard to who asks.
+    /// Returns the provider for requests without a caller.
     pub(super) fn any(&self) -> Arc<dyn Provider> {
         match &self.kind {
             Kind::Rotating { source, make, current, .. } => rotated(source, make, &mut current.lock()),
@@ -84,7 +85,7 @@ impl Credentials {
         }
     }
 
-    /// The service for one request.
+    /// Returns the provider for one request.
     pub(super) fn service(&self, exchange: &Exchange) -> Result<Arc<dyn Provider>, Error> {
         match &self.kind {
             Kind::Callers { bare, make } => match exchange.credential() {
@@ -95,7 +96,7 @@ impl Credentials {
         }
     }
 
-    /// The service as it was made first, for what does not depend on its key.
+    /// Returns the provider as created first, for properties that do not depend on its key.
     pub(super) fn first(&self) -> &dyn Provider {
         match &self.kind {
             Kind::Fixed(provider)
@@ -105,7 +106,7 @@ impl Credentials {
     }
 }
 
-/// An abandoned request sends nothing.
+/// Returns `true` if a provider forwards bytes. The future is dropped, so no request is sent.
 fn forwards(provider: &dyn Provider) -> bool {
     let exchange = Exchange::default();
     let request = ForwardRequest { body: bytes::Bytes::new(), stream: false, model: "", exchange: &exchange };

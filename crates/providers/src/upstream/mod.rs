@@ -1,7 +1,8 @@
-//! A service as turns use it: its credentials, retries, breakers, time limits and metrics in one place.
+//! A provider as turns use it: its credentials, retries, circuit breakers, time limits and metrics in one
+//! place.
 //!
-//! A retry is safe up to the first byte of an answer; [`Upstream`] waits for that byte, so that what fails with it is
-//! still a failure before the answer.
+//! A retry is safe until the first byte of an answer. [`Upstream`] waits for that byte, so that a failure
+//! before it can still be retried.
 
 mod breakers;
 mod credentials;

@@ -1,4 +1,4 @@
-//! The service.
+//! The provider with all limits.
 
 use super::breakers::{Breakers, digest};
 use super::credentials::Credentials;
@@ -21,20 +21,20 @@ use valvehouse_core::provider::{
 };
 use valvehouse_json::Json;
 
-/// A service of any wire with its credentials, retries, breakers, time limits and metrics.
+/// A provider of any protocol with its credentials, retries, circuit breakers, time limits and metrics.
 pub struct Upstream {
     name: String,
     credentials: Credentials,
     retry: RetrySettings,
-    /// For a whole answer, retries included.
+    /// The time limit of a complete answer, including retries.
     total: Option<Duration>,
     breakers: Breakers,
     metrics: Arc<Service>,
-    /// The advice for a service that wants a key where none is configured.
+    /// The advice in the error of a service that requires a key if none is configured.
     keyless: Option<String>,
 }
 
-/// One request, as the limits of its service see it.
+/// One request, with the parts that the limits depend on.
 struct Question<'a> {
     model: &'a str,
     exchange: &'a Exchange,
@@ -45,7 +45,7 @@ struct Question<'a> {
 }
 
 impl Upstream {
-    /// Creates a service with these credentials and the usual settings.
+    /// Creates a provider with these credentials and the default settings.
     pub fn new(credentials: Credentials) -> Self {
         let name = credentials.name().to_owned();
         let breakers = Breakers::new(&name, BreakerSettings::default());
@@ -60,36 +60,36 @@ impl Upstream {
         }
     }
 
-    /// Sets the rules for retries.
+    /// Sets the retry policy.
     #[must_use]
     pub fn with_retry(mut self, retry: RetrySettings) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Limits the time of a whole answer.
+    /// Limits the time of a complete answer, including retries.
     #[must_use]
     pub fn within(mut self, total: Option<Duration>) -> Self {
         self.total = total;
         self
     }
 
-    /// Sets the rules of the breakers.
+    /// Sets the settings of the circuit breakers.
     #[must_use]
     pub fn with_breaker(mut self, settings: BreakerSettings) -> Self {
         self.breakers = Breakers::new(&self.name, settings);
         self
     }
 
-    /// Sets the advice for a service that wants a key where none is configured.
+    /// Sets the advice in the error of a service that requires a key if none is configured.
     #[must_use]
     pub fn keyless(mut self, help: impl Into<String>) -> Self {
         self.keyless = Some(help.into());
         self
     }
 
-    /// Makes a call: with the credentials as they are now, within the limits, and again as long as that makes sense.
-    /// `body` returns the request's bytes, which tell it from others once it has failed.
+    /// Makes a call with the current credentials and within the limits, and retries it if that may succeed.
+    /// `body` returns the bytes of the request, whose digest identifies it after a failure.
     async fn call<T, F: Future<Output = Result<T, Error>>>(
         &self,
         question: Question<'_>,
@@ -143,8 +143,8 @@ impl Upstream {
         self.total.map(|total| Instant::now() + total)
     }
 
-    /// Adds advice to the refusal of a service that wants a key where none is configured: it says only that it wants
-    /// one.
+    /// Adds advice to the error of a service that requires a key if none is configured, because the service's
+    /// own message does not name the setting.
     fn explained(&self, error: Error) -> Error {
         match (error, &self.keyless) {
             (Error::Answered { provider, status: status @ (401 | 403), body, retry_after }, Some(help)) => {
@@ -240,7 +240,7 @@ impl Upstream {
             PassthroughBody::Whole(bytes) => (None, Some(bytes)),
             PassthroughBody::Stream(stream) => (Some(stream), None),
         };
-        // A body that comes as a stream is there once.
+        // A streamed body can be sent only once.
         let question = Question { model, exchange, turn: None, deadline, is_repeatable: whole.is_some() };
         let mut asking = self.metrics.ask();
         let bytes = || whole.as_ref().map(|bytes| bytes.to_vec()).unwrap_or_default();
@@ -275,7 +275,7 @@ impl Provider for Upstream {
         &self.name
     }
 
-    /// Sends one attempt, even while a circuit breaker is open; a list does not count for the breaker.
+    /// Sends one attempt, even while a circuit breaker is open. The list does not affect the breakers.
     fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         let service = self.credentials.any();
         Box::pin(async move { service.models().await })

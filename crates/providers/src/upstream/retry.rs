@@ -1,4 +1,4 @@
-//! Retries: of what, when, and how many in all layers together.
+//! Retries: the errors to retry, the delays, and the number over all layers.
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
@@ -10,12 +10,12 @@ use valvehouse_core::error::Error;
 use valvehouse_core::metrics::Service;
 use valvehouse_json::Json;
 
-/// The rules for retries of one request.
+/// The retry policy of one request.
 pub(super) struct Retries<'a> {
-    /// The provider's name.
+    /// The name of the provider.
     pub(super) name: &'a str,
     pub(super) retry: &'a RetrySettings,
-    /// Counts the retries of all layers.
+    /// The exchange, which counts the retries of all layers.
     pub(super) exchange: &'a Exchange,
     pub(super) turn: Option<&'a Turn>,
     /// The metrics in which retries are counted.
@@ -23,7 +23,7 @@ pub(super) struct Retries<'a> {
 }
 
 impl Retries<'_> {
-    /// Runs an attempt until it succeeds or another one makes no sense.
+    /// Runs attempts until one succeeds or a retry cannot help.
     pub(super) async fn run<T, F: Future<Output = Result<T, Error>>>(
         &self,
         deadline: Option<Instant>,
@@ -43,7 +43,7 @@ impl Retries<'_> {
             sleep(delay).await;
             last = match once().await {
                 Ok(answer) => return Ok(answer),
-                // It rests since it failed: why it failed says more.
+                // The breaker opened because of the earlier failure, which is the more helpful error.
                 Err(Error::BreakerOpen { .. }) => break,
                 Err(error) => error,
             };
@@ -65,17 +65,17 @@ impl Retries<'_> {
     }
 }
 
-/// Statuses that say "not now" rather than "not so".
+/// The statuses of temporary errors.
 ///
-/// 409 is among them because services use it for a lock they waited for in vain; their own clients ask
-/// again. 529 is Anthropic's "overloaded".
+/// Services use 409 for a lock that they could not acquire, and their own clients retry it. 529 is
+/// Anthropic's "overloaded".
 const NOT_NOW: [u16; 9] = [408, 409, 425, 429, 500, 502, 503, 504, 529];
 
-/// The wait before the next attempt; `None` where another one makes no sense.
+/// Returns the delay before the next attempt; `None` if a retry cannot help.
 pub(super) fn wait(error: &Error, retry: &RetrySettings, asked_again: u32) -> Option<Duration> {
     let asked_for = match error {
         Error::Unanswered { sent: false, .. } => None,
-        // The work may be done already: only where the operator says so.
+        // The service may have handled the request, so the operator has to allow the retry.
         Error::Unanswered { sent: true, timeout: false, .. } if retry.after_send => None,
         Error::Answered { status, body, retry_after, .. } if NOT_NOW.contains(status) && !is_spent(body) => {
             retry_after.as_deref().and_then(asked_for)
@@ -84,7 +84,7 @@ pub(super) fn wait(error: &Error, retry: &RetrySettings, asked_again: u32) -> Op
     };
     match asked_for {
         Some(wait) if wait > retry.max_delay => None,
-        // A little later than asked for: others were told the same moment.
+        // A random addition separates clients that received the same time.
         Some(wait) => Some(wait + up_to(retry.initial_delay / 4)),
         None => {
             let longest = retry.initial_delay.saturating_mul(2_u32.saturating_pow(asked_again));
@@ -93,8 +93,8 @@ pub(super) fn wait(error: &Error, retry: &RetrySettings, asked_again: u32) -> Op
     }
 }
 
-/// Returns `true` if it was the service that failed. A caller's mistake is none, and "too many requests" is an answer
-/// of a service that works.
+/// Returns `true` if the service itself failed. A caller's mistake does not count, and neither does "too many
+/// requests", which a working service returns.
 pub(super) fn is_failure(error: &Error) -> bool {
     match error {
         Error::Answered { status, .. } => *status >= 500,
@@ -103,14 +103,14 @@ pub(super) fn is_failure(error: &Error) -> bool {
     }
 }
 
-/// A quota that is used up does not come back within seconds.
+/// Returns `true` for a used-up quota, which is not restored within seconds.
 fn is_spent(body: &Json) -> bool {
     let error = body.field("error");
     let is_spent = |key: &str| error.text(key).is_some_and(|word| word == "insufficient_quota");
     is_spent("code") || is_spent("type")
 }
 
-/// `Retry-After`: seconds, or a moment.
+/// Parses `Retry-After`: a number of seconds, or a date.
 fn asked_for(text: &str) -> Option<Duration> {
     let text = text.trim();
     if let Ok(seconds) = text.parse::<f64>() {
@@ -118,11 +118,11 @@ fn asked_for(text: &str) -> Option<Duration> {
     }
     let moment = rfc2822::parse(text).ok()?.timestamp();
     let wait = moment.duration_since(Timestamp::now());
-    // A moment that has passed is now.
+    // A date in the past means no delay.
     Some(Duration::try_from(wait).unwrap_or(Duration::ZERO))
 }
 
-/// Any time up to this one: those who failed together shall not come back together.
+/// Returns a random time up to this one, so that clients that failed together do not retry together.
 fn up_to(longest: Duration) -> Duration {
     longest.mul_f64(fastrand::f64())
 }

@@ -1,4 +1,5 @@
-//! A provider that retries on top of what its service already does, for agents; all retries of a request count once.
+//! A provider with further retries for agents, in addition to those of the provider itself. Both count toward
+//! one limit.
 
 use super::retry::Retries;
 use super::stream::{begin, begin_forwarded};
@@ -12,14 +13,14 @@ use valvehouse_core::metrics::Service;
 use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request};
 use valvehouse_json::Json;
 
-/// Wraps any provider.
+/// A provider around another one that adds retries.
 pub struct RetryingProvider {
     provider: Arc<dyn Provider>,
     retry: RetrySettings,
 }
 
 impl RetryingProvider {
-    /// Creates a provider that is retried by these rules.
+    /// Creates a provider with this retry policy.
     pub fn new(provider: Arc<dyn Provider>, retry: RetrySettings) -> Self {
         Self { provider, retry }
     }
@@ -86,7 +87,7 @@ impl Provider for RetryingProvider {
     }
 }
 
-/// The error of a provider that forwarded once and does so no more.
+/// Returns the error of a provider that no longer forwards bytes.
 pub(super) fn no_way() -> Error {
     Error::Host("the provider no longer supports requests that are passed on unread".into())
 }

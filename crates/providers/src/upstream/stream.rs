@@ -1,4 +1,4 @@
-//! Answers whose first item has come, and answers that must come to their end in time.
+//! Streams whose first item has arrived, and streams with a deadline.
 
 use futures::stream::{self, BoxStream, Stream, StreamExt};
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use valvehouse_core::provider::{Answer, PassthroughAnswer, PassthroughBody, Rela
 
 type Items<T> = BoxStream<'static, Result<T, Error>>;
 
-/// Waits for the first chunk of a streamed answer: an error in its place is not an answer.
+/// Waits for the first chunk of a streamed answer, and returns an error that arrives instead.
 pub(super) async fn begin(answer: Answer) -> Result<Answer, Error> {
     Ok(match answer {
         Answer::Stream(chunks) => Answer::Stream(first_of(chunks).await?),
@@ -18,7 +18,7 @@ pub(super) async fn begin(answer: Answer) -> Result<Answer, Error> {
     })
 }
 
-/// The same for bytes.
+/// Waits for the first bytes of a forwarded answer, and returns an error that arrives instead.
 pub(super) async fn begin_forwarded(mut forwarded: PassthroughAnswer) -> Result<PassthroughAnswer, Error> {
     if let PassthroughBody::Stream(body) = forwarded.body {
         forwarded.body = PassthroughBody::Stream(first_of(body).await?);
@@ -26,7 +26,7 @@ pub(super) async fn begin_forwarded(mut forwarded: PassthroughAnswer) -> Result<
     Ok(forwarded)
 }
 
-/// The same for an answer of any other route.
+/// Waits for the first bytes of any other route's response, and returns an error that arrives instead.
 pub(super) async fn begin_relayed(mut relayed: RelayResponse) -> Result<RelayResponse, Error> {
     if let PassthroughBody::Stream(body) = relayed.body {
         relayed.body = PassthroughBody::Stream(first_of(body).await?);
@@ -42,7 +42,7 @@ async fn first_of<T: Send + Unpin + 'static>(mut rest: Items<T>) -> Result<Items
     }
 }
 
-/// A stream whose first item was taken and is given back. Costs a comparison for each of the others.
+/// A stream whose first item was read in advance. It costs one comparison for each further item.
 struct WithFirst<T> {
     first: Option<T>,
     rest: Items<T>,
@@ -59,7 +59,7 @@ impl<T: Unpin> Stream for WithFirst<T> {
     }
 }
 
-/// A stream that ends with an error at its deadline, where it has one.
+/// Returns a stream that ends with an error at its deadline, if there is one.
 pub(super) fn limited<T: Send + 'static>(
     items: Items<T>,
     deadline: Option<Instant>,
@@ -71,7 +71,7 @@ pub(super) fn limited<T: Send + 'static>(
     }
 }
 
-/// A stream that ends with this error at this moment, if it has not ended before.
+/// Returns a stream that ends with this error at the deadline.
 fn until<T: Send + 'static>(items: Items<T>, deadline: Instant, error: Error) -> Items<T> {
     stream::unfold(Some((items, error)), move |state| async move {
         let (mut items, error) = state?;

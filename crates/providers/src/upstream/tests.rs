@@ -1,4 +1,4 @@
-//! A provider that fails as told, and waits short enough for a test.
+//! Tests with a provider that fails as configured, and with short delays.
 
 use super::{Credentials, RetryingProvider, Upstream};
 use futures::StreamExt;
@@ -135,7 +135,7 @@ async fn a_whole_answer_has_its_time_retries_included() {
     assert_eq!(canned.requests().len(), 2, "a third try would come too late");
 }
 
-/// Says one thing and then nothing, for ever.
+/// Sends one chunk and then stays silent.
 struct Slow {
     first: Duration,
     then: bool,
@@ -196,7 +196,7 @@ async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succe
     };
     let upstream = upstream.with_breaker(settings).with_retry(RetrySettings { max_retries: 0, ..SHORT });
     let error = async |text: &str| upstream.chat(asking(text)).await.err().expect("a error");
-    // Two requests open it; why it failed is reported, not that it is open by now.
+    // Two requests open the breaker. The error is the original failure instead of the open breaker.
     assert!(matches!(error("one").await, Error::Unanswered { .. }));
     assert!(matches!(error("two").await, Error::Unanswered { .. }));
     assert_eq!(canned.requests().len(), 2);

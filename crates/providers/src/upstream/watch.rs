@@ -1,4 +1,4 @@
-//! Answers on their way, counted and timed: their beginning, their end, and the tokens that their service reports.
+//! Metrics of answers in progress: their start, their end, and the token counts that the service reports.
 
 use bytes::Bytes;
 use futures::stream::{BoxStream, Stream, StreamExt};
@@ -12,14 +12,14 @@ use valvehouse_core::metrics::{ProviderCallGuard, ProviderOutcome};
 use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 
-/// The number of bytes at the end of an unparsed answer in which `usage` is searched.
+/// The number of bytes at the end of an unparsed answer that are searched for `usage`.
 const TAIL: usize = 4 * 1024;
 
-/// Looks for what a service says of its tokens.
+/// Finds the token counts in the items of an answer.
 pub(super) trait Looks<T>: Send + Unpin + 'static {
     fn looks(&mut self, item: &T, asking: &mut ProviderCallGuard);
 
-    /// There is no more.
+    /// Handles the end of the answer.
     fn last(&mut self, asking: &mut ProviderCallGuard) {
         let _ = asking;
     }
@@ -35,17 +35,17 @@ impl Looks<StreamChunk> for LastWords {
     }
 }
 
-/// The end of an answer that is passed on unread.
+/// The end of an answer that is forwarded unparsed.
 #[derive(Default)]
 pub(super) struct LastBytes {
-    /// The last chunks; the first of them may begin before the tail does.
+    /// The last chunks. The first one may start before the tail.
     tail: VecDeque<Bytes>,
     length: usize,
 }
 
 impl Looks<Bytes> for LastBytes {
     fn looks(&mut self, bytes: &Bytes, _: &mut ProviderCallGuard) {
-        // A copy: these bytes are part of a whole read buffer, which they would keep alive.
+        // The bytes are copied, because they would keep a whole read buffer alive.
         let end = Bytes::copy_from_slice(&bytes[bytes.len().saturating_sub(TAIL)..]);
         self.length += end.len();
         self.tail.push_back(end);
@@ -62,19 +62,19 @@ impl Looks<Bytes> for LastBytes {
     }
 }
 
-/// Finds the usage at the end of an unparsed answer.
+/// Returns the usage at the end of an unparsed answer.
 pub(super) fn usage_at_the_end(body: &[u8]) -> Option<Json> {
     usage_in(&body[body.len().saturating_sub(TAIL)..])
 }
 
-/// The last object that stands under `usage`.
+/// Returns the last object with the key `usage`.
 fn usage_in(bytes: &[u8]) -> Option<Json> {
     static KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"usage\""));
     let places: Vec<usize> = KEY.find_iter(bytes).collect();
     places.into_iter().rev().find_map(|place| object_after(&bytes[place + KEY.needle().len()..]))
 }
 
-/// Reads the object after a colon, ignoring the rest.
+/// Parses the object after a colon and ignores the rest.
 fn object_after(key: &[u8]) -> Option<Json> {
     let value = key.trim_ascii_start().strip_prefix(b":")?;
     let mut values = serde_json::Deserializer::from_slice(value).into_iter::<serde::de::IgnoredAny>();
@@ -90,7 +90,7 @@ pub(super) fn watched<T: Send + 'static>(
     WatchedStream { items, asking, looks }.boxed()
 }
 
-/// An answer in progress; dropped before its end, its reader went away.
+/// An answer in progress. If it is dropped before its end, its reader disconnected.
 struct WatchedStream<T, L> {
     items: BoxStream<'static, Result<T, Error>>,
     asking: ProviderCallGuard,

@@ -23,7 +23,7 @@ pub(super) struct ModelPath {
 /// The query of a chain.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ChainQuery {
-    /// The user whose own valves are returned, too.
+    /// The user whose valves are returned as well.
     user: Option<String>,
     /// The toggle filters that the request selects, separated by commas.
     filter_ids: Option<String>,
