@@ -1,6 +1,7 @@
-//! Model Context Protocol, both ways: the host's tools for clients of MCP, and the tools of MCP servers for the host.
+//! The Model Context Protocol in both directions: the host's tools for MCP clients, and the tools of MCP
+//! servers for the host.
 //!
-//! The only package that names `rmcp`.
+//! This is the only package that depends on `rmcp`.
 
 #![allow(
     deprecated,

@@ -1,10 +1,10 @@
-//! The tools of other servers that operators approved: name, description and schema of each, in `mcp.lock.json` of the
-//! project.
+//! The tools of MCP servers that operators approved, with name, description and schema, in the file
+//! `mcp.lock.json` of the project.
 //!
-//! The file belongs to the project as a lock file does: it is written where an operator approves (`valvehouse mcp approve`,
-//! the page), and read by every host.
+//! Like a lock file, it belongs to the project: it is written when an operator approves tools (`valvehouse
+//! mcp approve`, the page), and read by every host.
 //!
-//! JSON as text that does not depend on the order of keys, for hashes and bindings.
+//! This module also has the canonical JSON text for hashes, which does not depend on the order of keys.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,22 +22,22 @@ pub const LOCK: &str = "mcp.lock.json";
 /// The approved tools of all servers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pins {
-    /// The servers, by name.
+    /// The approved tools by server and by the server's name of the tool.
     #[serde(default)]
     pub servers: BTreeMap<String, BTreeMap<String, Pin>>,
 }
 
-/// One approved tool.
+/// An approved tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pin {
-    /// The hash of the server's address and of everything below.
+    /// The hash of the server's address and of the approved properties.
     pub hash: String,
-    /// The parts of the tool that models read.
+    /// The approved properties.
     #[serde(flatten)]
     pub seen: ToolParts,
 }
 
-/// The kind of an offer of a server.
+/// The kind of a server's offer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PartKind {
@@ -48,12 +48,12 @@ pub enum PartKind {
     Prompt,
     /// A resource.
     Resource,
-    /// A template of resources.
+    /// A resource template.
     Template,
 }
 
 impl PartKind {
-    /// Returns the word for people and programs.
+    /// Returns the name of the kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -69,13 +69,13 @@ impl PartKind {
     }
 }
 
-/// The parts of a tool, prompt, resource or template that are approved.
+/// The properties of a tool, prompt, resource or template that an approval covers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolParts {
     /// Its kind.
     #[serde(default, skip_serializing_if = "PartKind::is_tool")]
     pub kind: PartKind,
-    /// The name that the server gives a tool; `prompt:NAME`, `resource:URI` or `template:URI` for the others.
+    /// The server's name of a tool; `prompt:NAME`, `resource:URI` or `template:URI` for the other kinds.
     pub name: String,
     /// Its title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,31 +83,32 @@ pub struct ToolParts {
     /// Its description.
     #[serde(default)]
     pub description: String,
-    /// The schema of a tool's arguments; `{arguments}` of a prompt, `{name, mimeType}` of a resource or template.
+    /// The schema of a tool's arguments; `{arguments}` for a prompt, `{name, mimeType}` for a resource or
+    /// template.
     pub input_schema: Value,
     /// The schema of its results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// Its hints.
+    /// Its annotations, which are hints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Value>,
 }
 
-/// A tool of a server compared with its approval.
+/// The approval status of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PinStatus {
-    /// It is as it was approved, or its server is trusted.
+    /// It equals the approved version, or its server is trusted.
     Approved,
-    /// No tool of this name is approved.
+    /// No tool with this name is approved.
     New,
     /// It differs from the approved version.
     Changed,
-    /// It was approved, and the server has it no longer.
+    /// It was approved, and the server no longer has it.
     Gone,
 }
 
 impl PinStatus {
-    /// Returns the word for people and programs.
+    /// Returns the name of the status.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Approved => "approved",
@@ -119,7 +120,7 @@ impl PinStatus {
 }
 
 impl ToolParts {
-    /// The hash of a tool of this server: the same tool of another server has another one.
+    /// Returns the hash of a tool of this server; equal tools of different servers have different hashes.
     pub fn hash(&self, server: &McpServer) -> String {
         let mut value = serde_json::json!({
             "server": address(server),
@@ -136,7 +137,7 @@ impl ToolParts {
         hex(&Sha256::digest(canonical(&value)))
     }
 
-    /// The name, URI or template that the server gives it.
+    /// Returns the name, URI or template at the server.
     pub fn own_name(&self) -> &str {
         match self.kind {
             PartKind::Tool => &self.name,
@@ -148,7 +149,7 @@ impl ToolParts {
         }
     }
 
-    /// The parts in which another version of this tool differs, with both values.
+    /// Returns the properties in which another version differs, with both values.
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
         let text = |value: &Option<Value>| value.as_ref().map(canonical).unwrap_or_default();
         let parts = [
@@ -164,18 +165,18 @@ impl ToolParts {
     }
 }
 
-/// A part of a tool that is not as it was approved.
+/// A property of a tool that differs from the approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// The part: `description`, `input schema` ….
+    /// The name of the property: `description`, `input schema` ….
     pub part: &'static str,
     /// Its approved value.
     pub approved: String,
-    /// Its value now.
+    /// Its current value.
     pub now: String,
 }
 
-/// The address of a server, which identifies the owner of its tools: the URL, or the command line.
+/// Returns the address of a server: the URL, or the command line.
 fn address(server: &McpServer) -> Value {
     match &server.transport {
         McpTransport::Http { url, .. } => serde_json::json!({ "url": url.as_str() }),
@@ -184,7 +185,7 @@ fn address(server: &McpServer) -> Value {
 }
 
 impl Pins {
-    /// Reads the file of a project; one that is missing has no pins.
+    /// Reads the file of a project. Without a file, nothing is approved.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read: nothing is approved then.
@@ -201,17 +202,18 @@ impl Pins {
         }
     }
 
-    /// Changes the file of a project, and returns what the change returned and what is approved now. One change is made after
-    /// the other, whoever makes them: each begins with what the one before left, so that none is lost.
+    /// Changes the file of a project. Returns the result of `change`, and the new approvals. Concurrent
+    /// changes, also of other processes, are serialized, so that none is lost.
     ///
     /// # Errors
-    /// Returns the error of the change, or one of the file; nothing is changed then.
+    /// Returns the error of `change`, or an error if the file cannot be read or written; nothing is changed
+    /// then.
     pub fn change<T, E: From<PinsError>>(
         project: &Path,
         change: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<(T, Self), E> {
         let unwritable = |error| PinsError::Unwritable { file: path(project), error };
-        // Until it is dropped.
+        // The lock is held until it is dropped.
         let _lock = locked(project).map_err(unwritable)?;
         let before = Self::read(project).map_err(PinsError::Unreadable)?;
         let mut pins = before.clone();
@@ -222,7 +224,7 @@ impl Pins {
         Ok((changed, pins))
     }
 
-    /// Writes the file of a project, whole or not at all.
+    /// Writes the file of a project atomically.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
@@ -234,12 +236,12 @@ impl Pins {
         std::fs::rename(&beside, &file).inspect_err(|_| drop(std::fs::remove_file(&beside)))
     }
 
-    /// The pin of a tool.
+    /// Returns the approval of a tool.
     pub fn of(&self, server: &str, tool: &str) -> Option<&Pin> {
         self.servers.get(server)?.get(tool)
     }
 
-    /// The standing of a tool that a server has now.
+    /// Returns the approval status of a server's tool.
     pub fn standing(&self, server: &McpServer, tool: &ToolParts) -> PinStatus {
         match self.of(&server.name, &tool.name) {
             Some(pin) if pin.hash == tool.hash(server) && pin.seen == *tool => PinStatus::Approved,
@@ -248,19 +250,19 @@ impl Pins {
         }
     }
 
-    /// Approves a tool as it is now.
+    /// Approves the current version of a tool.
     pub fn approve(&mut self, server: &McpServer, tool: &ToolParts) {
         let pin = Pin { hash: tool.hash(server), seen: tool.clone() };
         self.servers.entry(server.name.clone()).or_default().insert(tool.name.clone(), pin);
     }
 
-    /// Takes the approval of a tool back; returns `true` if there was one.
+    /// Revokes the approval of a tool. Returns `true` if there was one.
     pub fn forget(&mut self, server: &str, tool: &str) -> bool {
         self.servers.get_mut(server).is_some_and(|tools| tools.remove(tool).is_some())
     }
 }
 
-/// A failure to change the file of approvals.
+/// The error of changing the file of approvals.
 #[derive(Debug, thiserror::Error)]
 pub enum PinsError {
     /// The file cannot be read.
@@ -276,9 +278,10 @@ pub enum PinsError {
     },
 }
 
-/// Waits for the right to change the file of a project, and has it until the result is dropped, or the process ends.
+/// Waits for the lock of a project's file, which is held until the returned file is dropped or the process
+/// ends.
 ///
-/// The lock is on a file beside the state of the host: the file of approvals itself is another one with each change.
+/// The lock is on a separate file, because the file of approvals is replaced with each change.
 fn locked(project: &Path) -> io::Result<File> {
     let folder = project.join(".valvehouse");
     std::fs::create_dir_all(&folder)?;
@@ -287,12 +290,12 @@ fn locked(project: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The path of the file of a project.
+/// Returns the path of the file of a project.
 pub fn path(project: &Path) -> PathBuf {
     project.join(LOCK)
 }
 
-/// The text of a value with sorted keys and without blanks.
+/// Returns the JSON text of a value with sorted keys and without spaces.
 pub(crate) fn canonical(value: &Value) -> String {
     sorted(value).to_string()
 }
@@ -371,7 +374,7 @@ mod tests {
         assert_eq!(pins.standing(&own, &seen()), PinStatus::New);
         pins.approve(&own, &seen());
         assert_eq!(pins.standing(&own, &seen()), PinStatus::Approved);
-        // The order of keys is not a change.
+        // Another order of keys is not a change.
         let schema = json!({ "properties": { "amount": { "type": "number" } }, "type": "object" });
         assert_eq!(pins.standing(&own, &ToolParts { input_schema: schema, ..seen() }), PinStatus::Approved);
         for changed in [

@@ -1,10 +1,11 @@
-//! Templates of resources.
+//! Resource templates.
 
-/// Returns `true` if a URI is one of a template: `{name}` stands for text without `/`, `{+name}` for any text.
+/// Returns `true` if a URI matches a template: `{name}` stands for text without `/`, `{+name}` for any text.
 ///
-/// Looks at each place of the URI at most once for each part of the template: clients choose the one, scripts the other.
+/// The time is at most proportional to the length of the URI times the number of parts of the template, since
+/// clients choose the one and scripts the other.
 pub(crate) fn fits(template: &str, uri: &str) -> bool {
-    // The places in the URI up to which the template fits so far.
+    // `true` at each position in the URI up to which the template matches so far.
     let mut reached = vec![false; uri.len() + 1];
     reached[0] = true;
     let mut rest = template;
@@ -17,7 +18,7 @@ pub(crate) fn fits(template: &str, uri: &str) -> bool {
     behind_text(&reached, rest, uri)[uri.len()]
 }
 
-/// The places behind a text that stands in a URI behind one of the places so far.
+/// Returns the positions after a text that follows one of the positions.
 fn behind_text(reached: &[bool], text: &str, uri: &str) -> Vec<bool> {
     let stands = |end: usize| {
         let begin = end.checked_sub(text.len())?;
@@ -26,7 +27,7 @@ fn behind_text(reached: &[bool], text: &str, uri: &str) -> Vec<bool> {
     (0..reached.len()).map(|end| stands(end).unwrap_or(false)).collect()
 }
 
-/// The places behind one character or more, `any` or none of them `/`.
+/// Returns the positions after one or more characters; without `any`, none of them is `/`.
 fn behind_variable(reached: &[bool], any: bool, uri: &str) -> Vec<bool> {
     let (mut begun, mut behind) = (false, vec![false; reached.len()]);
     for (at, letter) in uri.char_indices() {
@@ -62,7 +63,7 @@ mod tests {
         }
     }
 
-    /// A template whose test would last for years if its places were filled in every possible way.
+    /// Backtracking would take years for this template.
     #[test]
     fn a_long_uri_does_not_fit_in_ever_so_many_ways() {
         let uri = format!("t://{}", "x".repeat(100_000));

@@ -1,4 +1,4 @@
-//! Approvals by operators of a running host, of the very tools that they were shown.
+//! Approvals of MCP tools by operators of a running host, bound to the tools that they were shown.
 
 use super::mounts::{Board, Mounts, Status};
 use crate::pins::{PinStatus, Pins, PinsError};
@@ -7,19 +7,19 @@ use std::sync::Arc;
 use valvehouse_config::McpServer;
 use valvehouse_core::text::did_you_mean;
 
-/// The servers of a running host, as operators see them.
+/// The MCP servers of a running host with their approvals.
 #[derive(Clone)]
 pub struct Approvals {
     board: Arc<Board>,
 }
 
-/// A reason for which an approval is not given or not taken back; nothing is changed then.
+/// The reason for rejecting a change of approvals; nothing is changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApprovalError {
     /// The server, tool or approval is unknown.
     #[error("{0}")]
     Unknown(String),
-    /// The tool or its approval is another one than was shown.
+    /// The tool or its approval differs from the one that was shown.
     #[error("{0}")]
     Changed(String),
     /// The server is not connected.
@@ -37,22 +37,22 @@ impl From<PinsError> for ApprovalError {
 }
 
 impl Approvals {
-    /// The servers of these mounts, whose end this does not put off.
+    /// Returns the servers of these mounts. This does not keep the mounts running.
     pub fn of(mounts: &Mounts) -> Self {
         Self { board: mounts.board.clone() }
     }
 
-    /// The servers with their tools, by name.
+    /// Returns the servers with their tools, by name.
     pub fn servers(&self) -> Vec<(McpServer, Status)> {
         self.board.servers()
     }
 
-    /// Approves tools of a server: the server's names of them, with the hashes that the operator was shown. All of them or
-    /// none; returns those that were not approved before.
+    /// Approves tools of a server, all of them or none. `shown` has the server's names of the tools, with the
+    /// hashes that the operator was shown. Returns the names that were not approved before.
     ///
     /// # Errors
-    /// Returns an error if the server is unknown or not connected, if a tool is unknown or has another hash by now, or if
-    /// the file of approvals cannot be changed.
+    /// Returns an error if the server is unknown or not connected, if a tool is unknown or its hash has
+    /// changed, or if the file of approvals cannot be changed.
     pub async fn approve(
         &self,
         name: &str,
@@ -67,7 +67,7 @@ impl Approvals {
         let there = || status.tools.iter().filter(|tool| tool.standing != PinStatus::Gone);
         let mut wanted = Vec::new();
         for (tool, hash) in shown {
-            // A server may list two tools of one name.
+            // A server may list several tools with one name.
             let mut same = there().filter(|one| one.seen.name == *tool).peekable();
             if same.peek().is_none() {
                 let near = did_you_mean(tool, there().map(|one| one.seen.name.as_str()));
@@ -90,12 +90,12 @@ impl Approvals {
         .await
     }
 
-    /// Takes approvals of a server's tools back: the server's names of them, with the hashes of the approvals that the
-    /// operator was shown. All of them or none; returns their names.
+    /// Revokes approvals of a server's tools, all of them or none. `shown` has the server's names of the
+    /// tools, with the hashes of the approvals that the operator was shown. Returns the names.
     ///
     /// # Errors
-    /// Returns an error if the server or an approval is unknown, if one was given anew since, or if the file of approvals
-    /// cannot be changed.
+    /// Returns an error if the server or an approval is unknown, if an approval was renewed since, or if the
+    /// file of approvals cannot be changed.
     pub async fn forget(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Questions of other servers to the person of a turn.
+//! Questions of MCP servers to the user of a turn.
 
 use rmcp::model::{
     ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest, InputRequests, InputResponses,
@@ -9,10 +9,12 @@ use valvehouse_core::context::Turn;
 use valvehouse_core::text::yes_or_no;
 use valvehouse_json::Json;
 
-/// Asks the client of a turn the questions of a server that a call waits for; returns the answers by name.
+/// Asks the client of a turn the questions that a call of a server waits for, and returns the answers by
+/// name.
 ///
 /// # Errors
-/// Returns the reason: no client answers, or the server asks for something other than a person's answer.
+/// Returns the reason if no client answers, or if the server requests something other than an answer of the
+/// user.
 pub(super) async fn answers(
     server: &str,
     turn: &Turn,
@@ -45,7 +47,7 @@ pub(super) async fn elicit(
     let mut data = serde_json::to_value(asked).map_err(|error| error.to_string())?;
     let Some(fields) = data.as_object_mut() else { return Err("the question has no fields".into()) };
     fields.remove("_meta");
-    // Whoever answers has to know who asks: the text is the server's own.
+    // The text comes from the server, so it is prefixed with the server's name.
     let text = fields.get("message").and_then(Value::as_str).map_or_else(String::new, str::to_owned);
     fields.insert("message".into(), format!("{server}: {text}").into());
     let schema = fields.get("requestedSchema").cloned().unwrap_or(Value::Null);
@@ -56,8 +58,8 @@ pub(super) async fn elicit(
     result(&Value::from(&answer), &schema).map_err(|why| format!("the answer to `{server}` {why}"))
 }
 
-/// An answer as MCP has it: `{action, content}` itself, the fields of the form, the one field it has, or yes and no.
-/// Fields that are left out get the form's defaults.
+/// Converts an answer to the form of MCP. The answer may be `{action, content}`, the fields of the form, its
+/// only field, or yes or no. Missing fields get the defaults of the form.
 fn result(answer: &Value, schema: &Value) -> Result<ElicitResult, String> {
     let none = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
@@ -95,12 +97,12 @@ fn result(answer: &Value, schema: &Value) -> Result<ElicitResult, String> {
     if let Some(missing) = required.filter_map(Value::as_str).find(|name| !content.contains_key(*name)) {
         return Err(format!("is missing the field `{missing}`"));
     }
-    // A question that leads to an address has no form, and takes no content.
+    // A question that opens a URL has no form and no content.
     let accepted = ElicitResult::new(ElicitationAction::Accept);
     Ok(if schema.is_null() { accepted } else { accepted.with_content(Value::Object(content)) })
 }
 
-/// Returns `true` if `action` is a word of MCP and not a field of the form.
+/// Returns `true` if `action` is an action of MCP and not a field of the form.
 fn is_action(action: &Value, properties: &Map<String, Value>) -> bool {
     !properties.contains_key("action")
         && action.as_str().is_some_and(|action| ["accept", "decline", "cancel"].contains(&action))
@@ -132,7 +134,7 @@ mod tests {
         let schema = json!({ "properties": { "city": {} }, "required": ["city"] });
         assert_eq!(result(&json!("Oslo"), &schema).unwrap().content, Some(json!({ "city": "Oslo" })));
         assert!(result(&json!(true), &schema).unwrap_err().contains("is missing the field `city`"));
-        // A form whose own field is called so.
+        // The form has a field named `action`.
         let schema = json!({ "properties": { "action": {} } });
         assert_eq!(
             result(&json!({ "action": "decline" }), &schema).unwrap().content,

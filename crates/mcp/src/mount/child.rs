@@ -1,4 +1,5 @@
-//! A server that is a program: it sees only granted data, and ends with all processes it started.
+//! MCP servers that run as programs. A program gets only granted environment variables, and ends together
+//! with all processes that it started.
 
 use parking_lot::Mutex;
 use std::path::Path;
@@ -11,19 +12,20 @@ use valvehouse_config::SecretSource;
 
 /// The time after which a program that was asked to end is killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// The longest line of a program's error output that is kept.
+/// The maximum length of a line of error output, in characters.
 const MAX_LINE: usize = 500;
 
-/// Waits for the end of its input, which the system closes when this process has ended, and ends a process group.
+/// A shell script that waits for the end of its input, which the system closes when this process ends, and
+/// then kills a process group.
 #[cfg(unix)]
 const WATCH: &str = r#"read -r _; kill -s KILL -- "-$0""#;
 
 /// A running program.
 pub(super) struct Program {
     child: Child,
-    /// Its process group, which has its own number.
+    /// The id of its process group.
     group: Option<u32>,
-    /// The shell that ends the group if this process does not come to it, since it is killed.
+    /// The shell that kills the group if this process is killed.
     _watchdog: Option<Child>,
     /// The last line of its error output.
     last_words: Arc<Mutex<String>>,
@@ -67,15 +69,16 @@ impl Program {
         }
     }
 
-    /// The last line that it wrote to its error output.
+    /// Returns the last line of its error output.
     pub(super) fn last_words(&self) -> String {
         self.last_words.lock().clone()
     }
 
-    /// Lets it end by itself, now that its input is closed; then ends it with all it started.
+    /// Gives the program, whose input is closed, time to end; then kills it with all processes that it
+    /// started.
     pub(super) async fn end(mut self) {
         let _ = tokio::time::timeout(GRACE, self.child.wait()).await;
-        // Processes it started may still be there.
+        // Processes that it started may still be running.
         self.signal();
         let _ = self.child.wait().await;
         self.group = None;
@@ -84,7 +87,7 @@ impl Program {
     fn signal(&self) {
         #[cfg(unix)]
         if let Some(group) = self.group.and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())) {
-            // None left is what is wanted.
+            // An error means that no process is left.
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
     }
@@ -96,13 +99,13 @@ impl Drop for Program {
     }
 }
 
-/// Starts the watchdog of a process group. Without a shell a program ends with a killed host only if it heeds the end of
-/// its input.
+/// Starts the watchdog of a process group. Without a shell, the program of a killed host ends only if it
+/// reacts to the end of its input.
 #[cfg(unix)]
 fn watchdog(group: u32) -> Option<Child> {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", WATCH, &group.to_string()]).env_clear().current_dir("/").kill_on_drop(true);
-    // In a group of its own: Ctrl-C in a terminal reaches this process and not the watchdog.
+    // The watchdog has its own process group, so that Ctrl-C in a terminal does not reach it.
     shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     match shell.spawn() {
         Ok(shell) => Some(shell),
@@ -118,7 +121,7 @@ fn watchdog(_: u32) -> Option<Child> {
     None
 }
 
-/// Keeps the last line, and logs all.
+/// Logs all lines, and stores the last one.
 async fn listen(server: String, errors: impl AsyncRead + Unpin, last: Arc<Mutex<String>>) {
     let mut lines = BufReader::new(errors).split(b'\n');
     while let Ok(Some(line)) = lines.next_segment().await {

@@ -1,4 +1,4 @@
-//! A connection to a server, in whichever era it speaks.
+//! A connection to an MCP server, with or without sessions.
 
 use super::ask;
 use super::child::Program;
@@ -25,32 +25,32 @@ use std::time::Duration;
 use valvehouse_config::{McpAuth, McpTransport};
 use valvehouse_json::Json;
 
-/// The time in which a server has to answer its first request.
+/// The time limit for a server's first response.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The time in which each page of a list has to come.
+/// The time limit for each page of a list.
 const LISTING: Duration = Duration::from_secs(30);
-/// The most entries of one list of a server, and the most pages of it.
+/// The maximum number of entries in a list of a server, and the maximum number of its pages.
 const MAX_TOOLS: usize = 1_000;
 const MAX_PAGES: usize = 100;
-/// The least that an answer may take, in bytes: lists are larger than results.
+/// The minimum size limit of a response in bytes, because lists are larger than results.
 const MIN_ANSWER: usize = 4 << 20;
 
-/// A connection, ended when it is dropped.
+/// A connection, closed when it is dropped.
 pub(super) struct Connection {
     running: RunningService<RoleClient, Client>,
     program: Option<Program>,
-    /// The login whose tokens it uses.
+    /// The id of the login whose tokens it uses.
     login: Option<String>,
 }
 
 /// The reason for which a server cannot be used.
 #[derive(Debug)]
 pub(super) struct Unavailable {
-    /// In words.
+    /// The reason as a text.
     pub(super) why: String,
-    /// The `WWW-Authenticate` header of its refusal, where it wants a token, or another one.
+    /// The `WWW-Authenticate` header of its rejection, if it requires a token or rejects the given one.
     pub(super) challenge: Option<String>,
-    /// It did not answer in time.
+    /// `true` if the server did not respond in time.
     is_silent: bool,
 }
 
@@ -60,7 +60,7 @@ impl From<String> for Unavailable {
     }
 }
 
-/// The host, as servers see it.
+/// The host as a client of MCP servers.
 #[derive(Clone)]
 pub(super) struct Client(Arc<Link>);
 
@@ -82,7 +82,7 @@ impl ClientHandler for Client {
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let server = &self.0.server;
-        // A server with sessions does not say for which call it asks.
+        // A server with sessions does not say which call its question belongs to.
         let Some(turn) = self.0.only_call() else {
             let why =
                 "cannot pass a question of the server on: it does not belong to exactly one running call";
@@ -124,31 +124,32 @@ impl ClientHandler for Client {
             ("total", Json::from(serde_json::json!(param.total))),
             ("done", false.into()),
         ]);
-        // A turn that has sent enough goes on without.
+        // A turn that has emitted too many events continues without this one.
         let _ = turn.emit(&self.0.server.name, Json::from([("type", "status".into()), ("data", data)]));
     }
 }
 
 impl Connection {
-    /// Connects.
+    /// Connects to a server.
     ///
     /// # Errors
     /// Returns the reason.
     pub(super) async fn open(link: &Arc<Link>) -> Result<Self, Unavailable> {
         let is_program = matches!(link.server.transport, McpTransport::Command { .. });
         let opened = match Self::open_as(link, true).await {
-            // A program that takes long to start answers the question for its version when it is too late for that.
+            // A program that starts slowly responds to the request for its version only after the time limit.
             Err(_) if is_program => Self::open_as(link, false).await,
-            // Some servers with sessions answer what they do not know with an empty result.
+            // Some servers with sessions respond to unknown requests with an empty result.
             Err(error) if !error.is_silent && error.challenge.is_none() => Self::open_as(link, false).await,
             opened => opened,
         }?;
-        // A server says how long its lists may be kept: one that is away, or changed its tools, would not be noticed.
+        // Lists must not be cached as long as the server allows: an unreachable server or a changed tool
+        // would go unnoticed.
         opened.running.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
         Ok(opened)
     }
 
-    /// Connects, asking for the version without sessions first, or not at all.
+    /// Connects. With `asks`, the protocol version without sessions is tried first.
     async fn open_as(link: &Arc<Link>, asks: bool) -> Result<Self, Unavailable> {
         let client = Client(link.clone());
         let lifecycle = match asks {
@@ -204,19 +205,19 @@ impl Connection {
         })
     }
 
-    /// The login whose tokens it uses.
+    /// Returns the id of the login whose tokens it uses.
     pub(super) fn login(&self) -> Option<&str> {
         self.login.as_deref()
     }
 
-    /// The server's side.
+    /// Returns the handle for requests to the server.
     pub(super) fn remote(&self) -> Remote {
         self.running.peer().clone()
     }
 
-    /// Waits for the end of the connection; returns the reason.
+    /// Waits for the end of the connection, and returns the reason.
     pub(super) async fn ended(&self) -> String {
-        // Looks often enough that a call which finds it gone is the exception.
+        // The interval is short, so that calls rarely find the connection closed.
         while !self.running.is_closed() && !self.running.peer().is_transport_closed() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -227,7 +228,7 @@ impl Connection {
         }
     }
 
-    /// Ends it; a program gets a moment to end by itself.
+    /// Closes the connection. A program gets a moment to end by itself.
     pub(super) async fn close(self) {
         let Self { mut running, program, .. } = self;
         let _ = running.close_with_timeout(Duration::from_secs(2)).await;
@@ -238,7 +239,7 @@ impl Connection {
     }
 }
 
-/// A server that did not let the host in.
+/// Returns the reason for which a server rejected the connection.
 fn refused(error: &ClientInitializeError, server: &str, auth: &McpAuth) -> Unavailable {
     let Some(challenge) = error.auth_challenge() else { return plain(&error.to_string()).into() };
     let why = match auth {
@@ -251,7 +252,7 @@ fn refused(error: &ClientInitializeError, server: &str, auth: &McpAuth) -> Unava
     Unavailable { challenge: Some(challenge.to_owned()), ..Unavailable::from(why) }
 }
 
-/// The words of an error, without the name of a Rust type in brackets.
+/// Returns the text of an error without the Rust type in brackets.
 fn plain(error: &str) -> String {
     let behind = |rest: &str| rest.split_once("] error: ").map(|(_, cause)| cause.to_owned());
     error.split_once("Transport [").and_then(|(_, rest)| behind(rest)).unwrap_or_else(|| error.to_owned())
@@ -262,10 +263,10 @@ fn with_last_words(cause: String, program: &Program) -> String {
     if words.is_empty() { cause } else { format!("{cause}; its error output: {words}") }
 }
 
-/// All tools, prompts, resources and templates of a server, page by page.
+/// Returns all tools, prompts, resources and resource templates of a server.
 ///
 /// # Errors
-/// Returns the reason: a failure, or a list without end. Of the lists beside the tools, one that fails is empty.
+/// Returns the reason if the tools cannot be listed or a list is endless. If another list fails, it is empty.
 pub(super) async fn parts(remote: &Remote) -> Result<Vec<ToolParts>, Unavailable> {
     let info = remote.peer_info();
     let has = |is_declared: fn(&ServerCapabilities) -> bool| {
@@ -273,7 +274,7 @@ pub(super) async fn parts(remote: &Remote) -> Result<Vec<ToolParts>, Unavailable
     };
     let (has_prompts, has_resources) = (has(|it| it.prompts.is_some()), has(|it| it.resources.is_some()));
     let mut all = Vec::new();
-    // Some servers have tools and do not say so.
+    // Some servers have tools and do not declare them.
     if has(|it| it.tools.is_some()) || !(has_prompts || has_resources) {
         let tools = pages("tools", |asked| async {
             remote.list_tools(Some(asked)).await.map(|page| (page.tools, page.next_cursor))
@@ -307,7 +308,7 @@ pub(super) async fn parts(remote: &Remote) -> Result<Vec<ToolParts>, Unavailable
     Ok(all)
 }
 
-/// A list, page by page.
+/// Reads a list page by page.
 async fn pages<T, F>(what: &str, ask: impl Fn(PaginatedRequestParams) -> F) -> Result<Vec<T>, Unavailable>
 where
     F: Future<Output = Result<(Vec<T>, Option<String>), ServiceError>>,
@@ -336,7 +337,7 @@ where
     Err(format!("its list of {what} has more than {MAX_PAGES} pages").into())
 }
 
-/// A list that a server may do without: its tools are offered all the same.
+/// Returns an optional list, or an empty one if it failed: the tools are offered anyway.
 fn or_none<T>(listed: Result<Vec<T>, Unavailable>) -> Vec<T> {
     listed.unwrap_or_else(|error| {
         tracing::info!(
@@ -381,7 +382,7 @@ fn seen_prompt(prompt: &rmcp::model::Prompt) -> ToolParts {
     }
 }
 
-/// A resource or template, without what changes with its content.
+/// Returns a resource or template without the properties that change with its content.
 fn seen_resource(
     kind: PartKind,
     uri: &str,
@@ -404,7 +405,7 @@ fn seen_resource(
     }
 }
 
-/// Follows the server's list where it is one without sessions: those with sessions tell by themselves.
+/// Follows the lists of a server without sessions. Servers with sessions send notifications by themselves.
 pub(super) async fn follow(remote: &Remote, link: &Link) {
     if !is_stateless(remote) {
         return std::future::pending().await;
@@ -413,13 +414,13 @@ pub(super) async fn follow(remote: &Remote, link: &Link) {
         let lists = SubscriptionFilter::builder().tools_list_changed().prompts_list_changed();
         let filter = lists.resources_list_changed().build();
         let Ok(mut subscription) = remote.listen(filter).await else {
-            // It offers no news: its list is read again when it is connected again.
+            // The server sends no notifications; its lists are read again after the next connection.
             return std::future::pending().await;
         };
         while let Ok(Some(_)) = subscription.next().await {
             link.look_again.notify_one();
         }
-        // A stream that broke off may have missed something.
+        // Notifications may have been lost with the stream.
         link.look_again.notify_one();
         tokio::time::sleep(Duration::from_millis(1_000 + fastrand::u64(0..4_000))).await;
     }

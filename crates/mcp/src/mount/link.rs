@@ -1,4 +1,4 @@
-//! The link to one server, as its tools use it: up or down, with the tools that may be called now.
+//! The link to a server, shared by its tools: the state of the connection, and the tools that may be called.
 
 use super::oauth::Vault;
 use parking_lot::Mutex;
@@ -13,28 +13,28 @@ use valvehouse_core::context::Turn;
 use valvehouse_host::ResourceSubscriptions;
 use valvehouse_store::Store;
 
-/// The server's side of a connection.
+/// The handle for requests to a server.
 pub(super) type Remote = Peer<RoleClient>;
 
-/// Returns `true` if a server speaks the version without sessions.
+/// Returns `true` if a server uses the protocol version without sessions.
 pub(super) fn is_stateless(remote: &Remote) -> bool {
     let first = ProtocolVersion::V_2026_07_28;
     remote.peer_info().is_some_and(|info| info.protocol_version.as_str() >= first.as_str())
 }
 
-/// The link to one server.
+/// The link to a server.
 pub(super) struct Link {
     pub(super) server: McpServer,
-    /// The place of its login, where it has one.
+    /// The storage of its login, if it uses one.
     pub(super) vault: Option<Vault>,
-    /// The resources that clients follow; none for a look that ends at once.
+    /// The resources that clients subscribed to; `None` for a single scan.
     pub(super) subscriptions: Option<Arc<ResourceSubscriptions>>,
-    /// Calls at once.
+    /// The limit of concurrent calls.
     pub(super) calls: Semaphore,
     state: Mutex<State>,
-    /// The turns that follow the progress of a call.
+    /// The turns of the calls in progress, by progress token.
     pub(super) progress: Arc<Mutex<HashMap<ProgressToken, Turn>>>,
-    /// The server's list changed, or a call found it gone.
+    /// Notified when the server's lists changed, or a call found the connection closed.
     pub(super) look_again: Arc<Notify>,
 }
 
@@ -45,7 +45,7 @@ struct State {
 }
 
 impl Link {
-    /// Without a store there is no login.
+    /// Creates a link. Without a store, logins are not available.
     pub(super) fn new(
         server: McpServer,
         store: Option<&Arc<dyn Store>>,
@@ -65,30 +65,31 @@ impl Link {
         })
     }
 
-    /// A reason as it may be shown: without what may be secret in the server's address.
+    /// Returns a reason with secrets in the server's URL redacted.
     pub(super) fn showable(&self, why: String) -> String {
         let McpTransport::Http { url, .. } = &self.server.transport else { return why };
-        // Clients name an address without its user, who goes into a header.
+        // Errors of the HTTP client contain the URL without the user, who is sent in a header.
         let mut anonymous = url.clone();
         let _ = (anonymous.set_username(""), anonymous.set_password(None));
         let shown = valvehouse_net::shown(url);
         why.replace(url.as_str(), &shown).replace(anonymous.as_str(), &shown)
     }
 
-    /// Records the connection to the server, or the reason for its absence.
+    /// Sets the connection to the server, or the reason for its absence.
     pub(super) fn set(&self, remote: Result<Remote, String>) {
         self.state.lock().remote = remote;
     }
 
-    /// Notes the tools that may be called from now on: a call that comes with another hash is refused.
+    /// Sets the tools that may be called; calls with other hashes are rejected.
     pub(super) fn allow(&self, callable: HashMap<String, String>) {
         self.state.lock().callable = callable;
     }
 
-    /// The way to the server for a call of this very tool, prompt or resource.
+    /// Returns the handle for a call of this tool, prompt or resource.
     ///
     /// # Errors
-    /// Returns an error for models if the server is away, or the tool is not the one that was offered.
+    /// Returns an error for models if the server is unavailable, or if the tool is not the one that was
+    /// offered.
     pub(super) fn remote(&self, tool: &str, hash: &str) -> Result<Remote, String> {
         let state = self.state.lock();
         let name = &self.server.name;
@@ -102,7 +103,7 @@ impl Link {
         Ok(remote)
     }
 
-    /// The turn of the call that is in progress, where it is the only one.
+    /// Returns the turn of the call in progress if there is exactly one.
     pub(super) fn only_call(&self) -> Option<Turn> {
         let open = self.progress.lock();
         let mut turns = open.values();
@@ -112,12 +113,12 @@ impl Link {
         }
     }
 
-    /// The way to the server, for what belongs to a call that began.
+    /// Returns the handle for a call that was checked before.
     pub(super) fn connected(&self) -> Option<Remote> {
         self.state.lock().remote.clone().ok()
     }
 
-    /// The reason for which there is no way to the server.
+    /// Returns the reason for which the server is unavailable.
     pub(super) fn error(&self) -> Option<String> {
         self.state.lock().remote.as_ref().err().cloned()
     }

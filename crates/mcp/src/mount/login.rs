@@ -1,4 +1,4 @@
-//! A person's login to another server: in a browser, which returns to this machine with a code.
+//! A user's login to an MCP server, in a browser that is redirected to this computer with a code.
 
 use super::connection::{Connection, parts};
 use super::link::Link;
@@ -14,23 +14,23 @@ use url::Url;
 use valvehouse_config::{McpAuth, McpOAuth, McpServer, McpTransport};
 use valvehouse_store::Store;
 
-/// The time in which a person has to log in.
+/// The time limit of a login.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// The time in which a browser has to send its request.
+/// The time limit for the request of a browser.
 const REQUEST: Duration = Duration::from_secs(10);
-/// The longest request of a browser, in bytes.
+/// The maximum size of a browser's request, in bytes.
 const MAX_REQUEST: usize = 16 << 10;
-/// The path that the browser returns to.
+/// The path that the browser is redirected to.
 const CALLBACK: &str = "/callback";
 
-/// Logs a person in; returns the scopes that were granted. `announce` is called with the address to open in a browser.
+/// Logs a user in, and returns the granted scopes. `announce` is called with the URL to open in a browser.
 ///
-/// The tokens replace those of an earlier login in the store, and hosts take them up within seconds.
+/// The tokens replace those of an earlier login in the store; hosts use them within seconds.
 ///
 /// # Errors
-/// Returns the reason in words: the server's `auth` is another one, a server cannot be asked or refuses, or nobody logged
-/// in within ten minutes.
-// Boxed, so that the library's login is compiled here and not in the packages that ask for it.
+/// Returns the reason as a text: the server's `auth` is not a login, a server cannot be reached or rejects a
+/// request, or no user logged in within ten minutes.
+// Boxed, so that the library's login is compiled here and not in the dependent packages.
 pub fn login<'a>(
     server: &'a McpServer,
     store: &'a Arc<dyn Store>,
@@ -66,7 +66,7 @@ async fn logged_in(
         true => manager.select_initial_scopes(&[]).await,
         false => oauth.scopes.clone(),
     };
-    // Nobody loses by a new login what an earlier one was granted.
+    // A new login requests the scopes that an earlier one was granted.
     if let Some(before) = before.filter(|before| before.credentials.issuer == metadata.issuer) {
         let more = before.credentials.granted_scopes.into_iter().chain(before.missing);
         for scope in more {
@@ -93,10 +93,10 @@ async fn logged_in(
     Ok(login.credentials.granted_scopes)
 }
 
-/// Drops the tokens of a server; returns `true` if there were some.
+/// Deletes the tokens of a server. Returns `true` if there were any.
 ///
 /// # Errors
-/// Returns the reason in words: the server's `auth` is another one, or the store cannot be written.
+/// Returns the reason as a text: the server's `auth` is not a login, or the store cannot be written.
 pub fn logout<'a>(server: &'a McpServer, store: &'a Arc<dyn Store>) -> BoxFuture<'a, Result<bool, String>> {
     async { oauth_of(server, store)?.2.forget().await }.boxed()
 }
@@ -111,7 +111,8 @@ fn oauth_of<'s>(
     }
 }
 
-/// The challenge of the server to a client without a token. Some accept any connection and reject the list of tools.
+/// Returns the challenge of the server to a client without a token. Some servers accept any connection and
+/// reject the list of tools.
 async fn challenge(server: &McpServer) -> Option<String> {
     let mut without = server.clone();
     if let McpTransport::Http { auth, .. } = &mut without.transport {
@@ -126,7 +127,7 @@ async fn challenge(server: &McpServer) -> Option<String> {
     listed.err().and_then(|error| error.challenge)
 }
 
-/// The client that the settings name, or one that is registered now.
+/// Returns the configured client, or registers one.
 async fn client(
     manager: &mut AuthorizationManager,
     metadata: &AuthorizationMetadata,
@@ -160,13 +161,13 @@ async fn client(
     Ok(ClientIdentity { id: registered.client_id, secret: registered.client_secret, redirect_uri })
 }
 
-/// The answer of an authorization server, as the browser brings it.
+/// The response of an authorization server, delivered by the browser.
 struct Callback {
     code: String,
     issuer: Option<String>,
 }
 
-/// Waits for the browser. Requests with another state are not of this login.
+/// Waits for the browser. Requests with another state belong to other logins.
 async fn returned(listener: &TcpListener, state: &str) -> Result<Callback, String> {
     loop {
         let (mut stream, _) =
@@ -191,7 +192,7 @@ async fn returned(listener: &TcpListener, state: &str) -> Result<Callback, Strin
     }
 }
 
-/// The path and query of a request.
+/// Returns the path and query of a request.
 async fn path(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -213,7 +214,7 @@ async fn reply(mut stream: TcpStream, status: &str, text: &str) {
     let response = format!(
         "HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {length}\r\nconnection: close\r\ncache-control: no-store\r\n\r\n{page}"
     );
-    // A browser that is gone reads nothing, and the login does not depend on it.
+    // The login does not depend on whether the browser reads the response.
     if stream.write_all(response.as_bytes()).await.is_ok() {
         drop(stream.shutdown().await);
     }

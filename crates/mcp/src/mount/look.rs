@@ -1,4 +1,4 @@
-//! A scan of a server: its tools compared with their approvals.
+//! A scan of an MCP server: its tools, compared with their approvals.
 
 use super::connection::{Connection, parts};
 use super::link::Link;
@@ -12,20 +12,20 @@ use std::sync::Arc;
 use valvehouse_config::{McpServer, McpTrust};
 use valvehouse_store::Store;
 
-/// A tool, prompt, resource or template of a server, or of its approval.
+/// A tool, prompt, resource or template of a server or of an approval.
 #[derive(Debug, Clone)]
 pub struct ServerOffer {
-    /// The name under which the host offers it; the URI or template of a resource.
+    /// The name under which the host offers it; for a resource, the URI or template.
     pub name: String,
-    /// The tool as the server has it now, or as it was approved.
+    /// Its current or its approved properties.
     pub seen: ToolParts,
-    /// Its standing.
+    /// Its approval status.
     pub standing: PinStatus,
-    /// The parts that are not as they were approved.
+    /// The properties that differ from the approval.
     pub differences: Vec<Difference>,
-    /// The hash of the approved part of this name.
+    /// The hash of the approval with this name.
     pub approved_hash: Option<String>,
-    /// Another tool of the same name is offered in its place.
+    /// `true` if another tool with the same name is offered.
     pub is_hidden: bool,
 }
 
@@ -36,17 +36,17 @@ impl ServerOffer {
     }
 }
 
-/// The outcome of a look.
+/// The outcome of a scan.
 #[derive(Debug, Clone)]
 pub struct ServerScan {
     /// The tools, by name.
     pub tools: Vec<ServerOffer>,
-    /// The reason why the server cannot be asked; the tools are the approved ones then.
+    /// The reason for which the server is unavailable; the tools are then the approved ones.
     pub error: Option<String>,
 }
 
-/// Connects to a server, lists its tools and ends the connection. The store has its login; a server without one needs
-/// none.
+/// Connects to a server, lists its tools, and closes the connection. The store is needed only for servers
+/// with a login.
 pub fn look<'a>(
     server: &'a McpServer,
     pins: &'a Pins,
@@ -72,7 +72,7 @@ pub fn look<'a>(
     look.boxed()
 }
 
-/// The tools that a server has now, as far as they are wanted, and the approved ones that it has no longer.
+/// Returns the selected tools of a server, and the approved ones that it no longer has.
 pub(super) fn compared(server: &McpServer, listed: &[ToolParts], pins: &Pins) -> Vec<ServerOffer> {
     let wanted = wanted(server);
     let mut tools: Vec<ServerOffer> = listed
@@ -107,7 +107,7 @@ pub(super) fn compared(server: &McpServer, listed: &[ToolParts], pins: &Pins) ->
     tools
 }
 
-/// The approved tools of a server that cannot be asked.
+/// Returns the approved tools of an unavailable server.
 pub(super) fn remembered(server: &McpServer, pins: &Pins) -> Vec<ServerOffer> {
     let wanted = wanted(server);
     let approved = pins.servers.get(&server.name).into_iter().flatten().map(|(_, pin)| pin);
@@ -132,7 +132,7 @@ fn tool(server: &McpServer, seen: ToolParts, standing: PinStatus, approved: Opti
     }
 }
 
-/// Of two tools with one name the first is offered.
+/// Hides all but the first of several tools with one name.
 fn hide_twins(tools: &mut [ServerOffer]) {
     tools.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.seen.name.cmp(&b.seen.name)));
     let mut names = HashSet::new();
@@ -141,12 +141,12 @@ fn hide_twins(tools: &mut [ServerOffer]) {
     }
 }
 
-/// Returns `true` if a part is offered by the settings: `tools` chooses among tools.
+/// Returns `true` if the settings select a part: `tools` selects tools, other parts are always selected.
 fn is_wanted(wanted: &GlobSet, seen: &ToolParts) -> bool {
     seen.kind != PartKind::Tool || wanted.is_match(&seen.name)
 }
 
-/// The patterns of the settings; one that cannot be read matches nothing.
+/// Returns the patterns of the settings; an invalid one matches nothing.
 fn wanted(server: &McpServer) -> GlobSet {
     let mut set = GlobSetBuilder::new();
     for pattern in &server.tools {

@@ -1,4 +1,4 @@
-//! Other MCP servers: connected, looked after, and their tools offered as far as they are approved.
+//! MCP servers of the settings: connected, supervised, and offered as far as their tools are approved.
 
 mod approvals;
 mod ask;

@@ -1,4 +1,4 @@
-//! All servers of the settings: a task each, and their tools together in the host.
+//! The connections to all configured MCP servers, with a task for each, and their tools in the host.
 
 use super::connection::{Connection, follow, parts};
 use super::link::Link;
@@ -19,31 +19,31 @@ use valvehouse_host::app::App;
 use valvehouse_host::{MountedOffers, Offers};
 use valvehouse_script::{Code, Diagnostic};
 
-/// The first and the longest pause before a server is connected again; each is at most doubled by chance.
+/// The initial and the maximum delay before a server is connected again; random jitter at most doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// A connection that lasted so long begins with the first pause again.
+/// The duration of a connection after which the delay starts at its initial value again.
 const STABLE: Duration = Duration::from_secs(30);
-/// The interval at which the file of approvals is looked at.
+/// The interval at which the file of approvals is checked.
 const APPROVALS: Duration = Duration::from_millis(500);
-/// The least time between two looks at the list of one server.
+/// The minimum time between two scans of a server.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 
-/// The time after which the list of a connected server is read again without a notification.
+/// The time after which a connected server is scanned without a notification.
 const WITHOUT_NEWS: Duration = Duration::from_secs(300);
 
-/// The state of one server.
+/// The status of a server.
 #[derive(Debug, Clone, Default)]
 pub struct Status {
     /// Its tools, offered or not.
     pub tools: Vec<ServerOffer>,
-    /// The reason why it is not available.
+    /// The reason for which it is unavailable.
     pub error: Option<String>,
-    /// The first connection succeeded or failed, and was reported.
+    /// `true` if the first connection succeeded or failed, and that was reported.
     pub is_settled: bool,
 }
 
-/// The servers of a host; ended when it is dropped.
+/// The MCP servers of a host, disconnected when this is dropped.
 pub struct Mounts {
     pub(super) board: Arc<Board>,
     supervisor: JoinHandle<()>,
@@ -51,29 +51,30 @@ pub struct Mounts {
 
 pub(super) struct Board {
     pub(super) project: PathBuf,
-    /// One change of the approvals at a time.
+    /// The lock that serializes changes of the approvals.
     pub(super) changing: tokio::sync::Mutex<()>,
     state: Mutex<BTreeMap<String, (Arc<Link>, Status)>>,
-    /// Something in the state is new.
+    /// Notifies of a changed state.
     news: Notify,
     pins: watch::Sender<Arc<Pins>>,
     settled: watch::Sender<bool>,
-    /// The tools and problems that the host was given last.
+    /// The tools and problems that were last passed to the host.
     published: Mutex<Option<Publication>>,
 }
 
 #[derive(Clone, PartialEq, Default)]
 struct Publication {
-    /// Names, links and hashes of all that is offered.
+    /// The names, links and hashes of all offered parts.
     tools: Vec<(String, usize, String)>,
     problems: Vec<Diagnostic>,
 }
 
 impl Mounts {
-    /// Connects to the servers of the settings, and follows these. Nothing waits for a server: its approved tools are there at once.
+    /// Connects to the configured servers, and follows changes of the settings. Approved tools are available
+    /// at once, before their servers are connected.
     pub fn start(app: &Arc<App>) -> Self {
         let project = app.config.project.clone();
-        // The stamp is taken before the file is read, so that no change of it is missed.
+        // The stamp is taken before the file is read, so that no change is missed.
         let stamp = stamp_of(&project);
         let pins = read(&project);
         let board = Arc::new(Board {
@@ -89,9 +90,9 @@ impl Mounts {
         Self { board, supervisor }
     }
 
-    /// Waits until every server was connected, or could not be.
+    /// Waits until every server is connected or has failed.
     pub async fn settled(&self) {
-        // The supervisor lives as long as this does.
+        // The supervisor runs until this is dropped, so the channel stays open.
         let _ = self.board.settled.subscribe().wait_for(|settled| *settled).await;
     }
 }
@@ -109,7 +110,7 @@ fn read(project: &Path) -> Pins {
     })
 }
 
-/// Runs a task per server of the settings, and puts their tools into the host.
+/// Runs a task for each configured server, and passes their tools to the host.
 async fn supervise(app: Arc<App>, board: Arc<Board>, mut stamp: Option<Stamp>) {
     let mut settings = app.mcp.subscribe();
     let mut tasks: HashMap<String, (McpServer, Task)> = HashMap::new();
@@ -138,7 +139,7 @@ async fn supervise(app: Arc<App>, board: Arc<Board>, mut stamp: Option<Stamp>) {
                     break;
                 }
                 () = board.news.notified() => publish(&app, &board).await,
-                // A host without servers has nothing to follow.
+                // A host without servers need not follow the approvals.
                 _ = approvals.tick(), if !tasks.is_empty() => {
                     let now = stamp_of(&board.project);
                     if now != stamp {
@@ -159,7 +160,7 @@ impl Drop for Task {
     }
 }
 
-/// The time of change and the length of the approvals.
+/// The modification time and the length of the file of approvals.
 type Stamp = (SystemTime, u64);
 
 fn stamp_of(project: &Path) -> Option<Stamp> {
@@ -167,7 +168,7 @@ fn stamp_of(project: &Path) -> Option<Stamp> {
     Some((about.modified().ok()?, about.len()))
 }
 
-/// Keeps one server connected, for ever.
+/// Keeps a server connected.
 async fn keep(link: Arc<Link>, board: Arc<Board>) {
     let mut pause = FIRST_PAUSE;
     loop {
@@ -203,7 +204,7 @@ async fn keep(link: Arc<Link>, board: Arc<Board>) {
     }
 }
 
-/// Waits for a new login to a server; forever if it has no login.
+/// Waits for a new login to a server; forever if it does not use one.
 async fn another_login(link: &Link, known: Option<&str>) {
     match &link.vault {
         Some(vault) => vault.changed(known).await,
@@ -211,8 +212,8 @@ async fn another_login(link: &Link, known: Option<&str>) {
     }
 }
 
-/// Looks at the tools of a connected server whenever they, or the approvals, may have changed; returns the reason of its
-/// end.
+/// Scans a connected server whenever its tools or the approvals may have changed. Returns the reason for
+/// which the connection ended.
 async fn attend(link: &Arc<Link>, board: &Board, connection: Connection) -> String {
     let remote = connection.remote();
     let mut pins = board.pins.subscribe();
@@ -238,7 +239,7 @@ async fn attend(link: &Arc<Link>, board: &Board, connection: Connection) -> Stri
             () = link.look_again.notified() => {}
             _ = pins.changed() => {}
             () = &mut following => {}
-            // Not every server tells of its changes.
+            // Some servers do not notify of changes.
             () = tokio::time::sleep(WITHOUT_NEWS) => {}
         }
         if remote.is_transport_closed() {
@@ -250,14 +251,14 @@ async fn attend(link: &Arc<Link>, board: &Board, connection: Connection) -> Stri
     why
 }
 
-/// The hashes of the tools that may be called, by the server's names.
+/// Returns the hashes of the tools that may be called, by the server's names.
 fn callable(server: &McpServer, tools: &[ServerOffer]) -> HashMap<String, String> {
     let offered = tools.iter().filter(|tool| tool.is_offered());
     offered.map(|tool| (tool.seen.name.clone(), tool.seen.hash(server))).collect()
 }
 
 impl Board {
-    /// The servers, by name. Of two offered tools with one name the first is offered.
+    /// Returns the servers by name. If several offered tools have the same name, the first is offered.
     pub(super) fn servers(&self) -> Vec<(McpServer, Status)> {
         let state = self.state.lock();
         let mut servers: Vec<_> =
@@ -269,8 +270,7 @@ impl Board {
         servers
     }
 
-    /// Puts approvals in force, for what the servers had when they were last asked. Those that are connected are asked
-    /// again.
+    /// Applies changed approvals to the last lists of the servers, and scans connected servers again.
     pub(super) fn follow(&self, pins: Pins) {
         let pins = Arc::new(pins);
         self.pins.send_replace(pins.clone());
@@ -299,7 +299,7 @@ impl Board {
     }
 }
 
-/// Puts the tools of all servers into the host.
+/// Passes the tools of all servers to the host.
 async fn publish(app: &App, board: &Board) {
     let (mut offered, mut problems): (Vec<(Arc<Link>, ServerOffer)>, _) = (Vec::new(), Vec::new());
     let file = board.project.join(FILE);
@@ -358,7 +358,7 @@ async fn publish(app: &App, board: &Board) {
         (tool.seen.name.clone(), Arc::as_ptr(link) as usize, tool.seen.hash(&link.server))
     };
     let now = Publication { tools: offered.iter().map(about).collect(), problems: problems.clone() };
-    // Another snapshot only where there is something new: clients read their lists again then.
+    // A new snapshot is created only for a change, because clients then read their lists again.
     let was = board.published.lock().replace(now.clone()).unwrap_or_default();
     let is_news = was != now;
     if is_news {
@@ -368,7 +368,7 @@ async fn publish(app: &App, board: &Board) {
     board.settled.send_if_modified(|settled| std::mem::replace(settled, is_settled) != is_settled);
 }
 
-/// The offered parts of one kind.
+/// Returns the offered parts of one kind.
 fn of_kind(
     offered: &[(Arc<Link>, ServerOffer)],
     kind: PartKind,
@@ -376,7 +376,7 @@ fn of_kind(
     offered.iter().filter(move |(_, tool)| tool.seen.kind == kind).map(|(link, tool)| (link, &tool.seen))
 }
 
-/// The prompts and resources of all servers, as clients of MCP are offered them.
+/// Returns the prompts and resources of all servers in the form for MCP clients.
 fn served(offered: &[(Arc<Link>, ServerOffer)]) -> Offers {
     let prompts = || of_kind(offered, PartKind::Prompt);
     let templates = || of_kind(offered, PartKind::Template);

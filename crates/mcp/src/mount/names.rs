@@ -1,16 +1,16 @@
-//! Names of mounted tools: `server_tool`, in the 64 letters that every model's service takes.
+//! The names of mounted tools: `server_tool`, at most 64 characters that every provider accepts.
 
 use sha2::{Digest, Sha256};
 use valvehouse_core::text::hex;
 use valvehouse_core::tool::is_name;
 
-/// The longest name.
+/// The maximum length of a name.
 const MAX: usize = 64;
-/// The letters of the hash in a name that had to be changed.
+/// The length of the hash in a shortened name.
 const HASH: usize = 8;
 
-/// The name of a tool. One that is too long or has other letters is cut and ends with a hash of the whole: it is the same
-/// in every process, and of two different tools never the same by accident.
+/// Returns the name of a tool. A name that is too long or has other characters is shortened, and ends with a
+/// hash of the full name: equal in every process, and different for different tools.
 pub(super) fn name(server: &str, tool: &str) -> String {
     let plain = format!("{server}_{tool}");
     if is_name(&plain) {

@@ -1,4 +1,4 @@
-//! OAuth 2.1 towards other servers: the tokens of a login, sealed in the store and shared by all hosts of it.
+//! OAuth 2.1 for MCP servers: the tokens of a login, sealed in the store and shared by all hosts.
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -13,28 +13,28 @@ use url::Url;
 use valvehouse_config::{McpAuth, McpServer, McpTransport};
 use valvehouse_store::Store;
 
-/// The longest time that a refresh may take, and that another host waits for it.
+/// The maximum time of a token refresh, and for waiting for that of another host.
 const REFRESH: Duration = Duration::from_secs(60);
-/// The pause between two looks at a lease that another host has.
+/// The interval at which a lease held by another host is requested.
 const LEASE_POLL: Duration = Duration::from_millis(100);
 /// The interval at which the store is checked for a login.
 const LOGIN_POLL: Duration = Duration::from_secs(1);
 
-/// A login: who this host is for the authorization server, and the tokens it got.
+/// A login: the client registration of this host, and its tokens.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Login {
-    /// A name of its own: another login has another one.
+    /// A unique id of the login.
     pub(super) id: String,
-    /// The address of the server that the tokens are for.
+    /// The URL of the MCP server that the tokens are for.
     pub(super) url: String,
     pub(super) client: ClientIdentity,
     pub(super) credentials: StoredCredentials,
-    /// The scopes that calls lacked since then.
+    /// The scopes that calls have lacked since the login.
     #[serde(default)]
     pub(super) missing: Vec<String>,
 }
 
-/// This host as a client of the authorization server.
+/// The client registration of this host at an authorization server.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct ClientIdentity {
     pub(super) id: String,
@@ -42,21 +42,21 @@ pub(super) struct ClientIdentity {
     pub(super) redirect_uri: String,
 }
 
-/// The place of one server's login in the store.
+/// The storage of a server's login.
 #[derive(Clone)]
 pub(super) struct Vault(Arc<VaultState>);
 
 struct VaultState {
     store: Arc<dyn Store>,
-    /// The name of the secret.
+    /// The name of the stored secret.
     name: String,
     url: String,
-    /// The client of the login that is in progress.
+    /// The client registration of the login in progress.
     pending: Mutex<Option<ClientIdentity>>,
 }
 
 impl Vault {
-    /// Returns the place of a server's login; `None` where its `auth` is another one.
+    /// Returns the storage of a server's login; `None` if its `auth` is not a login.
     pub(super) fn of(server: &McpServer, store: &Arc<dyn Store>) -> Option<Self> {
         let McpTransport::Http { url, auth: McpAuth::OAuth(_) } = &server.transport else { return None };
         let shared = VaultState {
@@ -68,7 +68,7 @@ impl Vault {
         Some(Self(Arc::new(shared)))
     }
 
-    /// The login of this server; one of another address does not count.
+    /// Returns the login of this server; a login for another URL is ignored.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -78,12 +78,12 @@ impl Vault {
         Ok(login.filter(|login| login.url == self.0.url))
     }
 
-    /// Notes the client whose tokens are stored next, as a login of their own.
+    /// Sets the client registration of the next stored tokens, which form a new login.
     pub(super) fn begin(&self, client: ClientIdentity) {
         *self.0.pending.lock() = Some(client);
     }
 
-    /// Drops the login; returns `true` if there was one.
+    /// Deletes the login. Returns `true` if there was one.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
@@ -93,7 +93,7 @@ impl Vault {
         Ok(was_there)
     }
 
-    /// Notes the scopes that a call lacked, for the next login.
+    /// Records the scopes that a call lacked, for the next login.
     pub(super) async fn note_missing(&self, scopes: &str) {
         let noted = async {
             let Some(mut login) = self.login().await? else { return Ok(()) };
@@ -112,7 +112,7 @@ impl Vault {
         }
     }
 
-    /// Waits until there is another login than this one.
+    /// Waits until the login differs from the known one.
     pub(super) async fn changed(&self, known: Option<&str>) {
         loop {
             tokio::time::sleep(LOGIN_POLL).await;
@@ -152,7 +152,7 @@ impl CredentialStore for Vault {
             },
             None => match self.login().await.map_err(unstored)? {
                 Some(login) if login.client.id == credentials.client_id => Login { credentials, ..login },
-                // Somebody logged in or out meanwhile, which counts more.
+                // A concurrent login or logout takes precedence.
                 _ => return Ok(()),
             },
         };
@@ -167,7 +167,7 @@ impl CredentialStore for Vault {
         let lease = Lease { shared: self.0.clone(), holder: uuid::Uuid::new_v4().to_string() };
         let ms = u32::try_from(REFRESH.as_millis()).map_err(unstored)?;
         let end = Instant::now() + REFRESH;
-        // A refresh token often counts once: hosts use it one after the other.
+        // A refresh token may be valid only once, so hosts refresh one after the other.
         while !self.0.store.lease_secret(&self.0.name, &lease.holder, ms).await.map_err(unstored)? {
             if Instant::now() >= end {
                 return Err(unstored("another host has been refreshing the token for too long"));
@@ -178,7 +178,7 @@ impl CredentialStore for Vault {
     }
 }
 
-/// The right to refresh, given back when it is dropped.
+/// A lease on the refresh, released when it is dropped.
 struct Lease {
     shared: Arc<VaultState>,
     holder: String,
@@ -196,7 +196,7 @@ impl Drop for Lease {
     }
 }
 
-/// The keeper of a server's tokens, and the name of the login that they are from.
+/// Returns the token manager of a server, and the id of the login that its tokens belong to.
 ///
 /// # Errors
 /// Returns the reason if there is no login, or the authorization server is unreachable.
@@ -217,7 +217,7 @@ pub(super) async fn manager(
     Ok((manager, login.id))
 }
 
-/// The settings of a client, as the library takes them.
+/// Returns the client configuration for the library.
 pub(super) fn config(client: &ClientIdentity, scopes: Vec<String>) -> OAuthClientConfig {
     let config = OAuthClientConfig::new(client.id.as_str(), client.redirect_uri.as_str()).with_scopes(scopes);
     match &client.secret {
@@ -226,18 +226,19 @@ pub(super) fn config(client: &ClientIdentity, scopes: Vec<String>) -> OAuthClien
     }
 }
 
-/// The scopes that a challenge names as missing; `None` where something else is wrong with the token.
+/// Returns the scopes that a challenge reports as missing; `None` if the token was rejected for another
+/// reason.
 pub(super) fn lacks(challenge: &str, url: &Url) -> Option<String> {
     let params = WWWAuthenticateParams::parse(challenge, url);
     params.is_insufficient_scope().then(|| params.scope.into_iter().collect())
 }
 
-/// The way to a valid token.
+/// Returns the hint that explains how to log in.
 pub(super) fn login_help(server: &str) -> String {
     format!("log in with: valvehouse mcp login {server}")
 }
 
-/// An error with its cause, which the library leaves out of its text.
+/// Returns the text of an error with its causes, which the library leaves out.
 pub(super) fn plain(error: &AuthError) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);

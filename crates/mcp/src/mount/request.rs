@@ -1,4 +1,4 @@
-//! One request of a turn to a server: followed, canceled with the turn, and its failures in words.
+//! A request of a turn to a server: its progress, its cancellation with the turn, and its errors.
 
 use super::link::{Link, Remote};
 use super::oauth;
@@ -13,13 +13,13 @@ use valvehouse_core::tool::ToolError;
 
 /// The maximum number of questions of a server within one call.
 pub(super) const MAX_ROUNDS: usize = 10;
-/// The most blocks of content in a result.
+/// The maximum number of content blocks in a result.
 const MAX_BLOCKS: usize = 256;
 
-/// Sends a request; its progress goes to the turn, and it is canceled when its turn ends.
+/// Sends a request. Its progress is reported to the turn, and it is canceled when the turn ends.
 ///
 /// # Errors
-/// Returns an error for models if the server fails or refuses.
+/// Returns an error for models if the server fails or rejects the request.
 pub(super) async fn send(
     link: &Arc<Link>,
     remote: &Remote,
@@ -40,10 +40,10 @@ pub(super) async fn send(
     }
 }
 
-/// Checks that a result with so many parts is within the limits of its server.
+/// Checks that a result with this number of parts is within the limits of its server.
 ///
 /// # Errors
-/// Returns an error for models if it is larger.
+/// Returns an error for models if a limit is exceeded.
 pub(super) fn check_size(link: &Link, result: &impl Serialize, parts: usize) -> Result<(), ToolError> {
     let length = serde_json::to_vec(result).map_or(usize::MAX, |bytes| bytes.len());
     let max = link.server.max_result;
@@ -68,7 +68,7 @@ async fn failed(link: &Link, error: &ServiceError) -> ToolError {
     format!("the server `{}` failed: {why}", link.server.name).into()
 }
 
-/// The reason of a server that wants another token, in words for models and operators.
+/// Returns the reason of a server that rejected the token, for models and operators.
 async fn refused(link: &Link, error: &ServiceError) -> Option<String> {
     let challenge = error.auth_challenge()?;
     let server = &link.server;
@@ -87,7 +87,8 @@ async fn refused(link: &Link, error: &ServiceError) -> Option<String> {
     Some(format!("the server `{}` needs {wanted} for this call, which the login lacks; {help}", server.name))
 }
 
-/// A call in progress: its progress goes to its turn, and the server is notified when the turn ends.
+/// A call in progress. Its progress is reported to its turn, and the server is notified if the turn ends
+/// first.
 struct OpenCall<'a> {
     link: &'a Arc<Link>,
     token: ProgressToken,

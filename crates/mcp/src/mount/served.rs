@@ -1,4 +1,4 @@
-//! Prompts and resources of another server, called as those of scripts are.
+//! Prompts and resources of MCP servers, called like those of scripts.
 
 use super::ask;
 use super::link::Link;
@@ -19,7 +19,7 @@ use valvehouse_core::context::Turn;
 use valvehouse_core::tool::{Handler, Parameters, Tool, ToolError, ToolResult, ToolSpec};
 use valvehouse_json::Json;
 
-/// The use of a function.
+/// The purpose of a function.
 enum Use {
     /// Returns the messages of a prompt.
     Prompt,
@@ -29,15 +29,15 @@ enum Use {
     Completion,
 }
 
-/// A function of the host that calls the server.
+/// A function of the host that sends requests to a server.
 struct RemotePart {
     link: Arc<Link>,
     purpose: Use,
-    /// The parts of the server that it may ask for, each with the hash that was approved.
+    /// The parts of the server that it may request, each with its approved hash.
     parts: Vec<(ToolParts, String)>,
 }
 
-/// The prompt as the host offers it.
+/// Returns a prompt in the form that the host offers.
 pub(super) fn prompt(link: &Arc<Link>, seen: &ToolParts) -> Tool {
     let mut spec = spec(link, &names::name(&link.server.name, seen.own_name()), "prompt");
     spec.description = seen.description.clone();
@@ -62,12 +62,12 @@ pub(super) fn prompt(link: &Arc<Link>, seen: &ToolParts) -> Tool {
             declared[key] = value;
         }
     }
-    // New values in an object of its own: they fit.
+    // The object is new and not read-only.
     spec.metadata.edit("prompt", Json::from(declared));
     Tool::new(spec, RemotePart::of(link, Use::Prompt, &[seen]))
 }
 
-/// The function that returns the resources and templates of a server.
+/// Returns the function that reads the resources and templates of a server.
 pub(super) fn resources(link: &Arc<Link>, seen: &[&ToolParts]) -> Tool {
     let mut spec = spec(link, "resource", "resource");
     spec.description = format!("Returns the content of a resource of the MCP server `{}`", link.server.name);
@@ -89,13 +89,13 @@ pub(super) fn resources(link: &Arc<Link>, seen: &[&ToolParts]) -> Tool {
         });
         Json::from(Value::Array(declared.collect()))
     };
-    // As above.
+    // The object is new and not read-only.
     spec.metadata.edit("resources", list(PartKind::Resource, "uri"));
     spec.metadata.edit("templates", list(PartKind::Template, "uriTemplate"));
     Tool::new(spec, RemotePart::of(link, Use::Resource, seen))
 }
 
-/// The function that completes the arguments of a prompt or a template.
+/// Returns the function that completes the arguments of a prompt or a template.
 pub(super) fn completion(link: &Arc<Link>, seen: &ToolParts) -> Tool {
     let spec = spec(link, "complete", "completion");
     let of = match seen.kind {
@@ -106,7 +106,7 @@ pub(super) fn completion(link: &Arc<Link>, seen: &ToolParts) -> Tool {
     Tool::new(spec, RemotePart::of(link, Use::Completion, &[seen]))
 }
 
-/// The specification that all have in common.
+/// Returns the specification that these functions share.
 fn spec(link: &Link, name: &str, tag: &str) -> ToolSpec {
     let server = &link.server;
     let mut spec = ToolSpec::new(name);
@@ -129,7 +129,7 @@ impl RemotePart {
         Self { link: link.clone(), purpose, parts }
     }
 
-    /// The part that a call means: a resource by its URI, or by a template that it fits.
+    /// Returns the requested part: a resource by its URI, or the first template that the URI matches.
     fn part(&self, args: &Json) -> Result<&(ToolParts, String), ToolError> {
         let uri = args.string("uri");
         let is_meant = |part: &&(ToolParts, String)| match part.0.kind {
@@ -152,7 +152,7 @@ impl RemotePart {
         let (part, hash) = self.part(args)?;
         let _permit =
             self.link.calls.acquire().await.map_err(|_| "the connection to the server is closed")?;
-        // The approval is looked at as late as can be: it may have been taken back while the call waited.
+        // The approval is checked as late as possible, because it may be revoked while the call waits.
         let remote = self.link.remote(&part.name, hash)?;
         if let Use::Completion = self.purpose {
             let completes = remote.peer_info().is_some_and(|info| info.capabilities.completions.is_some());
@@ -214,7 +214,7 @@ impl RemotePart {
         })
     }
 
-    /// A result within its limits, as prompts and resources of scripts return it.
+    /// Returns a result within its limits, in the form that prompts and resources of scripts return.
     fn result(&self, result: ServerResult) -> Result<ToolResult, ToolError> {
         let value = match result {
             ServerResult::GetPromptResult(result) => {

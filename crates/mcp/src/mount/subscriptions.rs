@@ -1,4 +1,4 @@
-//! The resources of a server that clients of this host follow, followed at the server.
+//! Subscriptions at an MCP server to the resources that clients of this host subscribed to.
 
 use super::link::{Link, Remote, is_stateless};
 use rmcp::model::{ServerNotification, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams};
@@ -8,16 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_host::ResourceSubscriptions;
 
-/// The time in which a server has to answer.
+/// The time limit for a response of the server.
 const ANSWER: Duration = Duration::from_secs(30);
-/// The time in which changes of subscriptions are collected before they are sent to the server.
+/// The time for which changes of subscriptions are collected before they are sent.
 const COLLECTING: Duration = Duration::from_millis(20);
-/// The first and the longest pause before an interrupted stream is reopened; jitter at most doubles each.
+/// The initial and the maximum delay before an interrupted stream is opened again; random jitter at most
+/// doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// Follows at a connected server what clients follow here, for as long as it is connected. A connection begins with
-/// nothing: what was followed before is followed again.
+/// Subscribes at a connected server to the resources that clients subscribed to, until the connection ends.
+/// Each new connection starts without subscriptions.
 pub(super) async fn follow_resources(remote: Remote, link: Arc<Link>) {
     let Some(all) = &link.subscriptions else { return };
     let info = remote.peer_info();
@@ -31,7 +32,7 @@ pub(super) async fn follow_resources(remote: Remote, link: Arc<Link>) {
     }
 }
 
-/// At a server with sessions: its updates come to the client's handler.
+/// Subscribes at a server with sessions, whose updates are passed to the client handler.
 async fn one_by_one(remote: &Remote, link: &Link, all: &ResourceSubscriptions) {
     let server = &link.server.name;
     let mut changes = all.changes();
@@ -42,7 +43,7 @@ async fn one_by_one(remote: &Remote, link: &Link, all: &ResourceSubscriptions) {
         for uri in wanted.difference(&held) {
             let request = remote.subscribe(SubscribeRequestParams::new(uri.clone()));
             match in_time(request).await {
-                // A change before that may have been missed.
+                // A change before the subscription may have been missed.
                 Ok(()) => all.updated(server, uri),
                 Err(why) => {
                     let why = link.showable(why);
@@ -70,8 +71,8 @@ async fn in_time<T>(request: impl Future<Output = Result<T, ServiceError>>) -> R
     }
 }
 
-/// At a server without sessions: one stream has the updates of all, and another one takes its place when other resources
-/// are followed.
+/// Subscribes at a server without sessions: one stream has all updates, and is replaced when the resources
+/// change.
 async fn by_stream(remote: &Remote, link: &Link, all: &ResourceSubscriptions) {
     let server = &link.server.name;
     let mut changes = all.changes();
@@ -82,7 +83,7 @@ async fn by_stream(remote: &Remote, link: &Link, all: &ResourceSubscriptions) {
         changes.borrow_and_update();
         let wanted = all.wanted(server);
         if wanted != held {
-            // The new one is there before the old one ends.
+            // The new stream is opened before the old one ends.
             let next = opened(remote, link, &wanted).await;
             if let Some(mut old) = std::mem::replace(&mut stream, next)
                 && let Err(error) = old.cancel().await
@@ -90,7 +91,7 @@ async fn by_stream(remote: &Remote, link: &Link, all: &ResourceSubscriptions) {
                 tracing::debug!(server, "cannot close a stream of updates: {error}");
             }
             if stream.is_some() {
-                // A change before that may have been missed.
+                // A change before the subscription may have been missed.
                 wanted.difference(&held).for_each(|uri| all.updated(server, uri));
                 pause = FIRST_PAUSE;
             }
@@ -119,7 +120,7 @@ async fn by_stream(remote: &Remote, link: &Link, all: &ResourceSubscriptions) {
     }
 }
 
-/// A stream of the updates of these resources; none where there are none, or the server has none.
+/// Opens a stream of updates of these resources; `None` if there are none, or the server has no such stream.
 async fn opened(remote: &Remote, link: &Link, uris: &BTreeSet<String>) -> Option<Subscription> {
     if uris.is_empty() {
         return None;

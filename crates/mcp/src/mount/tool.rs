@@ -1,4 +1,4 @@
-//! A tool of another server, called like any other.
+//! Tools of MCP servers, called like any other tool.
 
 use super::ask;
 use super::link::{Link, Remote};
@@ -30,7 +30,7 @@ enum Round {
     Asks(InputRequiredResult),
 }
 
-/// The tool as the host offers it.
+/// Returns a tool in the form that the host offers.
 pub(super) fn mounted(link: &Arc<Link>, seen: &ToolParts) -> Tool {
     let server = &link.server;
     let mut spec = ToolSpec::new(names::name(&server.name, &seen.name));
@@ -40,7 +40,7 @@ pub(super) fn mounted(link: &Arc<Link>, seen: &ToolParts) -> Tool {
     spec.timeout = server.timeout;
     spec.module = Some(server.name.clone());
     let hint = |name: &str| seen.annotations.as_ref().is_some_and(|hints| hints[name] == true);
-    // A hint that nobody approved may not make a call run twice.
+    // A hint that was not approved must not cause a retry of a call.
     let is_approved = server.trust == McpTrust::Pin;
     spec.idempotent = is_approved && (hint("idempotentHint") || hint("readOnlyHint"));
     let metadata = Json::object();
@@ -51,7 +51,7 @@ pub(super) fn mounted(link: &Arc<Link>, seen: &ToolParts) -> Tool {
     ];
     for (key, value) in more {
         if let Some(value) = value {
-            // New values in an object of its own: they fit.
+            // The object is new and not read-only.
             metadata.edit(key, Json::from(value));
         }
     }
@@ -74,7 +74,7 @@ impl RemoteTool {
     async fn run(&self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
         let _permit =
             self.link.calls.acquire().await.map_err(|_| "the connection to the server is closed")?;
-        // The approval is looked at as late as can be: it may have been taken back while the call waited.
+        // The approval is checked as late as possible, because it may be revoked while the call waits.
         let remote = self.link.remote(&self.tool, &self.hash)?;
         let mut params = CallToolRequestParams::new(self.tool.clone());
         if let Value::Object(args) = Value::from(args) {
@@ -94,7 +94,7 @@ impl RemoteTool {
         Err(format!("the server exceeded its limit of {MAX_ROUNDS} questions in one call").into())
     }
 
-    /// Sends the call, with the answers to the server's earlier questions.
+    /// Sends the call with the answers to earlier questions of the server.
     async fn round(
         &self,
         remote: &Remote,
@@ -109,7 +109,7 @@ impl RemoteTool {
         }
     }
 
-    /// A result within its limits: structured content where there is some, else the text, else the content itself.
+    /// Returns a result within its limits: structured content if any, else the text, else the content blocks.
     fn result(&self, result: CallToolResult) -> Result<ToolResult, ToolError> {
         check_size(&self.link, &result, result.content.len())?;
         let texts: Option<Vec<&str>> =

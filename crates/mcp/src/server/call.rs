@@ -1,7 +1,8 @@
-//! One call of a client: an invocation like any other, with its events on the way and its questions answered.
+//! Calls by MCP clients: an invocation like any other, whose events are sent and whose questions are asked
+//! meanwhile.
 //!
-//! The state of a call that waits for an answer, as clients carry it: sealed, bound to its owner and its exact request,
-//! and of limited life.
+//! The state of a call that waits for an answer is carried by the client. It is sealed, bound to its owner
+//! and its exact request, and expires.
 
 use super::caller::Caller;
 use super::events::Notifier;
@@ -30,10 +31,10 @@ use valvehouse_core::trace::TraceGuard;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// The most questions that one request answers.
+/// The maximum number of questions that one request answers.
 const MAX_ROUNDS: usize = 16;
 
-/// A request to call a tool, or a prompt or resource like one.
+/// A request to call a tool, or to call a prompt or resource like a tool.
 pub(super) struct Call<'a> {
     pub(super) app: &'a Arc<App>,
     pub(super) caller: &'a Caller,
@@ -43,16 +44,16 @@ pub(super) struct Call<'a> {
     pub(super) method: &'static str,
     pub(super) tool: &'a Tool,
     pub(super) args: Json,
-    /// The client's answers to questions of an earlier round.
+    /// The client's answers to the questions of an earlier round.
     pub(super) responses: Option<InputResponses>,
-    /// The state of that round.
+    /// The state of the earlier round.
     pub(super) state: Option<String>,
-    /// The least level of lines that the client reads.
+    /// The minimum level of log messages that the client receives.
     pub(super) level: Option<LoggingLevel>,
     pub(super) updates: broadcast::Sender<String>,
 }
 
-/// The end of a call.
+/// The outcome of a call.
 pub(super) enum Outcome {
     Value(Json),
     Failed(Error),
@@ -60,17 +61,18 @@ pub(super) enum Outcome {
     Asks(InputRequiredResult),
 }
 
-/// Returns `true` if a request is of the era without sessions, whose clients are not asked on the way.
+/// Returns `true` if a request uses the protocol without sessions, in which clients cannot be asked during a
+/// call.
 pub(super) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
     let version = context.protocol_version();
     version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
 impl Call<'_> {
-    /// Runs it to its end, or to a question that the client has to answer with another request.
+    /// Runs the call to its end, or to a question that the client has to answer with another request.
     ///
     /// # Errors
-    /// Returns an error of the protocol for a state that is not this call's, and for a canceled call.
+    /// Returns a protocol error for the state of another call, and for a canceled call.
     pub(super) async fn run(self) -> Result<Outcome, ErrorData> {
         let mut recording = self.app.traces.begin(self.caller.asked(self.generation), false);
         let outcome = match is_stateless(self.context) {
@@ -104,9 +106,9 @@ impl Call<'_> {
         }
     }
 
-    /// With a session: the client is asked while the call runs.
+    /// Runs a call of a session: the client is asked while the call runs.
     async fn at_once(&self, recording: &TraceGuard) -> Result<Outcome, ErrorData> {
-        // Nobody answers through another endpoint.
+        // These questions cannot be answered through another endpoint.
         let questions = Questions::default();
         let (mut events, heard) = listening(Some(questions.clone()));
         let has_forms = self.context.client_capabilities().is_some_and(|own| own.elicitation.is_some());
@@ -118,7 +120,7 @@ impl Call<'_> {
         Ok(done.map_or_else(Outcome::Failed, Outcome::Value))
     }
 
-    /// Without a session: a question ends the request, and the next request continues after it.
+    /// Runs a call without a session: a question ends the request, and the next request continues after it.
     async fn in_rounds(&self, recording: &TraceGuard) -> Result<Outcome, ErrorData> {
         let about = self.about();
         let store = self.app.host.store();
@@ -130,7 +132,7 @@ impl Call<'_> {
         let capabilities = self.context.client_capabilities().unwrap_or_default();
         for _ in 0..MAX_ROUNDS {
             let (events, heard) = listening(None);
-            // A model that the tool asks cannot pause.
+            // A model that the tool calls cannot pause.
             let events = events.holding(self.app.questions.clone());
             let turn = self.turn(recording, events).pausing(self.pauses(&state, &about));
             let error = match self.watched(&turn, heard, None).await? {
@@ -155,7 +157,7 @@ impl Call<'_> {
             state.host_calls = pauses.host_calls();
             let hash = pending.hash();
             match self.answer(&question, &possible, &pending, issued.as_deref()) {
-                // An answer belongs to the hash of its question.
+                // An answer is stored under the hash of its question.
                 Some(answer) => state.answers.edit(&hash, answer),
                 None => {
                     let requests: InputRequests =
@@ -171,8 +173,8 @@ impl Call<'_> {
         Ok(Outcome::Failed(Error::Rejected(rejection)))
     }
 
-    /// Returns the client's answer to a question. A question of a filter, and every approval, takes only an answer that
-    /// comes with the state that was issued for it.
+    /// Returns the client's answer to a question. A question of a filter, and every approval, accepts only an
+    /// answer that comes with the state issued for it.
     fn answer(
         &self,
         question: &Question,
@@ -193,7 +195,7 @@ impl Call<'_> {
         question.answer(possible, |key| responses.get(key).cloned())
     }
 
-    /// The questions and host calls of this call so far.
+    /// Returns the answers and host calls of this call so far.
     fn pauses(&self, state: &State, about: &str) -> Pauses {
         let pauses = Pauses::default();
         for (hash, answer) in state.answers.entries() {
@@ -209,13 +211,13 @@ impl Call<'_> {
         pauses
     }
 
-    /// The request that a state is bound to: the owner, the method, the name and the exact arguments.
+    /// Returns the subject that a state is bound to: the owner, the method, the name and the exact arguments.
     fn about(&self) -> String {
         let args = canonical(&Value::from(&self.args));
         format!("mcp\n{}\n{}\n{}\n{args}", self.caller.owner, self.method, self.tool.name())
     }
 
-    /// Runs the tool once; events are sent and questions put while it runs.
+    /// Runs the tool; events are sent and questions are asked meanwhile.
     async fn watched(
         &self,
         turn: &Turn,
@@ -248,7 +250,7 @@ impl Call<'_> {
         Ok(done.map(|invoked| invoked.value))
     }
 
-    /// Puts a question to the client of a session and hands its answer in.
+    /// Asks the client of a session a question, and passes its answer on.
     async fn put(&self, event: Json, questions: &Questions) {
         let id = event.text_or_empty("id");
         let capabilities = self.context.client_capabilities().unwrap_or_default();
@@ -294,21 +296,21 @@ impl Call<'_> {
     }
 }
 
-/// Events that are heard on a channel; questions among them can be answered through `questions`.
+/// Returns a receiver of events; the questions among them can be answered through `questions`.
 fn listening(questions: Option<Questions>) -> (Events, mpsc::UnboundedReceiver<Json>) {
     let (send, heard) = mpsc::unbounded_channel();
-    // A listener that is gone misses the event.
+    // The receiver may be gone.
     let listen = move |event: &EmittedEvent| drop(send.send(event.0.clone()));
     (Events::listening(listen, questions), heard)
 }
 
-/// The life of a state, in seconds.
+/// The lifetime of a state, in seconds.
 const LIFE: u64 = 3_600;
 
-/// The answers and host calls of a call so far, and the question that is open.
+/// The answers and host calls of a call so far, and the open question.
 #[derive(Debug, Clone, Default)]
 pub(super) struct State {
-    /// The answers, by the hash of their question.
+    /// The answers, by the hashes of their questions.
     pub(super) answers: Json,
     /// The recorded results of host calls.
     pub(super) host_calls: Json,
@@ -317,7 +319,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The state as text that only hosts of this store can read, and only for the same request.
+    /// Seals the state; only hosts of this store can open it, and only for the same request.
     pub(super) fn sealed(&self, about: &str, seal: impl FnOnce(&str, &str) -> String) -> String {
         let plain = Json::from([
             ("answers", self.answers.deep_clone()),
@@ -328,10 +330,11 @@ impl State {
         seal(&plain.to_string(), about)
     }
 
-    /// Reads what [`State::sealed`] wrote about the same request.
+    /// Opens a state sealed by [`State::sealed`] for the same request.
     ///
     /// # Errors
-    /// Returns an error for clients if it was changed, belongs to another request or owner, or is too old.
+    /// Returns an error for clients if the state was changed, belongs to another request or owner, or has
+    /// expired.
     pub(super) fn open(
         sealed: &str,
         about: &str,

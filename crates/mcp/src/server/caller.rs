@@ -1,4 +1,4 @@
-//! The sender of a request, as identified by the entry layer.
+//! The sender of a request, as the entry layer identified it.
 
 use valvehouse_core::context::TurnFacts;
 use valvehouse_core::trace::RequestFacts;
@@ -10,20 +10,20 @@ const ENDPOINT: &str = "mcp";
 /// The sender of a request. Sessions and the state of unanswered questions belong to one owner.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
-    /// An identifier for comparisons only; empty where no key is needed.
+    /// An identifier for comparisons; empty if no key is required.
     pub owner: String,
-    /// The facts of its turns.
+    /// The facts for its turns.
     pub facts: TurnFacts,
-    /// Variables that the configuration sets for its turns.
+    /// The configured variables for its turns.
     pub variables: Json,
-    /// The tools it sees: names, scripts, `tag:x`, and `*` for all but the guarded tools of the host.
+    /// The visible tools: names, scripts, `tag:x`, and `*` for all except the guarded tools of the host.
     pub tools: Vec<String>,
-    /// Lists `find_tools` instead of all tools.
+    /// `true` to list `find_tools` instead of all tools.
     pub tool_search: bool,
 }
 
 impl Caller {
-    /// Returns the head of the trace of a call that needs no model.
+    /// Returns the head of the trace of a call, which uses no model.
     pub(super) fn asked(&self, generation: u64) -> RequestFacts {
         RequestFacts {
             endpoint: ENDPOINT,

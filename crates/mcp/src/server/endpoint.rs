@@ -1,4 +1,4 @@
-//! The endpoint: one host, served over HTTP and over standard input and output.
+//! The endpoint: a host, served over HTTP, and over standard input and output.
 
 use super::caller::Caller;
 use super::handler::Handler;
@@ -29,39 +29,40 @@ use tokio_util::sync::CancellationToken;
 use valvehouse_host::app::App;
 use valvehouse_store::StoreError;
 
-/// The header that names a session.
+/// The header with the id of a session.
 const SESSION: &str = "mcp-session-id";
-/// The header that names the version of the protocol.
+/// The header with the protocol version.
 const VERSION: &str = "mcp-protocol-version";
-/// The first version without sessions.
+/// The first protocol version without sessions.
 const STATELESS: &str = "2026-07-28";
-/// The time without a message after which a session ends.
+/// The time without messages after which a session ends.
 const IDLE: Duration = Duration::from_secs(3_600);
-/// A message that changes nothing.
+/// A message without effect.
 const NOTHING: &str = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
-/// Updates of resources that may wait for a slow listener.
+/// The maximum number of updates buffered for a slow receiver.
 const UPDATES: usize = 256;
 
 /// The body of a request.
 type RequestBody = UnsyncBoxBody<Bytes, String>;
-/// The body of an answer of the library.
+/// The body of the library's response.
 type LibraryBody = BoxBody<Bytes, Infallible>;
-/// The body of an answer.
+/// The body of a response.
 pub(crate) type AnswerBody = BoxBody<Bytes, Infallible>;
 
-/// The host as a server of MCP.
+/// The host as an MCP server.
 pub struct Endpoint {
     shared: Arc<SharedParts>,
     sessions: Arc<OpenSessions>,
     service: StreamableHttpService<Handler, LocalSessionManager>,
-    /// The sessions as all hosts of the store know them.
+    /// The sessions in the store, shared by all hosts.
     stored: Arc<StoredSessions>,
-    /// Held by the request that takes up a session of another host: a message before its greeting would end it.
+    /// The lock held while a session of another host is restored: a message before its initialization would
+    /// end it.
     restoring: tokio::sync::Mutex<()>,
 }
 
 impl Endpoint {
-    /// An endpoint of a host. Host, origin and key of a request are checked before it comes here.
+    /// Creates the endpoint of a host. The caller checks the host, origin and key of each request.
     pub fn new(app: Arc<App>) -> Self {
         let server = &app.config.server;
         let megabytes = usize::try_from(server.max_body_mb).unwrap_or(usize::MAX);
@@ -93,7 +94,7 @@ impl Endpoint {
             let stopped = app.stopped();
             runtime.spawn(async move {
                 stopped.await;
-                // Standing streams would keep a stopping host waiting.
+                // Standing streams would delay the stop of the host.
                 ended.cancel();
             });
         }
@@ -106,7 +107,7 @@ impl Endpoint {
         }
     }
 
-    /// Answers one request of HTTP. With a token, a standing stream ends when the token becomes invalid.
+    /// Answers an HTTP request. With a token, a standing stream ends when the token becomes invalid.
     pub fn answer<B>(
         &self,
         request: Request<B>,
@@ -121,8 +122,8 @@ impl Endpoint {
         self.answer_boxed(request, caller, token)
     }
 
-    // Boxed in a function without parameters of type, so that the library's service is compiled here and not in the
-    // packages that serve it.
+    // Boxed in a function that is not generic, so that the library's service is compiled here and not in the
+    // dependent packages.
     fn answer_boxed(
         &self,
         request: Request<RequestBody>,
@@ -150,7 +151,7 @@ impl Endpoint {
                 Ok(in_use) => Some(in_use),
                 Err(rejection) => return rejection,
             },
-            // Whatever version it names: it begins a session.
+            // An initialization starts a session, whatever version it names.
             None if head.as_ref().is_some_and(MessageHead::is_initialize) => {
                 request.extensions_mut().insert(caller.clone());
                 return self.begin(request, &caller.owner).await;
@@ -191,7 +192,7 @@ impl Endpoint {
         }
     }
 
-    /// Makes room for a session of this owner. One that is ended for it is ended at all hosts.
+    /// Reserves room for a session of this owner. A session ended for that is ended on all hosts.
     async fn reserve(&self, owner: &str) -> Result<Reservation, Response<AnswerBody>> {
         match self.sessions.reserve(owner).await {
             Ok(place) => {
@@ -219,7 +220,7 @@ impl Endpoint {
         }
     }
 
-    /// Enters a session of this caller. One that is open at another host, or was before this host was restarted, is taken up.
+    /// Enters a session of this caller. A session of another host, or from before a restart, is restored.
     async fn take_up(
         &self,
         id: &str,
@@ -252,13 +253,13 @@ impl Endpoint {
         Ok(place.begun(id))
     }
 
-    /// Reads the head of a message, and gives the request back with its body.
+    /// Reads the head of a message, and returns the request with its body.
     async fn read_head(
         &self,
         request: Request<RequestBody>,
     ) -> Result<(Request<RequestBody>, Option<MessageHead>), Response<AnswerBody>> {
         let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        // Others are refused unread.
+        // Bodies of other types are rejected without reading them.
         let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
         let is_json = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
         if request.method() != Method::POST || !is_json {
@@ -303,7 +304,7 @@ impl Endpoint {
     }
 }
 
-/// A message without effect: the first one of any kind restores a stored session.
+/// Returns a message without effect, which restores a stored session.
 fn first_message(id: &str, version: Option<HeaderValue>, caller: &Caller) -> Request<RequestBody> {
     let mut first =
         Request::new(Full::new(Bytes::from(NOTHING)).map_err(|never| match never {}).boxed_unsync());
@@ -312,7 +313,7 @@ fn first_message(id: &str, version: Option<HeaderValue>, caller: &Caller) -> Req
     headers.insert(header::HOST, HeaderValue::from_static("localhost"));
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-    // It came as one.
+    // The id was read from a header, so it is a valid one.
     headers.extend(HeaderValue::from_str(id).map(|id| (HeaderName::from_static(SESSION), id)));
     headers.extend(version.map(|version| (HeaderName::from_static(VERSION), version)));
     first.extensions_mut().insert(caller.clone());
@@ -334,7 +335,7 @@ fn unavailable_store(error: &StoreError) -> Response<AnswerBody> {
     )
 }
 
-/// The response, with a refusal as JSON where it is plain text: every client reads JSON.
+/// Converts a rejection in plain text to JSON, which every client can read.
 async fn readable(response: Response<LibraryBody>, is_json_message: bool) -> Response<AnswerBody> {
     let is_json = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
     if response.status().is_success() || is_json {
@@ -344,7 +345,7 @@ async fn readable(response: Response<LibraryBody>, is_json_message: bool) -> Res
     let Ok(text) = body.collect().await.map(|text| text.to_bytes());
     let text = String::from_utf8_lossy(&text);
     let mut rejection = match parts.status {
-        // Its content type is well; the message is not one of MCP, or nested too deep.
+        // The content type is correct, but the message is not an MCP message or is nested too deeply.
         StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json_message => {
             error_response(StatusCode::BAD_REQUEST, -32_700, &format!("cannot read the message: {text}"))
         }
@@ -356,7 +357,7 @@ async fn readable(response: Response<LibraryBody>, is_json_message: bool) -> Res
     rejection
 }
 
-/// A stream that keeps its session in use, and ends when its token becomes invalid.
+/// Wraps a stream so that its session stays in use, and it ends when its token becomes invalid.
 fn held(body: AnswerBody, in_use: Option<InUse>, token: Option<HeldToken>) -> AnswerBody {
     let frames = BodyStream::new(body).map(move |frame| {
         let _held = &in_use;
@@ -373,7 +374,7 @@ fn held(body: AnswerBody, in_use: Option<InUse>, token: Option<HeldToken>) -> An
     BodyExt::boxed(StreamBody::new(frames.take_until(lapsed)))
 }
 
-/// A refusal as JSON-RPC has it.
+/// Returns a rejection in the form of JSON-RPC.
 fn refused(status: StatusCode, message: &str) -> Response<AnswerBody> {
     error_response(status, -32_000, message)
 }

@@ -1,4 +1,4 @@
-//! Events of plugins as notifications: progress where the client follows it, else lines of the log.
+//! Events of plugins as notifications: progress if the client follows it, else log messages.
 
 use rmcp::RoleServer;
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
@@ -7,22 +7,22 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use valvehouse_json::Json;
 
-/// The way of the events of one call to its client.
+/// The channel for the events of a call to its client.
 pub(super) struct Notifier {
     pub(super) peer: Peer<RoleServer>,
     pub(super) token: Option<ProgressToken>,
-    /// The least level of lines; none are sent without one.
+    /// The minimum level of log messages; `None` sends none.
     pub(super) level: Option<LoggingLevel>,
-    /// The name of the tool, which is the logger of events without one.
+    /// The name of the tool, which is the default logger.
     pub(super) logger: String,
-    /// URIs of resources that changed.
+    /// The channel for URIs of changed resources.
     pub(super) updates: broadcast::Sender<String>,
-    /// The progress so far: it only grows.
+    /// The progress so far, which never decreases.
     pub(super) progress: f64,
 }
 
 impl Notifier {
-    /// Sends one event `{type, data}`. A disconnected client misses it.
+    /// Sends an event `{type, data}`. A disconnected client misses it.
     pub(super) async fn send(&mut self, event: &Json) {
         let kind = event.text_or_empty("type");
         let data = event.field("data");
@@ -30,7 +30,7 @@ impl Notifier {
             "status" | "progress" if self.token.is_some() => self.send_progress(&data).await,
             "resource_updated" => {
                 if let Some(uri) = data.text("uri") {
-                    // Nobody listening is fine.
+                    // There may be no receivers.
                     let _ = self.updates.send(uri.into());
                 }
             }
@@ -42,7 +42,7 @@ impl Notifier {
         let Some(token) = self.token.clone() else { return };
         let next = match data.get("progress").and_then(|progress| progress.as_f64()) {
             Some(progress) if progress > self.progress => progress,
-            // It must not go back.
+            // Progress must not decrease.
             Some(_) => return,
             None => self.progress.max(0.0) + 1.0,
         };
@@ -75,7 +75,7 @@ impl Notifier {
     }
 }
 
-/// The level that a word of an event means; `info` for others.
+/// Returns the level that an event names; `info` for unknown ones.
 fn level_of(word: &str) -> LoggingLevel {
     match word {
         "debug" => LoggingLevel::Debug,
@@ -89,7 +89,7 @@ fn level_of(word: &str) -> LoggingLevel {
     }
 }
 
-/// The place of a level, from 0.
+/// Returns the rank of a level, from 0.
 pub(super) fn rank(level: LoggingLevel) -> u8 {
     match level {
         LoggingLevel::Debug => 0,

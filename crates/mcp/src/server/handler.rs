@@ -1,6 +1,4 @@
-//! Requests of clients, answered from the running set.
-//!
-//! The parts that all sessions share.
+//! Requests of clients, answered from the current snapshot, and the parts that all sessions share.
 
 use super::call::{Call, Outcome, is_stateless};
 use super::caller::Caller;
@@ -33,23 +31,23 @@ use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// The most resources that one session follows.
+/// The maximum number of resources that a session subscribes to.
 const MAX_SUBSCRIPTIONS: usize = 256;
-/// The most completions of one answer.
+/// The maximum number of completions in a response.
 const MAX_COMPLETIONS: usize = 100;
 
-/// One session, or one request without one.
+/// The handler of a session, or of a request without one.
 #[derive(Clone)]
 pub(crate) struct Handler {
     shared: Arc<SharedParts>,
-    /// The sender of all requests where the transport has no headers.
+    /// The sender of all requests if the transport has no headers.
     local: Option<Caller>,
     level: Arc<Mutex<LoggingLevel>>,
-    /// The resources that the session follows; closed at its end.
+    /// The resources that the session subscribes to; closed at its end.
     subscribed: Arc<watch::Sender<BTreeSet<String>>>,
 }
 
-/// A call that passed the first look.
+/// A call that passed the first checks.
 struct CallInput<'a> {
     snapshot: &'a Snapshot,
     caller: &'a Caller,
@@ -102,7 +100,7 @@ impl Handler {
     }
 }
 
-/// Returns an error about a name that is not there, with the nearest one that is.
+/// Returns the error for an unknown name, with the nearest known one.
 fn unknown(what: &str, name: &str, known: &[Tool]) -> String {
     let hint = match nearest(name, known.iter().map(Tool::name)) {
         Some(near) => format!("; did you mean `{near}`?"),
@@ -289,7 +287,7 @@ impl ServerHandler for Handler {
         let asked = CallInput {
             snapshot: &snapshot,
             caller: &caller,
-            // Every script's is called `resource`: only the one that is meant is there.
+            // The functions of all scripts are named `resource`, so only the requested one is passed.
             kernel: snapshot.invoking_only(vec![reader.clone()]),
             method: "resources/read",
             args: Json::from([("uri", uri.as_str().into())]),
@@ -360,7 +358,7 @@ impl ServerHandler for Handler {
         }
     }
 
-    /// The methods of extensions.
+    /// Handles the methods of extensions.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -369,7 +367,7 @@ impl ServerHandler for Handler {
         let caller = self.caller(&context.extensions)?;
         let app = &self.shared.app;
         let unknown = || ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method.clone(), None);
-        // A key to which `/mcp` is closed calls no filters either.
+        // A key without access to `/mcp` cannot call filters either.
         if app.config.interceptors.is_empty() || caller.tools.is_empty() {
             return Err(unknown());
         }
@@ -448,7 +446,7 @@ impl ServerHandler for Handler {
         Some(accepted)
     }
 
-    /// The standing stream of a client without a session.
+    /// Handles the standing stream of a client without a session.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let caller = self.caller(&context.request_context().extensions)?;
         for uri in context.requested().resource_subscriptions.iter().flatten() {
@@ -530,7 +528,7 @@ fn entries(functions: &[Tool], which: &str, key: &str) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// A completion: a list of texts, or `#{ values, total, hasMore }`.
+/// Returns a completion from a list of texts, or from `#{ values, total, hasMore }`.
 fn completed(value: &Json) -> CompleteResult {
     let values = value.get("values").filter(|_| value.as_object().is_some()).unwrap_or_else(|| value.clone());
     let texts: Vec<String> = values
@@ -552,8 +550,8 @@ fn completed(value: &Json) -> CompleteResult {
 /// The parts that all sessions share.
 pub(super) struct SharedParts {
     pub(super) app: Arc<App>,
-    /// URIs of resources that changed.
+    /// The channel for URIs of changed resources.
     pub(super) updates: broadcast::Sender<String>,
-    /// The breakers of the filters that other hosts call.
+    /// The circuit breakers of filters for calls as interceptors.
     pub(super) breakers: InterceptorBreakers,
 }

@@ -1,29 +1,30 @@
-//! Limits of the texts that clients name things with, and of the parts of a message that outlive its answer.
+//! Limits of the texts in requests, and of the parts of a message that outlive its response.
 //!
-//! A session or a standing stream keeps the id of a request, its progress token, the facts about the client and the
-//! resources that it follows. Each of them is bounded before anything keeps it.
+//! A session or a standing stream retains the id of a request, its progress token, the facts about the
+//! client, and the resources that it subscribes to. Each of them is limited before it is retained.
 
 use rmcp::ErrorData;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The longest URI of a resource, in characters.
+/// The maximum length of a resource's URI, in characters.
 pub(super) const MAX_URI: usize = 2_048;
-/// The longest name, id of a request, progress token and method, in characters.
+/// The maximum length of a name, request id, progress token or method, in characters.
 const MAX_NAME: usize = 256;
-/// The longest cursor, in characters.
+/// The maximum length of a cursor, in characters.
 const MAX_CURSOR: usize = 64 << 10;
-/// The largest `initialize`, in bytes: its data on the client is stored for the session.
+/// The maximum size of an `initialize` message in bytes, because its client data is stored for the session.
 const MAX_INITIALIZE: usize = 64 << 10;
-/// The largest `subscriptions/listen`, in bytes: its filter is kept for the stream.
+/// The maximum size of a `subscriptions/listen` message in bytes, because its filter is retained for the
+/// stream.
 const MAX_LISTEN: usize = 1 << 20;
 
-/// The method that begins a session.
+/// The method that starts a session.
 const INITIALIZE: &str = "initialize";
 /// The method that opens a standing stream without a session.
 const LISTEN: &str = "subscriptions/listen";
 
-/// The parts of a message that are looked at before it is read in whole.
+/// The parts of a message that are checked before it is parsed completely.
 #[derive(Debug, Deserialize)]
 pub(super) struct MessageHead {
     #[serde(default)]
@@ -49,7 +50,7 @@ impl MessageHead {
     /// Reads the head of a message, and checks its limits.
     ///
     /// # Errors
-    /// Returns the code of JSON-RPC and the reason for which the message is refused.
+    /// Returns the JSON-RPC code and the reason for rejecting the message.
     pub(super) fn read(body: &[u8]) -> Result<Self, (i32, String)> {
         let head: Self = serde_json::from_slice(body).map_err(|error| {
             (
@@ -69,7 +70,7 @@ impl MessageHead {
                 _ => return invalid(format!("invalid `{what}`: expected a string or a number")),
             }
         }
-        // An answer of the client has none.
+        // A response of the client has no method.
         let Some(method) = head.method.as_deref() else { return Ok(head) };
         if method.chars().count() > MAX_NAME {
             return invalid(format!("`method` exceeded its limit of {MAX_NAME} characters"));
@@ -85,7 +86,7 @@ impl MessageHead {
         Ok(head)
     }
 
-    /// Returns `true` if the message begins a session.
+    /// Returns `true` if the message starts a session.
     pub(super) fn is_initialize(&self) -> bool {
         self.method.as_deref() == Some(INITIALIZE)
     }
@@ -100,18 +101,18 @@ impl MessageHead {
     }
 }
 
-/// Checks a URI that a client names.
+/// Checks the URI of a request.
 ///
 /// # Errors
-/// Returns an error of the protocol for one that is too long.
+/// Returns a protocol error if it is too long.
 pub(super) fn check_uri(uri: &str) -> Result<(), ErrorData> {
     check("uri", uri, MAX_URI)
 }
 
-/// Checks a name that a client gives.
+/// Checks a name of a request.
 ///
 /// # Errors
-/// Returns an error of the protocol for one that is too long.
+/// Returns a protocol error if it is too long.
 pub(super) fn check_name(name: &str) -> Result<(), ErrorData> {
     check("name", name, MAX_NAME)
 }
@@ -119,12 +120,12 @@ pub(super) fn check_name(name: &str) -> Result<(), ErrorData> {
 /// Checks a cursor.
 ///
 /// # Errors
-/// Returns an error of the protocol for one that is too long.
+/// Returns a protocol error if it is too long.
 pub(super) fn check_cursor(cursor: &str) -> Result<(), ErrorData> {
     check("cursor", cursor, MAX_CURSOR)
 }
 
-// The text itself is not part of the error: the answers of a session are cached.
+// The text is not part of the error, because the responses of a session are cached.
 fn check(what: &str, text: &str, max: usize) -> Result<(), ErrorData> {
     if text.len() > max && text.chars().count() > max {
         return Err(ErrorData::invalid_params(
@@ -168,7 +169,7 @@ mod tests {
         }
         let spelled = br#"{"id":1,"\u006dethod":"\u0069nitialize"}"#;
         assert!(MessageHead::read(spelled).unwrap().is_initialize());
-        // A part that is there twice would be checked once.
+        // A duplicate field would be checked only once.
         assert!(MessageHead::read(br#"{"id":1,"id":2,"method":"ping"}"#).is_err());
         assert!(MessageHead::read(b"{").is_err_and(|(code, _)| code == -32_700));
     }

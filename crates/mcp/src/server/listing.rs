@@ -1,4 +1,4 @@
-//! Lists as clients of MCP read them: in a stable order, page by page.
+//! Lists for MCP clients, in a stable order and page by page.
 
 use super::limits::check_cursor;
 use rmcp::ErrorData;
@@ -10,13 +10,13 @@ use valvehouse_core::text::hex;
 use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
 
-/// The most entries of one page.
+/// The maximum number of entries per page.
 pub(super) const PAGE: usize = 250;
-/// The time for which a client may keep a list, in milliseconds.
+/// The time for which a client may cache a list, in milliseconds.
 pub(super) const TTL_MS: u64 = 5_000;
 
-/// A tool in the words of MCP. `metadata` of its declaration may have `title`, `annotations`, `output_schema`, `icons`
-/// and `meta`.
+/// Returns a tool in the form of MCP. The `metadata` of its declaration may contain `title`, `annotations`,
+/// `output_schema`, `icons` and `meta`.
 pub(super) fn tool(tool: &Tool) -> Value {
     let spec = &tool.spec;
     let mut described = json!({
@@ -41,13 +41,13 @@ pub(super) fn tool(tool: &Tool) -> Value {
     described
 }
 
-/// The schema that a tool declares for its results.
+/// Returns the declared schema of a tool's results.
 pub(super) fn output_schema(tool: &Tool) -> Option<Json> {
     tool.spec.metadata.get("output_schema").filter(|schema| schema.as_object().is_some())
 }
 
-/// One page of a list, and the cursor of the next. A cursor names the last entry of its page, so that a list which
-/// changes meanwhile neither repeats nor loses an entry that stays.
+/// Returns a page of a list, and the cursor of the next page. A cursor names the last entry of its page, so
+/// that an entry is neither repeated nor skipped if the list changes.
 pub(super) fn page<T: DeserializeOwned>(
     entries: Vec<(String, Value)>,
     asked: Option<PaginatedRequestParams>,
@@ -70,7 +70,7 @@ pub(super) fn page<T: DeserializeOwned>(
     Ok((entries, next))
 }
 
-/// An entry; one with annotations or icons that MCP does not know is listed without them.
+/// Returns an entry; without its annotations and icons if those are invalid in MCP.
 fn entry<T: DeserializeOwned>(name: &str, value: Value) -> Option<T> {
     if let Ok(entry) = serde_json::from_value(value.clone()) {
         return Some(entry);
@@ -102,7 +102,7 @@ fn opened(cursor: &str) -> Option<String> {
     String::from_utf8(bytes.collect::<Option<_>>()?).ok()
 }
 
-/// A digest of a list: another one means that clients have to read it again.
+/// Returns a digest of a list; if it changes, clients have to read the list again.
 pub(super) fn digest<'a>(entries: impl Iterator<Item = &'a Value>) -> String {
     let mut digest = Sha256::new();
     for entry in entries {

@@ -1,4 +1,4 @@
-//! The host as an MCP server: over HTTP with sessions or without, and over standard input and output.
+//! The host as an MCP server: over HTTP with or without sessions, and over standard input and output.
 
 mod call;
 mod caller;

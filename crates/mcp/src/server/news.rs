@@ -12,7 +12,7 @@ use valvehouse_core::tool::Tool;
 use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, ResourceSubscription, ResourceUpdate, Snapshot};
 
-/// One change that clients hear of.
+/// A change that clients are notified of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum News {
     Tools,
@@ -21,17 +21,17 @@ pub(super) enum News {
     Updated(String),
 }
 
-/// The lists of one caller, followed from now on.
+/// The lists of a caller, whose changes are followed.
 pub(super) struct ListFollower {
     app: Arc<App>,
     caller: Caller,
     reports: broadcast::Receiver<Arc<Report>>,
     updates: broadcast::Receiver<String>,
-    /// Updates of mounted servers.
+    /// The updates of mounted servers.
     remote_updates: broadcast::Receiver<ResourceUpdate>,
-    /// The URIs whose updates are wanted.
+    /// The URIs of the subscribed resources.
     subscribed: watch::Receiver<BTreeSet<String>>,
-    /// Those of them that are of mounted servers, followed there.
+    /// The subscriptions at mounted servers.
     held: BTreeMap<String, ResourceSubscription>,
     known: Lists,
 }
@@ -61,14 +61,14 @@ impl Lists {
 }
 
 impl ListFollower {
-    /// Follows the lists, and the resources of `subscribed`, until these can no longer change.
+    /// Follows the lists, and the resources in `subscribed`, until that channel is closed.
     pub(super) fn begin(
         app: &Arc<App>,
         caller: Caller,
         updates: &broadcast::Sender<String>,
         subscribed: watch::Receiver<BTreeSet<String>>,
     ) -> Self {
-        // Listens before it looks: a change in between is not missed.
+        // Subscribes before reading, so that no change in between is missed.
         let (reports, updates) = (app.host.reports(), updates.subscribe());
         let remote_updates = app.subscriptions.updates();
         let known = Lists::of(&app.host.snapshot(), &caller);
@@ -110,7 +110,8 @@ impl ListFollower {
         }
     }
 
-    /// Follows the wanted resources of mounted servers there, and no others: which are whose changes with the snapshot.
+    /// Subscribes to the wanted resources of mounted servers, and to no others; the owners change with the
+    /// snapshot.
     fn hold(&mut self) {
         let wanted = self.subscribed.borrow_and_update().clone();
         if wanted.is_empty() && self.held.is_empty() {
@@ -134,7 +135,7 @@ impl ListFollower {
         self.held.get(&*update.uri).is_some_and(|held| held.is_of(&update.server))
     }
 
-    /// Some updates were missed: each may have been of any resource.
+    /// Returns an update of every subscribed resource, because some updates were missed.
     fn all_updated(&self) -> Vec<News> {
         self.subscribed.borrow().iter().cloned().map(News::Updated).collect()
     }
@@ -154,7 +155,7 @@ impl ListFollower {
             }
         }
         self.known = now;
-        // A resource may be another one when its script is.
+        // A resource may change with its script.
         let functions = offers::resources(&snapshot, &self.caller);
         for uri in self.subscribed.borrow().iter() {
             let script = offers::reader(&functions, uri).and_then(|function| function.spec.module.clone());
@@ -167,7 +168,7 @@ impl ListFollower {
     }
 }
 
-/// The mounted server whose resources a function returns.
+/// Returns the mounted server whose resources a function reads.
 fn server_of(reader: &Tool) -> Option<String> {
     reader.spec.metadata.get("mcp")?.text("server").map(String::from)
 }

@@ -1,4 +1,4 @@
-//! The tools, prompts and resources that a caller sees: one decision for lists and calls.
+//! The tools, prompts and resources that a caller sees, decided in one place for lists and calls.
 
 use super::caller::Caller;
 use crate::template::fits;
@@ -9,13 +9,13 @@ use valvehouse_host::Snapshot;
 use valvehouse_host::builtin::GUARDED;
 use valvehouse_json::Json;
 
-/// The kernel with the tools that a caller may call.
+/// Returns the kernel with the tools that a caller may call.
 pub(super) fn kernel(snapshot: &Snapshot, caller: &Caller) -> Kernel {
     let tools = tools(snapshot, caller);
     if caller.tool_search { snapshot.searching_only(tools) } else { snapshot.invoking_only(tools) }
 }
 
-/// The tools that a caller is listed, by name: all that it may call, or those by which it finds them.
+/// Returns the tools listed for a caller, by name: all that it may call, or those of the tool search.
 pub(super) fn listed_tools(snapshot: &Snapshot, caller: &Caller) -> Vec<Tool> {
     if !caller.tool_search {
         return tools(snapshot, caller);
@@ -24,14 +24,14 @@ pub(super) fn listed_tools(snapshot: &Snapshot, caller: &Caller) -> Vec<Tool> {
     kernel.toolbox().iter().filter(|tool| is_entry_tool(tool.name())).cloned().collect()
 }
 
-/// The tools that a caller sees, by name.
+/// Returns the tools that a caller sees, by name.
 fn tools(snapshot: &Snapshot, caller: &Caller) -> Vec<Tool> {
     let mut tools: Vec<Tool> = snapshot.tools.iter().filter(|tool| sees(caller, tool)).cloned().collect();
     tools.sort_by(|a, b| a.name().cmp(b.name()));
     tools
 }
 
-/// `*` leaves out what touches the machine: an operator names that.
+/// `*` does not include tools that access files or programs; an operator has to name those.
 fn sees(caller: &Caller, tool: &Tool) -> bool {
     let is_guarded = tool.spec.module.is_none() && GUARDED.iter().any(|(name, _)| *name == tool.name());
     caller.tools.iter().any(|word| match word.as_str() {
@@ -40,19 +40,20 @@ fn sees(caller: &Caller, tool: &Tool) -> bool {
     })
 }
 
-/// The prompts that a caller sees, by name. A script whose name or tags leave it out serves nothing else either.
+/// Returns the prompts that a caller sees, by name. A script that is excluded by its name or tags offers
+/// nothing else either.
 pub(super) fn prompts(snapshot: &Snapshot, caller: &Caller) -> Vec<Tool> {
     let mut prompts: Vec<Tool> = visible(&snapshot.offered.prompts, caller);
     prompts.sort_by(|a, b| a.name().cmp(b.name()));
     prompts
 }
 
-/// The functions that return resources, in the order of their scripts.
+/// Returns the functions that read resources, in the order of their scripts.
 pub(super) fn resources(snapshot: &Snapshot, caller: &Caller) -> Vec<Tool> {
     visible(&snapshot.offered.resources, caller)
 }
 
-/// The functions that complete arguments.
+/// Returns the functions that complete arguments.
 pub(super) fn completions(snapshot: &Snapshot, caller: &Caller) -> Vec<Tool> {
     visible(&snapshot.offered.completions, caller)
 }
@@ -61,7 +62,7 @@ fn visible(offered: &[Tool], caller: &Caller) -> Vec<Tool> {
     offered.iter().filter(|tool| sees(caller, tool)).cloned().collect()
 }
 
-/// The lists of a caller's resources, `resources` or `templates`, each URI once, and who returns them.
+/// Returns a caller's `resources` or `templates`, each URI once, with the functions that read them.
 pub(super) fn listed(functions: &[Tool], which: &str) -> Vec<(Json, Tool)> {
     let key = if which == "templates" { "uriTemplate" } else { "uri" };
     let (mut listed, mut known) = (Vec::new(), HashSet::new());
@@ -75,7 +76,7 @@ pub(super) fn listed(functions: &[Tool], which: &str) -> Vec<(Json, Tool)> {
     listed
 }
 
-/// The function that returns a resource: whose list has it, or whose template fits.
+/// Returns the function that reads a resource: the one that lists it, or whose template matches.
 pub(super) fn reader(functions: &[Tool], uri: &str) -> Option<Tool> {
     let exact = listed(functions, "resources")
         .into_iter()

@@ -1,4 +1,4 @@
-//! The sessions over HTTP: their owners, and the limits of each owner and of the host.
+//! The HTTP sessions, their owners, and the limits per owner and per host.
 
 use parking_lot::Mutex;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The most sessions at once.
+/// The maximum number of sessions.
 pub(super) const MAX_SESSIONS: usize = 1_024;
-/// The most of them of one owner.
+/// The maximum number of sessions per owner.
 pub(super) const MAX_OF_OWNER: usize = 64;
 
-/// The sessions and their owners, who alone may use them.
+/// The sessions with their owners; only the owner may use a session.
 pub(super) struct OpenSessions {
     manager: Arc<LocalSessionManager>,
     entries: Mutex<HashMap<String, Entry>>,
@@ -21,34 +21,34 @@ pub(super) struct OpenSessions {
 struct Entry {
     owner: String,
     used: Instant,
-    /// Requests and streams in progress hold a copy.
+    /// Requests and streams in progress hold a clone.
     in_use: InUse,
-    /// It is being initialized.
+    /// `true` while it is being initialized.
     is_beginning: bool,
 }
 
-/// Keeps a session from being ended to make room for another one.
+/// A guard that prevents a session from being ended to make room for another one.
 pub(super) type InUse = Arc<()>;
 
-/// The answer to a caller that names a session.
+/// The result of looking up a session.
 pub(super) enum SessionLookup {
     Open(InUse),
     /// It belongs to another owner.
     Refused,
-    /// It is not open at this host.
+    /// It is not open on this host.
     Closed,
 }
 
 /// The limit that a new session would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionLimit {
-    /// The owner's, all of whose sessions are in use.
+    /// The limit of the owner, whose sessions are all in use.
     Owner,
-    /// The host's.
+    /// The limit of the host.
     Host,
 }
 
-/// A place for a session that is being initialized.
+/// A reserved place for a session that is being initialized.
 pub(super) struct Reservation {
     sessions: Arc<OpenSessions>,
     place: String,
@@ -62,7 +62,7 @@ impl OpenSessions {
         Self { manager, entries: Mutex::default() }
     }
 
-    /// Enters a session.
+    /// Looks up a session of an owner, and marks it as in use.
     pub(super) async fn enter(&self, id: &str, owner: &str) -> SessionLookup {
         let open = self.manager.sessions.read().await;
         let mut entries = self.entries.lock();
@@ -76,10 +76,11 @@ impl OpenSessions {
         }
     }
 
-    /// Makes room for one more session of an owner, and ends its oldest idle one where there is no room.
+    /// Reserves room for a session of an owner, and ends the owner's least recently used idle session if
+    /// necessary.
     ///
     /// # Errors
-    /// Returns the limit where none of its sessions is idle.
+    /// Returns the exceeded limit if none of the owner's sessions is idle.
     pub(super) async fn reserve(self: &Arc<Self>, owner: &str) -> Result<Reservation, SessionLimit> {
         let place = format!("beginning {}", uuid::Uuid::new_v4());
         let ended = {
@@ -110,7 +111,7 @@ impl OpenSessions {
 }
 
 impl Reservation {
-    /// Notes the id of the session that began, and enters it.
+    /// Registers the id of the session, and marks it as in use.
     pub(super) fn begun(self, id: &str) -> InUse {
         let in_use = InUse::default();
         let entry = Entry {
@@ -130,10 +131,10 @@ impl Drop for Reservation {
     }
 }
 
-/// Finds the session that has to end for a new one of this owner; none where there is room.
+/// Returns the session that has to end for a new one of this owner; `None` if there is room.
 fn room(entries: &HashMap<String, Entry>, owner: &str) -> Result<Option<String>, SessionLimit> {
     let own = || entries.iter().filter(|(_, entry)| entry.owner == owner);
-    // Without keys all clients are one owner.
+    // Without keys, all clients are one owner.
     let is_own_limit = !owner.is_empty() && own().count() >= MAX_OF_OWNER;
     if !is_own_limit && entries.len() < MAX_SESSIONS {
         return Ok(None);
@@ -153,7 +154,7 @@ mod tests {
     async fn begin(sessions: &Arc<OpenSessions>, owner: &str) -> Result<String, SessionLimit> {
         let place = sessions.reserve(owner).await?;
         let (id, transport) = sessions.manager.create_session().await.unwrap();
-        // Its worker waits for its first message.
+        // The worker of the session waits for its first message.
         std::mem::forget(transport);
         place.begun(&id);
         Ok(id.to_string())
@@ -174,7 +175,7 @@ mod tests {
         for _ in 0..MAX_OF_OWNER {
             of_ann.push(begin(&sessions, "ann").await.unwrap());
         }
-        // The first is in use, the second was used last.
+        // The first session is in use, and the second was used last.
         let used = enter(&sessions, &of_ann[0], "ann").await.unwrap();
         enter(&sessions, &of_ann[1], "ann").await.unwrap();
         begin(&sessions, "ann").await.unwrap();
@@ -190,7 +191,7 @@ mod tests {
                 && enter(&sessions, &of_bob, "ann").await.is_none()
         );
 
-        // All of them in use: none is ended, and others go on.
+        // If all sessions are in use, none is ended, and other owners are not affected.
         let ids: Vec<String> = sessions.entries.lock().keys().cloned().collect();
         let mut used = Vec::new();
         for id in &ids {

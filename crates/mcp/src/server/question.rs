@@ -1,11 +1,12 @@
-//! A question of a plugin as a request to the client of MCP, and the client's result as the plugin's answer.
+//! Conversion of a plugin's question to a request to the MCP client, and of the client's result to the
+//! answer.
 
 use rmcp::model::{ClientCapabilities, InputRequest};
 use serde_json::{Value, json};
 use valvehouse_core::text::{optional, yes_or_no};
 use valvehouse_json::Json;
 
-/// The part of the client that a request needs.
+/// The client capability that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
     Elicitation,
@@ -13,12 +14,12 @@ pub(super) enum Needs {
     Roots,
 }
 
-/// The way from a client's result to the answer that the plugin waits for.
+/// The conversion of a client's result to the plugin's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reading {
     /// The result itself.
     Raw,
-    /// The text of a form; `false` where the person closed it.
+    /// The text of a form; `false` if the user closed it.
     Text,
     /// Yes or no.
     Confirmation,
@@ -26,7 +27,7 @@ enum Reading {
     Approval,
 }
 
-/// One request to the client.
+/// A request to the client.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
     /// The key of its result.
@@ -36,21 +37,22 @@ pub(super) struct Ask {
     reading: Reading,
 }
 
-/// A question: one request, or several by name.
+/// A question: one request, or several named ones.
 #[derive(Debug, Clone)]
 pub(super) struct Question {
     pub(super) asks: Vec<Ask>,
     is_group: bool,
-    /// A person decides whether a call may run.
+    /// `true` if a user decides whether a call may run.
     pub(super) is_approval: bool,
 }
 
 impl Question {
-    /// Reads an event `{type, data}` that waits for an answer. `place` numbers the questions of one call.
+    /// Reads an event `{type, data}` that waits for an answer. `place` is the number of the question in its
+    /// call.
     ///
-    /// `elicitation`, `sampling` and `roots` have the parameters of MCP as their data and the client's result as their
-    /// answer; `inputs` has several of them by name. `input`, `confirmation` and `approval` are forms, as is any other
-    /// type.
+    /// The data of `elicitation`, `sampling` and `roots` are parameters of MCP, and their answers are the
+    /// client's results; `inputs` has several of them by name. `input`, `confirmation` and `approval` are
+    /// forms, like any other type.
     pub(super) fn of(event: &Json, place: u32) -> Result<Self, String> {
         let kind = event.text_or_empty("type");
         let data = event.field("data");
@@ -67,7 +69,7 @@ impl Question {
         Ok(Self { asks: vec![ask(&key, event)?], is_group: false, is_approval: kind == "approval" })
     }
 
-    /// The requests that a client can answer.
+    /// Returns the requests that a client can answer.
     pub(super) fn possible(&self, capabilities: &ClientCapabilities) -> Vec<&Ask> {
         let can = |needs: Needs| match needs {
             Needs::Elicitation => capabilities.elicitation.is_some(),
@@ -77,7 +79,7 @@ impl Question {
         self.asks.iter().filter(|ask| can(ask.needs)).collect()
     }
 
-    /// The capabilities that a client has to declare to be asked this.
+    /// Returns the capabilities that a client must declare to answer.
     pub(super) fn required(&self) -> ClientCapabilities {
         let mut required = ClientCapabilities::default();
         for ask in &self.asks {
@@ -90,7 +92,7 @@ impl Question {
         required
     }
 
-    /// The answer that these results are; `None` where one is missing or has another shape.
+    /// Returns the answer from the client's results; `None` if a result is missing or invalid.
     pub(super) fn answer(&self, asked: &[&Ask], result: impl Fn(&str) -> Option<Value>) -> Option<Json> {
         let answers: Vec<(&str, Json)> = asked
             .iter()
@@ -101,7 +103,7 @@ impl Question {
         }
         let group = Json::object();
         for (key, answer) in answers {
-            // New values in an object of its own: they fit.
+            // The object is new and not read-only.
             group.edit(key, answer);
         }
         Some(group)
@@ -171,7 +173,7 @@ fn title(data: &Json, other: &str) -> String {
     data.text("title").map_or_else(|| other.to_owned(), String::from)
 }
 
-/// The text for the person: the message, else the title, else the whole question.
+/// Returns the text for the user: the message, else the title, else the whole question.
 fn message(data: &Json) -> String {
     let text = data.text("message").or_else(|| data.text("title")).filter(|text| !text.trim().is_empty());
     text.map_or_else(|| in_words(data), String::from)
@@ -182,7 +184,7 @@ fn in_words(value: &Json) -> String {
 }
 
 impl Reading {
-    /// Returns `None` for a result of another kind.
+    /// Converts a result; `None` if it is of another kind.
     fn read(self, result: &Value, needs: Needs) -> Option<Json> {
         let has = |key: &str| result.get(key).is_some();
         let fits = match needs {

@@ -1,15 +1,15 @@
-//! The value of a tool as a result of MCP.
+//! Conversion of a tool's value to a result of MCP.
 
 use rmcp::model::{CallToolResult, ContentBlock, GetPromptResult, ReadResourceResult, ResultType};
 use serde_json::{Value, json};
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
-/// The types of content in MCP.
+/// The content types of MCP.
 const CONTENT: [&str; 5] = ["text", "image", "audio", "resource", "resource_link"];
 
-/// A tool's value: `#{ content: […], structuredContent, isError }` is a result of MCP and passed on; a text is a text;
-/// anything else is its JSON, with an object as structured content too.
+/// Converts a tool's value. `#{ content: […], structuredContent, isError }` is passed on as a result of MCP,
+/// and a text as text. Any other value is encoded as JSON; an object is also the structured content.
 pub(super) fn of_tool(value: &Json, has_schema: bool) -> CallToolResult {
     let plain = Value::from(value);
     if is_result(&plain) {
@@ -36,7 +36,7 @@ pub(super) fn of_tool(value: &Json, has_schema: bool) -> CallToolResult {
     result
 }
 
-/// A failure that the client shows to its model.
+/// Returns a failure for the client's model.
 pub(super) fn failure(message: impl Into<String>) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(message)])
 }
@@ -50,8 +50,8 @@ fn is_content_type(word: &Value) -> bool {
     word.as_str().is_some_and(|word| CONTENT.contains(&word))
 }
 
-/// A prompt's value: a text is one message of the user; a list is its messages, texts among them the user's; a map has
-/// `messages` and `description`.
+/// Converts a prompt's value. A text is one message of the user; a list has messages, or texts of the user; a
+/// map has `messages` and `description`.
 pub(super) fn of_prompt(value: &Json, described: &Json) -> Result<GetPromptResult, String> {
     let given = Value::from(value);
     let (messages, description) = match &given {
@@ -88,7 +88,7 @@ fn message(given: Value) -> Value {
             }
             Value::Object(map)
         }
-        // Content by itself.
+        // A content block without a role.
         Value::Object(map) if map.get("type").is_some_and(is_content_type) => {
             json!({ "role": "user", "content": map })
         }
@@ -96,8 +96,8 @@ fn message(given: Value) -> Value {
     }
 }
 
-/// A resource's value: a text, `#{ text | blob, mimeType }`, a list of those, or any other value as JSON. `None` where
-/// there is no such resource.
+/// Converts a resource's value: a text, `#{ text | blob, mimeType }`, a list of those, or any other value as
+/// JSON. Returns `None` if the resource does not exist.
 pub(super) fn of_resource(
     value: &Json,
     uri: &str,
@@ -142,7 +142,7 @@ pub(super) fn of_resource(
     )
 }
 
-/// The words of an error for a client. What only concerns operators stays in the log.
+/// Returns the message of an error for a client. Details for operators are only logged.
 pub(super) fn words(error: &Error) -> String {
     match error {
         Error::Rejected(rejection) => rejection.message.clone(),
@@ -184,7 +184,7 @@ mod tests {
             (&image["content"][0]["mimeType"], &image["isError"]),
             (&json!("image/png"), &json!(true))
         );
-        // A tool's own field of that name is data.
+        // A field with that name in a tool's value is data.
         assert_eq!(tool(r#"{"content": ["x"]}"#)["structuredContent"], json!({ "content": ["x"] }));
         let wrong = tool(r#"{"content": [{"type": "image"}]}"#);
         assert_eq!(wrong["isError"], true, "{wrong}");

@@ -1,7 +1,7 @@
-//! Sessions in the store: a client goes on with its session at another host, as it does where its own was started again.
+//! Sessions in the store: a client can continue its session on another host, or after a restart of its host.
 //!
-//! The greeting of a session is all that is stored. What a host keeps for it besides, such as the resources that it follows, and
-//! the questions of calls in progress, stay with that host.
+//! Only the initialization of a session is stored. Other state, such as its subscriptions and the questions
+//! of calls in progress, stays on its host.
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -11,19 +11,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use valvehouse_store::{Store, StoreError, now};
 
-/// The time for which a session is stored, in milliseconds.
+/// The lifetime of a stored session, in milliseconds.
 const LIFE_MS: i64 = 24 * 3_600_000;
-/// The most sessions that begin at once.
+/// The maximum number of sessions that are being initialized.
 const MAX_NEW: usize = 1_024;
 
-/// The sessions of the hosts of a store.
+/// The sessions of all hosts of a store.
 pub(super) struct StoredSessions {
     store: Arc<dyn Store>,
-    /// Sessions whose owner is not noted yet.
+    /// Sessions whose owner is not recorded yet.
     new: Mutex<HashMap<String, SessionState>>,
 }
 
-/// A session as it is stored.
+/// The stored form of a session.
 #[derive(Serialize, Deserialize)]
 struct StoredSession {
     owner: String,
@@ -35,7 +35,7 @@ impl StoredSessions {
         Self { store, new: Mutex::default() }
     }
 
-    /// Stores a new session of this owner. Where that fails, it is one of this host alone.
+    /// Stores a new session of this owner. If that fails, the session is known to this host only.
     pub(super) async fn own(&self, id: &str, owner: &str) {
         let Some(state) = self.new.lock().remove(id) else { return };
         let content = match serde_json::to_string(&StoredSession { owner: owner.to_owned(), state }) {
@@ -52,7 +52,7 @@ impl StoredSessions {
     /// # Errors
     /// Returns an error if the store cannot be read.
     pub(super) async fn owner(&self, id: &str) -> Result<Option<String>, StoreError> {
-        // Ids of sessions are of this kind, and nobody else's text is a reason to ask the store.
+        // All ids of sessions are UUIDs; other texts cause no query.
         if uuid::Uuid::try_parse(id).is_err() {
             return Ok(None);
         }
@@ -60,12 +60,12 @@ impl StoredSessions {
     }
 
     async fn read(&self, id: &str) -> Result<Option<StoredSession>, StoreError> {
-        // What another version wrote in other words is none.
+        // A session that another version stored in another format is ignored.
         Ok(self.store.session(id).await?.and_then(|content| serde_json::from_str(&content).ok()))
     }
 }
 
-/// The owner of a session is checked before a request comes here.
+/// Callers check the owner of a session before.
 #[async_trait]
 impl SessionStore for StoredSessions {
     async fn load(&self, id: &str) -> Result<Option<SessionState>, SessionStoreError> {
@@ -74,7 +74,7 @@ impl SessionStore for StoredSessions {
 
     async fn store(&self, id: &str, state: &SessionState) -> Result<(), SessionStoreError> {
         let mut new = self.new.lock();
-        // Requests that were broken off leave theirs behind.
+        // Aborted requests leave their entries behind.
         if new.len() >= MAX_NEW {
             new.clear();
         }

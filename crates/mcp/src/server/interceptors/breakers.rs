@@ -7,14 +7,14 @@ use valvehouse_core::breaker::{Breaker, BreakerSettings};
 use valvehouse_host::Plugin;
 use valvehouse_script::Script;
 
-/// One breaker for each filter, beside that of the host's own turns: a caller whose payloads a filter fails at does not
-/// take it from anybody's chats.
+/// A circuit breaker for each filter, separate from that of the host's own turns: payloads of a caller that
+/// make a filter fail must not disable it in chats.
 pub(in crate::server) struct InterceptorBreakers {
     settings: BreakerSettings,
     all: Mutex<HashMap<String, OfVersion>>,
 }
 
-/// The breaker of a filter as it was saved.
+/// The breaker of one version of a filter.
 struct OfVersion {
     script: Weak<Script>,
     breaker: Arc<Breaker>,
@@ -25,7 +25,7 @@ impl InterceptorBreakers {
         Self { settings, all: Mutex::default() }
     }
 
-    /// The breaker of a filter, a new one for each saved version.
+    /// Returns the breaker of a filter, a new one for each version.
     pub(super) fn of(&self, plugin: &Plugin) -> Arc<Breaker> {
         let script = plugin.script.as_ref().map_or_else(Weak::new, Arc::downgrade);
         let mut all = self.all.lock();

@@ -1,4 +1,4 @@
-//! One call of an interceptor: the filter's own chain, with its budget, grants, breaker, trace and metrics.
+//! Calls of interceptors: the filter runs with its own budget, grants, breaker, trace and metrics.
 
 use super::breakers::InterceptorBreakers;
 use super::listing::{InterceptionEvent, Phase};
@@ -19,9 +19,9 @@ use valvehouse_core::filter::{Chain, ChainOutcome};
 use valvehouse_host::app::App;
 use valvehouse_host::{Plugin, Snapshot};
 
-/// The longest time of one call; a caller may wait for less.
+/// The maximum time of a call; a caller may set a lower limit.
 const MAX_TIME: Duration = Duration::from_secs(60);
-/// The code of a call that takes too long.
+/// The error code of a call that exceeds its time limit.
 const TIMEOUT: ErrorCode = ErrorCode(-32_000);
 
 /// The parameters of `interceptor/invoke`.
@@ -38,15 +38,15 @@ struct Params {
     timeout_ms: Option<u64>,
 }
 
-/// The decision of a filter about a payload.
+/// A filter's decision on a payload.
 enum Decision {
-    /// It continues, changed or not.
+    /// The payload continues, changed or not.
     Payload(Value),
-    /// It does not, in words.
+    /// The payload is rejected for this reason.
     Refused(String),
 }
 
-/// A call whose parameters were read.
+/// A call with parsed parameters.
 struct Invocation<'a> {
     breakers: &'a InterceptorBreakers,
     one: ListedInterceptor<'a>,
@@ -56,11 +56,11 @@ struct Invocation<'a> {
     time: Duration,
 }
 
-/// `interceptor/invoke`.
+/// Handles `interceptor/invoke`.
 ///
 /// # Errors
-/// Returns an error of the protocol for parameters that cannot be used, and for an interceptor that refuses, breaks or
-/// takes too long: the caller has to block what it asks about, unless `failOpen` or `mode` say otherwise.
+/// Returns a protocol error for invalid parameters, and for an interceptor that rejects the payload, fails or
+/// exceeds its time limit: the caller has to block the event, unless `failOpen` or `mode` say otherwise.
 pub(in crate::server) async fn invoke(
     app: &Arc<App>,
     breakers: &InterceptorBreakers,
@@ -126,7 +126,7 @@ impl<'a> Invocation<'a> {
         let mut recording = app.traces.begin(caller.asked(snapshot.generation), false);
         facts.trace = Some(recording.trace().clone());
         let turn = Turn::new(facts, Context::new(caller.variables.deep_clone()), Events::default());
-        // Tools that its script calls are none of the caller's.
+        // The script may not call tools on behalf of the caller.
         snapshot.invoking_only(Vec::new()).runs(&turn);
         let work = turn.lasting(self.decide(plugin, payload, &turn));
         let decided = tokio::time::timeout(self.time, work).await;
@@ -176,7 +176,7 @@ impl<'a> Invocation<'a> {
             InterceptorKind::Mutation => self.result(json!({ "modified": is_modified, "payload": payload })),
             InterceptorKind::Validation if !is_modified => self.result(json!({ "valid": true })),
             InterceptorKind::Validation => {
-                // A guard that may not change what it wants to change does not let it by.
+                // A guard that is not allowed to make its change does not pass the payload.
                 let (valid, severity) = if plugin.security { (false, "error") } else { (true, "warn") };
                 let changes = changes(&self.payload, &payload);
                 let message = "the filter would change the payload";
@@ -198,7 +198,7 @@ impl<'a> Invocation<'a> {
                 "messages": [{ "message": why, "severity": "error" }],
             }))),
             (InterceptorKind::Mutation, InterceptorMode::Enforce) => Err(self.failed(why)),
-            // What is only watched is not held up.
+            // An interceptor in audit mode does not block.
             (InterceptorKind::Mutation, InterceptorMode::Audit) => Ok(self.result(json!({
                 "modified": false,
                 "payload": self.payload,
@@ -207,7 +207,7 @@ impl<'a> Invocation<'a> {
         }
     }
 
-    /// A result with what all results have.
+    /// Adds the fields that all results have.
     fn result(&self, mut result: Value) -> Value {
         result["interceptor"] = self.one.name.into();
         result["type"] = self.one.settings.kind.as_str().into();
@@ -229,7 +229,7 @@ impl<'a> Invocation<'a> {
     }
 }
 
-/// The fields of a payload that are others in another one.
+/// Returns the fields that differ between two payloads.
 fn changes(before: &Value, after: &Value) -> Vec<Value> {
     let fields = after.as_object().into_iter().flatten();
     let changed = fields.filter(|(key, value)| before.get(key.as_str()) != Some(*value));

@@ -1,6 +1,5 @@
-//! The interceptors of a host: the filters that its settings name.
-//!
-//! The events that filters of this host act at, in the words of the draft.
+//! The interceptors of a host, which are the filters in its settings, and the events of the draft
+//! specification at which they run.
 
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
@@ -9,19 +8,19 @@ use valvehouse_config::{Config, Interceptor};
 use valvehouse_core::filter::{FailurePolicy, Hook};
 use valvehouse_host::{Plugin, Snapshot};
 
-/// An interceptor as it is now.
+/// An interceptor.
 pub(super) struct ListedInterceptor<'a> {
-    /// The filter's id.
+    /// The id of the filter.
     pub(super) name: &'a str,
     /// Its settings.
     pub(super) settings: &'a Interceptor,
-    /// The filter; none where the settings name one that is not there.
+    /// The filter; `None` if the settings name an unknown one.
     pub(super) plugin: Option<Arc<Plugin>>,
 }
 
 impl ListedInterceptor<'_> {
-    /// Returns `true` if it has something to do at that side of an event. One that cannot run is called for all, and
-    /// fails: the caller must not go on without it.
+    /// Returns `true` if it runs at a phase of an event. A filter that cannot run is called for every event
+    /// and fails, because the caller must not continue without it.
     pub(super) fn acts_at(&self, event: InterceptionEvent, phase: Phase) -> bool {
         let plugin = self.plugin.as_ref().filter(|plugin| plugin.refusal().is_none());
         let Some(script) = plugin.and_then(|plugin| plugin.script.as_ref()) else { return true };
@@ -59,7 +58,7 @@ impl ListedInterceptor<'_> {
     }
 }
 
-/// The interceptors, in the order of the settings; those that an operator switched off are not there.
+/// Returns the interceptors in the order of the settings, without those that an operator disabled.
 pub(super) fn offered<'a>(
     config: &'a Config,
     snapshot: &'a Snapshot,
@@ -72,7 +71,7 @@ pub(super) fn offered<'a>(
     all.filter(|one| one.plugin.as_ref().is_none_or(|plugin| plugin.enabled))
 }
 
-/// The declaration of the extension; none where the settings name no filter.
+/// Returns the declaration of the extension; `None` if the settings name no filter.
 pub(in crate::server) fn capability(config: &Config) -> Option<JsonObject> {
     if config.interceptors.is_empty() {
         return None;
@@ -81,7 +80,7 @@ pub(in crate::server) fn capability(config: &Config) -> Option<JsonObject> {
     Some(JsonObject::from_iter([("supportedEvents".to_owned(), events.into())]))
 }
 
-/// `interceptors/list`; `event` leaves only those of that event.
+/// Handles `interceptors/list`; `event` selects the interceptors of one event.
 pub(in crate::server) fn list(config: &Config, snapshot: &Snapshot, event: Option<&str>) -> Value {
     let is_of = |one: &ListedInterceptor<'_>| {
         let is_at = |event: InterceptionEvent| Phase::ALL.into_iter().any(|phase| one.acts_at(event, phase));
@@ -94,7 +93,7 @@ pub(in crate::server) fn list(config: &Config, snapshot: &Snapshot, event: Optio
     json!({ "interceptors": listed })
 }
 
-/// The name under which a server declares the extension.
+/// The name of the extension in the capabilities of a server.
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/interceptors";
 
 /// An event at which an interceptor is called.
@@ -106,7 +105,7 @@ pub(super) enum InterceptionEvent {
     Completion,
 }
 
-/// The side of an event.
+/// The phase of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Request,
@@ -114,15 +113,15 @@ pub(super) enum Phase {
 }
 
 impl InterceptionEvent {
-    /// All of them, in the order of lists.
+    /// All values, in the order of lists.
     pub(super) const ALL: [Self; 4] = [Self::ToolCall, Self::Prompt, Self::Resource, Self::Completion];
 
-    /// The event of that name.
+    /// Returns the event with this name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|event| event.as_str() == name)
     }
 
-    /// Its name.
+    /// Returns the name of the event.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::ToolCall => "tools/call",
@@ -132,7 +131,7 @@ impl InterceptionEvent {
         }
     }
 
-    /// The hooks that belong to it, in running order.
+    /// Returns the hooks that run at the event, in order.
     pub(super) fn hooks(self, phase: Phase) -> &'static [Hook] {
         match (self, phase) {
             (Self::Completion, Phase::Request) => &[Hook::Inlet, Hook::PreChat],
@@ -144,15 +143,15 @@ impl InterceptionEvent {
 }
 
 impl Phase {
-    /// Both of them.
+    /// All values.
     pub(super) const ALL: [Self; 2] = [Self::Request, Self::Response];
 
-    /// The phase of that name.
+    /// Returns the phase with this name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|phase| phase.as_str() == name)
     }
 
-    /// Its name.
+    /// Returns the name of the phase.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Request => "request",

@@ -1,5 +1,5 @@
-//! Filters as interceptors that other hosts call: an experimental extension of MCP, as its draft SEP-2624 and the fixtures
-//! of `modelcontextprotocol/experimental-ext-interceptors` have it.
+//! Filters as interceptors for other hosts: an experimental extension of MCP by its draft SEP-2624 and the
+//! fixtures of `modelcontextprotocol/experimental-ext-interceptors`.
 
 mod breakers;
 mod invocation;

@@ -1,4 +1,4 @@
-//! Payloads of events as filters see them, and back.
+//! Conversion between payloads of events and the values that filters receive.
 
 use super::listing::{InterceptionEvent, Phase};
 use crate::server::result::of_tool;
@@ -8,12 +8,12 @@ use valvehouse_core::context::Turn;
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 
-/// The payload of an event: what MCP has in `params` or `result`, or the request or answer of a model.
+/// The payload of an event: the `params` or `result` of MCP, or the request or answer of a model.
 pub(super) struct Payload {
     event: InterceptionEvent,
     phase: Phase,
     value: Value,
-    /// It came as `{ method, params }`.
+    /// `true` if it was sent as `{ method, params }`.
     is_wrapped: bool,
 }
 
@@ -21,7 +21,7 @@ impl Payload {
     /// Reads a payload.
     ///
     /// # Errors
-    /// Returns the reason for which filters cannot be shown it.
+    /// Returns the reason for which filters cannot process it.
     pub(super) fn read(event: InterceptionEvent, phase: Phase, given: &Value) -> Result<Self, String> {
         let is_wrapped =
             phase == Phase::Request && given["method"].is_string() && given["params"].is_object();
@@ -52,20 +52,20 @@ impl Payload {
         }
         let checked = match (event, phase) {
             (InterceptionEvent::Completion, Phase::Request) => Some(value.clone()),
-            // An answer becomes the last message of its chat.
+            // An answer is checked as the last message of a chat.
             (InterceptionEvent::Completion, Phase::Response) => {
                 Some(json!({ "model": "any", "messages": [value["message"]] }))
             }
             _ => None,
         };
-        // A filter is shown no request that the endpoints of chats would refuse.
+        // Filters receive only requests that the chat endpoints would accept.
         if let Some(request) = checked {
             ChatRequest::new(Json::from(request)).map_err(|error| format!("{about}: {error}"))?;
         }
         Ok(Self { event, phase, value: value.clone(), is_wrapped })
     }
 
-    /// The value that a hook looks at.
+    /// Returns the value for a hook.
     pub(super) fn shown(&self, hook: Hook, turn: &Turn) -> Json {
         match hook {
             Hook::Inlet => Json::from(self.value.clone()),
@@ -89,7 +89,7 @@ impl Payload {
         }
     }
 
-    /// Applies a hook's changes of that value.
+    /// Applies the changes that a hook made to its value.
     pub(super) fn take(&mut self, hook: Hook, made: &Json) {
         let field = |name: &str| Value::from(&made.field(name));
         match hook {
@@ -105,7 +105,8 @@ impl Payload {
         }
     }
 
-    /// Takes the value with which a filter ended its chain; `false` where it stands for an answer that is not there yet.
+    /// Applies the value with which a filter ended the chain. Returns `false` if it replaces an answer that
+    /// does not exist yet.
     pub(super) fn take_skipped(&mut self, value: &Json) -> bool {
         match (self.phase, self.event) {
             (Phase::Request, _) => return false,
@@ -115,7 +116,7 @@ impl Payload {
         true
     }
 
-    /// The payload in the form in which it came.
+    /// Returns the payload in the form in which it was sent.
     pub(super) fn written(self, given: &Value) -> Value {
         match self.is_wrapped {
             true => {
@@ -131,7 +132,7 @@ impl Payload {
         Json::from(self.value[name].clone())
     }
 
-    /// The tool, prompt or resource, if the payload names it.
+    /// Returns the tool, prompt or resource that the payload names.
     fn tool(&self) -> Json {
         let (name, tags) = match self.event {
             InterceptionEvent::Resource => ("resource", vec!["resource".into()]),
@@ -163,13 +164,14 @@ impl Payload {
     fn take_args(&mut self, args: Value) {
         match self.event {
             InterceptionEvent::Resource => self.value["uri"] = args["uri"].clone(),
-            // Arguments that were left out stay so.
+            // Omitted arguments stay omitted.
             _ if self.value["arguments"].is_null() && args == json!({}) => {}
             _ => self.value["arguments"] = args,
         }
     }
 
-    /// The result as filters see those of this host: structured content, else text, else the content as it came.
+    /// Returns the result in the form of this host's tools: structured content, else text, else the content
+    /// blocks.
     fn result(&self) -> Value {
         if self.event != InterceptionEvent::ToolCall {
             return self.value.clone();
@@ -200,7 +202,7 @@ impl Payload {
         for key in ["content", "structuredContent"] {
             match whole.get(key).filter(|part| key == "content" || is_structured && !part.is_null()) {
                 Some(part) => self.value[key] = part.clone(),
-                // Nothing of what was there before may be left beside it.
+                // No part of the previous result may remain.
                 None => drop(self.value.as_object_mut().and_then(|fields| fields.remove(key))),
             }
         }

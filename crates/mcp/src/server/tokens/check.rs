@@ -1,6 +1,4 @@
-//! The check of one token.
-//!
-//! The algorithms of signatures that are taken from authorization servers.
+//! The check of a bearer token, with the accepted signature algorithms.
 
 use super::introspection::Introspector;
 use super::issuer::{Issuer, NoKey};
@@ -17,12 +15,12 @@ use valvehouse_json::Json;
 use valvehouse_jwt::install;
 use valvehouse_net::Client;
 
-/// The longest token, in bytes.
+/// The maximum size of a token, in bytes.
 const MAX_TOKEN: usize = 16 << 10;
-/// The seconds by which the clocks of issuer and host may differ.
+/// The tolerated difference between the clocks of issuer and host, in seconds.
 const LEEWAY: u64 = 30;
 
-/// The authorization servers whose tokens are taken.
+/// The check of tokens from the configured authorization servers.
 pub struct TokenChecker {
     settings: ResourceServer,
     issuers: Vec<Issuer>,
@@ -33,11 +31,11 @@ pub struct TokenChecker {
 /// The holder of a valid token.
 #[derive(Debug, Clone)]
 pub struct Bearer {
-    /// The user as scripts see it: `{id, name, email, role, issuer, scopes}`.
+    /// The user in the form that scripts see: `{id, name, email, role, issuer, scopes}`.
     pub user: Json,
-    /// An identifier for comparisons only.
+    /// An identifier for comparisons.
     pub owner: String,
-    /// The end of the token in seconds since 1970; none where its authorization server does not say.
+    /// The expiry of the token in seconds since 1970; `None` if its authorization server does not report it.
     expires: Option<f64>,
 }
 
@@ -51,24 +49,25 @@ impl Bearer {
     }
 }
 
-/// The reason for which a token does not count.
+/// The reason for rejecting a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenRejection {
-    /// It does not even claim to be of one of the issuers, in words: it may be a guess at a key of the host.
+    /// The token does not claim to be from a known issuer, for this reason; it may be a guess at a key of the
+    /// host.
     Foreign(String),
-    /// It is not valid, in words.
+    /// The token is invalid for this reason.
     Invalid(String),
-    /// It is valid and lacks these scopes.
+    /// The token is valid, but lacks these scopes.
     Scopes(Vec<String>),
-    /// Its issuer cannot be asked for its keys, in words.
+    /// The keys of the issuer are unavailable for this reason.
     Unavailable(String),
 }
 
 impl TokenChecker {
-    /// The authorization servers of `[oauth]`. Nothing is asked before the first token comes.
+    /// Creates the check for the settings of `[oauth]`. No request is made before the first token.
     ///
     /// # Errors
-    /// Returns an error if outward HTTP cannot be set up.
+    /// Returns an error if the HTTP client cannot be created.
     pub fn new(settings: &ResourceServer) -> Result<Self, Error> {
         install();
         let issuers = settings.authorization_servers.iter().map(|name| Issuer::new(name)).collect();
@@ -76,17 +75,17 @@ impl TokenChecker {
         Ok(Self { settings: settings.clone(), issuers, introspector, client: Client::new()? })
     }
 
-    /// The settings it was made with.
+    /// Returns the settings.
     pub fn settings(&self) -> &ResourceServer {
         &self.settings
     }
 
-    /// Checks a token: issuer, signature, audience, times and scopes. One that is not a JSON web token is checked by its
-    /// authorization server, where the settings have its introspection endpoint.
+    /// Checks a token: issuer, signature, audience, times and scopes. A token that is not a JSON web token is
+    /// checked by its authorization server if an introspection endpoint is configured.
     ///
     /// # Errors
-    /// Returns the reason for which it does not count.
-    // Boxed, so that it is compiled here, and not in the packages that serve.
+    /// Returns the reason for rejecting the token.
+    // Boxed, so that the future is compiled here and not in the dependent packages.
     pub fn check<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Bearer, TokenRejection>> {
         Box::pin(self.checked(token))
     }
@@ -103,7 +102,7 @@ impl TokenChecker {
                 None => Err(foreign("it is not a valid JSON web token")),
             };
         };
-        // Only a name to look up: the signature decides.
+        // The unverified name only selects the keys; the signature decides.
         let issuer = claims["iss"].as_str();
         let issuer = self.issuers.iter().find(|known| Some(known.name.as_str()) == issuer);
         let issuer = issuer.ok_or_else(|| foreign("its issuer is not in oauth.authorization_servers"))?;
@@ -130,7 +129,7 @@ impl TokenChecker {
         self.holder(&issuer.name, &claims.claims)
     }
 
-    /// Checks a token at its authorization server.
+    /// Checks a token at the introspection endpoint.
     async fn introspect(&self, introspector: &Introspector, token: &str) -> Result<Bearer, TokenRejection> {
         let invalid = |why: &str| TokenRejection::Invalid(why.to_owned());
         if token.is_empty() {
@@ -138,7 +137,7 @@ impl TokenChecker {
         }
         let claims = introspector.answer(token, &self.client).await.map_err(TokenRejection::Unavailable)?;
         if claims["active"] != true {
-            // It may be a guess at a key.
+            // The token may be a guess at a key.
             return Err(TokenRejection::Foreign("its authorization server reports it as not active".into()));
         }
         let is =
@@ -150,7 +149,7 @@ impl TokenChecker {
             return Err(invalid("it is not a bearer token"));
         }
         let issuer = match (&claims["iss"], self.issuers.as_slice()) {
-            // The one that is asked has no need to name itself.
+            // With only one authorization server, the response need not name the issuer.
             (Value::Null, [only]) => Some(only),
             (iss, known) => known.iter().find(|known| Some(known.name.as_str()) == iss.as_str()),
         };
@@ -169,7 +168,7 @@ impl TokenChecker {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let time = |key: &str| match &claims[key] {
             Value::Null => Ok(None),
-            // Some servers write fractions of a second.
+            // Some servers write fractional seconds.
             time => time.as_f64().map(Some).ok_or_else(|| invalid("its time claims are not numbers")),
         };
         #[allow(clippy::cast_precision_loss, reason = "seconds since 1970 fit into 52 bits")]
@@ -199,7 +198,7 @@ impl TokenChecker {
         if !missing.is_empty() {
             return Err(TokenRejection::Scopes(missing));
         }
-        // The same name of another issuer is another person.
+        // Equal names at different issuers are different users.
         let id = match self.issuers.len() {
             1 => id.to_owned(),
             _ => format!("{issuer}#{id}"),
@@ -217,7 +216,7 @@ impl TokenChecker {
     }
 }
 
-/// The unverified claims and header of a token.
+/// Returns the unverified claims and header of a token.
 fn unverified(token: &str) -> Option<(Value, Header)> {
     let mut parts = token.split('.');
     let (Some(header), Some(claims), Some(_), None) =
@@ -229,16 +228,16 @@ fn unverified(token: &str) -> Option<(Value, Header)> {
         let bytes = URL_SAFE_NO_PAD.decode(part).ok()?;
         serde_json::from_slice::<Value>(&bytes).ok().filter(Value::is_object)
     };
-    // An extension that has to be understood, and is not.
+    // The token requires an unsupported extension.
     if read(header)?.get("crit").is_some() {
         return None;
     }
     Some((read(claims)?, decode_header(token).ok()?))
 }
 
-/// Returns the reason for which a token is not one that its holder shows as it is; none for a bearer's access token.
+/// Returns the reason for which a token is not a bearer's access token; `None` if it is one.
 fn other_purpose(claims: &Value) -> Option<&'static str> {
-    // The proof that its holder has that key cannot be checked here (RFC 7800, 8705, 9449).
+    // The proof of possession of the key cannot be checked here (RFC 7800, 8705, 9449).
     if claims.get("cnf").is_some_and(|key| !key.is_null()) {
         return Some("it is bound to a key (`cnf`)");
     }
@@ -250,7 +249,7 @@ fn other_purpose(claims: &Value) -> Option<&'static str> {
     purposes.any(is_refresh).then_some("it is a refresh token")
 }
 
-/// The scopes of a token: a text with blanks between them, or a list.
+/// Returns the scopes of a token: a text with spaces between them, or a list.
 fn scopes(claims: &Value) -> Vec<&str> {
     let all = ["scope", "scp"].map(|key| &claims[key]);
     let texts = all.iter().flat_map(|value| match value {

@@ -1,5 +1,5 @@
-//! Tokens that only their authorization server can read: it is asked about each (RFC 7662), and its answer is cached for a
-//! short time.
+//! Opaque tokens, which only their authorization server can check (RFC 7662). Its responses are cached
+//! briefly.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,15 +16,15 @@ use url::form_urlencoded::{Serializer, byte_serialize};
 use valvehouse_config::{Introspection, Secret};
 use valvehouse_net::{Client, HttpCall};
 
-/// The time for which an answer is cached. A token that is revoked meanwhile counts for that long.
+/// The time for which a response is cached, and so the maximum time for which a revoked token stays valid.
 pub(super) const FRESH: Duration = Duration::from_secs(30);
-/// The time that one answer may take, with the wait for others.
+/// The time limit of a response, including the wait for other requests.
 const ANSWER: Duration = Duration::from_secs(5);
-/// The largest answer, in bytes.
+/// The maximum size of a response, in bytes.
 const MAX_ANSWER: usize = 64 << 10;
-/// The most requests at once; others wait.
+/// The maximum number of concurrent requests; others wait.
 const MAX_REQUESTS: usize = 32;
-/// The most answers in the cache.
+/// The maximum number of cached responses.
 const MAX_CACHED: usize = 4_096;
 
 /// The introspection endpoint of an authorization server.
@@ -34,10 +34,10 @@ pub(super) struct Introspector {
     requests: Semaphore,
 }
 
-/// The digest of a token: the cache holds no credential.
+/// The digest of a token, so that the cache contains no credentials.
 type TokenHash = [u8; 32];
 
-/// The answer about one token; requests that need it at the same time share it.
+/// The response about a token, shared by concurrent requests.
 struct Entry {
     since: Instant,
     answer: OnceCell<Arc<Value>>,
@@ -48,7 +48,7 @@ impl Entry {
         self.since.elapsed() < FRESH
     }
 
-    /// Returns `true` if it is worth its place more than that of a token which does not count.
+    /// Returns `true` unless the token is known to be inactive; such entries are evicted first.
     fn is_active(&self) -> bool {
         self.answer.get().is_none_or(|answer| answer["active"] == true)
     }
@@ -59,10 +59,10 @@ impl Introspector {
         Self { settings: settings.clone(), cache: Mutex::default(), requests: Semaphore::new(MAX_REQUESTS) }
     }
 
-    /// Returns the authorization server's answer about a token: an object whose `active` is a boolean.
+    /// Returns the authorization server's response about a token: an object whose `active` is a boolean.
     ///
     /// # Errors
-    /// Returns why the authorization server did not answer; such a failure is not cached.
+    /// Returns the reason for which the authorization server did not respond; such a failure is not cached.
     pub(super) async fn answer(&self, token: &str, client: &Client) -> Result<Arc<Value>, String> {
         let entry = self.entry(Sha256::digest(token).into());
         entry.answer.get_or_try_init(|| self.request(token, client)).await.cloned()
@@ -76,7 +76,7 @@ impl Introspector {
         if cache.len() >= MAX_CACHED {
             cache.retain(|_, entry| entry.is_fresh());
         }
-        // Made-up tokens push nobody out.
+        // Invented tokens must not evict valid ones.
         if cache.len() >= MAX_CACHED {
             cache.retain(|_, entry| entry.is_active());
         }
@@ -97,7 +97,7 @@ impl Introspector {
         let _permit = self.requests.acquire().await.map_err(|error| error.to_string())?;
         let Introspection { url, client_id, client_secret } = &self.settings;
         let secret = client_secret.read().map_err(|error| error.to_string())?;
-        // Id and secret are encoded as in a form before they are joined (RFC 6749, 2.3.1).
+        // Id and secret are form-encoded before they are joined (RFC 6749, 2.3.1).
         let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
         let basic = STANDARD.encode(format!("{}:{}", encoded(client_id), encoded(secret.expose())));
         let form = Serializer::new(String::new())

@@ -1,4 +1,4 @@
-//! An authorization server: the keys that it publishes, read when they are needed and not more often than it can bear.
+//! An authorization server and its published keys, which are read on demand at a limited rate.
 
 use jsonwebtoken::DecodingKey;
 use jsonwebtoken::jwk::{Jwk, PublicKeyUse};
@@ -13,22 +13,23 @@ use valvehouse_net::{Client, HttpCall};
 
 /// The age at which keys are read again.
 const FRESH: Duration = Duration::from_secs(3_600);
-/// The age at which keys count no longer, where the issuer cannot be asked.
+/// The age at which keys expire if the issuer is unreachable.
 const MAX_AGE: Duration = Duration::from_secs(24 * 3_600);
 /// The minimum time between two requests for keys.
 const BETWEEN: Duration = Duration::from_secs(10);
-/// The time that one answer may take.
+/// The time limit of a response.
 const ANSWER: Duration = Duration::from_secs(5);
-/// The largest answer, in bytes, and the most keys in it.
+/// The maximum size of a response in bytes, and the maximum number of keys in it.
 const MAX_ANSWER: usize = 256 << 10;
 const MAX_KEYS: usize = 100;
 
 /// An authorization server.
 pub(super) struct Issuer {
-    /// Its name, as its tokens have it.
+    /// Its name in the `iss` claim of its tokens.
     pub(super) name: String,
     keys: RwLock<Option<Arc<KeySet>>>,
-    /// The latest look, and why it failed. Held while it lasts: others wait for it.
+    /// The time of the latest request, and its error. The lock is held during a request, so that others wait
+    /// for it.
     look: Mutex<Option<(Instant, Option<String>)>>,
 }
 
@@ -37,12 +38,12 @@ struct KeySet {
     at: Instant,
 }
 
-/// The reason for which the key of a token cannot be had.
+/// The reason for which the key of a token is not available.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoKey {
-    /// The issuer has none of this name.
+    /// The issuer has no key with this id.
     Unknown,
-    /// The issuer cannot be asked.
+    /// The issuer is unreachable for this reason.
     Unavailable(String),
 }
 
@@ -51,13 +52,13 @@ impl Issuer {
         Self { name: name.to_owned(), keys: RwLock::new(None), look: Mutex::new(None) }
     }
 
-    /// The key for a token: the one of this name, or the only one where the token names none.
+    /// Returns the key for a token: the one with this id, or the only key if the token names none.
     pub(super) async fn key(&self, name: Option<&str>, client: &Client) -> Result<Jwk, NoKey> {
         if let Some(key) = self.known(name, FRESH) {
             return Ok(key);
         }
         let mut look = self.look.lock().await;
-        // Somebody may have looked meanwhile.
+        // Another task may have read the keys meanwhile.
         if let Some(key) = self.known(name, FRESH) {
             return Ok(key);
         }
@@ -77,7 +78,7 @@ impl Issuer {
         }
     }
 
-    /// A key that is not older than this.
+    /// Returns a cached key that is not older than `age`.
     fn known(&self, name: Option<&str>, age: Duration) -> Option<Jwk> {
         let set = self.keys.read().clone().filter(|set| set.at.elapsed() < age)?;
         match name {
@@ -100,7 +101,7 @@ impl Issuer {
 
     async fn fetch_from(&self, address: Url, client: &Client) -> Result<Vec<Jwk>, String> {
         let metadata = get(address.clone(), client).await?;
-        // Metadata of another issuer would let that one sign for this.
+        // Metadata of another issuer would allow that one to sign for this one.
         if metadata["issuer"] != self.name.as_str() {
             return Err(format!("the metadata at {address} belongs to the issuer {}", metadata["issuer"]));
         }
@@ -110,7 +111,7 @@ impl Issuer {
         let set = get(keys.clone(), client).await?;
         let listed =
             set["keys"].as_array().ok_or_else(|| format!("the key set at {keys} has no list `keys`"))?;
-        // Keys of unknown kinds are left out; the others are used.
+        // Keys of unknown types are ignored.
         let keys =
             listed.iter().take(MAX_KEYS).filter_map(|key| serde_json::from_value::<Jwk>(key.clone()).ok());
         let signs = |key: &Jwk| {
@@ -121,7 +122,7 @@ impl Issuer {
     }
 }
 
-/// The addresses of an issuer's metadata: RFC 8414's, then those of OpenID Connect.
+/// Returns the URLs of an issuer's metadata: that of RFC 8414, then that of OpenID Connect.
 fn metadata_addresses(issuer: &str) -> Vec<Url> {
     let Ok(url) = Url::parse(issuer) else { return Vec::new() };
     let path = url.path().trim_end_matches('/').to_owned();

@@ -1,5 +1,5 @@
-//! Bearer tokens of authorization servers: JSON web tokens, checked with the keys that their issuers publish, and others,
-//! checked at the introspection endpoint.
+//! Bearer tokens of authorization servers: JSON web tokens are checked with the published keys of their
+//! issuers, others at the introspection endpoint.
 
 mod check;
 mod held;

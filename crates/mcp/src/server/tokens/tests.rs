@@ -1,4 +1,4 @@
-//! TokenChecker of a real issuer on loopback, with real keys, and of those who are none.
+//! Tests of [`TokenChecker`] with a real issuer on the loopback interface, real keys, and forged tokens.
 
 use super::{HeldToken, TokenChecker, TokenRejection};
 use base64::Engine as _;
@@ -68,7 +68,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// An issuer that publishes these keys, and counts how often it is asked for them.
+/// An issuer that publishes these keys, and counts the requests for them.
 struct Issuer {
     server: Server,
     keys: Arc<Mutex<Vec<Value>>>,
@@ -190,7 +190,7 @@ async fn a_token_that_its_issuer_did_not_make_for_this_host_now_does_not_count()
     assert!(tokens.check(&signed(good.clone())).await.is_ok());
 
     let unsigned = format!("{}.{}.", text(r#"{"alg":"none","kid":"k"}"#), text(good.to_string()));
-    // The public key as the secret of a HMAC.
+    // The public key is used as the secret of an HMAC.
     let message = format!("{}.{}", text(r#"{"alg":"HS256","kid":"k"}"#), text(good.to_string()));
     let Key::Ec(pair) = &own else { unreachable!() };
     let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, pair.public_key().as_ref());
@@ -269,7 +269,7 @@ async fn a_new_key_is_found_and_an_old_one_outlives_an_issuer_that_is_away() {
     assert!(tokens.check(&of(&new, "new")).await.is_err());
     pass(Duration::from_secs(11)).await;
     assert!(tokens.check(&of(&new, "new")).await.is_ok());
-    // A key that the issuer took back counts no longer.
+    // A key that the issuer removed is no longer valid.
     assert!(tokens.check(&of(&old, "old")).await.is_err());
     let late = of(&new, "new");
     issuer.is_away.store(true, Relaxed);
@@ -283,14 +283,15 @@ async fn a_new_key_is_found_and_an_old_one_outlives_an_issuer_that_is_away() {
 async fn metadata_of_another_issuer_is_not_believed() {
     let key = Key::ec();
     let issuer = Issuer::start(vec![key.published("k")]).await;
-    // The same server under another name says that it is somebody else.
+    // The metadata of the same server under another name belongs to another issuer.
     let tokens = tokens(&[format!("{}/tenant", issuer.name())]);
     let claims = with(&issuer.claims(), "iss", json!(tokens.settings().authorization_servers[0]));
     let refused = tokens.check(&key.token(json!({ "alg": "ES256", "kid": "k" }), &claims)).await;
     assert!(matches!(refused, Err(TokenRejection::Unavailable(_))), "{refused:?}");
 }
 
-/// An introspection endpoint that says this of every token but `sk-guess`, and counts how often it is asked.
+/// An introspection endpoint that returns these claims for every token except `sk-guess`, and records the
+/// requests.
 struct Endpoint {
     server: Server,
     claims: Arc<Mutex<Value>>,
@@ -353,18 +354,18 @@ async fn an_opaque_token_is_checked_at_the_introspection_endpoint_once_in_a_whil
         assert_eq!(requests.len(), 1, "{requests:?}");
         let request = &requests[0];
         assert!(request.starts_with("POST /introspect "), "{request}");
-        // base64 of `house%3A1:a+b%25`, encoded as in a form before they are joined.
+        // The credentials are the base64 of `house%3A1:a+b%25`, form-encoded before they are joined.
         assert!(request.contains("authorization: Basic aG91c2UlM0ExOmErYiUyNQ==\r\n"), "{request}");
         assert!(request.ends_with("token=opaque%2B1&token_type_hint=access_token"), "{request}");
     }
-    // What is revoked counts no longer than the answer is fresh.
+    // A revoked token is valid no longer than its response is cached.
     *endpoint.claims.lock() = json!({ "active": false });
     assert!(tokens.check("opaque+1").await.is_ok());
     pass(Duration::from_secs(31)).await;
     assert!(matches!(tokens.check("opaque+1").await, Err(TokenRejection::Foreign(_))));
     assert!(matches!(tokens.check("opaque+1").await, Err(TokenRejection::Foreign(_))));
     assert_eq!(endpoint.requests.lock().len(), 2);
-    // A JSON web token of a known issuer needs no question.
+    // A JSON web token of a known issuer causes no request.
     let issuer = Issuer::start(vec![]).await;
     let tokens = endpoint.tokens(&[&issuer.name()]);
     let own = Key::ec().token(json!({ "alg": "ES256", "kid": "k" }), &issuer.claims());
@@ -421,7 +422,7 @@ async fn an_opaque_token_that_is_not_for_this_host_now_does_not_count() {
     *endpoint.claims.lock() = with(&good, "scope", json!("more"));
     let refused = endpoint.tokens(&one).check("opaque").await.unwrap_err();
     assert_eq!(refused, TokenRejection::Scopes(vec!["tools".into()]));
-    // Of several servers the token has to say whose it is.
+    // With several servers, the token has to name its issuer.
     *endpoint.claims.lock() = without(&good, "iss");
     let two = endpoint.tokens(&["https://login.example", "https://other.example"]);
     assert!(matches!(two.check("opaque").await, Err(TokenRejection::Invalid(_))));
@@ -520,12 +521,12 @@ async fn a_held_token_lapses_when_it_is_revoked_and_not_before() {
     tokio::time::timeout(Duration::from_secs(20), lapse).await.expect("it goes on").unwrap();
 }
 
-/// Lets tasks come to their next wait.
+/// Gives tasks time to reach their next wait.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
-/// Lets this much time pass on the clock of the host alone.
+/// Advances the clock of the host only.
 async fn pass(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
