@@ -1,14 +1,14 @@
-//! Literal constants as their author wrote them: Rhai's own maps would sort the keys.
+//! Reads literal constants with the key order of the source; Rhai's own maps sort their keys.
 
 use super::value::json_of;
 use rhai::{AST, ASTNode, Expr, Stmt};
 use std::collections::{BTreeSet, HashMap};
 use valvehouse_json::{Json, Object};
 
-/// The literal constants of a file, in its order, with their keys in theirs.
+/// Returns the literal constants of a file in source order, with their keys in source order.
 ///
-/// `folded` is the file compiled with constants folded, so that `60 * 60` counts as a literal;
-/// `plain` the file compiled without, which still has the order.
+/// `folded` is the file compiled with folded constants, so that `60 * 60` counts as a literal; `plain` is the file
+/// compiled without, which has the order.
 pub(super) fn constants(folded: &AST, plain: &AST) -> Vec<(String, Json)> {
     let values = folded.iter_literal_variables(true, false);
     let values = values.filter_map(|(name, _, value)| Some((name.to_owned(), json_of(&value).ok()?)));
@@ -30,7 +30,7 @@ fn written<'a>(plain: &'a AST, name: &str) -> Option<&'a Expr> {
     })
 }
 
-/// A value with its keys in the order of the expression it was read from.
+/// Returns a value with its keys in the order of its expression.
 fn in_order(expression: &Expr, value: Json) -> Json {
     match (expression, &value) {
         (Expr::Map(entries, _), Json::Object(fields)) => entries
@@ -49,13 +49,13 @@ fn in_order(expression: &Expr, value: Json) -> Json {
     }
 }
 
-/// The keys of map literals, as written. What a function returns has its keys sorted; a
-/// literal with just these keys tells their order.
+/// The key orders of map literals. The keys of a function's return value are sorted; a literal with exactly these
+/// keys provides their order.
 #[derive(Default)]
 pub(super) struct KeyOrders(HashMap<BTreeSet<String>, Vec<String>>);
 
 impl KeyOrders {
-    /// Literals within a tool's entry count before others with the same keys.
+    /// Collects the orders. Literals within a tool's entry take precedence over others with the same keys.
     pub(super) fn of<'a>(files: impl Iterator<Item = &'a AST>) -> Self {
         let (mut of_tools, mut others) = (Vec::new(), Vec::new());
         let mut look = |path: &[ASTNode<'_>]| {
@@ -79,7 +79,7 @@ impl KeyOrders {
         Self(orders)
     }
 
-    /// A value with its keys as they were written.
+    /// Returns a value with its keys in source order.
     pub(super) fn restore(&self, value: &Json) -> Json {
         match value {
             Json::Array(items) => {

@@ -4,15 +4,15 @@ use crate::call;
 use crate::redaction::redacted;
 use std::borrow::Cow;
 
-/// Lines a single call may print.
+/// The maximum number of lines that one call may print.
 const PRINTED_LINES: u32 = 100;
-/// Characters of one printed line.
+/// The maximum length of a printed line, in characters.
 const PRINTED_CHARACTERS: usize = 4_000;
-/// Bytes that are enough for them, and for seeing that there are more.
+/// The number of bytes that contain a line of maximum length and show that it is longer.
 pub(crate) const PRINTED_BYTES: usize = 64 * 1024;
 
-/// Writes one line of a script to the log, cut where it is too much. A step that runs again after a pause does not
-/// repeat its lines.
+/// Writes one line of a script to the log, shortened if it is too long. A step that runs again after a pause does
+/// not repeat its lines.
 pub(crate) fn log(level: tracing::Level, text: &str) {
     if call::was_reported() {
         return;

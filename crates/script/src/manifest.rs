@@ -1,6 +1,6 @@
-//! The declarations of a script about itself: the comment it opens with, and its literal constants.
+//! Reads the declarations of a script: the opening comment and the literal constants.
 //!
-//! Durations as scripts write them: `"90s"`, `"10m"`, `"1h30m"`.
+//! Also parses durations such as `"90s"`, `"10m"` and `"1h30m"`.
 
 use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use super::guard_claim::Claim;
@@ -15,7 +15,7 @@ use valvehouse_core::text::{nearest, optional, suggested};
 use valvehouse_core::valve::ValveSchema;
 use valvehouse_json::Json;
 
-/// The constants that say something of a plugin; they are read without running it.
+/// The constants that declare properties of a plugin; they are read without running it.
 pub(super) const CONSTANTS: [&str; 13] = [
     "Valves",
     "UserValves",
@@ -32,78 +32,78 @@ pub(super) const CONSTANTS: [&str; 13] = [
     "every",
 ];
 
-/// The declarations of a script about itself.
+/// The declarations of a script.
 #[derive(Debug, Clone, Default)]
 pub struct Manifest {
-    /// Everything in the opening comment, in order, last duplicate wins.
+    /// All pairs of the opening comment in order; the last of several equal keys is used.
     pub frontmatter: Vec<(String, String)>,
-    /// Settings operators may change.
+    /// The valves that operators may change.
     pub valves: ValveSchema,
-    /// Settings each user may change; None when there are none.
+    /// The valves that each user may change; `None` if there are none.
     pub user_valves: Option<ValveSchema>,
     /// The capabilities that it requires.
     pub requirements: Vec<Capability>,
-    /// Runs for every model.
+    /// `true` if it runs for every model.
     pub global: bool,
-    /// The place in the chain by the opening comment, for a script without a valve `priority`.
+    /// The position in the chain from the opening comment, for a script without a valve `priority`.
     pub priority: Option<f64>,
-    /// Only runs for requests that ask for it.
+    /// `true` if it only runs for requests that ask for it.
     pub toggle: bool,
     /// The effect of a failure on the request.
     pub failure_policy: FailurePolicy,
-    /// A guard: it can never drop out silently.
+    /// `true` for a guard, which is never skipped silently.
     pub security: bool,
-    /// Makes streamed answers wait for its last word.
+    /// `true` if streamed answers are held back until it has processed their end.
     pub hold: bool,
-    /// Takes uploaded files out of the body, for this script.
+    /// `true` if uploaded files are removed from the body for this script.
     pub file_handler: bool,
-    /// The endpoints at which it runs; empty for chats alone.
+    /// The endpoints at which it runs; empty for chats only.
     pub endpoints: Vec<String>,
-    /// Also sees failed tool calls.
+    /// `true` if it also receives failed tool calls.
     pub on_tool_error: bool,
-    /// It listens to agents.
+    /// `true` if it has callbacks for agents.
     pub callbacks: bool,
-    /// Texts of which one has to stand in an event for `stream` to be called; all events where empty.
+    /// The texts of which an event must contain one for `stream` to be called; empty for all events.
     pub matches: Vec<String>,
-    /// Valves of which one has to have a value for the filter to be in a chain; always there where empty.
+    /// The valves of which one must have a value for the filter to be in a chain; empty if it always is.
     pub needs: Vec<String>,
-    /// Hosts it says it talks to; `valve:NAME` is the host a valve names.
+    /// The hosts that it declares; `valve:NAME` is the host in a valve.
     pub allow_hosts: Vec<String>,
     /// The constant `tool`: its declaration as a tool.
     pub tool: Json,
-    /// The arguments it takes as a tool: the constant `parameters`.
+    /// The constant `parameters`: its arguments as a tool.
     pub parameters: Json,
-    /// The buttons of an action: the constant `actions`.
+    /// The constant `actions`: its buttons.
     pub actions: Json,
-    /// The time for which the list of `pipes()` or `tools()` counts: they may wait then. `None` where they are called once,
-    /// when the file is loaded.
+    /// The time for which a list of `pipes()` or `tools()` is used; these functions may then wait. `None` if they
+    /// are called once, when the file is loaded.
     pub ttl: Option<Duration>,
     /// The time between two calls of `tick()`.
     pub every: Option<Duration>,
-    /// An icon.
+    /// The URL of its icon.
     pub icon: Option<String>,
 }
 
 impl Manifest {
-    /// A word of the opening comment.
+    /// Returns the value of a key of the opening comment.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.frontmatter.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// Its title, or else its id.
+    /// Returns its title, or its id if it has none.
     pub fn title<'a>(&'a self, id: &'a str) -> &'a str {
         self.get("title").filter(|title| !title.is_empty()).unwrap_or(id)
     }
 }
 
-/// The syntax of durations.
+/// The help for durations.
 const DURATIONS: &str = "write a duration with the units s, m, h and d, from 1s to 30d";
 
-/// The syntax of valves.
+/// The help for declarations of valves.
 const VALVES: &str = "write a default, `max_turns: 4`, or a map with the default as `value`: `max_turns: #{ \
                       value: 4, minimum: 1, description: \"…\" }`";
 
-/// Words of the opening comment that are switches: what they may say.
+/// The keys of the opening comment with fixed values, and these values.
 pub(super) const SWITCHES: [(&str, &[&str]); 4] = [
     ("global", &["true", "false"]),
     ("security", &["true", "false"]),
@@ -115,7 +115,7 @@ fn manifest_has_priority(constants: &[(String, Json)]) -> bool {
     constants.iter().any(|(name, value)| name == "Valves" && value.get("priority").is_some())
 }
 
-/// Reads frontmatter and constants; every problem is an error, since a guard misread is none.
+/// Reads the opening comment and the constants. Every problem is an error, so that a guard is never misread.
 pub(crate) fn read(
     id: &str,
     path: &Path,
@@ -154,7 +154,7 @@ pub(crate) fn read(
     if manifest.security {
         manifest.failure_policy = FailurePolicy::FailClosed;
     }
-    // No capability has a blank in its name, so that one does for a comma.
+    // Capability names contain no blanks, so a blank may replace a comma.
     let requirements = manifest.get("requirements").unwrap_or("").replace(' ', ",");
     for word in list(&requirements).iter().take(MAX_PROBLEMS) {
         match Capability::ALL.into_iter().find(|capability| capability.name() == word) {
@@ -262,7 +262,7 @@ pub(crate) fn read(
         let users = manifest.user_valves.as_ref().and_then(|valves| valves.field(name));
         manifest.valves.field(name).or(users).is_some()
     };
-    // Valves that could not be read have no known names.
+    // If the valves could not be read, their names are unknown.
     let unknown = manifest.needs.iter().filter(|name| of_valves.is_empty() && !is_valve(name));
     for name in unknown.take(MAX_PROBLEMS) {
         let known: Vec<&str> = manifest.valves.fields().iter().map(|field| field.name.as_str()).collect();
@@ -278,10 +278,10 @@ pub(crate) fn read(
     if problems.is_empty() { Ok(manifest) } else { Err(problems) }
 }
 
-/// Most texts of a `match`: they are looked for in each event before any budget counts.
+/// The maximum number of texts in `match`: they are searched in each event before any budget applies.
 const MAX_MATCHES: usize = 64;
 
-/// A `match` that lets pass unread what the filter has to see, or that is for no hook.
+/// Returns the problem of a `match` that would hide events the filter must see, or that has no hook.
 pub(super) fn misplaced_match(
     manifest: &Manifest,
     hooks: &[HookFunction],
@@ -313,7 +313,7 @@ pub(super) fn misplaced_match(
     Some(Diagnostic::of(Code::BadMatch, file, message).at_said(source, "match", "match").help(help))
 }
 
-/// The chat endpoints of all protocols.
+/// The name that stands for the chat endpoints of all protocols.
 pub const CHAT: &str = "chat";
 /// The endpoints that a filter may list.
 pub const ENDPOINTS: [&str; 4] = [CHAT, "embeddings", "images", "completions"];
@@ -340,7 +340,7 @@ fn endpoints(value: &Json) -> Result<Vec<String>, String> {
     }
 }
 
-/// Endpoints beside chats at which nothing of a filter would run.
+/// Returns the problems of endpoints other than chats at which no hook of a filter would run.
 pub(super) fn misplaced_endpoints(
     manifest: &Manifest,
     hooks: &[HookFunction],
@@ -358,7 +358,7 @@ pub(super) fn misplaced_endpoints(
     Some(Diagnostic::of(Code::BadSwitch, file, message).at_said(source, "endpoints", "endpoints").help(help))
 }
 
-/// Words between commas.
+/// Splits a text at commas.
 fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
@@ -382,13 +382,13 @@ pub fn says_of_itself(source: &str) -> (bool, bool) {
     (Claim::of_broken(source).is_made(), !is_listed_only)
 }
 
-/// The shortest and the longest duration.
+/// The shortest and the longest valid duration.
 pub(crate) const RANGE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30 * 86_400)];
 
-/// Reads a duration: numbers with the units `s`, `m`, `h` and `d`, the larger ones first.
+/// Parses a duration: numbers with the units `s`, `m`, `h` and `d`, larger units first.
 ///
 /// # Errors
-/// Returns what it is instead: no duration, or one outside of 1 second to 30 days.
+/// Returns the reason if it is not a duration or not between 1 second and 30 days.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a duration");
     let mut rest = text.trim();

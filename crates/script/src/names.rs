@@ -1,4 +1,4 @@
-//! The names a script uses, read from its syntax tree without running it.
+//! The names that a script uses, read from its syntax tree.
 
 use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use super::manifest::Manifest;
@@ -24,37 +24,37 @@ pub(super) const WAITING: [Capability; 8] = [
     Capability::Chats,
 ];
 
-/// The time for which patterns are tried at load; those behind are tried when they are used.
+/// The time for which patterns are checked at load; the remaining ones are checked when they are used.
 const CHECKING: Duration = Duration::from_millis(200);
 
-/// Most different patterns of a file that are checked at load; the others are when they are used.
+/// The maximum number of different patterns per file that are checked at load.
 const MAX_PATTERNS: usize = 1_000;
 /// The number of these patterns that are kept compiled for the first call.
 const PREPARED: usize = 32;
-/// Memory of a compiled pattern that may be kept, and the most that any may take, in bytes.
+/// The maximum size of a compiled pattern that is kept, and of any pattern, in bytes.
 const SMALL_PATTERN: usize = 256 << 10;
 const LARGE_PATTERN: usize = 10 << 20;
 
-/// The syntax of patterns.
+/// The help for patterns.
 const PATTERNS: &str = "write the pattern in RE2 syntax: without look-ahead, look-behind and \
                         backreferences; escape literal characters such as `(` or `.` with `\\`";
 
 /// The names that a script uses.
 #[derive(Default)]
 pub(super) struct Names {
-    /// Behind a dot.
+    /// The words after a dot.
     pub(super) properties: BTreeSet<String>,
     pub(super) variables: BTreeSet<String>,
-    /// Functions it calls, and variables that may hold one.
+    /// The functions it calls, and variables that may hold a function.
     pub(super) calls: BTreeSet<String>,
-    /// In front of `::`.
+    /// The words before `::`.
     pub(super) modules: BTreeSet<String>,
-    /// Variables of `catch`.
+    /// The variables of `catch`.
     pub(super) caught: BTreeSet<String>,
 }
 
 impl Names {
-    /// Returns `true` if a call may wait for a person, a network or another program.
+    /// Returns `true` if a call may wait for a person, the network or another program.
     pub(super) fn may_wait(&self) -> bool {
         const ASKING: [&str; 10] = [
             "ask",
@@ -108,7 +108,7 @@ impl Names {
     }
 }
 
-/// The file's functions that it names without calling them, as the function values they stand for.
+/// Returns the file's functions that are named without a call, as function values.
 pub(super) fn functions_as_values(ast: &AST) -> Vec<(String, Dynamic)> {
     let named = Names::of(ast).variables;
     let functions: BTreeSet<&str> = ast.iter_functions().map(|function| function.name).collect();
@@ -116,13 +116,13 @@ pub(super) fn functions_as_values(ast: &AST) -> Vec<(String, Dynamic)> {
     values.filter_map(|name| Some((name.to_owned(), FnPtr::new(name).ok()?.into()))).collect()
 }
 
-/// The word in front of `::`.
+/// Returns the word before `::`.
 fn module_of(call: &FnCallExpr) -> Option<&str> {
     call.namespace.path.first().map(|root| root.name.as_str())
 }
 
-/// Calls that would only fail once they run: of what was not declared, of what is not there, of
-/// patterns that are none.
+/// Reports calls that would fail at run time: of undeclared capabilities, of missing functions, or with invalid
+/// patterns.
 pub(super) fn misused(
     ast: &AST,
     manifest: &Manifest,
@@ -156,7 +156,7 @@ pub(super) fn misused(
     problems
 }
 
-/// The patterns of a file, each with what is wrong with it.
+/// The patterns of a file, each with its error message.
 #[derive(Default)]
 struct Patterns(HashMap<String, Option<String>>);
 
@@ -170,7 +170,7 @@ impl Patterns {
     }
 }
 
-/// Checks a pattern. A prepared one is kept compiled for the first call, where that takes little memory.
+/// Checks a pattern. If `is_prepared`, it is kept compiled for the first call, provided it is small.
 fn check(pattern: &str, is_prepared: bool) -> Result<(), String> {
     let compiled = |size| RegexBuilder::new(pattern).size_limit(size).build().map(drop);
     match compiled(SMALL_PATTERN) {
@@ -180,7 +180,7 @@ fn check(pattern: &str, is_prepared: bool) -> Result<(), String> {
     }
 }
 
-/// A text that stands there, or in the constant that is named there.
+/// Returns the text of a literal, or of the named constant.
 fn text_of(expression: &Expr, constants: &[(String, Json)]) -> Option<(String, Position)> {
     match expression {
         Expr::StringConstant(text, place) => Some((text.to_string(), *place)),
@@ -192,7 +192,7 @@ fn text_of(expression: &Expr, constants: &[(String, Json)]) -> Option<(String, P
     }
 }
 
-/// Writes to the file's constants: they could only fail once they run.
+/// Reports assignments to the file's constants, which would fail at run time.
 pub(super) fn assigned(
     ast: &AST,
     constants: &[(String, Json)],

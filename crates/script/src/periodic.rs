@@ -18,17 +18,17 @@ use valvehouse_core::context::{Turn, TurnFacts};
 use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
 
-/// The longest that `tick()` may take, waiting included.
+/// The time limit of `tick()`, including waiting.
 const TICK: Duration = Duration::from_secs(300);
-/// The running time of `tick()`, in times of a hook.
+/// The running time limit of `tick()`, as a multiple of that of a hook.
 const TICK_TIME: u32 = 10;
-/// The longest that a list may take, waiting included.
+/// The time limit of a list, including waiting.
 const LIST: Duration = Duration::from_secs(30);
-/// The most bytes of a list.
+/// The maximum size of a list, in bytes.
 const MAX_LIST: usize = 4 << 20;
 
 impl Script {
-    /// The functions that its host calls from time to time, each with the time between two calls.
+    /// Returns the functions that the host calls periodically, each with its interval.
     pub fn scheduled(&self) -> Vec<(ScheduledCall, Duration)> {
         let has = |name: &str| self.functions().any(|function| function.name == name);
         let due = |what: ScheduledCall| match what {
@@ -39,11 +39,12 @@ impl Script {
         ScheduledCall::ALL.into_iter().filter_map(|what| Some((what, due(what)?))).collect()
     }
 
-    /// Calls one of these functions on a lane, within a budget of its own: `tick()` has ten times that of a hook and five
-    /// minutes, a list has that of a hook. Its steps are recorded in the trace. Returns the list, null for `tick()`.
+    /// Calls a scheduled function on the executor, within its own budget: `tick()` has ten times the running time
+    /// of a hook and five minutes in total; a list has the budget of a hook. The steps are recorded in the trace.
+    /// Returns the list; null for `tick()`.
     ///
     /// # Errors
-    /// Returns why it failed, or why its list cannot be used.
+    /// Returns the reason if the call failed or its list is invalid.
     pub fn run_scheduled(
         self: &Arc<Self>,
         what: ScheduledCall,
@@ -51,12 +52,12 @@ impl Script {
     ) -> BoxFuture<'static, Result<Json, String>> {
         let turn =
             Turn::new(TurnFacts { trace, ..TurnFacts::default() }, Default::default(), Default::default());
-        // Nobody hears its events, and it leaves no work for later.
+        // Nobody receives its events, and it cannot leave background work.
         let facts = turn.facts().trace.clone();
         self.run_scheduled_in(what, turn.behind().turn(facts))
     }
 
-    /// The same in this turn.
+    /// Calls a scheduled function in this turn.
     pub(super) fn run_scheduled_in(
         self: &Arc<Self>,
         what: ScheduledCall,
@@ -90,7 +91,7 @@ impl Script {
             return Ok(Json::Null);
         }
         let listed = self.evaluate(what.as_str(), Args::new())?;
-        // Its text is measured before it is written: shared values may stand in many places.
+        // The length is measured first, because shared values may occur many times.
         let text = bounded_json(what.as_str(), &schedule::written(&listed)?, None)?;
         if text.len() > MAX_LIST {
             return Err(error(format!("the list exceeded its limit of {} MiB", MAX_LIST >> 20)));
@@ -105,7 +106,7 @@ impl Script {
     }
 }
 
-/// The parameters of `fn tick`, where `every` says how often it is called, and what is wrong with that.
+/// Reads the parameters of `fn tick` and its interval `every`. Also returns the problems found.
 pub(super) fn read(
     ast: &AST,
     manifest: &Manifest,
@@ -121,7 +122,7 @@ pub(super) fn read(
         let help = "write one of the functions, or remove `ttl`";
         problems.push(problem.at_said(source, "ttl", "ttl").help(help).warning());
     }
-    // Overloads by arity: the longest wins.
+    // The overload with the most parameters is used.
     let functions = ast.iter_functions().filter(|function| function.name == name);
     let function = functions.max_by_key(|function| function.params.len());
     match (function, manifest.every) {
@@ -157,7 +158,7 @@ pub(super) fn read(
 }
 
 impl Diagnostic {
-    /// A problem of a function that a host calls from time to time: its last call failed.
+    /// Creates the problem of a scheduled function whose latest call failed.
     pub fn of_scheduled(file: &SourceFile, what: ScheduledCall, why: &str) -> Self {
         let name = what.as_str();
         let source = file.text.trim_start_matches('\u{feff}');

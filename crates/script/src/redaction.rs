@@ -1,4 +1,4 @@
-//! Texts of the running call without secrets: those of its valves and of the user it runs for.
+//! Redacts the secrets of the running call in texts: those of its valves and of its user.
 
 use crate::{budget, call};
 use parking_lot::Mutex;
@@ -8,16 +8,16 @@ use valvehouse_core::context::Turn;
 use valvehouse_core::valve::{Redactor, ValveSchema};
 use valvehouse_json::Json;
 
-/// Bytes compared with secrets that are worth an operation.
+/// The number of bytes compared with secrets that is charged as one operation.
 const REDACTED_BYTES: usize = 512;
-/// Stands in place of a text in which there is no time to look for secrets.
+/// Replaces a text if there is no time to search it for secrets.
 const WITHHELD: &str = "*** (redacted: too many secrets to search for)";
 
-/// The secret user valves that scripts of a turn were handed.
+/// The secret user valves that scripts of a turn received.
 #[derive(Default)]
 struct UserSecrets(Mutex<Vec<(Arc<str>, Json, Redactor)>>);
 
-/// Redacts the secret ones of these user valves for the rest of a turn: a script is about to read them.
+/// Redacts the secrets among these user valves for the rest of a turn, because a script receives them.
 pub(crate) fn redact_for_user(turn: &Turn, plugin: &Arc<str>, schema: &ValveSchema, values: &Json) {
     if !schema.fields().iter().any(|field| field.secret) {
         return;
@@ -33,7 +33,7 @@ pub(crate) fn redact_for_user(turn: &Turn, plugin: &Arc<str>, schema: &ValveSche
     }
 }
 
-/// A text of the running call without its secrets: those of its valves and of the user it runs for.
+/// Redacts the secrets of the running call in a text: those of its valves and of its user.
 pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
     call::with(|call| {
         let Some(call) = call else { return text.into() };
@@ -54,7 +54,7 @@ pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// The beginning of a text of the running call in a sentence, without secrets.
+/// Returns the start of a text for use in a sentence, with secrets redacted.
 pub(crate) fn excerpt(text: &str) -> String {
     valvehouse_core::limits::shortened(&redacted(text))
 }

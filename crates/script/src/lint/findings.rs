@@ -24,13 +24,12 @@ impl Script {
         [link::check(file, &key), all(file, None, &key)].concat()
     }
 
-    /// Everything that is surely not meant in it: its [`Script::warnings`], and what only who writes it wants to
-    /// know.
+    /// Returns all probable mistakes: its [`Script::warnings`], and those that only authors need to see.
     pub fn findings(&self) -> Vec<Diagnostic> {
         [self.lints(), self.warnings.clone()].concat()
     }
 
-    /// The latter alone.
+    /// Returns the probable mistakes that only authors need to see.
     pub fn lints(&self) -> Vec<Diagnostic> {
         all(&self.file, Some(self), "")
     }
@@ -40,7 +39,7 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Diagnostic>
     let source = file.text.trim_start_matches('\u{feff}');
     let mut engine = engine::new();
     engine.set_optimization_level(OptimizationLevel::None);
-    // Syntax errors are reported by the compiler.
+    // The compiler reports syntax errors.
     let code = match script {
         Some(script) if script.file.kind == Kind::Filter => final_statement::settled(source),
         _ => source.into(),

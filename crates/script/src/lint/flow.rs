@@ -1,4 +1,4 @@
-//! Code that is never reached, never read, or lost.
+//! Reports unreachable code, unread variables and lost assignments.
 
 use super::quotes;
 use super::tree::{self, Node};
@@ -24,7 +24,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     problems
 }
 
-/// Finds code behind a statement that never goes on.
+/// Reports code after a statement that always leaves the block.
 fn unreachable(view: &View<'_>, block: &[Stmt]) -> Option<Diagnostic> {
     let last = block.iter().position(ends)?;
     let next = block[last + 1..].iter().find(|next| !matches!(next, Stmt::Noop(_) | Stmt::Share(_)))?;
@@ -39,7 +39,7 @@ fn unreachable(view: &View<'_>, block: &[Stmt]) -> Option<Diagnostic> {
 fn ends(statement: &Stmt) -> bool {
     match statement {
         Stmt::Return(..) | Stmt::BreakLoop(..) => true,
-        // `throw`, the one syntax of our own.
+        // A `throw`, the only custom syntax.
         Stmt::Expr(expression) => {
             matches!(&**expression, Expr::Custom(..)) || is_deny(Node::Expr(expression))
         }
@@ -63,7 +63,7 @@ fn ending(statement: &Stmt) -> &'static str {
     }
 }
 
-/// Returns the beginning of a statement: a chain of dots is reported at its first word.
+/// Returns the position of a statement: that of the first word of a chain.
 fn beginning(statement: &Stmt) -> Option<Position> {
     let position = match statement {
         Stmt::Expr(expression) => match tree::chain(expression).0 {
@@ -77,7 +77,7 @@ fn beginning(statement: &Stmt) -> Option<Position> {
     (!position.is_none()).then_some(position)
 }
 
-/// Comparisons that are statements; the last one of a block may be its value.
+/// Reports comparisons that are statements; the last one of a block may be its value.
 fn idle(view: &View<'_>, block: &[Stmt]) -> Option<Diagnostic> {
     let (_, before) = block.split_last()?;
     before.iter().find_map(|statement| {
@@ -100,7 +100,7 @@ fn idle(view: &View<'_>, block: &[Stmt]) -> Option<Diagnostic> {
     })
 }
 
-/// Variables that get a value and are never read.
+/// Reports variables that are assigned but never read.
 fn unread(view: &View<'_>, function: &Body) -> Vec<Diagnostic> {
     let mut read: HashSet<String> = HashSet::new();
     let mut declared: Vec<(String, Position)> = Vec::new();
@@ -115,7 +115,7 @@ fn unread(view: &View<'_>, function: &Body) -> Vec<Diagnostic> {
                 read.insert(name.to_owned());
             }
         }
-        // A text is meant to be read, though it is not: that is reported by itself.
+        // A placeholder in double quotes counts as read, because it is reported separately.
         Node::Expr(Expr::StringConstant(text, _)) => read.extend(quotes::placeholders(text)),
         Node::Stmt(Stmt::Share(names)) => read.extend(names.iter().map(|(name, _)| name.name.to_string())),
         _ => {}
@@ -129,7 +129,7 @@ fn unread(view: &View<'_>, function: &Body) -> Vec<Diagnostic> {
         .collect()
 }
 
-/// `body = …` in a hook that does not hand it back: the host goes on with the value it gave.
+/// Reports `body = …` in a hook that does not return it: the host continues with the value it passed.
 fn lost(view: &View<'_>, function: &Body) -> Option<Diagnostic> {
     let subject = Hook::from_name(&function.name).and_then(hooks::subject_name)?;
     if !function.params.iter().any(|param| param == subject) || returns_something(function) {
@@ -150,7 +150,7 @@ fn lost(view: &View<'_>, function: &Body) -> Option<Diagnostic> {
     )))
 }
 
-/// Returns `true` if a function may end with a value.
+/// Returns `true` if a function may return a value.
 fn returns_something(function: &Body) -> bool {
     let mut returns = false;
     tree::each(&function.statements, &mut |node, _| {
@@ -160,7 +160,7 @@ fn returns_something(function: &Body) -> bool {
         || match function.statements.last() {
             Some(Stmt::Assignment(_) | Stmt::Var(..) | Stmt::For(..) | Stmt::While(..) | Stmt::Noop(_))
             | None => false,
-            // Without an `else` it gives nothing where it is not entered; with one it may give a value.
+            // An `if` without `else` returns nothing if the condition is false; one with `else` may return a value.
             Some(Stmt::If(flow, _)) => {
                 let ends = |block: &[Stmt]| {
                     matches!(block.last(), Some(Stmt::Expr(_) | Stmt::FnCall(..) | Stmt::If(..)))

@@ -1,4 +1,4 @@
-//! Loops over messages that one call of the host's does.
+//! Reports loops over messages that a single call of a host function replaces.
 
 use super::tree::View;
 use super::tree::{self, Link, Node};
@@ -57,8 +57,8 @@ fn ends_with(expression: &Expr, word: &str) -> bool {
     matches!(tree::chain(expression).1.last(), Some(Link::Property(name, _)) if *name == word)
 }
 
-/// `if message.role == "user" { found = message; }`: the role that is looked for, and whether nothing else is
-/// done.
+/// Returns the role that `if message.role == "user" { found = message; }` searches for, and `true` if the loop does
+/// nothing else.
 fn looked_for(name: &str, body: &[Stmt]) -> Option<(String, bool)> {
     let [Stmt::If(branch, _)] = body else { return None };
     let Expr::FnCall(call, _) = &branch.expr else { return None };
@@ -81,14 +81,14 @@ fn is_message(expression: &Expr, name: &str) -> bool {
     tree::variable(expression) == Some(name) || is_word_of(expression, name, &["content", "text"])
 }
 
-/// `message.role`
+/// Returns `true` for a property of a variable, such as `message.role`.
 fn is_word_of(expression: &Expr, name: &str, words: &[&str]) -> bool {
     let (root, links) = tree::chain(expression);
     let is_word = matches!(&links[..], [Link::Property(word, _)] if words.contains(word));
     is_word && tree::variable(root) == Some(name)
 }
 
-/// `if part.type == "text" { text += part.text; }`
+/// Returns `true` for `if part.type == "text" { text += part.text; }`.
 fn collects_text(name: &str, body: &[Stmt]) -> bool {
     let [Stmt::If(branch, _)] = body else { return false };
     let [Stmt::Assignment(assignment)] = branch.body.statements() else { return false };
@@ -100,7 +100,7 @@ fn collects_text(name: &str, body: &[Stmt]) -> bool {
     adds && is_of_type && branch.branch.is_empty()
 }
 
-/// `while body.messages.len() > n { body.messages.remove(0); }`
+/// Returns `true` for `while body.messages.len() > n { body.messages.remove(0); }`.
 fn shortens(condition: &Expr, body: &[Stmt]) -> bool {
     let [Stmt::Expr(only)] = body else { return false };
     let (_, links) = tree::chain(only);

@@ -1,7 +1,7 @@
-//! Code that loads and is surely not meant: warnings of `check`, of editors and while one writes; a host that
-//! only loads a script has no use for them.
+//! Reports valid code that is probably wrong: warnings of `check`, of editors and during development. A host that
+//! only loads a script does not need them.
 //!
-//! A lint that is wrong is worse than none: each of these warns only where it is sure.
+//! A false warning is worse than none, so each lint reports only what is certain.
 
 mod answers;
 mod calls;

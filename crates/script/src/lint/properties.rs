@@ -1,5 +1,5 @@
-//! Properties of the host's values that are misspelt: these values are open maps, so that an unknown key is
-//! no mistake by itself, one that is almost a known one very likely is.
+//! Reports misspelled properties of the host's values. These values are open maps, so an unknown key is valid; one
+//! that is almost a known key is probably a mistake.
 
 use super::tree::{self, Link, Node};
 use super::tree::{Body, View};
@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, HashSet};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::text::nearest;
 
-/// The letters from which `max_token` is a mistake for `max_tokens`, and no key of its own.
+/// The length from which a singular such as `max_token` is a mistake for `max_tokens` and not another key.
 const MIN_SINGULAR: usize = 9;
 
-/// A value of the host's.
+/// A kind of the host's values.
 #[derive(Clone, Copy, PartialEq)]
 enum Handle {
     Body,
@@ -28,7 +28,7 @@ enum Handle {
 }
 
 impl Handle {
-    /// Its name in the reference, and words that it has at times besides: of services, and of clients.
+    /// Returns its name in the reference, and additional keys that providers or clients use.
     const fn named(self) -> (&'static str, &'static [&'static str]) {
         match self {
             Self::Body => ("body", &["seed"]),
@@ -59,7 +59,8 @@ impl Handle {
         }
     }
 
-    /// The letters from which a written key that is almost a known one is a mistake: those of requests are many.
+    /// Returns the length from which a written key that is almost a known one is a mistake. Requests have many
+    /// keys.
     const fn min_written(self) -> usize {
         match self {
             Self::Event | Self::Message => 3,
@@ -67,7 +68,7 @@ impl Handle {
         }
     }
 
-    /// Its words but methods.
+    /// Returns its keys and properties, without methods.
     fn words(self) -> impl Iterator<Item = &'static str> {
         let (name, others) = self.named();
         let known = reference::handle(name).map_or(&[][..], |handle| &handle.words);
@@ -75,7 +76,7 @@ impl Handle {
         known.map(|word| word.name.as_str()).chain(others.iter().copied())
     }
 
-    /// Returns the handle that a word leads to.
+    /// Returns the kind of the value under a key.
     fn below(self, word: &str) -> Option<Self> {
         match (self, word) {
             (Self::Body | Self::Ctx, "messages") => Some(Self::Messages),
@@ -86,7 +87,7 @@ impl Handle {
 
 pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
-    // Of the whole file at one go: a file may write thousands of names.
+    // Computed once for the whole file, because it may write thousands of names.
     let named_once = LazyCell::new(|| named_once(view.source));
     for function in &view.functions {
         let names = names_in(function);
@@ -116,7 +117,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     problems
 }
 
-/// The word that was meant.
+/// Returns the key that was probably meant.
 fn misspelt<'a>(
     view: &View<'a>,
     handle: Handle,
@@ -131,12 +132,12 @@ fn misspelt<'a>(
         return None;
     }
     nearest(name, handle.words().filter(|word| word.len() > 3)).filter(|near| {
-        // `tool` and `tools`, `file` and `files` may well be two keys.
+        // `tool` and `tools`, or `file` and `files`, may be two different keys.
         name.len() >= MIN_SINGULAR || near.trim_end_matches('s') != name.trim_end_matches('s')
     })
 }
 
-/// The names that stand in one place only.
+/// Returns the names that occur only once in the source.
 fn named_once(source: &str) -> HashSet<&str> {
     let (mut once, mut often) = (HashSet::new(), HashSet::new());
     for name in source.split(|letter: char| !letter.is_alphanumeric() && letter != '_') {
@@ -148,7 +149,7 @@ fn named_once(source: &str) -> HashSet<&str> {
     once
 }
 
-/// Returns the handle that a link leads to.
+/// Returns the kind of the value that a link leads to.
 fn next(handle: Handle, link: &Link<'_>) -> Option<Handle> {
     match (handle, link) {
         (_, Link::Property(name, _)) => handle.below(name),
@@ -158,7 +159,7 @@ fn next(handle: Handle, link: &Link<'_>) -> Option<Handle> {
     }
 }
 
-/// Variables of a function that hold values of the host's.
+/// Returns the variables of a function that hold values of the host.
 fn names_in(function: &Body) -> BTreeMap<String, Handle> {
     let mut names = BTreeMap::new();
     let is_hosts =
@@ -204,7 +205,7 @@ fn put(names: &mut BTreeMap<String, Handle>, name: &str, found: Option<Handle>) 
     }
 }
 
-/// Returns the handle that an expression gives.
+/// Returns the kind of an expression's value.
 fn held(names: &BTreeMap<String, Handle>, expression: &Expr) -> Option<Handle> {
     let (root, links) = tree::chain(expression);
     let mut handle = *names.get(tree::variable(root)?)?;

@@ -1,4 +1,4 @@
-//! Texts in double quotes that look as if they were filled in.
+//! Reports texts in double quotes with placeholders.
 
 use super::tree::{self, Node};
 use super::tree::{Body, View};
@@ -10,7 +10,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     view.functions.iter().flat_map(|function| unfilled(view, function)).collect()
 }
 
-/// `"at most ${n} words"`, where `n` is a variable: in double quotes it stays as it is.
+/// Reports `"at most ${n} words"` if `n` is a variable: double quotes do not interpolate.
 fn unfilled(view: &View<'_>, function: &Body) -> Vec<Diagnostic> {
     let mut own: HashSet<String> = function.params.iter().cloned().collect();
     let mut texts: Vec<(String, Position)> = Vec::new();
@@ -36,12 +36,12 @@ fn unfilled(view: &View<'_>, function: &Body) -> Vec<Diagnostic> {
         .collect()
 }
 
-/// A replacement names groups in the same way.
+/// The replacement of a regex uses the same syntax for groups.
 fn is_of_regex(above: &[Node<'_>]) -> bool {
     matches!(above.last(), Some(Node::Expr(Expr::FnCall(call, _))) if tree::module_of(call).starts_with("regex"))
 }
 
-/// The names that `${name}` and `${name.field}` begin with.
+/// Returns the names at the start of the placeholders `${name}` and `${name.field}`.
 pub(super) fn placeholders(text: &str) -> Vec<String> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let inside = text.split("${").skip(1).filter(|rest| rest.contains('}'));

@@ -1,4 +1,4 @@
-//! The last values of hooks and handlers: an unusable value, or none where one is expected.
+//! Reports the final values of hooks and handlers: an unusable value, or a missing one.
 
 use super::tree::{self, Link, Node};
 use super::tree::{Body, View};
@@ -8,7 +8,7 @@ use crate::source::Kind;
 use rhai::{Expr, Position, Stmt};
 use valvehouse_core::filter::Hook;
 
-/// Methods and functions that are called for what they do, and give what no hook returns.
+/// Methods and functions with side effects whose return value no hook may return.
 const GIVE: [(&str, &str); 12] = [
     ("incr", "a number"),
     ("len", "a number"),
@@ -40,7 +40,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     problems
 }
 
-/// A filter of which nothing runs.
+/// Reports a filter without hooks.
 fn without_hook(view: &View<'_>) -> Option<Diagnostic> {
     let script = view.script.filter(|script| script.file.kind == Kind::Filter)?;
     let told = [Code::AlmostHook, Code::DeadCallback];
@@ -56,7 +56,7 @@ fn without_hook(view: &View<'_>) -> Option<Diagnostic> {
     })
 }
 
-/// Returns the values that a function may end with: its last expression, on every way, and the values of
+/// Returns the possible return values of a function: the last expression of every branch, and the values of
 /// `return`.
 fn values(statements: &[Stmt]) -> Vec<&Expr> {
     let mut found = Vec::new();
@@ -124,7 +124,7 @@ fn wrong(view: &View<'_>, hook: Hook, value: &Expr) -> Option<Diagnostic> {
     }))
 }
 
-/// `body.messages`, `body.messages.pop()`
+/// Returns the kind of a chain such as `body.messages` or `body.messages.pop()`.
 fn of_chain(value: &Expr, is_stream: bool) -> Option<(Position, String)> {
     let (root, links) = tree::chain(value);
     let place = root.position();
@@ -140,7 +140,7 @@ fn of_chain(value: &Expr, is_stream: bool) -> Option<(Position, String)> {
     }
 }
 
-/// A handler that gives a value on one way, and nothing at its end.
+/// Reports a handler that returns a value on one path and nothing at its end.
 fn without_result(view: &View<'_>, function: &Body) -> Option<Diagnostic> {
     let mut gives = false;
     tree::each(&function.statements, &mut |node, _| {

@@ -1,6 +1,5 @@
-//! A script's syntax tree as lints walk it: a chain of dots is one thing with its links.
-//!
-//! The facts that lints know of a file: its functions with their bodies, and all the words in it.
+//! Walks a script's syntax tree for lints, and collects what they know about a file: its functions with their
+//! bodies, and all words in it. A chain of properties and indexes is one expression with links.
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::imports::ModuleFile;
@@ -11,21 +10,21 @@ use crate::{Script, engine};
 use rhai::{AST, ASTFlags, Expr, FnCallExpr, OptimizationLevel, Position, ScriptFuncDef, Stmt};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// A node of the tree.
+/// A node of the syntax tree.
 #[derive(Clone, Copy)]
 pub(super) enum Node<'a> {
     Stmt(&'a Stmt),
     Expr(&'a Expr),
 }
 
-/// A link behind the first word of `body.messages[0].len()`.
+/// A link after the first word of `body.messages[0].len()`.
 pub(super) enum Link<'a> {
     Property(&'a str, Position),
     Index(&'a Expr),
     Call(&'a FnCallExpr),
 }
 
-/// Shows every node, with those it stands in, the outermost first.
+/// Visits every node with its ancestors, outermost first.
 pub(super) fn each<'a>(statements: &'a [Stmt], look: &mut impl FnMut(Node<'a>, &[Node<'a>])) {
     let mut above = Vec::new();
     for statement in statements {
@@ -33,7 +32,7 @@ pub(super) fn each<'a>(statements: &'a [Stmt], look: &mut impl FnMut(Node<'a>, &
     }
 }
 
-/// The same of one expression.
+/// Visits every node of one expression with its ancestors.
 pub(super) fn each_in<'a>(expression: &'a Expr, look: &mut impl FnMut(Node<'a>, &[Node<'a>])) {
     visit(Node::Expr(expression), &mut Vec::new(), look);
 }
@@ -78,7 +77,7 @@ fn children(node: Node<'_>) -> Vec<Node<'_>> {
     found
 }
 
-/// The expressions that stand in a statement itself.
+/// Returns the expressions directly in a statement.
 fn expressions_of(statement: &Stmt) -> Vec<&Expr> {
     match statement {
         Stmt::If(flow, _) | Stmt::While(flow, _) | Stmt::Do(flow, ..) => vec![&flow.expr],
@@ -96,7 +95,7 @@ fn expressions_of(statement: &Stmt) -> Vec<&Expr> {
     }
 }
 
-/// The blocks of a statement.
+/// Returns the blocks of a statement.
 pub(super) fn blocks_of(statement: &Stmt) -> Vec<&[Stmt]> {
     match statement {
         Stmt::If(flow, _) | Stmt::TryCatch(flow, _) => {
@@ -109,7 +108,7 @@ pub(super) fn blocks_of(statement: &Stmt) -> Vec<&[Stmt]> {
     }
 }
 
-/// Shows every block: the statements themselves, and those within them.
+/// Visits every block: the statements themselves and those nested in them.
 pub(super) fn each_block<'a>(statements: &'a [Stmt], look: &mut impl FnMut(&'a [Stmt])) {
     look(statements);
     each(statements, &mut |node, _| match node {
@@ -119,7 +118,7 @@ pub(super) fn each_block<'a>(statements: &'a [Stmt], look: &mut impl FnMut(&'a [
     });
 }
 
-/// Splits a chain of dots and brackets into its first expression and its links. Another expression has no
+/// Splits a chain of properties and indexes into its first expression and its links. Any other expression has no
 /// links.
 pub(super) fn chain(expression: &Expr) -> (&Expr, Vec<Link<'_>>) {
     let (root, links) = parts(expression);
@@ -150,7 +149,7 @@ fn parts(expression: &Expr) -> (&Expr, Vec<(bool, &Expr)>) {
     (&first.lhs, links)
 }
 
-/// The name of a variable of this file.
+/// Returns the name of a variable of this file.
 pub(super) fn variable(expression: &Expr) -> Option<&str> {
     match expression {
         Expr::Variable(variable, ..) if variable.2.path.is_empty() => Some(&variable.1),
@@ -158,7 +157,7 @@ pub(super) fn variable(expression: &Expr) -> Option<&str> {
     }
 }
 
-/// A text that stands there as it is.
+/// Returns the value of a string literal.
 pub(super) fn text(expression: &Expr) -> Option<&str> {
     match expression {
         Expr::StringConstant(text, _) => Some(text),
@@ -166,12 +165,12 @@ pub(super) fn text(expression: &Expr) -> Option<&str> {
     }
 }
 
-/// `words::shout` without its last part.
+/// Returns the module of a call such as `words::shout`.
 pub(super) fn module_of(call: &FnCallExpr) -> String {
     call.namespace.path.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join("::")
 }
 
-/// A call, however it stands there, whether behind a dot.
+/// Returns a call in any form, and `true` if it is a method call.
 pub(super) fn call(node: Node<'_>) -> Option<(&FnCallExpr, bool, Position)> {
     match node {
         Node::Expr(Expr::FnCall(call, position)) | Node::Stmt(Stmt::FnCall(call, position)) => {
@@ -186,22 +185,22 @@ pub(super) fn call(node: Node<'_>) -> Option<(&FnCallExpr, bool, Position)> {
 pub(super) struct View<'a> {
     pub(super) file: &'a SourceFile,
     pub(super) source: &'a str,
-    /// None for a module.
+    /// The script; `None` for a module.
     pub(super) script: Option<&'a Script>,
-    /// Closures, too.
+    /// The functions, including closures.
     pub(super) functions: Vec<Body>,
-    /// The functions of imported modules, by the names the file gives them, with the number of their
-    /// arguments. None where a module cannot be read.
+    /// The functions of imported modules by alias, with their numbers of arguments; `None` if a module cannot be
+    /// read.
     pub(super) modules: BTreeMap<String, Option<BTreeSet<(String, usize)>>>,
-    /// Behind a dot, anywhere in the file.
+    /// The words after a dot anywhere in the file.
     pub(super) properties: HashSet<String>,
-    /// Texts in quotes, anywhere in the file.
+    /// The string literals in the file.
     pub(super) texts: HashSet<String>,
-    /// Keys that are given a value, in a map or behind a dot.
+    /// The keys that are assigned, in a map literal or after a dot.
     pub(super) written: HashSet<String>,
 }
 
-/// A function and what it does.
+/// A function and its body.
 pub(super) struct Body {
     pub(super) name: String,
     pub(super) params: Vec<String>,
@@ -249,7 +248,7 @@ impl<'a> View<'a> {
         self.script.map(|script| &script.manifest)
     }
 
-    /// A problem at a place of the file.
+    /// Creates a problem at a position in the file.
     pub(super) fn problem(&self, code: Code, position: Position, message: impl Into<String>) -> Diagnostic {
         Diagnostic::of(code, self.file, message).at(self.source, position)
     }

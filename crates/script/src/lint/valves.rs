@@ -1,4 +1,4 @@
-//! Valves that are read and not declared, and those that are declared and not read.
+//! Reports valves that are read but not declared, and valves that are declared but not read.
 
 use super::tree::{self, Link, Node};
 use super::tree::{Body, View};
@@ -41,7 +41,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
                     None => _ = whole.insert(whose == Whose::Users),
                 },
                 Some(Link::Call(_)) => _ = whole.insert(whose == Whose::Users),
-                // The name itself: the chain it begins is looked at as a whole, and an alias is followed.
+                // For the name itself, the chain it begins or its alias is examined instead.
                 None if is_followed(above) => {}
                 None => _ = whole.insert(whose == Whose::Users),
             }
@@ -68,8 +68,8 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     problems
 }
 
-/// Returns `true` if the code around a name follows it: a chain of dots, an alias, a call of the file's own
-/// functions or a closure, in which its properties are words of this file too.
+/// Returns `true` if the code around a name is examined too: a chain, an alias, a call of the file's own functions,
+/// or a closure.
 fn is_followed(above: &[Node<'_>]) -> bool {
     match above.last() {
         Some(Node::Expr(Expr::Dot(..) | Expr::Index(..))) => true,
@@ -85,7 +85,7 @@ fn is_followed(above: &[Node<'_>]) -> bool {
 struct Names {
     operators: BTreeSet<String>,
     users: BTreeSet<String>,
-    /// `true` if the host fills the parameter `valves`: others may pass any value.
+    /// `true` if the host passes the parameter `valves`; other callers may pass any value.
     is_hosts: bool,
 }
 
@@ -98,7 +98,7 @@ impl Names {
                 || ["handler", "pipe"].contains(&function.name.as_str()),
         };
         names.operators.extend(function.params.iter().filter(|name| *name == "valves").cloned());
-        // `let v = valves;`, and what a `let` hides.
+        // Handles aliases such as `let v = valves;` and names that a `let` shadows.
         tree::each(&function.statements, &mut |node, _| {
             let Node::Stmt(Stmt::Var(variable, ..)) = node else { return };
             let name = variable.0.name.to_string();
@@ -114,7 +114,7 @@ impl Names {
         names
     }
 
-    /// Returns the owner of the valves that a chain begins with, and the rest of the chain.
+    /// Returns the owner of the valves at the start of a chain, and the rest of the chain.
     fn valves<'a>(&self, expression: &'a Expr) -> Option<(Whose, Vec<Link<'a>>)> {
         let (root, mut links) = tree::chain(expression);
         let root = tree::variable(root)?;

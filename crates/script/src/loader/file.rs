@@ -1,6 +1,4 @@
-//! Reading one file, and what it imports.
-//!
-//! The result of one look at a folder.
+//! Reads one file with the modules it imports, and defines the result of a folder's scan.
 
 use super::listing::{READABLE, Stamp, TESTS};
 use crate::diagnostic::{Code, Diagnostic};
@@ -16,16 +14,16 @@ use valvehouse_core::text::hex;
 
 const SPLIT: &str = "split it, or move data into valves or the store";
 
-/// A file as it was read.
+/// A loaded file.
 #[derive(Debug, Clone)]
 pub struct LoadedFile {
-    /// Its text.
+    /// The file with its text.
     pub file: SourceFile,
-    /// SHA-256 of its bytes and those of what it imports, hex.
+    /// The SHA-256 of its text and of the modules it imports, in hexadecimal digits.
     pub hash: Arc<str>,
 }
 
-/// Reads one file, wherever it is, and what it imports from its plugin folder.
+/// Reads one file, at any path, and the modules it imports from its plugin folder.
 ///
 /// # Errors
 /// Returns a problem if the file cannot be read.
@@ -34,7 +32,7 @@ pub fn read_file(kind: Kind, root: &Path, path: &Path) -> Result<LoadedFile, Dia
     with_imports(read(what, kind, path, &stamp_of(path)?)?, root)
 }
 
-/// The same of a file that is about to have this text.
+/// Reads a file with this text instead of its content on disk.
 ///
 /// # Errors
 /// Returns a problem if an imported file cannot be read.
@@ -42,7 +40,7 @@ pub fn read_text(kind: Kind, root: &Path, path: &Path, text: &str) -> Result<Loa
     with_imports(read_bytes(As::Plugin, kind, path, text.as_bytes().to_vec())?, root)
 }
 
-/// Reads a file of tests and what it imports. Its id is that of its script.
+/// Reads a file of tests and the modules it imports. Its id is that of its script.
 ///
 /// # Errors
 /// Returns a problem if the file cannot be read.
@@ -57,7 +55,7 @@ pub fn tests_of_script(script: &Path) -> PathBuf {
     script.with_extension("test.rhai")
 }
 
-/// The script that tests are of; none where that is not a file of tests.
+/// Returns the path of the script that a file of tests belongs to; `None` if the path is not that of a test file.
 pub fn script_of_tests(tests: &Path) -> Option<PathBuf> {
     let name = tests.file_name()?.to_str()?.strip_suffix(TESTS).filter(|name| !name.is_empty())?;
     Some(tests.with_file_name(format!("{name}.rhai")))
@@ -70,7 +68,7 @@ pub(super) fn stamp_of(path: &Path) -> Result<Stamp, Diagnostic> {
     Ok(Stamp::of(&metadata))
 }
 
-/// A script with everything that it imports.
+/// Adds the modules that a script imports.
 fn with_imports(script: LoadedFile, root: &Path) -> Result<LoadedFile, Diagnostic> {
     let kind = script.file.kind;
     let mut finding = ModuleFinder::below(root);
@@ -99,7 +97,7 @@ pub(super) fn read(what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<L
     if what == As::Plugin {
         check_name(path)?;
     }
-    // A pipe would hold up whoever opens it, a device may have no end.
+    // Opening a pipe would block, and a device may be endless.
     if !stamp.is_file {
         return Err(problem(Code::Unreadable, "cannot read this file: it is not a regular file".into())
             .help("replace it with a text file"));
@@ -113,7 +111,7 @@ pub(super) fn read(what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<L
     read_bytes(what, kind, path, bytes)
 }
 
-/// Refuses a file whose name is not that of a plugin.
+/// Checks that a file's name is a valid plugin id.
 pub(super) fn check_name(path: &Path) -> Result<(), Diagnostic> {
     let stem = stem_of(path);
     let problem = |message: String| Diagnostic::new(Code::BadId, &stem, path, message);
@@ -175,19 +173,19 @@ pub(super) fn read_bytes(
     Ok(LoadedFile { file: SourceFile::new(kind, stem, path, text), hash: hash.into() })
 }
 
-/// Returns the beginning of a file that cannot be loaded, as far as it is text; "" where it cannot be read.
+/// Returns the start of a file that cannot be loaded, as lossy UTF-8; "" if it cannot be read.
 pub fn beginning(path: &Path) -> String {
     let mut bytes = Vec::new();
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
         && let Ok(file) = std::fs::File::open(path)
     {
-        // The bytes that were read before an error are all there is.
+        // Bytes read before an error are used.
         let _ = file.take(MAX_SOURCE as u64).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Returns `true` if a file's stem may be a plugin's id.
+/// Returns `true` if a file's stem is a valid plugin id.
 pub fn is_id(stem: &str) -> bool {
     (1..=64).contains(&stem.len())
         && stem
@@ -195,40 +193,40 @@ pub fn is_id(stem: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-')
 }
 
-/// Files that are saved together follow each other within this time.
+/// The time within which files that are saved together follow each other.
 pub(crate) const REST: Duration = Duration::from_millis(25);
 
-/// The result of one look at a folder.
+/// The result of a scan of a folder.
 #[derive(Debug, Clone, Default)]
 pub struct FolderScan {
-    /// Files that could be read, by id. Of two files with one id the later path counts.
+    /// The readable files by id. If two files have the same id, the one with the later path is used.
     pub files: BTreeMap<Arc<str>, Arc<LoadedFile>>,
-    /// Files that could not, and files that share an id.
+    /// The problems of unreadable files and of files that share an id.
     pub problems: Vec<Diagnostic>,
-    /// Links to no file and folders with a script's name. For a plugin that is known they count as deleted.
+    /// Links to missing files, and folders with a script's name. For a known plugin, they count as deleted.
     pub dangling: Vec<Diagnostic>,
-    /// Files whose id a later file has.
+    /// The files whose id a later file has.
     pub shadowed: Vec<Arc<LoadedFile>>,
-    /// The time of a file's latest change.
+    /// The time of the latest change of a file.
     pub latest: Option<SystemTime>,
-    /// `true` if files changed during the look: the texts may be of different moments.
+    /// `true` if files changed during the scan: the texts may be of different points in time.
     pub is_torn: bool,
-    /// Folders that are there and could not be listed: what is in them is not known.
+    /// The folders that exist but cannot be listed; their content is unknown.
     pub unlisted: Vec<PathBuf>,
-    /// Files that are not plugins: scripts import them.
+    /// The files that scripts import.
     pub modules: Vec<PathBuf>,
-    /// Files of tests beside their scripts.
+    /// The files of tests.
     pub tests: Vec<PathBuf>,
 }
 
 impl FolderScan {
-    /// Returns `true` if the file seems to be partly written.
+    /// Returns `true` if files may be only partly written.
     pub fn is_restless(&self) -> bool {
         let age = self.latest.and_then(|latest| latest.elapsed().ok());
         self.is_torn || age.is_some_and(|age| age < REST)
     }
 
-    /// Joins the results of looks at different folders.
+    /// Merges the scan of another folder.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.files.extend(other.files);
@@ -243,12 +241,12 @@ impl FolderScan {
         self
     }
 
-    /// Returns `true` if there is a file of that id, readable or not.
+    /// Returns `true` if there is a file with this id, readable or not.
     pub fn knows(&self, id: &str) -> bool {
         self.files.contains_key(id) || self.problems.iter().any(|problem| problem.id == id)
     }
 
-    /// Adds a file; of two with the same id the later one is used, and both are reported.
+    /// Adds a file. If two files have the same id, the later one is used and both are reported.
     pub(super) fn add(&mut self, read: Arc<LoadedFile>) {
         let id = read.file.id.clone();
         let path = read.file.path.clone();
@@ -264,7 +262,7 @@ impl FolderScan {
         self.shadowed.push(earlier);
     }
 
-    /// Returns `true` if a file may well be there although it was not found.
+    /// Returns `true` if a file may exist although it was not found.
     pub fn leaves_open(&self, path: &Path) -> bool {
         self.unlisted.iter().any(|folder| path.starts_with(folder))
     }

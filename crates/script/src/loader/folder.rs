@@ -1,4 +1,4 @@
-//! Looking at a folder, again and again.
+//! Scans folders repeatedly.
 
 use super::file::FolderScan;
 use super::file::{As, LoadedFile, importing, read, stamp_of};
@@ -16,12 +16,12 @@ use std::time::SystemTime;
 #[derive(Debug, Default)]
 pub struct Loader {
     seen: HashMap<PathBuf, Entry>,
-    /// Scripts with all that they import, as they were put together last.
+    /// The latest scripts, including the modules they import.
     whole: HashMap<PathBuf, Whole>,
     looked: HashMap<(Kind, PathBuf), LastLook>,
-    /// The number of reads of a file.
+    /// The number of times a file was read.
     pub(super) reads: u64,
-    /// The number of them that are to be read again regardless of their stamps.
+    /// The number of reads whose files have to be read again even if their stamps are unchanged.
     unsure: u64,
 }
 
@@ -32,31 +32,31 @@ struct Entry {
     content: Result<Arc<LoadedFile>, Diagnostic>,
 }
 
-/// A script alone, and with everything that it imports.
+/// A script on its own, and with the modules it imports.
 #[derive(Debug)]
 struct Whole {
     own: Arc<LoadedFile>,
     whole: Arc<LoadedFile>,
 }
 
-/// The last look at a folder.
+/// The latest scan of a folder.
 #[derive(Debug)]
 struct LastLook {
     listing: Listing,
     found: Arc<FolderScan>,
-    /// `true` if the same listing has to mean the same files.
+    /// `true` if an equal listing guarantees the same files.
     is_sure: bool,
 }
 
 impl Loader {
-    /// Looks at a folder and the folders in it. A folder that is not there is empty.
+    /// Scans a folder and its subfolders. A missing folder counts as empty.
     pub fn look(&mut self, kind: Kind, folder: &Path) -> FolderScan {
         let found = self.look_again(kind, folder);
         self.looked.clear();
         Arc::unwrap_or_clone(found)
     }
 
-    /// The same; gives what the look before gave when there is nothing else to find.
+    /// Scans a folder like [`Loader::look`], but returns the previous result if nothing has changed.
     pub fn look_again(&mut self, kind: Kind, folder: &Path) -> Arc<FolderScan> {
         let listing = Listing::of(folder);
         let key = (kind, folder.to_owned());
@@ -75,7 +75,8 @@ impl Loader {
         found
     }
 
-    /// Reads what a listing names; also answers whether the listing alone says when to read again.
+    /// Reads the files of a listing. The second value is `true` if the listing alone determines when they have to
+    /// be read again.
     fn read_all(&mut self, kind: Kind, folder: &Path, listing: &Listing) -> (FolderScan, bool) {
         let mut found = FolderScan {
             problems: listing.problems.clone(),
@@ -109,7 +110,7 @@ impl Loader {
         (found, is_certain)
     }
 
-    /// A module that claims to be a guard: nothing of it would ever run.
+    /// Reports a module that claims to be a guard: it would never run.
     fn guard_among_modules(&mut self, path: &Path, stamp: &Stamp) -> Option<Diagnostic> {
         let read = self.read(As::Module, Kind::Filter, path, stamp).ok()?;
         says_of_itself(&read.file.text).0.then(|| {

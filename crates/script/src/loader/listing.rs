@@ -1,4 +1,4 @@
-//! The entries of a plugin folder, by names and stamps: no file is opened.
+//! Lists the entries of a plugin folder with their stamps, without opening files.
 
 use crate::diagnostic::{Code, Diagnostic};
 use std::fs::{DirEntry, Metadata};
@@ -6,26 +6,26 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// A save within this time of the last one may leave the same stamp.
+/// The time within which another save may result in the same stamp.
 const STAMP_GRAIN: Duration = Duration::from_secs(2);
-/// Folders inside folders.
+/// The maximum nesting of folders.
 pub(super) const MAX_NESTING: usize = 16;
-/// The end of a test file's name: `turn_limit.test.rhai` stands beside `turn_limit.rhai`.
+/// The suffix of a test file's name: `turn_limit.test.rhai` belongs to `turn_limit.rhai`.
 pub(super) const TESTS: &str = ".test.rhai";
 
 /// The help for a file that cannot be read.
 pub(super) const READABLE: &str = "give the host's user permission to read it";
 
-/// A folder and the folders in it, as one look found them.
+/// A folder and its subfolders at the time of a scan.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Listing {
-    /// Scripts and modules in the order of their paths.
+    /// The scripts and modules, sorted by path.
     pub(super) scripts: Vec<ListedFile>,
-    /// Files of tests in that order.
+    /// The files of tests, sorted by path.
     pub(super) tests: Vec<PathBuf>,
-    /// Folders that are there and could not be listed, and why.
+    /// The problems of folders that exist but cannot be listed.
     pub(super) problems: Vec<Diagnostic>,
-    /// Entries with a script's name that lead to no file.
+    /// Entries with a script's name that do not lead to a file.
     pub(super) dangling: Vec<Diagnostic>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Listing {
 pub(super) struct ListedFile {
     pub(super) path: PathBuf,
     pub(super) stamp: Stamp,
-    /// `true` if it is for importing, and not a plugin.
+    /// `true` if it is a module.
     pub(super) is_module: bool,
 }
 
@@ -63,7 +63,7 @@ impl Stamp {
         }
     }
 
-    /// Returns `true` if a later save could have the same stamp.
+    /// Returns `true` if a later save could result in the same stamp.
     pub(super) fn is_fresh(&self, read_at: SystemTime) -> bool {
         match self.modified {
             Some(modified) => {
@@ -74,8 +74,8 @@ impl Stamp {
     }
 }
 
-/// Returns the time when a file became what it is and where it is. On Unix that counts a rename, which leaves
-/// the time of modification as it was, and nobody can set it back.
+/// Returns the time of the latest change of a file. On Unix, this includes a rename, which does not change the
+/// modification time, and it cannot be set back.
 fn changed(metadata: &Metadata) -> Option<SystemTime> {
     #[cfg(unix)]
     {
@@ -89,21 +89,21 @@ fn changed(metadata: &Metadata) -> Option<SystemTime> {
 }
 
 impl Listing {
-    /// Looks into a folder and the folders in it. A folder that is not there is empty.
+    /// Lists a folder and its subfolders. A missing folder counts as empty.
     pub(super) fn of(folder: &Path) -> Self {
         let mut listing = Self::default();
         listing.add(folder, 0, false);
         listing
     }
 
-    /// Goes through names in their order, which makes that of the paths: sorting names is cheaper.
+    /// Adds a folder. Sorting the names of each folder results in paths in order and is cheaper than sorting paths.
     fn add(&mut self, folder: &Path, depth: usize, in_lib: bool) {
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => {
                 let what = format!("cannot list this folder: {error}");
-                // A folder of plugins stands for all that may be in it.
+                // The problem of a plugin folder applies to all plugins that may be in it.
                 let id = if depth == 0 { folder.file_name() } else { None };
                 let id = id.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
                 self.problems.push(Diagnostic::new(Code::Unreadable, &id, folder, what).help(READABLE));
@@ -114,11 +114,11 @@ impl Listing {
         named.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         for (name, entry) in named {
             let name = name.to_string_lossy();
-            // Files that are hidden, editors' own, or kept by Kubernetes beside its links.
+            // Hidden files, files of editors, and files that Kubernetes keeps next to its links.
             if name.starts_with(['.', '#']) || name.ends_with('~') {
                 continue;
             }
-            // A name such as `Guard.RHAI` is told, and never loaded.
+            // A name such as `Guard.RHAI` is reported but never loaded.
             let is_script = name.to_lowercase().ends_with(".rhai");
             if !is_script && entry.file_type().is_ok_and(|found| found.is_file()) {
                 continue;
@@ -152,9 +152,9 @@ fn no_file(path: &Path, what: &str) -> Diagnostic {
     Diagnostic::new(Code::Unreadable, &stem, path, what).help("replace it with a text file, or delete it")
 }
 
-/// Follows links: a link that points nowhere is as good as deleted.
+/// Returns the metadata of an entry's target. A dangling link counts as deleted.
 fn metadata(entry: &DirEntry) -> Option<Metadata> {
-    // Of the entry itself it comes without another way through all its folders.
+    // The metadata of the entry itself needs no further path lookup.
     let own = entry.metadata().ok()?;
     if own.is_symlink() { std::fs::metadata(entry.path()).ok() } else { Some(own) }
 }

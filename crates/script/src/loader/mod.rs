@@ -1,8 +1,8 @@
-//! From a folder to the script files in it; what cannot be read is a problem beside the others.
+//! Loads the script files of a folder; unreadable ones are reported as problems.
 //!
-//! A look at the folder costs a `stat` per file. A file is read again when its stamp changed, or
-//! when it was read so soon after it was written that another save could wear the same stamp. Where no
-//! stamp is another one, the look before says what there is.
+//! A scan of the folder costs one `stat` per file. A file is read again if its stamp has changed, or if it was read
+//! so soon after it was written that another save could result in the same stamp. If no stamp has changed, the
+//! previous result is returned.
 
 mod file;
 mod folder;

@@ -1,4 +1,4 @@
-//! Files that lie in no folder: a set of texts under the paths that they would have there.
+//! A set of texts that replaces the files of a folder.
 
 use super::file::FolderScan;
 use super::file::{As, LoadedFile, check_name, importing, read_bytes};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Texts by the paths of the files that they stand for. It is never changed.
+/// An immutable set of texts by the paths of the files they replace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceSet(BTreeMap<PathBuf, Arc<str>>);
 
@@ -28,12 +28,12 @@ impl Contents for SourceSet {
 }
 
 impl SourceSet {
-    /// Returns the text under a path.
+    /// Returns the text of a path.
     pub fn text(&self, path: &Path) -> Option<&Arc<str>> {
         self.0.get(path)
     }
 
-    /// Looks at the files below a folder, as [`Loader::look`](super::Loader::look) does at those on disk.
+    /// Scans the files of a folder like [`Loader::look`](super::Loader::look).
     pub fn look(&self, kind: Kind, folder: &Path) -> FolderScan {
         let mut found = FolderScan::default();
         let mut finding = ModuleFinder::within(folder, self);
@@ -61,10 +61,10 @@ impl SourceSet {
         found
     }
 
-    /// Reads a text as if it stood in that file, with what it imports from the set.
+    /// Reads a text as if it were that file, with the modules it imports from the set.
     ///
     /// # Errors
-    /// Returns the problem of a text that cannot be a script.
+    /// Returns a problem if the text is not a valid script file.
     pub fn read_text(
         &self,
         kind: Kind,
@@ -94,7 +94,7 @@ impl SourceSet {
     }
 }
 
-/// The role of a file, by its path within its folder.
+/// The role of a file, determined by its path within its folder.
 enum Role {
     Plugin,
     Module,
@@ -102,7 +102,7 @@ enum Role {
 }
 
 impl Role {
-    /// Returns `None` for what a look at a folder passes over as well.
+    /// Returns the role; `None` for files that a scan of a folder skips too.
     fn of(folder: &Path, path: &Path) -> Option<Self> {
         let within = path.strip_prefix(folder).ok()?;
         let parts: Vec<_> = within.iter().map(|part| part.to_string_lossy()).collect();
@@ -150,7 +150,7 @@ mod tests {
         let set: SourceSet =
             FILES.iter().map(|(path, text)| (folder.path().join(path), Arc::from(*text))).collect();
         let on_disk = Loader::default().look(Kind::Filter, folder.path());
-        // Nothing is read from the disk.
+        // Nothing is read from disk.
         let root = folder.path().to_owned();
         folder.close().unwrap();
         let found = set.look(Kind::Filter, &root);

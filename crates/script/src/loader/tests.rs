@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
-/// Writes a file that was saved so long ago that its stamp can be trusted.
+/// Writes a file whose modification time is so old that its stamp is reliable.
 fn save(folder: &TempDir, path: &str, text: &str) {
     let path = folder.path().join(path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -55,7 +55,7 @@ fn every_way_to_change_a_file_is_seen_by_the_next_look() {
     let path = folder.path().join("a.rhai");
     save(&folder, "a.rhai", SCRIPT);
     look(&mut loader, &folder);
-    // As long as before and, as far as its time says, as old.
+    // The same length and the same modification time as before.
     let modified = path.metadata().unwrap().modified().unwrap();
     std::fs::write(&path, OTHER).unwrap();
     set_modified(&path, modified);
@@ -95,7 +95,7 @@ fn a_file_that_seems_just_saved_is_read_again_whatever_its_stamp_says() {
 #[test]
 fn a_module_changes_every_script_that_imports_it_wherever_it_lies() {
     let (folder, mut loader) = (tempfile::tempdir().unwrap(), Loader::default());
-    // The last one is in a folder that no look goes through.
+    // The last one is in a hidden folder, which scans skip.
     for module in ["lib/m", "_m", "_hidden/lib/m"] {
         let uses = format!("import \"{module}\" as m; fn inlet(body) {{ body.a = m::one(); }}");
         save(&folder, "a.rhai", &uses);

@@ -1,4 +1,4 @@
-//! `after`: a function is called when the client has its answer.
+//! `after`: schedules a function for after the client has received its answer.
 
 use super::argument::effect;
 use super::argument::{RhaiResultOf, fail, running};
@@ -9,11 +9,11 @@ use rhai::{Dynamic, FnNamespace, FnPtr, Module};
 use std::sync::Weak;
 
 const NAME: &str = "after";
-/// The bytes that one function may keep, about.
+/// The approximate maximum size of the values that one function holds, in bytes.
 const MAX_KEPT: usize = 4 << 20;
-/// The depth to which arrays, maps and functions that it keeps may be nested.
+/// The maximum nesting of the arrays, maps and functions it holds.
 const MAX_DEPTH: usize = 64;
-/// The bytes that an element takes beside its text, about.
+/// The approximate size of an element without its text, in bytes.
 const ELEMENT: usize = 32;
 
 pub(crate) fn register_after(module: &mut Module) {
@@ -32,7 +32,7 @@ fn after(function: &FnPtr) -> RhaiResultOf<()> {
     let call = running(NAME)?;
     let mut kept = 0;
     let function = own(function, &mut kept, 0)?;
-    // A step that runs again after a pause has left it already.
+    // If the step runs again after a pause, the function is already scheduled.
     if call::was_reported() {
         return Ok(());
     }
@@ -42,7 +42,7 @@ fn after(function: &FnPtr) -> RhaiResultOf<()> {
     script.leave(function, kept, &call.turn).map_err(|why| fail(NAME, why))
 }
 
-/// The same function with what it captured as that is now: variables that it shares are emptied at the end of the call.
+/// Returns the function with copies of its captured variables, which are emptied at the end of the call.
 fn own(function: &FnPtr, kept: &mut usize, depth: usize) -> RhaiResultOf<FnPtr> {
     let mut function = function.clone();
     for value in function.iter_curry_mut() {

@@ -1,50 +1,49 @@
-//! Reading what a script passed: natives take whatever a script would call a number, a list or a
-//! map, live or plain, and say what they got when it is something else.
+//! Reads the arguments of natives, which accept numbers, lists and maps in native or live form, and report the
+//! actual kind of any other value.
 //!
-//! The registration of functions that do more than compute from their arguments.
+//! Also registers functions with side effects.
 
 use crate::call::{self, Call};
 use crate::value::{Bytes, Shape, json_of, live};
 use rhai::{Dynamic, EvalAltResult, FuncRegistration};
 use valvehouse_json::Json;
 
-/// An int or a float. The parameter is named so in the API reference.
+/// An integer or a float. The name of this type appears in the API reference.
 pub(super) type AnyNumber = Dynamic;
-/// An array, plain or live.
+/// An array, native or live.
 pub(super) type AnyArray = Dynamic;
-/// A map, plain or live.
+/// A map, native or live.
 pub(super) type AnyMap = Dynamic;
 
-/// A text, or bytes: Rhai's own blob, or what an answer or a file gave.
+/// A text or bytes: Rhai's own blob, or the content of a response or file.
 pub(super) type TextOrBytes = Dynamic;
 
-/// The result of a native. Rhai's own name, which its reference generator unwraps.
+/// The result of a native. Rhai's reference generator unwraps a type of this name.
 pub(crate) type RhaiResultOf<T> = Result<T, Box<EvalAltResult>>;
 
-/// The error of a native: which one and why.
+/// Creates the error of a native: its name and the reason.
 pub(super) fn fail(function: &str, why: impl std::fmt::Display) -> Box<EvalAltResult> {
     crate::value::error(format!("{function}: {why}"))
 }
 
-/// The running call, for a function that needs the turn it belongs to.
+/// Returns the running call, for a function that needs its turn.
 pub(super) fn running(function: &str) -> RhaiResultOf<Call> {
     let outside = "cannot call this function while a file is loaded; call it in a hook, a tool or a pipe";
     call::current().ok_or_else(|| fail(function, outside))
 }
 
-/// A number as a float.
+/// Returns a number as a float.
 pub(super) fn float(function: &str, name: &str, value: &Dynamic) -> RhaiResultOf<f64> {
     let float = value.as_float().or_else(|_| value.as_int().map(|int| int as f64));
     float.map_err(|_| unfit(function, name, "a number", value))
 }
 
-/// A count: a whole number that is not negative.
+/// Returns a non-negative integer.
 pub(super) fn count(function: &str, name: &str, value: i64) -> RhaiResultOf<usize> {
     usize::try_from(value).map_err(|_| fail(function, format!("`{name}` must not be negative, not {value}")))
 }
 
-/// Does something with the bytes of a text or of bytes, none of which is copied. What it costs to go over them once is
-/// charged.
+/// Passes the bytes of a text or of bytes to a function without copying them, and charges one pass over them.
 pub(super) fn with_bytes<T>(
     function: &str,
     name: &str,
@@ -63,7 +62,7 @@ pub(super) fn with_bytes<T>(
     }
 }
 
-/// The elements of a list; those of a live one stay live.
+/// Returns the elements of a list; those of a live list stay live.
 pub(super) fn items(function: &str, name: &str, value: &Dynamic) -> RhaiResultOf<Vec<Dynamic>> {
     if let Ok(array) = value.as_array_ref() {
         return Ok(array.to_vec());
@@ -74,7 +73,7 @@ pub(super) fn items(function: &str, name: &str, value: &Dynamic) -> RhaiResultOf
     }
 }
 
-/// The complaint about an argument of the wrong kind.
+/// Creates the error of an argument of the wrong kind.
 pub(super) fn unfit(function: &str, name: &str, wanted: &str, value: &Dynamic) -> Box<EvalAltResult> {
     let kind = match json_of(value) {
         Ok(Json::Null) => "()",
@@ -85,8 +84,8 @@ pub(super) fn unfit(function: &str, name: &str, wanted: &str, value: &Dynamic) -
     fail(function, format!("`{name}` must be {wanted}, not {kind}"))
 }
 
-/// A function that is called at each occurrence in a script, for any arguments. A line of the comment is a line of
-/// the reference.
+/// Registers a function with side effects, which is called at each occurrence with any arguments. Each line of the
+/// comment is a line of the reference.
 pub(super) fn effect(name: &str, params: &[&str], comment: &str) -> FuncRegistration {
     FuncRegistration::new(name)
         .with_volatility(true)

@@ -1,4 +1,4 @@
-//! `base64::…`: text and bytes to base64 and back.
+//! `base64::…`: encodes and decodes text and bytes.
 
 use super::argument::{RhaiResultOf, TextOrBytes, fail, with_bytes};
 use super::output::check_size;

@@ -1,4 +1,4 @@
-//! `chats::…`: the stored conversations of the user, read only.
+//! `chats::…`: read-only access to the user's stored conversations.
 
 use super::argument::{AnyMap, RhaiResultOf, effect, fail, running};
 use super::host_calls;
@@ -14,26 +14,26 @@ use valvehouse_core::chat::message;
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
-/// The most conversations of a list, and its usual length.
+/// The maximum number of conversations in a list.
 const MAX_CHATS: usize = 100;
 const CHATS: usize = 20;
-/// The most messages that one call reads.
+/// The maximum number of messages that one call reads.
 const MAX_MESSAGES: usize = 1_000;
-/// The bytes of messages that one call reads or searches.
+/// The maximum size of the messages that one call reads or searches, in bytes.
 const MAX_BYTES: usize = 8 << 20;
-/// The messages that are read at a time.
+/// The number of messages that are read at a time.
 const BATCH: u64 = 50;
-/// The messages before the first of the user, which a title is looked for in.
+/// The number of messages before the first one of the user that are searched for a title.
 const BEGINNING: u64 = 5;
-/// The characters of a title, and those around a match.
+/// The maximum length of a title, in characters; the same number is shown around a match.
 const TITLE: usize = 80;
 const AROUND: usize = 80;
-/// The bytes that count for a call of the store.
+/// The number of bytes that are charged for a call of the store.
 const BYTES_OF_A_CALL: u64 = 20_000;
-/// The bytes of a text whose search counts as one operation.
+/// The number of searched bytes that are charged as one operation.
 const BYTES_OF_AN_OPERATION: usize = 512;
 
-/// `chats::…`
+/// The module `chats::…`.
 pub(super) fn module() -> Module {
     let mut module = Module::new();
     effect(
@@ -140,7 +140,7 @@ impl Own {
     }
 }
 
-/// The beginning of a text in one line.
+/// Returns the start of a text in one line.
 fn line(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().take(most).collect();
     let line = words.join(" ");
@@ -156,7 +156,7 @@ fn list(options: &Dynamic) -> RhaiResultOf<Array> {
     let limit = options.count("limit", CHATS, MAX_CHATS)?;
     let before =
         options.value("before").map(|before| super::argument::float(NAME, "before", &before)).transpose()?;
-    // Seconds with three digits behind the point are the milliseconds again.
+    // Seconds with three decimals convert back to the exact milliseconds.
     let before = before.map(|seconds| (seconds * 1e3).round() as i64);
     let own = Own::find(NAME)?;
     host_calls::once(
@@ -259,11 +259,11 @@ fn search(text: &str, options: &Dynamic) -> RhaiResultOf<Array> {
     )
 }
 
-/// The text around the first match; `wanted` is in lower case.
+/// Returns the text around the first match; `wanted` is in lower case.
 fn excerpt(text: &str, wanted: &str) -> Option<String> {
     let lower = text.to_lowercase();
     let at = lower.find(wanted)?;
-    // Lower case may have another length: the place is one of characters.
+    // Lower case may change the length in bytes, so the position is counted in characters.
     let place = lower[..at].chars().count();
     let count = wanted.chars().count() + 2 * AROUND;
     let excerpt: String = text.chars().skip(place.saturating_sub(AROUND)).take(count).collect();

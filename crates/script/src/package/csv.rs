@@ -1,4 +1,4 @@
-//! `csv::…`: tables as text.
+//! `csv::…`: reads and writes tables as text.
 
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, unfit};
 use super::output::{Pulse, Text, check_size, check_walk};
@@ -9,9 +9,9 @@ use rhai::plugin::*;
 use std::collections::HashSet;
 use valvehouse_json::{Json, Object};
 
-/// No more cells are read or written at once: nothing looks at a script's memory meanwhile.
+/// The maximum number of cells per call, because a native's memory is not checked meanwhile.
 const MAX_CELLS: usize = 100_000;
-/// The bytes that are read between two looks at the budgets.
+/// The number of bytes that are read between two checks of the budgets.
 const SLICE: usize = 64 << 10;
 /// The number of passes over a table: cells are split, checked and stored.
 const WALKS: u64 = 4;
@@ -110,7 +110,7 @@ fn read(text: &str, delimiter: u8, has_header: bool) -> RhaiResultOf<Dynamic> {
 struct Cells<'a> {
     rest: &'a [u8],
     reader: Reader,
-    /// Room for the text of the largest cell.
+    /// A buffer for the text of the largest cell.
     buffer: Vec<u8>,
     count: usize,
     pulse: Pulse,
@@ -122,11 +122,11 @@ impl<'a> Cells<'a> {
         Self { rest: text.as_bytes(), reader, buffer: vec![0; 4 << 10], count: 0, pulse: Pulse::new() }
     }
 
-    /// The next row; `None` at the end.
+    /// Returns the next row; `None` at the end.
     fn row(&mut self, function: &str) -> RhaiResultOf<Option<Vec<String>>> {
         let (mut row, mut length) = (Vec::new(), 0);
         loop {
-            // Nothing is left to read when a slice is empty.
+            // An empty slice means that nothing is left to read.
             let slice = &self.rest[..self.rest.len().min(SLICE)];
             let (result, taken, put) = self.reader.read_field(slice, &mut self.buffer[length..]);
             self.rest = &self.rest[taken..];
@@ -143,7 +143,7 @@ impl<'a> Cells<'a> {
                             format!("the table exceeded its limit of {MAX_CELLS} values"),
                         ));
                     }
-                    // Cells of a text that are cut at ASCII characters are texts.
+                    // A valid text that is cut at ASCII characters stays valid.
                     row.push(String::from_utf8_lossy(&self.buffer[..length]).into_owned());
                     length = 0;
                     if record_end {
@@ -203,7 +203,7 @@ fn written(rows: &Dynamic, delimiter: u8, columns: Option<Vec<String>>) -> RhaiR
     Ok(table.text.finish())
 }
 
-/// The text of a cell.
+/// Returns the text of a cell.
 fn shown(cell: &Json, row: usize) -> RhaiResultOf<String> {
     match cell {
         Json::Text(text) => Ok(text.to_string()),
@@ -219,7 +219,7 @@ fn shown(cell: &Json, row: usize) -> RhaiResultOf<String> {
     }
 }
 
-/// A table that is written.
+/// A table that is being written.
 struct Table {
     writer: Writer,
     text: Text,
@@ -268,7 +268,7 @@ impl Table {
             let (result, _, put) = step(&mut self.writer, &mut self.buffer);
             whole.extend_from_slice(&self.buffer[..put]);
             if result == WriteResult::InputEmpty {
-                // Pieces of texts and ASCII characters.
+                // Only parts of texts and ASCII characters.
                 return self.text.push(&String::from_utf8_lossy(&whole));
             }
         }

@@ -1,4 +1,4 @@
-//! `documents::…`: the text of files that people write.
+//! `documents::…`: extracts the text of office documents and other files.
 
 use super::argument::{RhaiResultOf, TextOrBytes, effect, fail, running, with_bytes};
 use super::markup;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const FUNCTION: &str = "documents::text";
 
-/// `documents::…`
+/// The module `documents::…`.
 pub(super) fn module() -> Module {
     let mut module = Module::new();
     effect(
@@ -25,8 +25,8 @@ pub(super) fn module() -> Module {
     module
 }
 
-/// The text of a document. An archive is unpacked on a thread of its own while the script waits, and the time that it
-/// takes is the script's.
+/// Returns the text of a document. An archive is unpacked on a separate thread while the script waits, and its
+/// processor time counts as that of the script.
 pub(super) fn text(function: &str, bytes: &[u8]) -> RhaiResultOf<String> {
     if documents::is_office(bytes) {
         let call = running(function)?;

@@ -1,10 +1,10 @@
-//! `env::…`: variables of the host's environment, as far as they are granted.
+//! `env::…`: the granted variables of the host's environment.
 
 use super::argument::effect;
 use super::argument::{RhaiResultOf, fail, running};
 use rhai::{Dynamic, Module};
 
-/// `env::get(name)`.
+/// The module with `env::get(name)`.
 pub(super) fn module() -> Module {
     let mut module = Module::new();
     effect(

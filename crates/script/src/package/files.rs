@@ -1,7 +1,7 @@
 //! `files::…`: files in the folders that are granted to the plugin.
 //!
-//! The work is done on a thread of its own while the script waits, so that its time as a whole and the
-//! end of its turn end the wait.
+//! The work runs on a separate thread while the script waits; the wall-clock limit and the end of the turn end the
+//! wait.
 
 use super::argument::effect;
 use super::argument::{AnyMap, RhaiResultOf, TextOrBytes, count, fail, running, unfit, with_bytes};
@@ -18,7 +18,7 @@ use valvehouse_os::{Failure, Folders, GlobQuery, GrepQuery, Lines, WriteMode};
 const PATHS: &str = "A path starts with the name of a granted folder, `data/notes.txt`; the name is \
                      optional if only one folder is granted.";
 
-/// `files::…`.
+/// The module `files::…`.
 pub(super) fn module() -> Module {
     let mut module = Module::new();
     effect(
@@ -97,7 +97,7 @@ pub(super) fn module() -> Module {
     module
 }
 
-/// The functions that only look.
+/// Adds the read-only functions.
 fn looking(module: &mut Module) {
     effect(
         "list",
@@ -144,7 +144,7 @@ fn looking(module: &mut Module) {
     .set_into_module(module, |pattern: &str, path: &str| grep(pattern, Some(path)));
 }
 
-/// Makes a call once, although its step may run again after a pause.
+/// Makes a call once, even if its step runs again after a pause.
 fn once<T: Recordable>(
     function: &str,
     arguments: Vec<Json>,
@@ -153,11 +153,11 @@ fn once<T: Recordable>(
     host_calls::once(function, || arguments.into(), work)
 }
 
-/// The processor time for which a call's way to another thread and back is counted.
+/// The processor time that is charged for passing a call to another thread and back.
 const WAY: Duration = Duration::from_micros(40);
 
-/// Does something in the plugin's folders while the script waits. The processor time that it takes is the script's own,
-/// and so is that of the way there and back.
+/// Runs work on the plugin's folders while the script waits. Its processor time and that of passing it to the
+/// thread are charged to the script.
 fn within<T: Send + 'static>(
     function: &str,
     act: impl FnOnce(&Folders) -> Result<T, Failure> + Send + 'static,
@@ -263,7 +263,7 @@ fn grep(pattern: &str, path: Option<&str>) -> RhaiResultOf<Array> {
     })
 }
 
-/// A script cannot see that a plain array is not all there is.
+/// Fails if a result is incomplete, because a native array cannot indicate this.
 fn whole(function: &str, cut: bool, way_out: &str) -> RhaiResultOf<()> {
     if !cut {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `hash::…`: digests and signatures over texts and bytes.
+//! `hash::…`: digests and signatures of texts and bytes.
 
 use super::argument::{RhaiResultOf, TextOrBytes, fail, with_bytes};
 use crate::value::Bytes;
@@ -100,7 +100,7 @@ mod tests {
         ]);
     }
 
-    /// The signing key of the example that AWS publishes for its fourth version of signatures.
+    /// The signing key of AWS's published example of Signature Version 4.
     #[test]
     fn a_signature_is_made_of_signatures() {
         let code = r#"

@@ -1,4 +1,4 @@
-//! Calls with an effect outside of the turn, made once although their step runs again after a pause.
+//! Calls with effects outside of the turn, which are made once even if their step runs again after a pause.
 
 use super::argument::RhaiResultOf;
 use crate::budget::{self, ExceededLimit};
@@ -10,12 +10,12 @@ use rhai::{Array, Dynamic, EvalAltResult, Map};
 use valvehouse_core::context::{HostCall, HostResult};
 use valvehouse_json::{Json, Object};
 
-/// A result of a host call that can be written down.
+/// A result of a host call that can be recorded.
 pub(super) trait Recordable: Sized {
-    /// Returns `None` for what has no JSON form.
+    /// Returns the JSON form; `None` if there is none.
     fn to_json(&self) -> Option<Json>;
 
-    /// Returns `None` for what [`Recordable::to_json`] never wrote.
+    /// Reads the JSON form; `None` if [`Recordable::to_json`] did not write it.
     fn from_json(json: &Json) -> Option<Self>;
 }
 
@@ -55,7 +55,7 @@ impl Recordable for Dynamic {
     }
 }
 
-/// The key of a recorded value that says what it is, where that is more than JSON.
+/// The key that marks the type of a recorded value that is not plain JSON.
 const MARK: &str = "$";
 
 fn marked(what: &str, value: Json) -> Json {
@@ -159,11 +159,11 @@ impl Recordable for Map {
     }
 }
 
-/// Makes a call of the host. A step that runs again after a pause uses the result that is recorded.
+/// Makes a call of the host. A step that runs again after a pause uses the recorded result.
 ///
 /// # Errors
 ///
-/// Returns an error that no script can catch if the step made another call here before it paused.
+/// Returns an error that no script can catch if the step made another call at this point before it paused.
 pub(super) fn once<T: Recordable>(
     name: &str,
     arguments: impl FnOnce() -> Json,
@@ -199,7 +199,8 @@ pub(super) fn once<T: Recordable>(
     }
 }
 
-/// As [`once`], for what cannot fail: a call that differs ends the script at its next operation.
+/// Makes a call that cannot fail, like [`once`]. If it differs from the recorded one, the script ends at its next
+/// operation.
 pub(super) fn value<T: Recordable>(name: &str, work: impl Fn() -> T) -> T {
     once(name, || Json::Null, || Ok(work())).unwrap_or_else(|_| {
         budget::doom(ExceededLimit::Replay);

@@ -1,4 +1,4 @@
-//! `html::…`: to and from HTML.
+//! `html::…`: escapes and unescapes HTML, and extracts its text.
 
 use super::argument::RhaiResultOf;
 use super::markup;
@@ -13,7 +13,7 @@ pub(super) mod functions {
         check_walk(text, 1)?;
         let mut escaped = Text::new("html::escape");
         for part in text.split_inclusive(['&', '<', '>', '"', '\'']) {
-            // The last part may end with any character, of any length.
+            // The last character of the part may have several bytes.
             let last = part.chars().next_back().map_or(0, char::len_utf8);
             let (plain, special) = part.split_at(part.len() - last);
             match special {

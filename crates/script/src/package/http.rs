@@ -1,7 +1,7 @@
-//! `http::…`: asking other hosts, as far as the plugin may reach them.
+//! `http::…`: requests to other hosts that the plugin may reach.
 //!
-//! The script waits on its own thread while its clock of own running time stands still; its time as a
-//! whole and the end of the turn end the request too. Which hosts it may reach is checked in `net::web`.
+//! While the script waits on its thread, its running time does not count; its wall-clock limit and the end of the
+//! turn also end the request. `net::web` checks which hosts are allowed.
 
 use super::argument::effect;
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, running, unfit};
@@ -23,7 +23,7 @@ use valvehouse_json::Json;
 use valvehouse_net::Web;
 use valvehouse_net::web::{Ask, WebError, WebResponse};
 
-/// Methods that have a function of their own.
+/// The methods with their own functions.
 const METHODS: [(&str, &str); 6] = [
     ("get", "Sends a GET request."),
     ("post", "Sends a POST request."),
@@ -48,7 +48,7 @@ const WITH_OPTIONS: &str = "Options: `headers`, `query` (a map, added to the URL
                             most 300 000), and `max_bytes` of the answer (default 2 097 152, at most 8 388 \
                             608).";
 
-/// `http::…`.
+/// The module `http::…`.
 pub(super) fn module() -> Module {
     let mut module = Module::new();
     for (method, does) in METHODS {
@@ -96,7 +96,7 @@ pub(super) fn module() -> Module {
     module
 }
 
-/// A map without these keys, and their values.
+/// Returns a map without these keys, and their values.
 fn parted(function: &str, options: &Dynamic, keys: &[&str]) -> RhaiResultOf<(Dynamic, Vec<Option<String>>)> {
     let mut rest = rhai::Map::new();
     let mut own = vec![None; keys.len()];
@@ -148,7 +148,7 @@ fn stream(url: &str, options: &Dynamic) -> RhaiResultOf<OpenAnswer> {
     Ok(OpenAnswer::new(NAME, reading::head_of(&head), body))
 }
 
-/// Asks several times beside each other.
+/// Sends several requests concurrently.
 fn all(requests: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
     const NAME: &str = "http::all";
     let options = waiting::Options::read(NAME, options, &["limit", "settle"])?;
@@ -168,7 +168,7 @@ fn all(requests: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
     beside_each_other(NAME, works.collect(), limit, settles)
 }
 
-/// `json()` of an answer: a method, which needs no module to be named.
+/// Registers the method `json()` of responses, which needs no module.
 pub(super) fn register_method(module: &mut Module) {
     FuncRegistration::new("json")
         .with_namespace(FnNamespace::Global)
@@ -188,7 +188,7 @@ fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResult
     let request = Ask::new(method, url).map_err(refused)?;
     let request = Options::read(&function, options)?.apply(&function, request)?;
     let web: &Web = &call.resources.web;
-    // Before the wait, in which the time of the call stands still.
+    // Checked before the wait, which the running time excludes.
     web.check(&request).map_err(refused)?;
     let arguments = || vec![Json::from(method), url.into(), recorded(options)].into();
     let answer = host_calls::once(&function, arguments, || {
@@ -197,7 +197,7 @@ fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResult
     Ok(live(&answer, Shape::Reply))
 }
 
-/// The error with the command that would let the request through.
+/// Returns the error with the command that would allow the request.
 fn with_help(error: &WebError, plugin: &str) -> String {
     match error.grant() {
         Some(host) => format!("{error}; grant it with: valvehouse grant {plugin} http={host}"),
@@ -205,7 +205,7 @@ fn with_help(error: &WebError, plugin: &str) -> String {
     }
 }
 
-/// An answer as scripts see it.
+/// Returns a response as scripts see it.
 fn shown(answer: WebResponse) -> Json {
     let shown = reading::head(answer.status, answer.headers);
     let (key, body) = match String::from_utf8(answer.body.into()) {
@@ -216,13 +216,12 @@ fn shown(answer: WebResponse) -> Json {
     Json::Object(shown)
 }
 
-/// Returns the options that a step compares when it runs again: bytes have no JSON, and each time the same
-/// ones are sent.
+/// Returns the options that are compared when a step runs again. Bytes have no JSON form, so they are not compared.
 fn recorded(options: &Dynamic) -> Json {
     json_of(options).unwrap_or_else(|_| "with bytes".into())
 }
 
-/// The value that an answer's text stands for.
+/// Parses the text of a response as JSON.
 fn parsed(answer: &Map) -> RhaiResultOf<Dynamic> {
     const SHOWN: usize = 60;
     if let (Some(kind), Some(status)) = (answer.object.get(BODY), answer.object.get("status")) {
@@ -311,7 +310,7 @@ fn no_option(function: &str, unknown: &str) -> Box<EvalAltResult> {
     fail(function, format!("unknown option `{unknown}`; {near}the options are {}", OPTIONS.join(", ")))
 }
 
-/// The keys and values of a map, plain or live; `()` has none.
+/// Returns the keys and values of a map, native or live; `()` has none.
 fn entries(function: &str, name: &str, map: &Dynamic) -> RhaiResultOf<Vec<(String, Dynamic)>> {
     if map.is_unit() {
         return Ok(Vec::new());
@@ -339,7 +338,7 @@ fn headers(function: &str, value: &Dynamic) -> RhaiResultOf<Vec<(String, String)
     Ok(headers)
 }
 
-/// A map as the pairs of a query or form.
+/// Encodes a map as the pairs of a query or form.
 fn pairs(function: &str, name: &str, value: &Dynamic) -> RhaiResultOf<String> {
     entries(function, name, value)?;
     url::functions::query(value.clone())

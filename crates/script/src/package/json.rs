@@ -1,4 +1,4 @@
-//! `json::…`: between text and values.
+//! `json::…`: converts between text and values.
 
 use super::argument::{RhaiResultOf, fail};
 use super::output;
@@ -6,7 +6,7 @@ use crate::value::{Shape, json_of, live};
 use rhai::plugin::*;
 use valvehouse_json::Json;
 
-/// No more values are read at once: nothing looks at a script's memory meanwhile.
+/// The maximum number of values that are read at once, because a native's memory is not checked meanwhile.
 pub(super) const MAX_VALUES: usize = 200_000;
 
 #[export_module]

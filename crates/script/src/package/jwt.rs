@@ -1,4 +1,4 @@
-//! `jwt::…`: JSON web tokens, signed and checked.
+//! `jwt::…`: signs and verifies JSON web tokens.
 
 use super::argument::{AnyMap, RhaiResultOf, TextOrBytes, fail, float, unfit, with_bytes};
 use super::host_calls;
@@ -11,11 +11,11 @@ use serde_json::Value;
 use valvehouse_json::Json;
 use valvehouse_jwt::{Algorithm, MAX_TOKEN, SigningKey, VerifyingKey};
 
-/// The cost of making a signature, in operations: a key of RSA is read, checked and used for up to 10 ms.
+/// The cost of an RSA signature, in operations: reading, checking and using the key takes up to 10 ms.
 const RSA_SIGNS: u64 = 100_000;
-/// The same of a check, and of a signature of the other algorithms.
+/// The cost of a verification, and of a signature with another algorithm, in operations.
 const OTHERWISE: u64 = 4_000;
-/// The most bytes of claims: half as much again in base64.
+/// The maximum size of claims, in bytes before base64.
 const MAX_CLAIMS: usize = 32 << 10;
 
 #[export_module]
@@ -42,7 +42,7 @@ pub(super) mod functions {
         let claims: Value = serde_json::from_str(&text).map_err(|error| fail(SIGN, error))?;
         charge(if algorithm == Algorithm::Rs256 { RSA_SIGNS } else { OTHERWISE })?;
         let kid = one_text(SIGN, &options, "kid")?;
-        // A signature with ES256 is another one each time.
+        // An ES256 signature is different each time, so it is recorded.
         let arguments = || vec![algorithm.as_str().into(), claims.to_string().into()].into();
         host_calls::once(SIGN, arguments, || {
             with_bytes(SIGN, "key", &key, |key| {
@@ -97,7 +97,7 @@ pub(super) mod functions {
 const SIGN: &str = "jwt::sign";
 const VERIFY: &str = "jwt::verify";
 
-/// Charges what takes the time of many operations.
+/// Charges the operations of expensive work.
 fn charge(operations: u64) -> RhaiResultOf<()> {
     budget::charge(operations).map_err(budget::ended)
 }
@@ -111,7 +111,7 @@ fn algorithm(options: &Options<'_>) -> RhaiResultOf<Algorithm> {
     })
 }
 
-/// An option that is a text.
+/// Returns an option that is a text.
 fn one_text(function: &str, options: &Options<'_>, name: &str) -> RhaiResultOf<Option<String>> {
     let Some(value) = options.value(name) else { return Ok(None) };
     match value.clone().into_immutable_string() {
@@ -120,7 +120,7 @@ fn one_text(function: &str, options: &Options<'_>, name: &str) -> RhaiResultOf<O
     }
 }
 
-/// Checks the times, the audience and the issuer that claims name.
+/// Checks the times, the audience and the issuer of claims.
 fn check(
     claims: &Value,
     now: f64,
@@ -159,13 +159,13 @@ fn check(
 mod tests {
     use crate::package::tests::{gives, refuses};
 
-    /// Keys that were made for these tests.
+    /// Keys that were generated for these tests.
     const RSA: &str = include_str!("tests/rsa.pem");
     const RSA_PUBLIC: &str = include_str!("tests/rsa_public.pem");
     const EC: &str = include_str!("tests/ec.pem");
     const EC_PUBLIC: &str = include_str!("tests/ec_public.pem");
 
-    /// A snippet with these keys in it.
+    /// Replaces the placeholders of a snippet by these keys.
     fn with_keys(snippet: &str) -> String {
         let literal = |pem: &str| format!("{pem:?}");
         snippet
@@ -218,7 +218,7 @@ mod tests {
         ]);
     }
 
-    /// The example of RFC 7515, A.3: the signature is valid, and its time is over.
+    /// The example of RFC 7515, A.3: the signature is valid, and the token has expired.
     #[test]
     fn a_published_token_is_valid_for_its_published_key() {
         let token = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q";

@@ -1,10 +1,10 @@
-//! `kv::…`: what a script keeps for itself, beyond the turn and the restart.
+//! `kv::…`: values that a script stores beyond the turn and across restarts.
 //!
-//! Three maps with the same functions: `kv::` is the script's own, `kv::user::` one per user,
-//! `kv::chat::` one per chat. A caller without a user id is the user "", whom all such callers share;
-//! without a chat id the chat is this one turn, and what it keeps ends with it.
+//! There are three maps with the same functions: `kv::` belongs to the script, `kv::user::` to each user,
+//! `kv::chat::` to each chat. All callers without a user id share the user "". Without a chat id, the chat is this
+//! one turn, and its values end with it.
 //!
-//! Writes are on disk before the turn's answer ends, unless they say `#{durable: false}`.
+//! Writes are on disk before the turn's answer ends, unless they set `#{durable: false}`.
 
 use super::argument::effect;
 use super::argument::{AnyNumber, RhaiResultOf, fail, float, running};
@@ -17,10 +17,10 @@ use std::time::Duration;
 use valvehouse_json::Json;
 use valvehouse_store::{Kv, KvError, KvMap, MAX_TRIES};
 
-/// Longest time to live: a hundred years.
+/// The maximum time to live in seconds: a hundred years.
 const MAX_TTL: f64 = 100.0 * 366.0 * 86_400.0;
 
-/// The owner of the map that a function means.
+/// The owner of the map that a function accesses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     Own,
@@ -32,7 +32,7 @@ enum Scope {
 const FAST: &str = "With `#{durable: false}` the call does not wait for the disk: it is faster, and a crash \
                     may lose the write.";
 
-/// `kv::…` with `kv::user::…` and `kv::chat::…` in it.
+/// The module `kv::…` with `kv::user::…` and `kv::chat::…`.
 pub(super) fn module() -> Module {
     let mut module = functions(Scope::Own);
     for (name, scope) in [("user", Scope::User), ("chat", Scope::Chat)] {
@@ -251,8 +251,8 @@ impl Scope {
         }
     }
 
-    /// Writes to the running call's map. The turn's answer waits for the disk, unless the options say
-    /// otherwise.
+    /// Writes to the running call's map. The end of the turn's answer waits for the disk, unless the options
+    /// disable it.
     fn write<T, E>(
         self,
         function: &str,
@@ -267,7 +267,7 @@ impl Scope {
         Ok(written)
     }
 
-    /// Has the turn's answer wait for the disk.
+    /// Makes the end of the turn's answer wait for the disk.
     fn flush_before_end(self) {
         if !self.ends_with_the_turn()
             && let Some(call) = call::current()
@@ -278,7 +278,7 @@ impl Scope {
         }
     }
 
-    /// Reads `#{durable: false}`.
+    /// Reads the option `#{durable: false}`.
     fn durable(self, function: &str, options: Option<Map>) -> RhaiResultOf<bool> {
         let mut durable = true;
         for (name, value) in options.into_iter().flatten() {
@@ -301,7 +301,7 @@ impl Scope {
         self == Self::Chat && call::current().is_none_or(|call| call.turn.facts().chat_id.is_empty())
     }
 
-    /// The running call's map.
+    /// Returns the running call's map.
     fn map(self, function: &str) -> RhaiResultOf<KvMap> {
         let call = running(&self.called(function))?;
         let undeclared = || {
@@ -353,7 +353,7 @@ impl Scope {
         Err(fail(&function, format!("`{name}` must be above 0 and at most 100 years, not {value}")))
     }
 
-    /// Makes a call on this map once, although its step may run again after a pause.
+    /// Makes a call on this map once, even if its step runs again after a pause.
     fn once<T: Recordable>(
         self,
         function: &str,
@@ -442,7 +442,7 @@ impl Scope {
                 let durable = self.durable("update", options)?;
                 let value = self.update_shared(&kv, key, ttl, changed)?;
                 if durable {
-                    // It is written, unless the store is away.
+                    // The value is written, unless the store is unavailable.
                     self.flush_before_end();
                 }
                 return Ok(value);
@@ -459,14 +459,14 @@ impl Scope {
         Ok(live(&value, Shape::Plain))
     }
 
-    /// Returns the maps of the running call where other hosts may write this one as well.
+    /// Returns the maps of the running call if other hosts can write this one too.
     fn shared(self) -> RhaiResultOf<Option<Arc<Kv>>> {
         let call = running(&self.called("update"))?;
         Ok(call.resources.kv.clone().filter(|kv| kv.is_shared() && !self.ends_with_the_turn()))
     }
 
-    /// Replaces a value that other hosts may replace as well: their store takes it if no other one was faster. The script
-    /// waits for that.
+    /// Replaces a value that other hosts can replace too: their store accepts it only if the value has not changed
+    /// meanwhile. The script waits for this.
     fn update_shared(
         self,
         kv: &Kv,
@@ -506,7 +506,7 @@ impl Scope {
     }
 }
 
-/// The reason an update did not come about.
+/// The reason why an update failed.
 enum UpdateError {
     Script(Box<EvalAltResult>),
     Kv(KvError),

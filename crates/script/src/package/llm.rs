@@ -1,4 +1,4 @@
-//! `llm::chat`: a script asks a model of this host.
+//! `llm::chat`: a script calls a model of this host.
 
 use super::argument::effect;
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, running, unfit};
@@ -68,14 +68,14 @@ pub(super) fn module() -> Module {
     module
 }
 
-/// The most texts of one call, and the most bytes of them.
+/// The maximum number of texts in one call, and their maximum size in bytes.
 const MAX_TEXTS: usize = 256;
 const MAX_TEXT_BYTES: usize = 2 << 20;
 
-/// The most questions to models that the scripts of one request have in progress at a time.
+/// The maximum number of concurrent model calls by the scripts of one request.
 const MAX_QUESTIONS: usize = 256;
 
-/// A question that may be asked.
+/// A model call that is allowed.
 struct Question {
     call: Call,
     claim: Claim,
@@ -83,7 +83,7 @@ struct Question {
     request: Json,
 }
 
-/// The right to ask a model.
+/// The permission to call models.
 struct Right {
     call: Call,
     claim: Claim,
@@ -205,7 +205,7 @@ fn chat(name: &str, request: &Dynamic) -> RhaiResultOf<Dynamic> {
     Ok(live(&answer, Shape::Message))
 }
 
-/// Asks several times beside each other.
+/// Calls models concurrently.
 fn all(requests: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
     const NAME: &str = "llm::all";
     let options = Options::read(NAME, options, &["limit", "settle"])?;
@@ -226,7 +226,7 @@ fn stream(request: &Dynamic) -> RhaiResultOf<OpenAnswer> {
         || {
             let asked = models.stream(plugin, request.deep_clone(), call.turn.clone());
             let asked = asked.map(move |event| {
-                // It is in progress as long as it is read.
+                // The claim is held as long as the answer is read.
                 let _ = &claim;
                 event.map(Item::Event).map_err(|error| error.to_string())
             });

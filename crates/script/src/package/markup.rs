@@ -1,9 +1,9 @@
-//! The readable text of an HTML page, in one pass that only ever moves on: linear in its length,
-//! and content with any input. No parser: what browsers repair, this skips.
+//! Extracts the readable text of an HTML page in one forward pass, in linear time and for any input. It is not a
+//! parser: malformed parts that browsers repair are skipped.
 
 use html_escape::decode_html_entities;
 
-/// The elements that a reader sees as a line of their own.
+/// The elements that are displayed on lines of their own.
 #[rustfmt::skip] // forty lines of one word
 const BLOCKS: &[&str] = &[
     "address", "article", "aside", "blockquote", "body", "br", "caption", "dd", "details", "dialog", "div",
@@ -11,12 +11,12 @@ const BLOCKS: &[&str] = &[
     "head", "header", "hr", "html", "legend", "li", "main", "nav", "ol", "optgroup", "option", "p", "pre",
     "section", "select", "summary", "table", "tbody", "tfoot", "thead", "title", "tr", "ul",
 ];
-/// The elements that stand apart from their neighbors in the same line.
+/// The elements that are separated from their neighbors in the same line.
 const CELLS: &[&str] = &["td", "th"];
-/// The elements that are not text to begin with.
+/// The elements whose content is not text.
 const HIDDEN: &[&str] = &["script", "style"];
 
-/// The text of a page or a piece of one.
+/// Returns the text of a page or fragment.
 pub(super) fn text(html: &str) -> String {
     let (mut page, mut rest) = (Page::default(), html);
     while let Some(at) = rest.find('<') {
@@ -83,7 +83,7 @@ fn is_one_of(name: &str, names: &[&str]) -> bool {
     names.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// The name in a tag, with its `/` when it closes; none when this `<` opens no tag.
+/// Returns the name in a tag, with its `/` if it is an end tag; `None` if this `<` does not open a tag.
 fn tag_name(text: &str) -> Option<&str> {
     let inner = &text[1..];
     let slash = usize::from(inner.starts_with('/'));
@@ -94,13 +94,13 @@ fn tag_name(text: &str) -> Option<&str> {
     Some(&inner[..slash + end.unwrap_or(inner.len() - slash)])
 }
 
-/// Returns the text behind the tag that ends here; a `>` in quotes does not end it.
+/// Returns the text after the current tag; a `>` in quotes does not end it.
 fn skip_tag(text: &str) -> &str {
     let mut quote = None;
     for (at, byte) in text.bytes().enumerate() {
         match (quote, byte) {
             (None, b'>') => return &text[at + 1..],
-            // A quote opens a value only after `=`; elsewhere it is a slip of the pen.
+            // A quote opens a value only after `=`; elsewhere it is a mistake.
             (None, b'"' | b'\'') if text[..at].trim_end().ends_with('=') => quote = Some(byte),
             (Some(open), _) if open == byte => quote = None,
             _ => {}
@@ -109,7 +109,7 @@ fn skip_tag(text: &str) -> &str {
     ""
 }
 
-/// Returns the text behind the end of a script or style.
+/// Returns the text after the end of a script or style.
 fn skip_hidden<'a>(text: &'a str, name: &str) -> &'a str {
     let mut rest = text;
     while let Some(at) = rest.find("</") {

@@ -1,7 +1,7 @@
-//! `memories::…`: what scripts remember of a user, for all scripts that may read it.
+//! `memories::…`: facts about a user that are shared by all scripts with the grant.
 //!
-//! A memory is a text with its vector. The vectors come from the configured model for embeddings, or are computed by
-//! the host. When the model changes, the memories of a user are embedded again at the next use.
+//! A memory is a text with its vector. The vectors come from the configured embedding model or are computed by the
+//! host. If the model changes, the memories of a user are embedded again at the next use.
 
 use super::argument::{AnyMap, RhaiResultOf, effect, fail};
 use super::host_calls;
@@ -19,14 +19,14 @@ use valvehouse_core::text::hex;
 use valvehouse_json::Json;
 use valvehouse_store::{NewVector, VectorIndex, VectorOwner};
 
-/// The most memories of a user.
+/// The maximum number of memories per user.
 pub(crate) const MAX_MEMORIES: u64 = 1_000;
-/// The longest memory, in bytes.
+/// The maximum length of a memory, in bytes.
 const MAX_TEXT: usize = 8 << 10;
-/// The texts that are embedded at a time.
+/// The number of texts that are embedded at a time.
 const BATCH: usize = 100;
 
-/// `memories::…`, and the same functions as `memories::user::…`.
+/// The module `memories::…`, with the same functions under `memories::user::…`.
 pub(super) fn module() -> Module {
     let mut module = functions();
     let mut below = functions();
@@ -116,7 +116,7 @@ impl Memories {
         }
     }
 
-    /// The name of the model, and the vector of a text.
+    /// Returns the name of the model, and the vector of a text.
     fn embed_one(&self, text: &str) -> RhaiResultOf<(String, Vec<f32>)> {
         let Embeddings { model, mut vectors } = self.embed(vec![text.to_owned()])?;
         let vector =
@@ -129,7 +129,7 @@ impl Memories {
         Ok(all.into_iter().map(|one| (one.id, one.data)).collect())
     }
 
-    /// Embeds all memories again where their vectors come from another model.
+    /// Embeds all memories again if their vectors come from another model.
     fn keep_to(&self, model: &str) -> RhaiResultOf<()> {
         let space = wait(self.name, &self.call, self.index.space(&self.owner))?;
         if space.count == 0 || space.label == model {
@@ -185,13 +185,13 @@ fn add(text: &str) -> RhaiResultOf<String> {
     )
 }
 
-/// The id that earlier versions gave a memory. Whoever guesses its text can compute it, so the memory gets another one
-/// when the same text is added again; until then it is found under this one.
+/// Returns the id that earlier versions gave a memory. It can be computed from the text, so the memory gets another
+/// id when the same text is added again; until then it is found under this one.
 fn plain_id_of(text: &str) -> String {
     hex(&Sha256::digest(text)[..12])
 }
 
-/// The data of a memory.
+/// Returns the data of a memory.
 pub(crate) fn memory(text: &str, created_ms: i64) -> Json {
     Json::from([("text", text.into()), ("created_at", (created_ms / 1_000).into())])
 }
@@ -229,7 +229,7 @@ fn search(text: &str, count: i64, options: &Dynamic) -> RhaiResultOf<Array> {
         NAME,
         || vec![text.into(), count.into()].into(),
         || {
-            // Nothing is sent to a model for a user without memories.
+            // Without memories, nothing is sent to a model.
             if wait(NAME, &memories.call, memories.index.space(&memories.owner))?.count == 0 {
                 return Ok(Array::new());
             }
@@ -243,7 +243,7 @@ fn search(text: &str, count: i64, options: &Dynamic) -> RhaiResultOf<Array> {
     )
 }
 
-/// The beginning of a text that is as long as a memory may be.
+/// Truncates a text to the maximum length of a memory.
 fn shortened(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_TEXT)].to_owned()
 }

@@ -1,10 +1,10 @@
-//! The functions every script may call: a file per theme, each a module of plain functions whose
-//! doc comments are the API reference.
+//! The functions that every script may call: one file per theme, each a module of plain functions whose doc
+//! comments are the API reference.
 //!
-//! They leave their arguments alone, bound what they hand back (`output`), and say in an error what
-//! to do instead. What belongs to the running call (`emit`, `ask`, `log`) is in `turn`.
+//! They do not change their arguments, limit the size of their results (`output`), and their errors say how to fix
+//! the call. Functions of the running call (`emit`, `ask`, `log`) are in `turn`.
 
-// The macro that exports a theme exports what is `pub` in it.
+// The macro exports the `pub` functions of a theme.
 #![allow(unreachable_pub)]
 
 mod after;

@@ -1,4 +1,4 @@
-//! Bodies of several parts, as forms with files are sent.
+//! Multipart bodies, as forms with files send them.
 
 use super::argument::{RhaiResultOf, fail, items, with_bytes};
 use crate::value::json_of;
@@ -6,11 +6,11 @@ use bytes::Bytes;
 use rhai::{Dynamic, Map};
 use valvehouse_json::Json;
 
-/// The most parts of a body.
+/// The maximum number of parts in a body.
 const MAX_PARTS: usize = 100;
 
-/// A body of these parts, and its type. A part is a text, a number, a truth value, bytes, or a file
-/// `#{ data, name, type }`; a list is several parts of one name.
+/// Returns the body of these parts and its content type. A part is a text, a number, a bool, bytes, or a file `#{
+/// data, name, type }`; a list is several parts with the same name.
 pub(super) fn body(function: &str, parts: Vec<(String, Dynamic)>) -> RhaiResultOf<(Bytes, String)> {
     let boundary = format!("valvehouse-{}", uuid::Uuid::new_v4().simple());
     let mut body = Body { function, boundary: &boundary, bytes: Vec::new(), count: 0 };
@@ -97,7 +97,7 @@ impl Body<'_> {
     }
 }
 
-/// A name within quotes, as browsers write it: nothing in it ends the line or the quotes.
+/// Escapes a name within quotes as browsers do, so that it cannot end the line or the quotes.
 fn quoted(name: &str) -> String {
     name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
 }

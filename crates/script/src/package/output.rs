@@ -1,5 +1,4 @@
-//! Results of natives, bounded: nothing interrupts a native, so it must not build more than a script could be
-//! meant to hold.
+//! Limits the results of natives: nothing interrupts a native, so it must not build more than a script may hold.
 
 use super::argument::{RhaiResultOf, fail};
 use crate::budget::{self, WALK};
@@ -10,24 +9,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use valvehouse_json::{Json, MAX_DEPTH};
 
-/// Longest string a script may read or build, in bytes: `server.max_text_mb`.
+/// The maximum length of a string that a script may read or build, in bytes: `server.max_text_mb`.
 static MAX_TEXT: AtomicUsize = AtomicUsize::new(4 << 20);
-/// No text that a native makes is longer than this.
+/// The maximum length of a text that a native builds, in bytes.
 pub(super) const MAX_BYTES: usize = 8 << 20;
-/// No array that a native makes has more elements than this.
+/// The maximum number of elements in an array that a native builds.
 pub(super) const MAX_ITEMS: usize = 100_000;
 
-/// The longest string that a script may read or build, in bytes.
+/// Returns the maximum length of a string that a script may read or build, in bytes.
 pub(crate) fn max_text() -> usize {
     MAX_TEXT.load(Ordering::Relaxed)
 }
 
-/// Sets the longest string of scripts that are compiled from now on, in bytes.
+/// Sets the maximum length of a string, in bytes, for scripts that are compiled from now on.
 pub fn set_max_text(bytes: usize) {
     MAX_TEXT.store(bytes, Ordering::Relaxed);
 }
 
-/// Refuses a result of this many bytes, before it is built.
+/// Checks the size of a result in bytes before it is built.
 pub(super) fn check_size(function: &str, bytes: usize) -> RhaiResultOf<()> {
     if bytes <= MAX_BYTES {
         return Ok(());
@@ -40,7 +39,7 @@ pub(super) fn check_size(function: &str, bytes: usize) -> RhaiResultOf<()> {
     ))
 }
 
-/// Refuses a text that is longer than any text of a script, with an error that the script can catch.
+/// Checks the length of a text against the limit of scripts, with an error that the script can catch.
 pub(super) fn check_text(function: &str, bytes: usize) -> RhaiResultOf<()> {
     let most = max_text();
     if bytes <= most {
@@ -49,12 +48,12 @@ pub(super) fn check_text(function: &str, bytes: usize) -> RhaiResultOf<()> {
     Err(fail(function, format!("the text has {bytes} bytes; a text may have at most {most}")))
 }
 
-/// Checks that there is time to go over a text so many times, before that is done.
+/// Checks in advance that the time limit allows this number of passes over a text.
 pub(super) fn check_walk(text: &str, times: u64) -> RhaiResultOf<()> {
     budget::foresee(text.len(), times * WALK).map_err(budget::ended)
 }
 
-/// A text that grows until the limit.
+/// A text that grows up to the limit.
 pub(super) struct Text {
     function: &'static str,
     text: String,
@@ -80,7 +79,7 @@ impl Text {
     }
 }
 
-/// An array of texts, arrays of texts and `()`, bounded in elements and bytes.
+/// An array of texts, arrays of texts and `()`, limited in elements and bytes.
 pub(super) struct List {
     function: &'static str,
     items: Array,
@@ -119,7 +118,7 @@ impl List {
     }
 }
 
-/// Looks at the clock and the budgets of the running call while a native loops.
+/// Checks the budgets of the running call while a native loops.
 pub(super) struct Pulse {
     last: Instant,
 }
@@ -131,7 +130,7 @@ impl Pulse {
         Self { last: Instant::now() }
     }
 
-    /// Fails when the budget of the running call is used up.
+    /// Fails if a budget of the running call is used up.
     pub(super) fn beat(&mut self) -> RhaiResultOf<()> {
         if self.last.elapsed() < Self::EVERY {
             return Ok(());
@@ -142,8 +141,8 @@ impl Pulse {
     }
 }
 
-/// JSON text, compact or indented, measured before it is written: shared containers may stand in
-/// many places, so a small value can be a huge text.
+/// Returns the value as JSON text, compact or indented. Its length is measured first: shared containers may occur
+/// many times, so a small value may have a huge text.
 pub(crate) fn json(function: &str, value: &Json, indent: Option<usize>) -> RhaiResultOf<String> {
     let mut measure = Measure { indent, left: MAX_BYTES };
     measure.value(value, 1).map_err(|excess| fail(function, excess))?;
@@ -156,7 +155,7 @@ pub(crate) fn json(function: &str, value: &Json, indent: Option<usize>) -> RhaiR
     }
 }
 
-/// The reason a value is not written as JSON.
+/// The reason why a value is not written as JSON.
 #[derive(Debug, thiserror::Error)]
 enum Excess {
     #[error("the JSON would exceed its limit of 8 MiB")]
@@ -165,7 +164,7 @@ enum Excess {
     Depth,
 }
 
-/// Takes what a value needs at least off what is left.
+/// Subtracts the minimum length of values from the remaining length.
 struct Measure {
     indent: Option<usize>,
     left: usize,
@@ -180,7 +179,7 @@ impl Measure {
         let lead = self.indent.map_or(1, |indent| indent * depth + 1);
         match value {
             Json::Text(text) => {
-                // An escape of six characters each.
+                // Each is an escape of six characters.
                 let control = text.bytes().filter(|byte| *byte < b' ').count();
                 self.spend(text.len() + control + 2)
             }
@@ -213,7 +212,7 @@ impl Measure {
     }
 }
 
-/// A value printed as text: strings as they are, `()` as nothing, containers as JSON.
+/// Returns the printed text of a value: strings unchanged, `()` as nothing, containers as JSON.
 pub(super) fn text(function: &str, value: &Dynamic) -> RhaiResultOf<ImmutableString> {
     if let Ok(text) = value.as_immutable_string_ref() {
         return Ok(text.clone());

@@ -1,5 +1,4 @@
-//! `pad` of strings in one go: Rhai's own takes so long for a million characters that no budget holds
-//! meanwhile.
+//! `pad` of strings in linear time: Rhai's own takes longer than any budget for a million characters.
 
 use rhai::{
     EvalAltResult, FnNamespace, FuncRegistration, INT, ImmutableString, Module, NativeCallContext, Position,
@@ -25,7 +24,7 @@ pub(crate) fn register(module: &mut Module) {
     );
 }
 
-/// Fills a text up to a length in characters.
+/// Pads a text to a length in characters.
 fn pad(ctx: &NativeCallContext<'_>, text: &mut ImmutableString, length: INT, padding: &str) -> Answer {
     let Ok(length) = usize::try_from(length) else { return Ok(()) };
     let most = ctx.engine().max_string_size();
@@ -38,7 +37,7 @@ fn pad(ctx: &NativeCallContext<'_>, text: &mut ImmutableString, length: INT, pad
     let rest = padding.char_indices().nth(rest).map_or(padding, |(end, _)| &padding[..end]);
     let bytes = whole.saturating_mul(padding.len()).saturating_add(text.len() + rest.len());
     if most > 0 && bytes > most {
-        // As Rhai says it: no script can catch it.
+        // The same error as Rhai's, which no script can catch.
         return Err(EvalAltResult::ErrorDataTooLarge("Length of string".into(), Position::NONE).into());
     }
     let mut padded = String::with_capacity(bytes);

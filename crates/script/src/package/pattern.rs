@@ -1,4 +1,4 @@
-//! Compiled patterns, kept for the next call: scripts write the pattern where they use it.
+//! A cache of compiled patterns, because scripts write patterns where they use them.
 
 use super::argument::RhaiResultOf;
 use super::simulation::{self, Spans};
@@ -11,28 +11,28 @@ use regex_automata::nfa::thompson::NFA;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};
 
-/// The memory that a compiled pattern may need, in steps of 256 KiB; the last is the library's own limit.
+/// The size limits of a compiled pattern, in units of 256 KiB; the last is the library's own limit.
 const SIZES: [usize; 4] = [1, 4, 16, 40];
 const STEP: usize = 256 << 10;
-/// The number of steps of 256 KiB that are cached in all: 128 usual patterns, or fewer large ones.
+/// The capacity of the cache, in units of 256 KiB: 128 average patterns, or fewer large ones.
 const CAPACITY: usize = 128;
-/// Bytes of the states that a fast search keeps for the next one, in each direction.
+/// The size of the state cache of a lazy search, per direction, in bytes.
 const LAZY_CACHE: usize = 1 << 20;
-/// Most searches of a pattern at a time that keep their states.
+/// The maximum number of state caches per pattern, for concurrent searches.
 const MAX_CACHES: usize = 2;
-/// Bytes of a pattern: reading one takes some hundred times as much memory.
+/// The maximum length of a pattern, in bytes: parsing takes about a hundred times as much memory.
 const MAX_LENGTH: usize = 64 << 10;
-/// Groups of a pattern that need no look at what they take.
+/// The number of groups up to which the memory of a search is not measured.
 const UNMEASURED_GROUPS: usize = 20;
-/// Operations that compiling is worth, for each step of the size that comes of it.
+/// The operations that are charged for compiling, per unit of the resulting size.
 const OPERATIONS_OF_A_STEP: u64 = 500;
 
-/// A compiled pattern, and what its searches cost.
+/// A compiled pattern, and the automata of its searches.
 pub(super) struct Pattern {
     pub(super) regex: Regex,
-    /// The automaton that a search follows; `None` if it would be too large.
+    /// The automaton of a search; `None` if it would be too large.
     nfa: OnceLock<Option<NFA>>,
-    /// A faster way through large texts, which gives up where it would not be fast.
+    /// A faster automaton for large texts, which gives up if it becomes slow.
     lazy: OnceLock<Option<hybrid::Regex>>,
     caches: Mutex<Vec<hybrid::Cache>>,
 }
@@ -42,11 +42,11 @@ impl Pattern {
         Self { regex, nfa: OnceLock::new(), lazy: OnceLock::new(), caches: Mutex::default() }
     }
 
-    /// Returns the span of the leftmost match at or behind a place.
+    /// Returns the span of the leftmost match at or after a position.
     ///
     /// # Errors
     ///
-    /// Returns the error of a budget that the search exceeds.
+    /// Returns an error if the search exceeds a budget.
     pub(super) fn find_at(&self, text: &str, from: usize) -> RhaiResultOf<Option<std::ops::Range<usize>>> {
         if self.is_bounded(text.len() - from, 1) {
             return Ok(self.regex.find_at(text, from).map(|found| found.range()));
@@ -61,11 +61,11 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// Returns the error of a budget that the search exceeds.
+    /// Returns an error if the search exceeds a budget.
     pub(super) fn captures_at(&self, text: &str, from: usize) -> RhaiResultOf<Option<Spans>> {
         let groups = self.regex.captures_len();
         if groups > UNMEASURED_GROUPS {
-            // The library keeps the places of all groups for each state of the automaton.
+            // The library stores the positions of all groups for each state of the automaton.
             let states = self.nfa().map_or(usize::MAX, |nfa| nfa.states().len());
             let bytes = states.saturating_mul(groups).saturating_mul(4 * size_of::<usize>());
             budget::reserve(bytes).map_err(budget::ended)?;
@@ -83,14 +83,14 @@ impl Pattern {
         }
     }
 
-    /// Returns `true` if a search cannot take longer than the call may, whichever engine the library takes for it.
+    /// Returns `true` if a search is short enough, regardless of the engine that the library chooses.
     fn is_bounded(&self, length: usize, groups: usize) -> bool {
-        /// Steps of a search that end within a microsecond.
+        /// The number of steps of a search per microsecond.
         const STEPS: usize = 50;
-        /// The longest that a search may go on without a look at the budget, in microseconds.
+        /// The maximum time of a search without a check of the budgets, in microseconds.
         const MAX_MICROS: usize = 500_000;
         let micros = budget::time_limit().as_micros().min(MAX_MICROS as u128) as usize;
-        // Patterns that search short texts are not taken apart.
+        // Avoids building the automaton for short texts.
         if length <= 64 {
             return true;
         }
@@ -111,12 +111,12 @@ impl Pattern {
         self.nfa.get_or_init(build).as_ref()
     }
 
-    /// Adds the size of the automata built for searches of this pattern to the size of the cache.
+    /// Adds the size of the automata of this pattern to the size of the cache.
     fn has_grown(&self, bytes: usize) {
         CACHE.lock().grow(self, bytes.div_ceil(STEP));
     }
 
-    /// The span of the leftmost match; `None` where the search gave up.
+    /// Returns the span of the leftmost match; `None` if the search gave up.
     fn span_at(&self, text: &str, from: usize) -> Option<Option<std::ops::Range<usize>>> {
         let lazy = self.lazy.get_or_init(|| {
             let states = self.nfa()?.states().len();
@@ -127,7 +127,7 @@ impl Pattern {
                 .minimum_cache_clear_count(Some(2))
                 .minimum_bytes_per_state(Some(10.max(states / 4)));
             let lazy = hybrid::Regex::builder().dfa(config).build(self.regex.as_str()).ok()?;
-            // One automaton for each direction, and the caches in which both keep their states.
+            // One automaton per direction, and the caches of their states.
             let automata = lazy.forward().get_nfa().memory_usage() + lazy.reverse().get_nfa().memory_usage();
             self.has_grown(automata + 2 * MAX_CACHES * LAZY_CACHE);
             Some(lazy)
@@ -161,7 +161,8 @@ impl Pattern {
         }
     }
 
-    /// All matches from left to right, as `regex` finds them: no empty one right behind another.
+    /// Calls a function for all matches from left to right, as `regex` finds them: an empty match does not directly
+    /// follow another match.
     pub(super) fn each(
         &self,
         text: &str,
@@ -187,14 +188,14 @@ impl Pattern {
     }
 }
 
-/// The place behind the character at a place.
+/// Returns the position after the character at a position.
 fn next_character(text: &str, at: usize) -> usize {
     at + text[at..].chars().next().map_or(1, char::len_utf8)
 }
 
 static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
 
-/// The pattern, compiled now or before.
+/// Returns the compiled pattern, from the cache if possible.
 pub(super) fn compiled(pattern: &str) -> Result<Arc<Pattern>, String> {
     if let Some(regex) = CACHE.lock().get(pattern) {
         return Ok(regex);
@@ -206,21 +207,21 @@ pub(super) fn compiled(pattern: &str) -> Result<Arc<Pattern>, String> {
             pattern.len()
         ));
     }
-    // Compiled beside the lock: two calls may compile the same pattern, none waits for another's.
+    // Compiled without the lock: two calls may compile the same pattern, but none waits.
     let (regex, size) = build(pattern).map_err(|error| explain(pattern, &error))?;
-    // What it took is charged to the call at its next operation at the latest.
+    // An exceeded budget ends the call at its next operation.
     let _ = budget::charge(size as u64 * OPERATIONS_OF_A_STEP);
     let regex = Arc::new(Pattern::new(regex));
     CACHE.lock().put(pattern, regex.clone(), size);
     Ok(regex)
 }
 
-/// Checks that a pattern will work; fails with the reason, and the text to write instead.
+/// Checks that a pattern is valid; fails with the reason and how to fix it.
 pub(crate) fn check(pattern: &str) -> Result<(), String> {
     compiled(pattern).map(|_| ())
 }
 
-/// Compiles within the smallest sufficient size, so that the cache has an exact size.
+/// Compiles with the smallest sufficient size limit, so that the cached size is accurate.
 fn build(pattern: &str) -> Result<(Regex, usize), regex::Error> {
     let mut result = Err(regex::Error::CompiledTooBig(0));
     for size in SIZES {
@@ -235,7 +236,7 @@ fn build(pattern: &str) -> Result<(Regex, usize), regex::Error> {
 
 fn explain(pattern: &str, error: &regex::Error) -> String {
     let error = error.to_string();
-    // The library draws the pattern with a caret; its last line is the reason.
+    // The library's message shows the pattern with a caret; its last line is the reason.
     let reason = error.lines().last().unwrap_or(&error);
     let reason = reason.strip_prefix("error: ").unwrap_or(reason);
     let reason = if reason.starts_with("look-around") {
@@ -285,7 +286,7 @@ impl Cache {
         }
     }
 
-    /// Counts more of a pattern that is kept, and forgets others for it.
+    /// Increases the size of a cached pattern, and evicts others for it.
     fn grow(&mut self, pattern: &Pattern, size: usize) {
         let Some(entry) = self.entries.get_mut(pattern.regex.as_str()) else { return };
         if !std::ptr::eq(&raw const *entry.regex, pattern) {
@@ -350,7 +351,7 @@ mod tests {
         let searched = CACHE.lock().entries["[ab]{40}c"].size;
         assert!(searched >= compiled + 1 + 2 * MAX_CACHES * LAZY_CACHE / STEP, "{compiled} {searched}");
 
-        // What is no longer kept, or was compiled twice, is not counted.
+        // A pattern that is not in the cache, or was compiled twice, is not counted.
         let other = Pattern::new(Regex::new("[ab]{40}c").unwrap());
         other.nfa().unwrap();
         assert_eq!(CACHE.lock().entries["[ab]{40}c"].size, searched);

@@ -1,4 +1,4 @@
-//! `random::…`: dice, not keys; use `uuid()` where something must not be guessed.
+//! `random::…`: random values that are not suitable as secrets; use `uuid()` for those.
 
 use super::argument::{AnyArray, RhaiResultOf, fail, items};
 use super::host_calls;
@@ -33,7 +33,7 @@ pub(super) mod functions {
             return Err(fail("random::choice", "the array is empty"));
         };
         let place = host_calls::value("random::choice", || fastrand::usize(0..=last) as i64);
-        // A step that runs again has the place of its first run.
+        // A step that runs again uses the index of its first run.
         let item = usize::try_from(place).ok().and_then(|place| items.get(place).cloned());
         item.ok_or_else(|| fail("random::choice", "the array is shorter than in the first run of this step"))
     }

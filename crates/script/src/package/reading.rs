@@ -1,4 +1,4 @@
-//! An answer that is read as it comes: `llm::stream` and `http::stream` give one, and a loop reads it.
+//! An answer that is read while it arrives: `llm::stream` and `http::stream` return one, and a loop reads it.
 
 use super::argument::effect;
 use super::argument::{RhaiResultOf, fail, running};
@@ -14,12 +14,12 @@ use rhai::{Dynamic, FnNamespace, FuncRegistration, Module};
 use std::sync::Arc;
 use valvehouse_json::{Json, Object};
 
-/// A part of an answer that is read at a time.
+/// An item of such an answer.
 #[derive(Debug, Clone)]
 pub(super) enum Item {
     /// An event of a model.
     Event(Json),
-    /// A line, or an event of a host.
+    /// A line or an event of another host.
     Json(Json),
     Bytes(Bytes),
 }
@@ -58,21 +58,21 @@ impl Recordable for Option<Item> {
     }
 }
 
-/// The items that come; the text of an error is the script's to catch.
+/// The stream of items; a script can catch its errors.
 pub(super) type Items = BoxStream<'static, Result<Item, String>>;
 
 /// An answer that is being read. Its connection is closed when the script drops it.
 #[derive(Clone)]
 pub(crate) struct OpenAnswer {
     name: &'static str,
-    /// `status` and `headers` of a host; empty for a model.
+    /// `status` and `headers` of a host's response; empty for a model.
     head: Object,
     state: Arc<Mutex<State>>,
 }
 
 enum State {
     Open(Items),
-    /// A call is reading it now.
+    /// Another call is reading it.
     Busy,
     Over,
     /// It was opened before the step paused, and is not opened again.
@@ -85,7 +85,7 @@ impl OpenAnswer {
         Self { name, head, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Waits for what comes next; `None` at the end.
+    /// Waits for the next item; `None` at the end.
     pub(crate) fn next(&self) -> RhaiResultOf<Option<Dynamic>> {
         let call = running(self.name)?;
         let item = host_calls::once(
@@ -125,7 +125,7 @@ impl OpenAnswer {
     }
 }
 
-/// `for event in answer`, `answer.next()`, `answer.status`.
+/// Registers `for event in answer`, `answer.next()` and `answer.status`.
 pub(crate) fn register(module: &mut Module) {
     module.set_custom_type::<OpenAnswer>("stream");
     module.set_iter_result(std::any::TypeId::of::<OpenAnswer>(), |reading: Dynamic| {
@@ -165,7 +165,7 @@ pub(crate) fn register(module: &mut Module) {
     }
 }
 
-/// Lines, events or chunks of what comes.
+/// Splits a body into lines, events or chunks.
 pub(super) fn split(form: Form, body: BoxStream<'static, Result<bytes::Bytes, String>>) -> Items {
     let cutter = Cutter { form, partial: Vec::new(), events: valvehouse_net::sse::Parser::default() };
     let ended = futures::stream::once(async { None });
@@ -186,7 +186,7 @@ pub(super) fn split(form: Form, body: BoxStream<'static, Result<bytes::Bytes, St
     .boxed()
 }
 
-/// The way in which an answer is cut.
+/// The form in which an answer is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Lines,
@@ -194,7 +194,7 @@ pub(super) enum Form {
     Chunks,
 }
 
-/// The longest line, in bytes.
+/// The maximum length of a line, in bytes.
 const MAX_LINE: usize = 1 << 20;
 
 struct Cutter {
@@ -268,7 +268,7 @@ fn text(bytes: Vec<u8>) -> Result<String, String> {
     })
 }
 
-/// The map of an answer's head.
+/// Returns the map of a response's status and headers.
 pub(super) fn head(status: u16, headers: Vec<(String, String)>) -> Object {
     let all = Object::default();
     for (name, value) in headers {
@@ -281,7 +281,7 @@ pub(super) fn head(status: u16, headers: Vec<(String, String)>) -> Object {
     [("status".into(), i64::from(status).into()), ("headers".into(), Json::Object(all))].into_iter().collect()
 }
 
-/// Returns the part of an answer that a repeated step can use: its head.
+/// Returns the status and headers of a recorded answer, which a repeated step can use.
 pub(super) fn head_of(json: &Json) -> Object {
     match live(json, Shape::Plain).try_cast::<Map>() {
         Some(map) => map.object,

@@ -1,4 +1,4 @@
-//! The records that the host keeps for scripts and users: whose they are, and work on them while a script waits.
+//! The records that the host stores for scripts and users: their owners, and work on them while a script waits.
 
 use super::argument::{RhaiResultOf, fail, running, unfit};
 use crate::budget;
@@ -12,24 +12,24 @@ use valvehouse_core::provider::BUILTIN_EMBEDDING;
 use valvehouse_json::Json;
 use valvehouse_store::{StoreError, StoreErrorKind, VectorOwner};
 
-/// The components of vectors whose comparison counts as one operation.
+/// The number of compared vector components that are charged as one operation.
 const COMPONENTS_OF_AN_OPERATION: u64 = 1_024;
-/// The components of vectors that a processor compares in a microsecond, at least.
+/// The minimum number of vector components that a processor compares per microsecond.
 const COMPONENTS_OF_A_MICROSECOND: u64 = 2_000;
 
-/// The processor time that a call of the store and the way there and back take, about.
+/// The approximate processor time of a call of the store, including passing it to another thread and back.
 const WAY: Duration = Duration::from_micros(100);
-/// The bytes that the store reads or writes in a microsecond, about.
+/// The approximate number of bytes that the store reads or writes per microsecond.
 const BYTES_OF_A_MICROSECOND: u64 = 200;
 
-/// The time in which the host embeds a byte of a text, about.
+/// The approximate time in which the host embeds one byte of text, in nanoseconds.
 const NANOSECONDS_OF_A_BYTE: u64 = 40;
 
-/// The id of the user of the running call.
+/// Returns the running call and the id of its user.
 ///
 /// # Errors
 ///
-/// Returns an error if the host has not verified who it is: an id in the body of a request proves nothing.
+/// Returns an error if the host has not verified the user: an id in the body of a request proves nothing.
 pub(super) fn user(function: &str) -> RhaiResultOf<(Call, String)> {
     let call = running(function)?;
     match &call.turn.facts().verified_user {
@@ -45,12 +45,12 @@ pub(super) fn user(function: &str) -> RhaiResultOf<(Call, String)> {
     }
 }
 
-/// The space of a user among those of a plugin.
+/// Returns the vector space of a user for a plugin.
 pub(crate) fn space_of_user(plugin: &str, user: &str) -> VectorOwner {
     VectorOwner { plugin: plugin.to_owned(), scope: format!("user/{user}") }
 }
 
-/// The complaint about a capability that is not declared.
+/// Creates the error of an undeclared capability.
 pub(super) fn undeclared(function: &str, capability: &str) -> Box<rhai::EvalAltResult> {
     fail(
         function,
@@ -60,7 +60,7 @@ pub(super) fn undeclared(function: &str, capability: &str) -> Box<rhai::EvalAltR
     )
 }
 
-/// The complaint about records of users that are not declared or not granted.
+/// Creates the error of users' records that are not declared or not granted.
 pub(super) fn ungranted(function: &str, call: &Call, capability: &str) -> Box<rhai::EvalAltResult> {
     let plugin = &call.caller.plugin;
     fail(
@@ -82,17 +82,17 @@ pub(super) fn wait<T>(
     budget::spend(WAY).map_err(budget::ended)?;
     done.map_err(|error| match error.kind {
         StoreErrorKind::Refused => fail(function, error.cause),
-        // What the store lies on is not for scripts.
+        // Details of the store are not shown to scripts.
         _ => fail(function, Error::from(error)),
     })
 }
 
-/// Counts what the store reads or writes as running time of the script.
+/// Charges the bytes that the store reads or writes as running time of the script.
 pub(super) fn charge_bytes(bytes: u64) -> RhaiResultOf<()> {
     budget::spend(Duration::from_micros(bytes / BYTES_OF_A_MICROSECOND)).map_err(budget::ended)
 }
 
-/// Counts the time in which the host computed vectors itself as that of the script.
+/// Charges the time in which the host computed vectors itself as running time of the script.
 pub(super) fn charge_embedding(embedded: &Embeddings, bytes: usize) -> RhaiResultOf<()> {
     if embedded.model != BUILTIN_EMBEDDING {
         return Ok(());
@@ -100,13 +100,13 @@ pub(super) fn charge_embedding(embedded: &Embeddings, bytes: usize) -> RhaiResul
     budget::spend(Duration::from_nanos(bytes as u64 * NANOSECONDS_OF_A_BYTE)).map_err(budget::ended)
 }
 
-/// Counts the comparison of vectors as running time of the script.
+/// Charges the comparison of vectors as operations and running time of the script.
 pub(super) fn charge_search(components: u64) -> RhaiResultOf<()> {
     budget::charge(components / COMPONENTS_OF_AN_OPERATION).map_err(budget::ended)?;
     budget::spend(Duration::from_micros(components / COMPONENTS_OF_A_MICROSECOND)).map_err(budget::ended)
 }
 
-/// A vector as scripts have it: a list of numbers.
+/// Reads a script's vector: a list of numbers.
 pub(super) fn vector(function: &str, name: &str, value: &Dynamic) -> RhaiResultOf<Vec<f32>> {
     match json_of(value)? {
         Json::Array(list) => vector_of(function, name, &Json::Array(list)),

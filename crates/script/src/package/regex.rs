@@ -1,6 +1,4 @@
-//! `regex::…`: patterns in linear time.
-//!
-//! The replacement text of `regex::replace`: `$1`, `${name}`, `$$`.
+//! `regex::…`: patterns in linear time, and the replacement texts of `regex::replace`: `$1`, `${name}`, `$$`.
 
 use super::argument::{RhaiResultOf, fail};
 use super::output::{List, Pulse, Text, check_size, text};
@@ -119,7 +117,7 @@ fn compiled(function: &str, pattern: &str) -> RhaiResultOf<Arc<Pattern>> {
     pattern::compiled(pattern).map_err(|why| fail(function, why))
 }
 
-/// The text of a group; `None` where it took no part.
+/// Returns the text of a group; `None` if it did not match.
 fn group<'t>(text: &'t str, spans: &Spans, index: usize) -> Option<&'t str> {
     spans.get(index)?.clone().map(|span| &text[span])
 }
@@ -152,7 +150,7 @@ fn replace_each(
     Ok(replaced.finish().into())
 }
 
-/// A replacement, its groups looked up once.
+/// A replacement text with resolved groups.
 pub(super) struct Template<'a>(Vec<Piece<'a>>);
 
 enum Piece<'a> {
@@ -161,7 +159,7 @@ enum Piece<'a> {
 }
 
 impl<'a> Template<'a> {
-    /// Reads a replacement for a pattern. A `$` that starts no group stands for itself.
+    /// Parses a replacement for a pattern. A `$` that does not start a group is literal.
     pub(super) fn parse(mut rest: &'a str, regex: &Regex) -> Result<Self, String> {
         let mut pieces = Vec::new();
         while let Some(at) = rest.find('$') {
@@ -182,12 +180,12 @@ impl<'a> Template<'a> {
         Ok(Self(pieces))
     }
 
-    /// Returns `true` if it names a group besides the whole match.
+    /// Returns `true` if it refers to a group other than the whole match.
     pub(super) fn has_groups(&self) -> bool {
         self.0.iter().any(|piece| matches!(piece, Piece::Group(1..)))
     }
 
-    /// Adds the replacement for one match; a group that took no part in it is nothing.
+    /// Appends the replacement for one match; an unmatched group is empty.
     pub(super) fn expand(&self, text: &str, groups: &Spans, into: &mut Text) -> RhaiResultOf<()> {
         for piece in &self.0 {
             into.push(match piece {
@@ -199,7 +197,7 @@ impl<'a> Template<'a> {
     }
 }
 
-/// The group named after a `$`, and what follows it.
+/// Returns the group named after a `$`, and the rest of the text.
 fn reference(text: &str) -> Option<(&str, &str)> {
     if let Some(braced) = text.strip_prefix('{') {
         return braced.split_once('}');

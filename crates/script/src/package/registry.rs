@@ -1,4 +1,4 @@
-//! The modules that engines know, each made once.
+//! The modules of all engines, each created once.
 
 use super::{
     base64, chats, csv, documents, env, files, hash, html, http, json, jwt, kv, llm, memories, random, regex,
@@ -7,7 +7,7 @@ use super::{
 use rhai::{Module, Shared, exported_module};
 use std::sync::OnceLock;
 
-/// The modules behind a name, such as `regex::`; for `Engine::register_static_module`.
+/// Returns the modules with a name, such as `regex::`; for `Engine::register_static_module`.
 pub(crate) fn modules() -> &'static [(&'static str, Shared<Module>)] {
     static MODULES: OnceLock<Vec<(&'static str, Shared<Module>)>> = OnceLock::new();
     MODULES.get_or_init(|| {
@@ -46,7 +46,7 @@ pub(crate) fn modules() -> &'static [(&'static str, Shared<Module>)] {
     })
 }
 
-/// The functions without a module, such as `uuid()`; for `Engine::register_global_module`.
+/// Returns the functions without a module, such as `uuid()`; for `Engine::register_global_module`.
 pub(crate) fn globals() -> Shared<Module> {
     static GLOBALS: OnceLock<Shared<Module>> = OnceLock::new();
     let module = || {
@@ -59,7 +59,7 @@ pub(crate) fn globals() -> Shared<Module> {
     GLOBALS.get_or_init(module).clone()
 }
 
-/// Named and indexed once, so that every engine shares it; an engine copies what lacks either.
+/// Names and indexes a module, so that engines share it; an engine copies a module without a name or index.
 fn ready(name: &str, mut module: Module) -> Shared<Module> {
     module.set_id(name);
     module.build_index();

@@ -1,4 +1,4 @@
-//! Functions over a whole list, under the names that other languages have for them.
+//! Functions on a whole list, under the names that other languages use for them.
 
 use super::argument::{AnyArray, RhaiResultOf};
 use crate::budget;
@@ -8,9 +8,9 @@ use rhai::{Array, FLOAT, INT};
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Elements that are looked at for one operation.
+/// The number of elements that are charged as one operation.
 const ELEMENTS: usize = 16;
-/// Bytes of two texts that are compared for one operation.
+/// The number of compared bytes that are charged as one operation.
 const COMPARED_BYTES: usize = 1_024;
 
 #[export_module]
@@ -47,7 +47,7 @@ pub(super) mod functions {
     }
 }
 
-/// The elements of a list, of the script's own or live.
+/// Returns the elements of a list, native or live.
 fn elements(name: &str, list: &Dynamic) -> RhaiResultOf<Array> {
     let items = match (list.as_array_ref(), list.read_lock::<List>()) {
         (Ok(array), _) => array.to_vec(),
@@ -82,7 +82,7 @@ fn extreme(name: &str, list: &Dynamic, wanted: Ordering) -> RhaiResultOf<Dynamic
     let mut found = items.next().ok_or_else(|| {
         error(format!("{name}: the list is empty; test it first: `if !list.is_empty() {{ … }}`"))
     })?;
-    // Also a single element has to have an order.
+    // A single element must be ordered too.
     compare(name, &found, &found)?;
     for item in items {
         if compare(name, &item, &found)? == wanted {

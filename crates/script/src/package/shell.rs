@@ -1,4 +1,4 @@
-//! `shell::run`: programs that are granted to the plugin.
+//! `shell::run`: runs programs that are granted to the plugin.
 
 use super::argument::effect;
 use super::argument::{AnyMap, RhaiResultOf, fail, float, items, running, unfit};
@@ -12,13 +12,13 @@ use valvehouse_json::Json;
 use valvehouse_os::{Command, Options};
 
 const FUNCTION: &str = "shell::run";
-/// Longest time a script may give a program, in ms.
+/// The maximum timeout that a script may set for a program, in milliseconds.
 const MAX_MS: f64 = 600_000.0;
 
-/// A text or an array. The parameter is named so in the API reference.
+/// A text or an array. The name of this type appears in the API reference.
 type Argv = Dynamic;
 
-/// `shell::run(argv, options?)`.
+/// The module with `shell::run(argv, options?)`.
 pub(super) fn module() -> Module {
     let mut module = Module::new();
     effect(
@@ -40,7 +40,7 @@ pub(super) fn module() -> Module {
     module
 }
 
-/// Bytes of all arguments of a program.
+/// The maximum size of all arguments of a program, in bytes.
 const MAX_ARGV: usize = 1 << 20;
 
 fn run(argv: &Dynamic, options: Options) -> RhaiResultOf<Dynamic> {

@@ -1,7 +1,7 @@
-//! A search that any pattern can be run with, in steps that count against the budget of the call.
+//! A search with any pattern, in steps that are charged to the budget of the call.
 //!
-//! The engines of `regex` are faster, and once begun nothing ends them. This one follows all states of the pattern's
-//! automaton at once: its time is the length of the text times the number of states, at worst.
+//! The engines of `regex` are faster but cannot be interrupted. This one follows all states of the pattern's
+//! automaton in parallel: its worst-case time is the length of the text times the number of states.
 
 use super::argument::RhaiResultOf;
 use crate::budget;
@@ -9,17 +9,17 @@ use regex_automata::nfa::thompson::{NFA, State};
 use regex_automata::util::primitives::StateID;
 use std::ops::Range;
 
-/// Steps between two looks at the budget.
+/// The number of steps between two checks of the budgets.
 const STEPS: usize = 4_096;
-/// Steps that are worth one operation of the interpreter.
+/// The number of steps that are charged as one operation.
 const STEPS_OF_AN_OPERATION: usize = 16;
-/// No group has begun, or ended.
+/// The position of a group that has not begun or ended.
 const NONE: usize = usize::MAX;
 
-/// The spans of a match: the whole, then each group.
+/// The spans of a match: the whole match, then each group.
 pub(super) type Spans = Vec<Option<Range<usize>>>;
 
-/// Returns the leftmost match at or behind a place, or at just that place.
+/// Returns the leftmost match at or after a position; with `is_anchored`, only a match at that position.
 pub(super) fn search(
     nfa: &NFA,
     text: &str,
@@ -46,7 +46,7 @@ pub(super) fn search(
             let state = now.order[index];
             if search.is_match(state) {
                 let spans = now.slots_of(state).to_vec();
-                // An empty match between the bytes of a character is none.
+                // An empty match within a character does not count.
                 if spans.first() == Some(&at) && !text.is_char_boundary(at) {
                     continue;
                 }
@@ -68,7 +68,7 @@ pub(super) fn search(
     Ok(found.map(|found| found.chunks(2).map(span).collect()))
 }
 
-/// The states that a search is in, most wanted first.
+/// The current states of a search, in order of preference.
 struct Threads {
     order: Vec<StateID>,
     is_in: Vec<bool>,
@@ -91,7 +91,7 @@ impl Threads {
         &self.slots[state.as_usize() * self.width..][..self.width]
     }
 
-    /// Adds a state, unless a more wanted thread is in it.
+    /// Adds a state with its slots.
     fn add(&mut self, state: StateID, slots: &[usize]) {
         self.order.push(state);
         self.slots[state.as_usize() * self.width..][..self.width].copy_from_slice(slots);
@@ -116,7 +116,7 @@ impl Search<'_> {
         matches!(self.nfa.state(state), State::Match { .. })
     }
 
-    /// Goes on from a state over one byte.
+    /// Advances a state by one byte.
     fn step(&mut self, now: &Threads, next: &mut Threads, state: StateID, at: usize) -> RhaiResultOf<()> {
         self.count()?;
         let target = match self.nfa.state(state) {
@@ -130,7 +130,7 @@ impl Search<'_> {
         self.follow(next, target, at + 1, &mut slots)
     }
 
-    /// Adds all states that are reached without a byte.
+    /// Adds all states that are reachable without consuming a byte.
     fn follow(
         &mut self,
         threads: &mut Threads,

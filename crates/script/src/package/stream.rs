@@ -1,4 +1,4 @@
-//! `stream::window`: what a script looks for in a stream is found however the stream cuts it.
+//! `stream::window`: processes streamed text so that matches across events are found.
 
 use super::argument::{AnyMap, RhaiResultOf, count, fail, unfit};
 use super::output::text;
@@ -14,7 +14,7 @@ use valvehouse_json::Json;
 
 const NAME: &str = "stream::window";
 
-/// Longest text that a window keeps back, in characters.
+/// The maximum length of the text that a window holds back, in characters.
 const MAX_WINDOW: usize = 1 << 20;
 
 #[export_module]
@@ -59,7 +59,7 @@ pub(super) mod functions {
     }
 }
 
-/// The form in which a script says how much of the end of a text waits.
+/// The forms in which a script defines how much of the end of a text is held back.
 enum Tail {
     Words,
     Pattern(Arc<Pattern>),
@@ -134,7 +134,7 @@ fn run(
     pass(&event, &state, longest, &mut Script { context, longest, change, tail })
 }
 
-/// Returns the value to change in place, which has to be the hook's own, not a copy.
+/// Returns the value to change in place, which must be the hook's own and not a copy.
 fn live(name: &str, value: &Dynamic) -> RhaiResultOf<Json> {
     match value.is::<Map>() {
         true => json_of(value),

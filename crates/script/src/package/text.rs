@@ -1,4 +1,4 @@
-//! `text::…`: what strings need beyond their own methods, and always returning.
+//! `text::…`: string functions in addition to Rhai's methods; they always return a value.
 
 use super::argument::{AnyArray, AnyNumber, RhaiResultOf, count, fail, float, items};
 use super::output::{List, Text, check_size, check_walk, text};
@@ -7,7 +7,8 @@ use rhai::plugin::*;
 use rhai::{Array, ImmutableString};
 use std::collections::HashMap;
 
-/// The most that `similar` compares letter by letter, in products of both lengths: some ten milliseconds.
+/// The maximum product of both lengths for which `similar` compares character by character, which takes about ten
+/// milliseconds.
 const MAX_COMPARISONS: usize = 4_000_000;
 
 #[export_module]
@@ -146,7 +147,7 @@ fn replace_first(text: ImmutableString, from: &str, to: &str, most: usize) -> Rh
     Ok(text.replacen(from, to, places).into())
 }
 
-/// The share of letter pairs that two texts have in common (Sørensen and Dice), in linear time.
+/// Returns the share of letter pairs that two texts have in common (Sørensen–Dice), in linear time.
 fn shared_pairs(a: &str, b: &str) -> f64 {
     let pairs = |text: &'_ str| text.chars().zip(text.chars().skip(1)).collect::<Vec<_>>();
     let (a, b) = (pairs(a), pairs(b));
@@ -166,7 +167,7 @@ fn shared_pairs(a: &str, b: &str) -> f64 {
 
 fn cut(text: ImmutableString, n: i64, mark: &str) -> RhaiResultOf<ImmutableString> {
     let n = count("text::truncate", "n", n)?;
-    // The byte where character `n` starts, when there is one.
+    // Returns the byte position of character `n`, if it exists.
     let start_of = |n| text.char_indices().nth(n).map(|(at, _)| at);
     let Some(end) = start_of(n) else { return Ok(text) };
     let Some(room) = n.checked_sub(mark.chars().count()) else { return Ok(text[..end].into()) };

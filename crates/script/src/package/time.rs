@@ -1,4 +1,4 @@
-//! `time::…`: points in time as Unix seconds, and their texts. Zones are IANA names.
+//! `time::…`: points in time as Unix seconds, and their texts. Time zones have IANA names.
 
 use super::argument::{AnyNumber, RhaiResultOf, fail, float};
 use super::host_calls;
@@ -8,7 +8,7 @@ use jiff::tz::{TimeZone, db};
 use jiff::{Timestamp, Zoned};
 use rhai::plugin::*;
 
-/// A pattern longer than this is not a pattern.
+/// The maximum length of a pattern, in bytes.
 const MAX_PATTERN: usize = 1024;
 
 #[export_module]
@@ -84,15 +84,15 @@ pub(super) mod functions {
     }
 }
 
-/// The current time as the running call sees it.
+/// Returns the current time of the running call.
 fn now() -> Timestamp {
     Timestamp::from_millisecond(host_calls::value("time", call::now_ms)).unwrap_or_default()
 }
 
-/// A point in time, to the millisecond.
+/// Returns a point in time, to the millisecond.
 fn timestamp(function: &str, unix: &AnyNumber) -> RhaiResultOf<Timestamp> {
     let time = match unix.as_int() {
-        // Left open: now.
+        // `()` stands for the current time.
         Err(_) if unix.is_unit() => Some(now()),
         Ok(seconds) => Timestamp::from_second(seconds).ok(),
         Err(_) => {
@@ -139,7 +139,7 @@ fn check_pattern(function: &str, strftime: &str) -> RhaiResultOf<()> {
     ))
 }
 
-/// The zone of this name, such as `Europe/Berlin`.
+/// Returns the time zone with this name, such as `Europe/Berlin`.
 fn find_zone(function: &str, name: &str) -> RhaiResultOf<TimeZone> {
     TimeZone::get(name).map_err(|_| {
         let nearest = nearest(name).map_or(String::new(), |zone| format!("; did you mean `{zone}`?"));
@@ -147,7 +147,7 @@ fn find_zone(function: &str, name: &str) -> RhaiResultOf<TimeZone> {
     })
 }
 
-/// The known name most like this one, compared as a whole and by its city.
+/// Returns the most similar known name, compared as a whole and by its city.
 fn nearest(name: &str) -> Option<String> {
     let name: String =
         name.chars().take(60).map(|c| if c == ' ' { '_' } else { c.to_ascii_lowercase() }).collect();

@@ -1,4 +1,4 @@
-//! `tokens::count`: how much of a model's window a text or a conversation takes.
+//! `tokens::count`: the number of tokens of a text or conversation.
 
 use super::argument::{RhaiResultOf, unfit};
 use super::output::Pulse;
@@ -52,7 +52,7 @@ mod tests {
             (r#"tokens::count("")"#, "0"),
             (r#"tokens::count("hello world")"#, "2"),
             (r#"tokens::count("hello world", "openai/gpt-4o-mini")"#, "2"),
-            // The cookbook's example of how encodings differ: お誕生日おめでとう.
+            // OpenAI's published example of different encodings: お誕生日おめでとう.
             (r#"tokens::count("お誕生日おめでとう", "gpt-4")"#, "9"),
             (r#"tokens::count("お誕生日おめでとう", "gpt-4o")"#, "8"),
             (r#"tokens::count("お誕生日おめでとう", "o9-future")"#, "8"),
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn long_and_odd_texts_are_counted_in_pieces() {
         gives(&[
-            // Two tokens each; cut into pieces without changing the sum.
+            // Two tokens each; splitting the text does not change the sum.
             (r#"tokens::count(text::replace(big(20_000), "x", " hello a"))"#, "40000"),
             (r#"let s = text::replace(big(70_000), "x", "A"); tokens::count(s) > 8_000"#, "true"),
             (r#"let s = text::replace(big(70_000), "x", "ä"); tokens::count(s) > 8_000"#, "true"),

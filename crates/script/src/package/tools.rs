@@ -21,9 +21,9 @@ use valvehouse_json::{Json, Object};
 const CALL: &str = "tools::call";
 const INVOKE: &str = "invoke";
 const ALL: &str = "tools::all";
-/// Bytes, about, of the arguments of one call.
+/// The approximate maximum size of the arguments of one call, in bytes.
 const MAX_ARGUMENTS: usize = 1 << 20;
-/// Names in a message about a tool that is not there.
+/// The maximum number of names in a message about an unknown tool.
 const SHOWN: usize = 30;
 
 pub(super) fn module() -> Module {
@@ -61,7 +61,7 @@ pub(super) fn module() -> Module {
     module
 }
 
-/// `__tools__`: each tool by its name, with its `spec` and a function value that calls it.
+/// Returns the value of `__tools__`: each tool by its name, with its `spec` and a function value that calls it.
 pub(crate) fn offered_tools(plugin: Arc<str>, resources: Arc<Resources>, turn: &Turn) -> Dynamic {
     let Ok(reachable) = Reachable::of("__tools__", plugin, resources, turn.clone()) else {
         return Map::new().into();
@@ -79,7 +79,7 @@ pub(crate) fn offered_tools(plugin: Arc<str>, resources: Arc<Resources>, turn: &
     reachable.all().iter().filter_map(one).collect::<Map>().into()
 }
 
-/// Functions that call the tools of these names, for code that a model wrote.
+/// Creates functions that call the tools with these names, for code of a model.
 pub(crate) fn tool_functions<'a>(names: impl Iterator<Item = &'a str>) -> Module {
     let mut module = Module::new();
     for name in names {
@@ -119,7 +119,7 @@ pub(crate) fn register_callable(module: &mut Module) {
         });
 }
 
-/// The tools that a call may call.
+/// The tools that a call may use.
 struct Reachable {
     plugin: Arc<str>,
     resources: Arc<Resources>,
@@ -151,7 +151,7 @@ impl Reachable {
         Ok(Self { plugin, resources, turn, kernel })
     }
 
-    /// Those of the host that are granted beyond what the turn offers.
+    /// Returns the granted tools of the host that the turn does not offer.
     fn granted(&self, is_meant: impl Fn(&ToolSpec) -> bool) -> Vec<Tool> {
         let Tools::Granted { grant, host: Some(host) } = &self.resources.tools else { return Vec::new() };
         let is_granted = |spec: &ToolSpec| match grant {
@@ -165,7 +165,7 @@ impl Reachable {
         }
     }
 
-    /// All of them, each name once.
+    /// Returns all tools, each name once.
     fn all(&self) -> Vec<Tool> {
         let offered = self.kernel.toolbox();
         let mut all: Vec<Tool> = offered.iter().cloned().collect();
@@ -178,12 +178,12 @@ impl Reachable {
         offered.or_else(|| self.granted(|spec| spec.name == name).into_iter().next())
     }
 
-    /// The refusal that ends the turn of a script of a model.
+    /// Returns the rejection that ends the turn of a model's script.
     fn fatal(&self) -> Option<Rejection> {
         self.resources.of_model.as_ref()?.fatal.lock().clone()
     }
 
-    /// Notes a refusal that ends the turn, where a model wrote the script.
+    /// Records a rejection that ends the turn, for a script of a model.
     fn note(&self, called: &Result<Json, Error>) {
         if let (Some(model), Err(Error::Rejected(rejection))) = (&self.resources.of_model, called)
             && rejection.fatal
@@ -192,7 +192,7 @@ impl Reachable {
         }
     }
 
-    /// The reason for which a tool cannot be called.
+    /// Returns the reason why a tool cannot be called.
     fn unknown(&self, name: &str) -> String {
         let all = self.all();
         let names: Vec<&str> = all.iter().map(Tool::name).collect();
@@ -220,7 +220,7 @@ fn list() -> RhaiResultOf<Dynamic> {
     Ok(live(&described.into(), Shape::Plain))
 }
 
-/// Calls a tool; `function` is what the script called.
+/// Calls a tool; `function` is the name of the called function, for errors.
 pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<Dynamic> {
     let reachable = Reachable::read(function)?;
     let Reachable { plugin, turn, kernel, .. } = &reachable;
@@ -243,7 +243,7 @@ pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<D
     if let Some(rejection) = reachable.fatal() {
         return Err(ThrownError::refused(rejection));
     }
-    // Where the step runs again, the turn has the tool's result and the answers of people: filters see the call again.
+    // If the step runs again, the turn has the tool's result and people's answers, but filters see the call again.
     let called = kernel.call_for(plugin, &tool, args.deep_clone(), turn);
     let called = budget::wait(turn, called)?;
     reachable.note(&called);
@@ -251,19 +251,19 @@ pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<D
     Ok(live(&value.deep_clone(), Shape::Plain))
 }
 
-/// The error that a script catches.
+/// Converts an error into one that a script can catch.
 fn thrown(function: &str, tool: &str, error: Error, turn: &Turn) -> Box<EvalAltResult> {
     match error {
         Error::Paused => budget::ended(budget::ExceededLimit::Paused),
         _ if turn.is_paused() => budget::ended(budget::ExceededLimit::Paused),
-        // It stops the turn, unless the script catches it.
+        // The rejection ends the turn, unless the script catches it.
         Error::Rejected(rejection) if rejection.fatal => ThrownError::refused(rejection),
         Error::Rejected(Rejection { message, .. }) => fail(function, format!("{tool}: {message}")),
         other => fail(function, format!("{tool}: {other}")),
     }
 }
 
-/// Calls several beside each other.
+/// Calls several tools concurrently.
 fn all(calls: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
     let options = Options::read(ALL, options, &["limit", "settle"])?;
     let (limit, settles) = (options.limit()?, options.truth("settle")?);

@@ -1,4 +1,4 @@
-//! Functions that belong to the running turn: events, questions, the log.
+//! Functions of the running turn: events, questions, the log.
 
 use super::argument::effect;
 use super::host_calls;
@@ -17,10 +17,10 @@ use valvehouse_json::{Json, Object};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
-/// The time in milliseconds that a question waits without a `timeout_ms` of its own.
+/// The default timeout of a question, in milliseconds.
 const ASK_TIMEOUT_MS: i64 = 60_000;
-/// The most values that one call of `print` or `debug` takes: the engine looks for a function of several values once
-/// for every set of them.
+/// The maximum number of values in one call of `print` or `debug`: the engine resolves a function of several values
+/// once per combination of their types.
 pub(crate) const MAX_PRINTED: usize = 8;
 
 pub(crate) fn register(module: &mut Module) {
@@ -59,7 +59,7 @@ pub(crate) fn register(module: &mut Module) {
                   `#{ tool_calls }` …";
     global("yield_piece", &["chunk"], yields)
         .set_into_module(module, |chunk: Dynamic| send_chunk("yield_piece", &chunk));
-    // Rhai's own would ignore every budget; it has one per kind of number.
+    // Rhai's own `sleep` would ignore every budget; it has an overload per kind of number.
     let comment = "/// Not available: write `time::sleep(milliseconds)`.";
     global("sleep", &["seconds"], comment).set_into_module(module, |_seconds: i64| no_sleep());
     global("sleep", &["seconds"], comment).set_into_module(module, |_seconds: f64| no_sleep());
@@ -78,7 +78,7 @@ fn send_event(event: &Dynamic) -> Answer<()> {
     Ok(())
 }
 
-/// Returns `true` if a model wrote the code that runs: filters see its result, and would not see what it sends.
+/// Returns `true` if a model wrote the running code: filters see its result, but would not see the events it sends.
 fn is_of_model() -> bool {
     call::current().is_some_and(|call| call.resources.of_model.is_some())
 }
@@ -88,7 +88,7 @@ fn ask(question: &Dynamic) -> Answer<Dynamic> {
     if is_of_model() {
         return Err(error("cannot ask a person from code of a model; ask in the answer"));
     }
-    // The script's own keeps its `timeout`.
+    // A copy, so that the script's own map keeps its `timeout`.
     let fields = event.entries();
     let event = Json::from(fields.into_iter().collect::<Object>());
     let timeout = event.remove("timeout").and_then(|ms| ms.as_i64()).unwrap_or(ASK_TIMEOUT_MS);
@@ -102,7 +102,8 @@ fn ask(question: &Dynamic) -> Answer<Dynamic> {
     answer.map(|answer| live(&answer, Shape::Plain)).map_err(|nobody| unanswered(&nobody))
 }
 
-/// The error of a question without an answer. A client that takes no events, or a person who is late, is not a fault of the script.
+/// Creates the error of an unanswered question. A client without events or a slow person is not a fault of the
+/// script.
 fn unanswered(nobody: &NobodyAnswers) -> Box<EvalAltResult> {
     let status = match nobody {
         NobodyAnswers::NoListener | NobodyAnswers::Gone => 400,
@@ -112,7 +113,7 @@ fn unanswered(nobody: &NobodyAnswers) -> Box<EvalAltResult> {
     ThrownError::unanswered(nobody.to_string(), status).into_error(Position::NONE)
 }
 
-/// `print` and `debug` of several values, with a blank between them; the engine prints what they give.
+/// Registers `print` and `debug` with several values, separated by blanks; the engine prints the returned text.
 fn print_several(module: &mut Module) {
     fn joined(values: &[&Dynamic]) -> String {
         let most = crate::log::PRINTED_BYTES;
@@ -153,7 +154,7 @@ fn send_chunk(name: &str, chunk: &Dynamic) -> Answer<()> {
     let out = call::current().and_then(|call| call.out);
     let out = out.ok_or_else(|| error(format!("{name}: cannot send a chunk outside of `fn pipe(body)`")))?;
     let chunk = json_of(chunk)?;
-    // An event may have no text: that it thinks, or ends.
+    // An event may have no text, for example at the end.
     if chunk == Json::Null || chunk.as_str().is_some_and(str::is_empty) {
         return Ok(());
     }
@@ -174,7 +175,7 @@ fn checked_event(event: &Dynamic) -> Answer<Json> {
     }
 }
 
-/// `models::list()` and `models::get(id)`.
+/// The module with `models::list()` and `models::get(id)`.
 pub(super) fn models() -> Module {
     fn all() -> Json {
         call::current().map(|call| call.turn.facts().models.clone()).into()
@@ -194,7 +195,7 @@ pub(super) fn models() -> Module {
     module
 }
 
-/// `log::info` and its siblings.
+/// The module with `log::info` and the other levels.
 pub(super) fn log() -> Module {
     let mut module = Module::new();
     for (name, level) in [
@@ -211,7 +212,7 @@ pub(super) fn log() -> Module {
     module
 }
 
-/// A value as a line of the log: containers as JSON, live or not.
+/// Returns a value as a line of the log: containers as JSON.
 fn line_of(value: &Dynamic) -> String {
     match json_of(value) {
         Ok(json @ (Json::Array(_) | Json::Object(_))) => json.to_string(),
@@ -219,7 +220,7 @@ fn line_of(value: &Dynamic) -> String {
     }
 }
 
-/// Milliseconds since the turn began.
+/// Returns the milliseconds since the turn began.
 pub(crate) fn elapsed_ms() -> i64 {
     host_calls::value("time::elapsed_ms", elapsed)
 }

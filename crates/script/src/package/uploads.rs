@@ -1,6 +1,6 @@
-//! `uploads::…`: the files that the client sent with the request, those of `__files__`.
+//! `uploads::…`: the files that the client sent with the request, which are those of `__files__`.
 //!
-//! Clients send files in several forms: Open WebUI its own records, some with the text that it extracted; others
+//! Clients send files in several forms: Open WebUI sends its own records, some with the extracted text; others send
 //! `data:` URLs. Nothing is fetched here.
 
 use super::argument::{RhaiResultOf, effect, fail, running};
@@ -13,10 +13,10 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use rhai::{Array, Dynamic, Module};
 use valvehouse_json::Json;
 
-/// The most files that are looked at.
+/// The maximum number of files that are read.
 const MAX_FILES: usize = 256;
 
-/// `uploads::…`
+/// The module `uploads::…`.
 pub(super) fn module() -> Module {
     let mut module = Module::new();
     effect(
@@ -58,7 +58,7 @@ struct Upload {
 
 impl Upload {
     fn of(entry: &Json) -> Self {
-        // Open WebUI's record of the file; a part of a message has its file under the same key.
+        // Open WebUI's record of the file; a message part has its file under the same key.
         let file = entry.field("file");
         let meta = file.field("meta");
         let first = |places: &[(&Json, &str)]| {
@@ -145,7 +145,7 @@ impl Upload {
     }
 }
 
-/// The media type of a text file by the end of its name.
+/// Returns the media type of a text file by the extension of its name.
 fn by_name(name: &str) -> Option<&'static str> {
     let (_, end) = name.rsplit_once('.')?;
     Some(match end.to_ascii_lowercase().as_str() {

@@ -1,4 +1,4 @@
-//! `url::…`: addresses and their parts.
+//! `url::…`: encodes, parses and builds URLs.
 
 use super::argument::{AnyMap, RhaiResultOf, fail, unfit};
 use super::output::{Text, check_size, check_walk};
@@ -9,7 +9,7 @@ use rhai::{Array, Map};
 use std::collections::BTreeMap;
 use valvehouse_json::Json;
 
-/// Everything but what RFC 3986 calls unreserved.
+/// All characters except those that RFC 3986 calls unreserved.
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[export_module]

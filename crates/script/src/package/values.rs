@@ -20,7 +20,7 @@ pub(super) mod functions {
         if let Ok(map) = value.as_map_ref() {
             return map.is_empty();
         }
-        // What has no JSON form, such as a function, is something.
+        // A value without a JSON form, such as a function, is not empty.
         json_of(&value).is_ok_and(|json| json.is_empty())
     }
 }

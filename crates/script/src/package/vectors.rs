@@ -1,6 +1,7 @@
 //! `vectors::…`: vectors that a script stores, and the search for the nearest ones.
 //!
-//! Two spaces with the same functions: `vectors::` is the script's own, `vectors::user::` one per verified user.
+//! There are two spaces with the same functions: `vectors::` belongs to the script, `vectors::user::` to each
+//! verified user.
 
 use super::argument::{AnyArray, AnyMap, AnyNumber, RhaiResultOf, effect, fail, float, items, running};
 use super::host_calls;
@@ -12,17 +13,17 @@ use rhai::{Array, Dynamic, Map, Module};
 use valvehouse_json::Json;
 use valvehouse_store::{FoundVector, MAX_SPACE_VECTORS, NewVector, VectorIndex, VectorOwner};
 
-/// The most vectors that are stored by one call, and found by one.
+/// The maximum number of vectors that one call stores or returns.
 const MAX_AT_ONCE: usize = 1_000;
 
-/// The owner of the vectors that a function means.
+/// The owner of the vectors that a function accesses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     Own,
     User,
 }
 
-/// `vectors::…` with `vectors::user::…` in it.
+/// The module `vectors::…` with `vectors::user::…`.
 pub(super) fn module() -> Module {
     let mut module = functions(Scope::Own);
     let mut below = functions(Scope::User);
@@ -99,7 +100,7 @@ fn functions(scope: Scope) -> Module {
     module
 }
 
-/// The space that a call works on.
+/// The space that a call accesses.
 struct Place {
     call: Call,
     index: VectorIndex,
@@ -168,7 +169,7 @@ impl Scope {
 
     fn put(self, name: &str, entries: Vec<NewVector>) -> RhaiResultOf<()> {
         let Place { call, index, owner } = self.find(name)?;
-        // Counted before: nobody gets it for nothing by failing.
+        // Charged in advance, so that a failing call is charged too.
         charge_bytes(
             entries
                 .iter()
@@ -244,13 +245,13 @@ fn number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The number of entries that a search returns at most.
+/// Returns the maximum number of entries that a search returns.
 pub(super) fn wanted(function: &str, count: i64) -> RhaiResultOf<usize> {
     let count = usize::try_from(count).ok().filter(|count| (1..=MAX_AT_ONCE).contains(count));
     count.ok_or_else(|| fail(function, format!("`count` must be from 1 to {MAX_AT_ONCE}")))
 }
 
-/// The least score of an entry that is found.
+/// Returns the minimum score of the returned entries.
 pub(super) fn min_score(function: &str, given: Option<AnyNumber>) -> RhaiResultOf<f32> {
     let given = given.map(|score| float(function, "min_score", &score)).transpose()?;
     Ok(given.unwrap_or(f64::from(f32::MIN)) as f32)

@@ -1,4 +1,4 @@
-//! `retry`, `poll`, `parallel`, and the pause that `time::sleep` makes.
+//! `retry`, `poll`, `parallel`, and the pause of `time::sleep`.
 
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, running, unfit};
 use super::host_calls;
@@ -12,11 +12,11 @@ use valvehouse_core::executor::Job;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
 
-/// The longest pause, in milliseconds.
+/// The maximum pause, in milliseconds.
 const MAX_PAUSE: f64 = 600_000.0;
-/// The most times that `retry` calls a function.
+/// The maximum number of calls by `retry`.
 const MAX_TIMES: usize = 100;
-/// The most functions that are called beside each other, and without a limit of the script's own.
+/// The maximum number of concurrent functions; `PARALLEL` is the default.
 const MAX_PARALLEL: usize = 64;
 const PARALLEL: usize = 8;
 
@@ -85,12 +85,12 @@ pub(super) mod functions {
     }
 }
 
-/// The milliseconds on the clock of the running call.
+/// Returns the time that the running call sees, in milliseconds.
 fn now() -> i64 {
     host_calls::value("time::unix_ms", call::now_ms)
 }
 
-/// Waits for a while. A step that runs again does not wait again.
+/// Waits for a number of milliseconds. A step that runs again does not wait again.
 pub(super) fn pause(function: &str, ms: f64) -> RhaiResultOf<()> {
     if !(0.0..=MAX_PAUSE).contains(&ms) {
         return Err(fail(function, format!("the pause must be from 0 to 600 000 ms, not {ms}")));
@@ -108,12 +108,12 @@ pub(super) fn pause(function: &str, ms: f64) -> RhaiResultOf<()> {
     )
 }
 
-/// Returns `true` if a script could catch an error.
+/// Returns `true` if a script can catch an error.
 fn is_catchable(error: &EvalAltResult) -> bool {
     !matches!(error.unwrap_inner(), EvalAltResult::ErrorTerminated(..)) && error.unwrap_inner().is_catchable()
 }
 
-/// Calls functions beside each other.
+/// Calls functions concurrently.
 fn at_once(
     name: &str,
     context: &NativeCallContext<'_>,
@@ -133,7 +133,7 @@ fn at_once(
     beside_each_other(name, works.collect(), limit, settles)
 }
 
-/// Runs pieces of work beside each other, as one call of the host: its results are recorded together.
+/// Runs work concurrently as one call of the host: its results are recorded together.
 pub(super) fn beside_each_other(
     name: &str,
     works: Vec<Job<'_, RhaiResultOf<Dynamic>>>,
@@ -145,8 +145,8 @@ pub(super) fn beside_each_other(
     host_calls::once(name, || count.into(), || run_beside(&call.turn, works, limit, settles))
 }
 
-/// Runs pieces of work beside each other, each of which records what it did. Where one waits for a person, those that
-/// have begun come to their ends.
+/// Runs work concurrently; each piece records its own effects. If one waits for a person, those that have begun are
+/// completed.
 pub(super) fn run_beside(
     turn: &Turn,
     works: Vec<Job<'_, RhaiResultOf<Dynamic>>>,
@@ -230,7 +230,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Returns the number that wait at a time.
+    /// Returns the maximum number of concurrent calls.
     pub(super) fn limit(&self) -> RhaiResultOf<usize> {
         self.count("limit", PARALLEL, MAX_PARALLEL)
     }
@@ -239,7 +239,7 @@ impl<'a> Options<'a> {
         self.truth_or(name, false)
     }
 
-    /// The error of a wrong option.
+    /// Creates the error of an invalid option.
     pub(super) fn wrong(&self, why: &str) -> Box<EvalAltResult> {
         fail(self.function, why)
     }

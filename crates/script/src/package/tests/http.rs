@@ -1,4 +1,4 @@
-//! The requests of scripts to other hosts, against real servers on loopback.
+//! Tests of scripts' requests to other hosts, with real servers on the loopback interface.
 
 use crate::run::CallEnd;
 use crate::value::{Shape, live};
@@ -20,7 +20,7 @@ fn script(code: &str, granted: &[&str]) -> Arc<Script> {
     Arc::new(script.unwrap_or_else(|problems| panic!("{code}: {problems:?}")))
 }
 
-/// Runs statements on a thread that may wait, and gives `body.out` or how they broke.
+/// Runs statements on a thread that may wait. Returns `body.out` or the failure.
 async fn run(script: Arc<Script>, turn: &Turn) -> Result<String, String> {
     let turn = turn.clone();
     let call = move || {
@@ -49,7 +49,7 @@ async fn refuses(code: &str) -> String {
     }
 }
 
-/// Answers with the request it got.
+/// Starts a server that answers with the request it received.
 async fn echo() -> Server {
     Server::start(|request| ok(request)).await
 }
@@ -184,7 +184,7 @@ async fn a_script_declares_public_hosts_and_no_private_ones() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_answer_is_an_error_that_can_be_caught() {
-    // A port that is taken where nobody listens.
+    // A bound port without a listener.
     let down = tokio::net::TcpSocket::new_v4().unwrap();
     down.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let gone = down.local_addr().unwrap();
@@ -214,7 +214,7 @@ async fn the_end_of_the_turn_ends_a_request() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     drop(end);
-    // Long before the timeout of the request and that of the hook.
+    // Well before the timeout of the request and the limit of the hook.
     let ended = tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap();
     assert!(ended.unwrap_err().contains("the request was canceled"));
 }

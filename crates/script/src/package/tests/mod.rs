@@ -1,4 +1,4 @@
-//! Snippets run as scripts run them, and the promise that every function is there and documented.
+//! Runs snippets like scripts, and checks that every promised function exists and is documented.
 
 mod http;
 
@@ -10,7 +10,7 @@ use rhai::{Dynamic, Engine};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// An engine with the modules, and `big(n)`: a text of `n` times `x`.
+/// Returns an engine with the modules, and with `big(n)`: a text of `n` times `x`.
 pub(super) fn engine() -> Engine {
     let mut engine = Engine::new();
     engine.register_global_module(globals());
@@ -24,7 +24,7 @@ pub(super) fn engine() -> Engine {
     engine
 }
 
-/// Each snippet gives this value, written as JSON.
+/// Checks that each snippet returns this value as JSON.
 pub(super) fn gives(cases: &[(&str, &str)]) {
     let engine = engine();
     for (snippet, expected) in cases {
@@ -33,7 +33,7 @@ pub(super) fn gives(cases: &[(&str, &str)]) {
     }
 }
 
-/// Each snippet fails with a message that has these words in it.
+/// Checks that each snippet fails with a message that contains these words.
 pub(super) fn refuses(cases: &[(&str, &str)]) {
     let engine = engine();
     for (snippet, words) in cases {
@@ -47,7 +47,7 @@ pub(super) fn refuses(cases: &[(&str, &str)]) {
     }
 }
 
-/// The functions as the contract names them.
+/// The functions that the contract promises.
 const PROMISED: &[(&str, &str)] = &[
     ("", "uuid empty json parallel retry poll range sum max min sorted"),
     ("json", "parse stringify"),
@@ -111,7 +111,7 @@ struct Function {
     params: Vec<String>,
 }
 
-/// Returns the functions that an API reference would be made of.
+/// Returns the functions that an API reference would list.
 fn functions() -> Vec<Function> {
     let global = [("", globals())];
     let themes = modules().iter().cloned();
