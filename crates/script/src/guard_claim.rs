@@ -40,9 +40,9 @@ const FOR_PEOPLE: [&str; 14] = [
 /// The claim of a text to be a guard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// It is an ordinary filter.
+    /// An ordinary filter.
     No,
-    /// It is a guard.
+    /// A guard.
     Guard,
     /// It claims to be a guard in an invalid form.
     Unclear {

@@ -1,31 +1,29 @@
-//! Names that no other file has: how a module's own names are told from those of the script that
-//! imports it and of other modules.
+//! Unique names for the functions and constants of modules.
 //!
-//! Everything that a script runs lies in one place, where a function is found by its name alone. So
-//! that no function ever meets one of the same name from another file, a module is parsed twice:
-//! once as it is, to see what its names mean, and once with its own names behind a prefix.
+//! All functions of a script and of its modules are in one namespace and are found by name. To prevent conflicts
+//! between files, a module is parsed twice: once to resolve its names, and once with its own names prefixed.
 
 use super::syntax::call_of;
 use super::tokens::{Before, Plan, Word};
 use rhai::{AST, ASTNode, Expr, Position};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// The prefix of the names of a module's functions, once they are among all others.
+/// The start of the prefix of a module's names.
 const PREFIX: &str = "__m";
 
-/// The prefix of a script's nth module.
+/// Returns the prefix of a script's nth module.
 pub(super) fn prefix(index: usize) -> String {
     format!("{PREFIX}{index}__")
 }
 
-/// The module a name belongs to, and the name as it was written.
+/// Splits a prefixed name into the index of its module and the name in the source.
 pub(super) fn split(name: &str) -> Option<(usize, &str)> {
     let rest = name.strip_prefix(PREFIX)?;
     let (index, name) = rest.split_once("__")?;
     Some((index.parse().ok()?, name))
 }
 
-/// A text of Rhai's with the names in it as they were written.
+/// Removes the prefixes of names in a text of Rhai.
 pub(super) fn as_written(text: &str) -> String {
     let mut shown = String::new();
     let mut rest = text;
@@ -44,22 +42,22 @@ pub(super) fn as_written(text: &str) -> String {
     shown
 }
 
-/// The meaning of the names in a module.
+/// The names of a module.
 pub(super) struct Own<'a> {
     /// The prefix of its own names.
     pub(super) prefix: &'a str,
-    /// Its functions, with how many parameters they take.
+    /// Its functions, with their numbers of parameters.
     pub(super) functions: &'a HashSet<(String, usize)>,
     pub(super) constants: &'a BTreeSet<String>,
-    /// Modules it imports, by the names it gives them, with the prefixes of theirs.
+    /// The aliases of imported modules, with the prefixes of these.
     pub(super) aliases: &'a HashMap<String, String>,
-    /// Returns `true` if the host has a function of that name.
+    /// Returns `true` if the host has a function of this name.
     pub(super) is_known: &'a dyn Fn(&str) -> bool,
 }
 
 impl Own<'_> {
-    /// Plans the words of a module that get another name. Variables of functions that are
-    /// called like a function or constant go along: that changes nothing of what they mean.
+    /// Determines which words of a module are renamed. Local variables with the name of a function or constant are
+    /// renamed too, which does not change their meaning.
     pub(super) fn plan(&self, words: &[Word], as_written: &AST) -> Plan {
         let mut plan = Plan::new();
         let mut calls: HashMap<Position, bool> = HashMap::new();
@@ -106,14 +104,14 @@ impl Own<'_> {
         self.constants.contains(name) || self.has_function(name)
     }
 
-    /// Words that stand for a value somewhere, and no own name.
+    /// Returns the words that are used as a value.
     fn variables<'w>(&self, words: &'w [Word]) -> HashSet<&'w str> {
         let values = words.iter().filter(|word| word.before == Before::Other && !word.before_bracket);
         values.map(|word| word.name.as_str()).collect()
     }
 
-    /// Returns `true` if a call is one of the module's functions, or would be if there were one: never one of
-    /// the importing script's.
+    /// Returns `true` if a call refers to a function of the module, existing or not. It never refers to a function
+    /// of the importing script.
     fn is_own(&self, name: &str, arguments: usize, is_method: bool, variables: &HashSet<&str>) -> bool {
         if self.functions.contains(&(name.to_owned(), arguments)) {
             return true;

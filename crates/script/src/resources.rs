@@ -16,17 +16,17 @@ use valvehouse_net::Web;
 use valvehouse_os::{Folders, Programs, Variables};
 use valvehouse_store::{self as store, Kv, VectorIndex};
 
-/// The time that a script sees, in milliseconds since 1970.
+/// The clock that a script sees, in milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Clock {
-    /// That of the machine.
+    /// The clock of the machine.
     #[default]
     Real,
-    /// One that a test sets: it stands still between.
+    /// A clock that a test sets.
     Set(Arc<SetClock>),
 }
 
-/// A clock that stands still until it is set.
+/// A clock that does not advance until it is set.
 #[derive(Debug)]
 pub(crate) struct SetClock {
     pub(crate) now: AtomicI64,
@@ -42,7 +42,7 @@ impl Clock {
         }
     }
 
-    /// Lets time pass at once where the clock stands still; returns `false` where one has to wait for it.
+    /// Advances a clock that a test sets; returns `false` for the real clock, for which the caller has to wait.
     pub(crate) fn pass(&self, ms: i64) -> bool {
         match self {
             Self::Real => false,
@@ -53,7 +53,7 @@ impl Clock {
         }
     }
 
-    /// Milliseconds since a turn began.
+    /// Returns the milliseconds since a turn began.
     pub(crate) fn elapsed_ms(&self, turn: &Turn) -> i64 {
         match self {
             Self::Real => i64::try_from(turn.started().elapsed().as_millis()).unwrap_or(i64::MAX),
@@ -62,17 +62,17 @@ impl Clock {
     }
 }
 
-/// Asks models of this host in the name of scripts.
+/// Calls models of this host for scripts.
 pub trait Models: Send + Sync + std::fmt::Debug {
-    /// One chat through the filters of its model, without those of the plugin that asks. The answer
-    /// is `content tool_calls finish_reason usage model id`.
+    /// Calls a model with the filters of that model, except those of the calling plugin. The answer has the keys
+    /// `content`, `tool_calls`, `finish_reason`, `usage`, `model` and `id`.
     fn chat(&self, plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Error>>;
 
-    /// The same, read as it comes: the events of the stream.
+    /// Calls a model like [`Models::chat`] and returns the events of its stream.
     fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Error>>;
 
-    /// The vectors of texts, through the filters of the endpoint `embeddings` without the plugin that asks. By default
-    /// those that need no model.
+    /// Returns the vectors of texts, with the filters of the endpoint `embeddings` except those of the calling
+    /// plugin. The default implementation uses the built-in embedding, which needs no model.
     fn embed(
         &self,
         plugin: String,
@@ -94,35 +94,35 @@ pub trait Models: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// The bytes of texts whose vectors are computed at once.
+/// The maximum size of texts, in bytes, whose vectors are computed without a separate thread.
 const MAX_BYTES_AT_ONCE: usize = 16 << 10;
 
-/// Texts whose vectors are asked for.
+/// A request for the vectors of texts.
 #[derive(Debug, Clone, Default)]
 pub struct EmbedRequest {
     /// The texts.
     pub texts: Vec<String>,
-    /// The model; by default the configured one, or the vectors that the host computes itself.
+    /// The model; `None` uses the configured one or the built-in embedding.
     pub model: Option<String>,
 }
 
 /// The vectors of texts.
 #[derive(Debug, Clone, Default)]
 pub struct Embeddings {
-    /// The name of the model: vectors of different models cannot be compared.
+    /// The name of the model. Vectors of different models cannot be compared.
     pub model: String,
     /// A vector for each text.
     pub vectors: Vec<Vec<f32>>,
 }
 
 impl Embeddings {
-    /// Computes the vectors that need no model.
+    /// Computes the vectors of the built-in embedding.
     pub fn builtin(texts: &[String]) -> Self {
         let vectors = texts.iter().map(|text| builtin_embedding(text)).collect();
         Self { model: BUILTIN_EMBEDDING.to_owned(), vectors }
     }
 
-    /// The same, on a thread of its own where that takes long.
+    /// Computes the vectors of the built-in embedding, on a separate thread for large texts.
     ///
     /// # Errors
     /// Returns an error if the thread was stopped.
@@ -137,7 +137,7 @@ impl Embeddings {
 
 /// Reads the stored conversations of a verified user.
 pub trait Chats: Send + Sync + std::fmt::Debug {
-    /// The conversations of a user that changed before this time in milliseconds, the newest first.
+    /// Returns the conversations of a user that changed before this time in milliseconds, the newest first.
     fn list(
         &self,
         user: String,
@@ -145,7 +145,7 @@ pub trait Chats: Send + Sync + std::fmt::Debug {
         limit: u64,
     ) -> BoxFuture<'static, Result<Vec<ChatRecord>, Error>>;
 
-    /// The messages of a range of a conversation; `None` if the user has none of this id.
+    /// Returns the messages of a range of a conversation; `None` if the user has no conversation with this id.
     fn messages(
         &self,
         user: String,
@@ -160,33 +160,33 @@ pub trait Chats: Send + Sync + std::fmt::Debug {
 pub struct ChatRecord {
     /// Its id.
     pub id: String,
-    /// The model that it is held with.
+    /// The model of the conversation.
     pub model: String,
     /// The number of messages.
     pub length: u64,
     /// The summary of its earlier part, if there is one.
     pub summary: Option<String>,
-    /// In milliseconds since 1970.
+    /// The time of its creation, in milliseconds since 1970.
     pub created_at: i64,
-    /// In milliseconds since 1970.
+    /// The time of its latest change, in milliseconds since 1970.
     pub updated_at: i64,
 }
 
 /// The tools of this host.
 pub trait HostTools: Send + Sync + std::fmt::Debug {
-    /// Those that are meant, in order.
+    /// Returns the tools for which `is_meant` returns `true`, in order.
     fn tools(&self, is_meant: &dyn Fn(&ToolSpec) -> bool) -> Vec<Tool>;
 }
 
-/// Work of a script that is done when a client has its answer.
+/// A script's work that is done after the client has received its answer.
 pub struct Work {
     /// The plugin's id.
     pub plugin: Arc<str>,
-    /// `after` or `done`.
+    /// The name of the function that scheduled it: `after` or `done`.
     pub what: &'static str,
-    /// The bytes that it keeps until then, about.
+    /// The approximate number of bytes that it holds until then.
     pub bytes: usize,
-    /// The model, the user's id and the conversation of the turn that it comes from.
+    /// The model, the user's id and the conversation of the turn that scheduled it.
     pub origin: [String; 3],
     pub(crate) run: RunWork,
 }
@@ -195,19 +195,19 @@ pub(crate) type RunWork =
     Box<dyn FnOnce(Option<Arc<Trace>>) -> BoxFuture<'static, Result<(), String>> + Send>;
 
 impl Work {
-    /// Does it. Its steps are recorded in the trace. Returns why it failed, where it did.
+    /// Does the work. The steps are recorded in the trace. Fails with the reason.
     pub fn run(self, trace: Option<Arc<Trace>>) -> BoxFuture<'static, Result<(), String>> {
         (self.run)(trace)
     }
 }
 
-/// Does the work that scripts leave for the time when a client has its answer.
+/// The executor of work that scripts leave for after the answer.
 pub trait Background: Send + Sync + std::fmt::Debug {
-    /// Takes a piece of work to be done soon, beside other work, or drops it where there is too much.
+    /// Schedules a piece of work, concurrently with others; drops it if there are too many.
     fn put(&self, work: Work);
 }
 
-/// Drops all work: nothing that a script does that is tried out stays.
+/// Drops all work: a dry run has no effects.
 #[derive(Debug)]
 pub(crate) struct NoBackground;
 
@@ -218,12 +218,12 @@ impl Background for NoBackground {
 /// The tools that one plugin may call.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Tools {
-    /// None: it does not declare that it calls any.
+    /// None, because it does not declare `tools`.
     #[default]
     Undeclared,
-    /// None: it is a dry run.
+    /// None, because it is a dry run.
     DryRun,
-    /// Those of its turn, and of the host's those that are granted.
+    /// Those of its turn, and the granted ones of the host.
     Granted {
         /// The grant for tools of the host.
         grant: Grant,
@@ -232,38 +232,38 @@ pub(crate) enum Tools {
     },
 }
 
-/// The rules for a script that a model wrote: it sends no events and asks no questions.
+/// The rules for a script that a model wrote: it cannot send events or ask questions.
 #[derive(Debug, Default)]
 pub(crate) struct OfModel {
-    /// The refusal that ends the turn, although the script may have caught it.
+    /// The rejection that ends the turn, even if the script caught it.
     pub(crate) fatal: Mutex<Option<Rejection>>,
 }
 
-/// The resources of one plugin. Each refuses uses that were not granted.
+/// The resources of one plugin. Each of them rejects uses that are not granted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Resources {
     /// The clock that it sees.
     pub(crate) clock: Clock,
-    /// Maps that last.
+    /// The key-value store.
     pub(crate) kv: Option<Arc<Kv>>,
-    /// Models of this host.
+    /// The models of this host.
     pub(crate) models: Option<Arc<dyn Models>>,
-    /// Stored vectors of its own.
+    /// Its stored vectors.
     pub(crate) vectors: Option<VectorIndex>,
-    /// The memories of the user, and what embeds them.
+    /// The memories of users, and the models that embed them.
     pub(crate) memories: Option<(VectorIndex, Arc<dyn Models>)>,
-    /// The conversations of the user.
+    /// The conversations of users.
     pub(crate) chats: Option<Arc<dyn Chats>>,
-    /// Tools of this host.
+    /// The tools of this host.
     pub(crate) tools: Tools,
-    /// Other hosts.
+    /// Access to other hosts.
     pub(crate) web: Web,
-    /// The files in granted folders.
+    /// The granted folders.
     pub(crate) folders: Folders,
-    /// Other programs.
+    /// The granted programs.
     pub(crate) programs: Programs,
-    /// Environment variables.
+    /// The granted environment variables.
     pub(crate) variables: Variables,
-    /// Set where a model wrote the script.
+    /// The rules of a script that a model wrote; `None` for a plugin.
     pub(crate) of_model: Option<Arc<OfModel>>,
 }

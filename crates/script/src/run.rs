@@ -195,7 +195,7 @@ impl Script {
     }
 
     pub(super) fn evaluate(&self, function: &str, args: Args) -> Result<Dynamic, Box<EvalAltResult>> {
-        // Captured variables stay shared with the closures until the call ends; the result is independent of them.
+        // Captured variables are emptied at the end of the call, so the result must not share them.
         self.interpreter.call(&self.engine, &self.ast, function, args).map(Dynamic::flatten)
     }
 

@@ -1,26 +1,26 @@
-//! The functions of a script that a host calls from time to time, and the lists that some of them return.
+//! The functions of a script that a host calls periodically, and the lists they return.
 
 use super::value::{Shape, dynamic_of, error, json_within, live};
 use rhai::{Array, Dynamic, EvalAltResult, FnPtr, Map};
 use std::collections::BTreeMap;
 use valvehouse_json::Json;
 
-/// A function that a host calls from time to time.
+/// A function that a host calls periodically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ScheduledCall {
-    /// `tick()`, by `const every`.
+    /// `tick()`, every `const every`.
     Tick,
-    /// `pipes()`, by `const ttl`.
+    /// `pipes()`, every `const ttl`.
     Pipes,
-    /// `tools()`, by `const ttl`.
+    /// `tools()`, every `const ttl`.
     Tools,
 }
 
 impl ScheduledCall {
-    /// All of them.
+    /// All functions.
     pub const ALL: [Self; 3] = [Self::Tick, Self::Pipes, Self::Tools];
 
-    /// The name of the function.
+    /// Returns the name of the function.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tick => "tick",
@@ -29,29 +29,29 @@ impl ScheduledCall {
         }
     }
 
-    /// The function of that name.
+    /// Returns the function of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == name)
     }
 }
 
-/// The lists that functions of one script returned when a host called them last.
+/// The latest lists that the functions of one script returned.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Lists(BTreeMap<ScheduledCall, Json>);
 
 impl Lists {
-    /// The list of a function; `None` before it returned one.
+    /// Returns the list of a function; `None` before its first one.
     pub fn get(&self, what: ScheduledCall) -> Option<&Json> {
         self.0.get(&what)
     }
 
-    /// The entries of a list for people: each with the name of its handler, where it has one.
+    /// Returns the entries of a list for display: each with the name of its handler, if it has one.
     pub fn entries(list: &Json) -> Json {
         let Json::Array(entries) = list else { return list.clone() };
         let entries = entries.items().into_iter().map(|written| {
             let entry = written.field(ENTRY).deep_clone();
             if let Some(name) = written.field(HANDLER).text("name") {
-                // A name in an object of its own: it fits.
+                // The object is a new copy and the value a text, so the change cannot fail.
                 entry.edit(HANDLER, name.as_str());
             }
             entry
@@ -59,14 +59,14 @@ impl Lists {
         entries.collect::<Vec<Json>>().into()
     }
 
-    /// Takes a list in place of the one before.
+    /// Replaces the list of a function.
     pub fn set(&mut self, what: ScheduledCall, list: Json) {
         self.0.insert(what, list);
     }
 }
 
-/// A function of a script, by its name, and the arguments that are bound to it. The functions that are written in place
-/// have names that Rhai makes no pointer of.
+/// A function of a script by name, with its bound arguments. Rhai cannot create a function pointer from the name of
+/// a closure.
 #[derive(Clone)]
 pub(super) struct FunctionRef {
     pub(super) name: String,
@@ -74,7 +74,7 @@ pub(super) struct FunctionRef {
 }
 
 impl FunctionRef {
-    /// A function without bound arguments.
+    /// Creates a reference without bound arguments.
     pub(super) fn from_name(name: &str) -> Self {
         Self { name: name.to_owned(), bound: Vec::new() }
     }
@@ -86,18 +86,18 @@ impl From<&FnPtr> for FunctionRef {
     }
 }
 
-/// The bytes that are copied of a list.
+/// The maximum number of bytes that are copied for a list.
 const MAX_WRITTEN: usize = 16 << 20;
-/// The key of an entry without its function, and that of the function.
+/// The key of an entry without its function; `HANDLER` is that of the function.
 const ENTRY: &str = "entry";
 const HANDLER: &str = "handler";
 
-/// A list as JSON: its entries, each with the function that it names as handler beside it.
+/// Converts a list to JSON: its entries, each with the function of its `handler` next to it.
 pub(super) fn written(list: &Dynamic) -> Result<Json, Box<EvalAltResult>> {
     let list = list.flatten_clone();
     let mut rest = MAX_WRITTEN;
     let Ok(entries) = list.as_array_ref() else {
-        // A list that somebody else wrote has no functions.
+        // A live list contains no functions.
         return Ok(match owned(&list, &mut rest)? {
             Json::Array(entries) => entries
                 .items()
@@ -125,7 +125,7 @@ pub(super) fn written(list: &Dynamic) -> Result<Json, Box<EvalAltResult>> {
     Ok(entries.collect::<Result<Vec<Json>, Box<EvalAltResult>>>()?.into())
 }
 
-/// An unshared value; the entries of a list share the limit of what may be copied.
+/// Returns a copy of a value; all entries of a list share the limit.
 fn owned(value: &Dynamic, rest: &mut usize) -> Result<Json, Box<EvalAltResult>> {
     let json = json_within(value, rest)?;
     *rest = rest
@@ -134,14 +134,14 @@ fn owned(value: &Dynamic, rest: &mut usize) -> Result<Json, Box<EvalAltResult>> 
     Ok(json.deep_clone())
 }
 
-/// The list that was written so.
+/// Converts a list back from its JSON.
 pub(super) fn read(written: &Json) -> Result<Dynamic, Box<EvalAltResult>> {
     let Json::Array(entries) = written else { return Ok(dynamic_of(written)) };
     let entries = entries.items().into_iter().map(|written| {
         let Json::Object(entry) = written.field(ENTRY) else {
             return Ok(live(&written.field(ENTRY), Shape::Plain));
         };
-        // What is in it keeps the order of its keys.
+        // Nested values keep the order of their keys.
         let mut map = Map::new();
         entry.for_each(|key, value| {
             map.insert(key.into(), live(value, Shape::Plain));

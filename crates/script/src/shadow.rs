@@ -1,4 +1,4 @@
-//! Functions of a script that take the place of the host's own, or of variables.
+//! Reports functions of a script that shadow the host's own functions, or variables.
 
 use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use super::engine;
@@ -7,10 +7,10 @@ use super::syntax::statements_of;
 use rhai::{AST, ASTNode, Expr, Position, ScriptFuncDef, Stmt};
 use std::collections::HashSet;
 
-/// Functions with which a script refuses and answers: who reads `deny(…)` must be able to rely on it.
+/// Functions with which a script rejects and answers. A reader must be able to rely on the meaning of `deny(…)`.
 const GUARDING: [&str; 6] = ["deny", "skip", "error", "ok", "emit", "ask"];
 
-/// Finds problems of a file's functions that are called like the host's.
+/// Returns the problems of a file's functions that shadow the host's.
 pub(super) fn of_host(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     let methods = methods(ast);
@@ -32,8 +32,8 @@ pub(super) fn of_host(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnos
     problems
 }
 
-/// Variables that a closure does not see, since a function of the file is called like them: Rhai takes what a
-/// closure names for a function wherever there is one.
+/// Returns the problems of variables that a closure does not see because a function of the file has the same name:
+/// within a closure, Rhai resolves the name to the function.
 pub(super) fn of_variables(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     let is_closure = |name: &str| name.starts_with("anon$");
     if !ast.iter_functions().any(|function| is_closure(function.name)) {
@@ -102,8 +102,8 @@ impl Function {
     }
 }
 
-/// Returns the names called behind a dot, with the number of their arguments: such a call finds a function of
-/// the script first, although the value before the dot is not an argument of it.
+/// Returns the names of called methods with their numbers of arguments. Such a call finds a function of the script
+/// first, although the receiver is not one of its arguments.
 fn methods(ast: &AST) -> HashSet<(String, usize)> {
     let mut methods = HashSet::new();
     ast.walk(&mut |path: &[ASTNode<'_>]| {
@@ -115,7 +115,7 @@ fn methods(ast: &AST) -> HashSet<(String, usize)> {
     methods
 }
 
-/// `push(_, _)`
+/// Returns a call with placeholders, such as `push(_, _)`.
 fn call(name: &str, count: usize) -> String {
     format!("{name}({})", vec!["_"; count].join(", "))
 }

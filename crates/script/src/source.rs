@@ -1,4 +1,4 @@
-//! A script's file, as far as it is known before anybody reads what it says.
+//! A script's file before its content is parsed.
 
 use super::diagnostic::{Code, Diagnostic};
 use super::imports::{Imports, MAX_SOURCE};
@@ -9,25 +9,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use valvehouse_core::text::hex;
 
-/// Most lines of a file.
+/// The maximum number of lines of a file.
 pub(super) const MAX_LINES: usize = 60_000;
 
-/// Most brackets that stand in each other: the parser takes half as many.
+/// The maximum nesting of brackets; the parser accepts half as many levels.
 const MAX_NESTING: u32 = 256;
 
-/// The kind of a script: the folder it lies in decides.
+/// The kind of a script, determined by its folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Its hooks run in the chain.
+    /// A filter, whose hooks run in the chain.
     Filter,
-    /// Models may call it.
+    /// A tool or a module of tools.
     Tool,
-    /// People may press its buttons.
+    /// An action, whose buttons people press.
     Action,
 }
 
 impl Kind {
-    /// Guesses the kind of a script that lies in neither folder.
+    /// Guesses the kind of a script outside of these folders.
     pub fn guess(text: &str) -> Self {
         let defines = |name: &str| text.contains(&format!("fn {name}("));
         let is_filter = valvehouse_core::filter::Hook::ALL.into_iter().any(|hook| defines(hook.name()));
@@ -41,12 +41,12 @@ impl Kind {
     /// All kinds, in the order of their folders.
     pub const ALL: [Self; 3] = [Self::Filter, Self::Tool, Self::Action];
 
-    /// The kind of this name.
+    /// Returns the kind of this name.
     pub fn from_name(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 
-    /// The name of its folder, and of its section in the settings.
+    /// Returns the name of its folder, which is also that of its section in the settings.
     pub const fn folder(self) -> &'static str {
         match self {
             Self::Filter => "filters",
@@ -55,7 +55,7 @@ impl Kind {
         }
     }
 
-    /// The name for people.
+    /// Returns the display name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Filter => "filter",
@@ -65,7 +65,7 @@ impl Kind {
     }
 }
 
-/// A script file as it was read.
+/// A script file with its text.
 #[derive(Debug, Clone)]
 pub struct SourceFile {
     /// Its kind.
@@ -81,7 +81,7 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// A file of this text.
+    /// Creates a file with this text.
     pub fn new(
         kind: Kind,
         id: impl Into<Arc<str>>,
@@ -91,13 +91,13 @@ impl SourceFile {
         Self { kind, id: id.into(), path: path.into(), text: text.into(), imports: Imports::default() }
     }
 
-    /// The hash of its text and of all that it imports: SHA-256 in hexadecimal digits.
+    /// Returns the hash of its text and of everything it imports: SHA-256 in hexadecimal digits.
     pub fn hash(&self) -> String {
         let own = hex(&Sha256::digest(self.text.as_bytes()));
         if self.imports.is_empty() { own } else { self.imports.hash_with(&own) }
     }
 
-    /// The same with what it imports.
+    /// Sets the imports.
     #[must_use]
     pub fn importing(self, imports: Imports) -> Self {
         Self { imports, ..self }
@@ -105,12 +105,12 @@ impl SourceFile {
 }
 
 impl Diagnostic {
-    /// A problem of a script's file as a whole.
+    /// Creates a problem of a script's file as a whole.
     pub fn of(code: Code, file: &SourceFile, message: impl Into<String>) -> Self {
         Self::new(code, &file.id, &file.path, message)
     }
 
-    /// The problem of a file whose text is a version that is not run, since it ended the process.
+    /// Returns the problem of a file whose version is quarantined because it ended the process.
     pub fn of_quarantine(file: &SourceFile, quarantined: &[QuarantineEntry]) -> Option<Self> {
         let hash = (!quarantined.is_empty()).then(|| file.hash())?;
         let version = quarantined.iter().find(|version| *version.id == *file.id && version.hash == hash)?;
@@ -120,7 +120,7 @@ impl Diagnostic {
     }
 }
 
-/// Refuses what would take the parser too long.
+/// Checks the limits of a text that the parser can process in time.
 pub(super) fn check_text(file: &SourceFile) -> Result<(), Diagnostic> {
     let problem = |message: String| Diagnostic::of(Code::TooLong, file, message);
     if file.text.len() > MAX_SOURCE {
@@ -131,7 +131,7 @@ pub(super) fn check_text(file: &SourceFile) -> Result<(), Diagnostic> {
         ))
         .help("split it, or move data into valves or the store"));
     }
-    // Rhai counts lines no further, and every place in a file is told from others by its line.
+    // Rhai does not count lines beyond this limit, and positions are identified by their line.
     if file.text.lines().count() > MAX_LINES {
         return Err(problem(format!("the script exceeded its limit of {MAX_LINES} lines")).help("split it"));
     }
@@ -147,7 +147,7 @@ pub(super) fn check_text(file: &SourceFile) -> Result<(), Diagnostic> {
     }
 }
 
-/// The first bracket that stands in too many others.
+/// Returns the position of the first bracket that is nested too deep.
 fn too_deep(text: &str) -> Option<usize> {
     let mut depth = 0_u32;
     for (_, range) in spans::of(text).into_iter().filter(|(piece, _)| *piece == SpanKind::Code) {

@@ -1,24 +1,24 @@
-//! The files of one script: where a function stands when something goes wrong in it.
+//! The source files of one script, and the file of each function.
 
 use super::rename;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// One file of a script.
+/// One source file of a script.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
     pub(crate) text: Arc<str>,
 }
 
-/// The files of a script, and which of them a function is from.
+/// The source files of a script, and the file of each closure.
 #[derive(Debug)]
 pub(crate) struct Sources {
     script: Source,
-    /// In the order of their prefixes.
+    /// The modules, in the order of their prefixes.
     modules: Vec<Source>,
-    /// Modules that closures are from, by the names Rhai gives those.
+    /// The modules of closures, by the names that Rhai gives the closures.
     closures: HashMap<String, usize>,
 }
 
@@ -28,20 +28,20 @@ impl Sources {
         Self { script, modules: Vec::new(), closures: HashMap::new() }
     }
 
-    /// With one more module, and the closures in it.
+    /// Adds a module and the closures in it.
     pub(super) fn add(&mut self, source: Source, closures: impl IntoIterator<Item = String>) {
         let index = self.modules.len();
         self.modules.push(source);
         self.closures.extend(closures.into_iter().map(|name| (name, index)));
     }
 
-    /// The script itself.
+    /// Returns the script's own file.
     pub(super) fn script(&self) -> &Source {
         &self.script
     }
 
-    /// The file of a function that was called; functions of the host stay where they are called.
-    /// `given` is what Rhai takes for the source, which only modules' own names tell.
+    /// Returns the file of a called function. Errors in functions of the host belong to their caller. `given` is
+    /// the source that Rhai reports, which is only meaningful for the prefixed names of modules.
     pub(super) fn of<'a>(&'a self, function: &str, given: &str, caller: &'a Source) -> &'a Source {
         let index = rename::split(function)
             .map(|(index, _)| index)

@@ -1,30 +1,30 @@
-//! A script's text cut into code, comments and texts, also where it does not parse.
+//! Splits a script's text into code, comments and texts, even if it does not parse.
 
 use std::ops::Range;
 
-/// Texts in code in texts that are looked into: nobody writes more.
+/// The maximum nesting of interpolated texts.
 const MAX_NESTED: usize = 32;
 
-/// The kind of a script's piece.
+/// The kind of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SpanKind {
     Code,
     Comment,
-    /// In double or single quotes, these included.
+    /// A text in double or single quotes, including the quotes.
     Quotes,
-    /// In backticks, without what stands in `${…}`.
+    /// The parts of a text in backticks outside of `${…}`.
     Backticks,
 }
 
-/// The pieces of a script in their order: each byte is in one of them.
+/// Returns the spans of a script in order; each byte belongs to one of them.
 pub(super) fn of(source: &str) -> Vec<(SpanKind, Range<usize>)> {
     let mut cutter = Cutter::new(source);
     cutter.code(false);
     cutter.pieces
 }
 
-/// Returns `true` if everything that a text opens is closed in it: brackets, texts in backticks, block comments. A
-/// text that closes too much is whole, and the parser reports the error.
+/// Returns `true` if all brackets, texts in backticks and block comments of a text are closed. A surplus closing
+/// bracket does not matter: the parser reports it.
 pub fn is_whole(text: &str) -> bool {
     let mut cutter = Cutter::new(text);
     cutter.code(false);
@@ -39,14 +39,14 @@ pub fn is_whole(text: &str) -> bool {
             }
         }
     }
-    // A text in quotes that goes on in the next line ends in a backslash.
+    // A quoted text that continues on the next line ends with a backslash.
     let last = cutter.pieces.last().map(|(piece, range)| (*piece, &text[range.clone()]));
     let goes_on =
         matches!(last, Some((SpanKind::Quotes, end)) if end.trim_end_matches(['\n', '\r']).ends_with('\\'));
     depth == 0 && !cutter.is_open && !goes_on
 }
 
-/// The source with blanks in place of comments and texts; every place stays where it is.
+/// Returns the source with blanks in place of comments and texts; positions do not change.
 pub(super) fn code_only(source: &str) -> String {
     let mut code = String::with_capacity(source.len());
     for (piece, range) in of(source) {
@@ -63,13 +63,13 @@ pub(super) fn code_only(source: &str) -> String {
 struct Cutter<'a> {
     source: &'a str,
     at: usize,
-    /// The start of the piece that is being read.
+    /// The start of the current span.
     began: usize,
-    /// The number of texts in backticks around it.
+    /// The number of enclosing texts in backticks.
     nesting: usize,
-    /// No `'` before this place is closed before it: each line is searched once.
+    /// The position up to which no `'` is closed, so that each line is searched once.
     uncharacterized: usize,
-    /// Set if the text ends in a comment or in backticks.
+    /// `true` if the text ends within a comment or backticks.
     is_open: bool,
     pieces: Vec<(SpanKind, Range<usize>)>,
 }
@@ -79,7 +79,7 @@ impl<'a> Cutter<'a> {
         Self { source, at: 0, began: 0, nesting: 0, uncharacterized: 0, is_open: false, pieces: Vec::new() }
     }
 
-    /// Code until the end, or until the bracket that closes `${`.
+    /// Reads code until the end, or until the bracket that closes `${`.
     fn code(&mut self, is_inserted: bool) {
         let mut depth = 0_u32;
         while let Some(letter) = self.next() {
@@ -107,7 +107,7 @@ impl<'a> Cutter<'a> {
                 },
                 '#' => match raw(self.rest()) {
                     Some(length) => self.piece(SpanKind::Quotes, length),
-                    // None of them opens one either: each is looked at once.
+                    // None of these `#` starts a raw text, so all are skipped at once.
                     None => self.at += hashes(self.rest()),
                 },
                 '`' => self.backticks(),
@@ -141,7 +141,8 @@ impl<'a> Cutter<'a> {
         self.end(SpanKind::Backticks);
     }
 
-    /// Returns the length of `'x'` in bytes; `None` if the quote is not closed, as in a comment of another language.
+    /// Returns the length of `'x'` in bytes; `None` if the quote is not closed, as in a comment of another
+    /// language.
     fn character(&mut self) -> Option<usize> {
         if self.at < self.uncharacterized {
             return None;
@@ -162,7 +163,7 @@ impl<'a> Cutter<'a> {
         &self.source[self.at..]
     }
 
-    /// Adds such a piece of so many bytes.
+    /// Adds a span of this length, in bytes.
     fn piece(&mut self, piece: SpanKind, length: usize) {
         self.end(SpanKind::Code);
         self.at += length;
@@ -177,7 +178,7 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// Returns the length of a block comment, and `true` if it is closed; they stand in each other.
+/// Returns the length of a block comment, and `true` if it is closed. Comments may be nested.
 pub(crate) fn comment(text: &str) -> (usize, bool) {
     let (mut depth, mut at) = (0_u32, 0);
     while at < text.len() {
@@ -198,7 +199,7 @@ pub(crate) fn comment(text: &str) -> (usize, bool) {
     (text.len(), false)
 }
 
-/// Returns the length of a text that begins with a quote; one that is never closed ends with its line.
+/// Returns the length of a quoted text; one that is not closed ends with its line.
 fn quoted(text: &str, quote: char) -> usize {
     let mut is_escaped = false;
     for (at, letter) in text.char_indices().skip(1) {
@@ -217,7 +218,7 @@ fn hashes(text: &str) -> usize {
     text.len() - text.trim_start_matches('#').len()
 }
 
-/// Returns the length of `#"…"#`.
+/// Returns the length of a raw text `#"…"#`.
 fn raw(text: &str) -> Option<usize> {
     let hashes = hashes(text);
     let inner = text[hashes..].strip_prefix('"')?;

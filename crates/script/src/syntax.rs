@@ -1,9 +1,9 @@
-//! The statements of a function, and the nodes of a syntax tree that are calls.
+//! The statements of a function, and the calls among the nodes of a syntax tree.
 
 use rhai::{AST, ASTNode, Expr, FnCallExpr, Module, Position, ScriptFuncDef, Stmt};
 
-/// The statements of a function. Rhai shows what is in one only while it walks a whole file: here a file of
-/// this one.
+/// Returns the statements of a function. Rhai shows a function's body only during a walk of a whole file, so a file
+/// with only this function is created.
 pub(super) fn statements_of(function: &ScriptFuncDef) -> Vec<Stmt> {
     let mut alone = Module::new();
     alone.set_script_fn(function.clone());

@@ -6,30 +6,30 @@ use valvehouse_core::error::Rejection;
 use valvehouse_core::text::shortened;
 use valvehouse_json::Json;
 
-/// Bytes of a message that are kept.
+/// The maximum length of a message, in bytes.
 pub(crate) const MAX_MESSAGE: usize = 16 * 1024;
 
-/// A thrown value, in the one form in which `catch` sees every error. Its text is the message.
+/// A thrown value. Every `catch` receives errors in this form. Its text is the message.
 #[derive(Debug, Clone)]
 pub(crate) struct ThrownError {
     pub(crate) rejection: Rejection,
     pub(crate) line: Option<usize>,
-    /// The keys of a thrown map that are not words of ours.
+    /// The other keys of a thrown map.
     pub(crate) value: Json,
-    /// A bug rather than a decision, when it was caught and thrown again.
+    /// `true` for an unintended failure, also after it was caught and thrown again.
     pub(crate) bug: bool,
 }
 
 impl ThrownError {
-    /// An unintended failure.
+    /// Creates an unintended failure.
     pub(crate) fn bug(message: String, line: Option<usize>) -> Self {
         let rejection =
             Rejection { plugin: call::plugin(), ..Rejection::new(readable(&message)) }.with_status(500);
         Self { rejection, line, value: Json::Null, bug: true }
     }
 
-    /// The failure of a call that the script may make and that this client or person leaves without an answer: a failure
-    /// of the run as [`ThrownError::bug`] is, but no fault of the script.
+    /// Creates the failure of a valid call that this client or person leaves unanswered. The run fails as with
+    /// [`ThrownError::bug`], but the script is not at fault.
     pub(crate) fn unanswered(message: String, status: u16) -> Self {
         let mut thrown = Self::bug(message, None);
         thrown.rejection.status = status;
@@ -45,13 +45,13 @@ impl ThrownError {
         EvalAltResult::ErrorRuntime(Dynamic::from(self), position).into()
     }
 
-    /// Turns an error that was returned into a thrown one.
+    /// Converts a rejection into a thrown error.
     pub(crate) fn refused(rejection: Rejection) -> Box<EvalAltResult> {
         Self { rejection, line: None, value: Json::Null, bug: false }.into_error(Position::NONE)
     }
 }
 
-/// A message as far as anybody would read it, without secrets.
+/// Redacts and shortens a message.
 pub(crate) fn readable(message: &str) -> String {
     shortened(redaction::redacted(message).into_owned(), MAX_MESSAGE)
 }

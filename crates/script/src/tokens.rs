@@ -1,18 +1,17 @@
-//! Words that Rhai reserves, allowed where only a name can stand.
+//! Allows words that Rhai reserves wherever only a name can occur.
 //!
-//! After `.` and `::`, and as the key of a map literal, any word is a name. The words that Rhai
-//! reserves without using them (`default`, `match`, `new` …) are names everywhere. On the way names
-//! can be written down, or changed.
+//! After `.` and `::`, and as the key of a map literal, any word is a name. Words that Rhai reserves but does not
+//! use (`default`, `match`, `new` …) are names everywhere. The names can also be recorded or changed.
 //!
-//! Limits on how much of one kind a file may have: much of it takes Rhai's parser, or ours, more than its
-//! share of time. Counted while a file is parsed, which ends there.
+//! Also limits the number of parameters, keys and other parts of a file, because Rhai's parser or this crate needs
+//! more than linear time for them. They are counted during parsing, which ends at the limit.
 
 use parking_lot::Mutex;
 use rhai::{Engine, LexError, Position, Token, TokenizeState};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The words that Rhai reserves without a use: ordinary names here.
+/// The words that Rhai reserves without using them: ordinary names in scripts.
 const FREED: &[&str] = &[
     "call",
     "default",
@@ -55,11 +54,11 @@ const FREED: &[&str] = &[
 
 #[derive(Default)]
 struct Progress {
-    /// The limits on how much there may be of each kind.
+    /// The limits of a file's parts, and their counts.
     bounds: Bounds,
-    /// The token before.
+    /// The previous token.
     last: Before,
-    /// `true` if that was a name.
+    /// `true` if the previous token was a name.
     follows_word: bool,
 }
 
@@ -80,23 +79,23 @@ pub(super) struct Word {
     pub(super) name: String,
     pub(super) position: Position,
     pub(super) before: Before,
-    /// `::` follows.
+    /// `true` if `::` follows.
     pub(super) before_colons: bool,
-    /// `(` follows.
+    /// `true` if `(` follows.
     pub(super) before_bracket: bool,
 }
 
 /// The names of a file, in order.
 pub(super) type Words = Arc<Mutex<Vec<Word>>>;
 
-/// Lets an engine read reserved words as names.
+/// Makes an engine read reserved words as names.
 pub(crate) fn free_reserved_words(engine: &mut Engine) {
     let seen = Mutex::new(Progress::default());
     #[allow(deprecated)] // volatile, not deprecated: the version of Rhai is pinned
     engine.on_parse_token(move |token, position, _: &TokenizeState| read(&mut seen.lock(), token, position));
 }
 
-/// The same, and writes down the names of what the engine parses.
+/// Makes an engine read reserved words as names, and records the names it parses.
 pub(super) fn note_words(engine: &mut Engine) -> Words {
     let words = Words::default();
     let (seen, noted) = (Mutex::new(Progress::default()), words.clone());
@@ -128,7 +127,7 @@ pub(super) fn note_words(engine: &mut Engine) -> Words {
     words
 }
 
-/// The same, with other names in some places.
+/// Makes an engine read reserved words as names, and renames words at some positions.
 pub(super) fn rename_words(engine: &mut Engine, plan: Plan) {
     let seen = Mutex::new(Progress::default());
     #[allow(deprecated)] // volatile, not deprecated: the version of Rhai is pinned
@@ -167,45 +166,45 @@ fn is_word(text: &str) -> bool {
     text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
-/// New names, by their places in a file.
+/// The new names by their positions in a file.
 pub(super) type Plan = HashMap<Position, String>;
 
-/// Most parameters of one function: Rhai compares each with each.
+/// The maximum number of parameters of one function: Rhai compares each with each.
 const PARAMETERS: usize = 32;
-/// Most arguments of one call.
+/// The maximum number of arguments of one call.
 const ARGUMENTS: usize = 64;
-/// Most keys of one map literal.
+/// The maximum number of keys of one map literal.
 const KEYS: usize = 2_000;
-/// Most cases of all `switch`es.
+/// The maximum number of cases of all `switch` statements.
 const CASES: usize = 2_000;
-/// Most constants at the top of a file.
+/// The maximum number of constants at the top level of a file.
 const CONSTANTS: usize = 1_000;
-/// Most variables that can be seen at a place: no more may be there when it runs.
+/// The maximum number of variables in scope at any position.
 const VARIABLES: usize = 256;
-/// Most comparisons of names: each key of a map with those before it, each name with all variables.
+/// The maximum number of comparisons of names: each map key with the previous ones, each name with all variables.
 const COMPARISONS: usize = 4_000_000;
 
-/// The parts of a file that have been seen.
+/// The counts of the parts of a file that have been read.
 #[derive(Default)]
 pub(super) struct Bounds {
     open: Vec<Open>,
-    /// The owner of the bracket that comes next.
+    /// The construct that the next round bracket opens.
     next: Round,
     cases: usize,
     constants: usize,
-    /// That can be seen in the function that is read.
+    /// The number of variables in scope in the current function.
     variables: usize,
     comparisons: usize,
     at: Option<Position>,
-    /// Names between commas behind a `|`, which may be the parameters of a closure.
+    /// The number of names after a `|`, which may be the parameters of a closure.
     names: Option<usize>,
 }
 
-/// An open bracket, with the commas in it.
+/// An open bracket, and the number of commas in it.
 struct Open {
     what: Bracket,
     commas: usize,
-    /// The variables before it: those within are not seen behind it.
+    /// The number of variables before it: those declared within go out of scope.
     variables: usize,
 }
 
@@ -227,12 +226,12 @@ enum Round {
 }
 
 impl Bounds {
-    /// Returns `true` if the innermost open construct is a map literal.
+    /// Returns `true` if the innermost open bracket is a map literal.
     pub(super) fn in_map(&self) -> bool {
         self.open.last().is_some_and(|open| open.what == Bracket::Map)
     }
 
-    /// A token, or in its place what is too much with it.
+    /// Counts a token and returns it; returns an error token if it exceeds a limit.
     pub(super) fn read(&mut self, token: Token, position: Position) -> Token {
         if self.at.is_some_and(|at| position < at) {
             // The same engine parses another file.

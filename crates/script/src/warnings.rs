@@ -1,4 +1,4 @@
-//! Code that is legal Rhai and surely not meant: warnings of `valvehouse check`.
+//! Reports valid Rhai code that is probably wrong, as warnings of `valvehouse check`.
 
 use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use super::source::SourceFile;
@@ -6,14 +6,14 @@ use super::spans::{self, SpanKind};
 use rhai::{AST, ASTNode, Expr, Position, Stmt};
 use std::collections::HashSet;
 
-/// Methods of Rhai's strings that change their string and answer `()`.
+/// Methods of Rhai's strings that change the string and return `()`.
 const CHANGING: [&str; 2] = ["trim", "replace"];
-/// Methods that change what they are called on and answer `()`.
+/// Methods that change their receiver and return `()`.
 const FILLING: [&str; 3] = ["push", "insert", "pad"];
-/// Functions that answer for all messages at once what a loop would find out one by one.
+/// The help for a loop that a single call for all messages replaces.
 const HELPERS: &str = "use `.last(role)`, `.count(role)`, `.tail(n)` or `.system` instead of the loop";
 
-/// All warnings about a script.
+/// Returns all warnings about a script.
 pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     let warning = |code: Code, position: Position, message: String, help: String| {
         Diagnostic::of(code, file, message).at(source, position).help(help).warning()
@@ -68,14 +68,14 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnosti
     warnings
 }
 
-/// Returns `true` if the code around a chain of dots takes its value.
+/// Returns `true` if the code around a chain uses its value.
 fn is_used_as_value(above: &[ASTNode<'_>]) -> bool {
     let is_chain = |node: &&ASTNode<'_>| matches!(node, ASTNode::Expr(Expr::Dot(..) | Expr::Index(..)));
     let user = above.iter().rev().find(|node| !is_chain(node));
     !matches!(user, None | Some(ASTNode::Stmt(Stmt::Expr(_))))
 }
 
-/// `for m in body.messages { if m.role == "user" { n += 1 } }`
+/// Returns `true` for a loop such as `for m in body.messages { if m.role == "user" { n += 1 } }`.
 fn only_counts_roles(over: &Expr, body: &[Stmt]) -> bool {
     let mut of_messages = false;
     over.walk(&mut Vec::new(), &mut |path: &[ASTNode<'_>]| {
@@ -98,8 +98,8 @@ fn only_counts_roles(over: &Expr, body: &[Stmt]) -> bool {
     of_messages && roles == 1 && others == 0 && branch.branch.is_empty()
 }
 
-/// Returns `true` if a call of `regex::` is still open behind this text, as far as its end shows: each text
-/// of a file is looked at.
+/// Returns `true` if a call of `regex::` is open at the end of this text. Only the end is searched, because every
+/// text of a file is checked.
 fn is_in_regex(before: &str) -> bool {
     const WINDOW: usize = 1_024;
     let before = &before[before.ceil_char_boundary(before.len().saturating_sub(WINDOW))..];
@@ -108,17 +108,17 @@ fn is_in_regex(before: &str) -> bool {
     opened > closed
 }
 
-/// Returns `true` if a text is a pattern by what else is in it, wherever it is used.
+/// Returns `true` if the content of a text shows that it is a pattern.
 fn is_pattern(text: &str) -> bool {
     ["\\s", "\\S", "\\d", "\\D", "\\w", "\\W", "\\b", "\\.", "[^", "(?"]
         .iter()
         .any(|part| text.contains(part))
 }
 
-/// Places of `\n` and its like in strings of backticks, where they mean nothing.
+/// Returns the positions of escapes such as `\n` in texts with backticks, where they have no meaning.
 fn escapes_in_backticks(source: &str) -> Vec<(usize, char)> {
     let texts = spans::of(source).into_iter().filter(|(piece, _)| *piece == SpanKind::Backticks);
-    // A pattern reads its own escapes.
+    // A pattern has its own escapes.
     let texts = texts
         .filter(|(_, range)| source[range.clone()].contains('\\') && !is_in_regex(&source[..range.start]))
         .filter(|(_, range)| !is_pattern(&source[range.clone()]));

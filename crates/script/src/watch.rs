@@ -1,7 +1,7 @@
-//! From folders to ticks: something may have changed, have a look.
+//! Watches folders and reports when they may have changed.
 //!
-//! Knows nothing of scripts. Ticks come from the file system where it tells, and every two seconds
-//! where it does not (network mounts, missed events); several at once become one.
+//! Ticks come from the file system's events, and every two seconds for changes without events (network mounts,
+//! missed events); several events result in one tick.
 
 use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind};
 use notify::{RecursiveMode, Watcher};
@@ -13,35 +13,35 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-/// The pause after an event in which further ones are waited for: an editor's save is several.
+/// The time after an event in which further events are awaited: saving in an editor causes several.
 const QUIET: Duration = super::loader::REST;
-/// A folder that never comes to rest is looked at all the same.
+/// The maximum delay of a tick if events continue.
 const AT_MOST: Duration = Duration::from_millis(100);
-/// A file that is held open for writing is waited for, and no longer than this.
+/// The maximum delay of a tick if a file is still open for writing.
 const OPEN_AT_MOST: Duration = Duration::from_millis(500);
-/// Until it is looked again whether it is closed.
+/// The interval of checks whether the file is closed.
 const CLOSING: Duration = Duration::from_millis(10);
-/// The look that needs no event.
+/// The interval of ticks without events.
 const POLL: Duration = Duration::from_secs(2);
 
-/// Watches folders, also ones that are not there yet.
+/// Watches folders, including ones that do not exist yet.
 pub struct Watch {
     folders: Vec<PathBuf>,
     events: mpsc::Receiver<()>,
     watcher: Option<notify::RecommendedWatcher>,
-    /// The depth of the watch: the folders alone, or nested ones as well.
+    /// Determines whether subfolders are watched too.
     depth: RecursiveMode,
     watched: Vec<PathBuf>,
-    /// Folders in which one that is not there yet will appear.
+    /// The folders in which missing folders may be created.
     parents: Vec<PathBuf>,
-    /// The first and the latest event of those that wait for a tick.
+    /// The times of the first and the latest event since the last tick.
     stirred: Option<(Instant, Instant)>,
     next_poll: Instant,
-    /// Files that are open for writing, if the file system reports that.
+    /// The files that are open for writing, if the file system reports this.
     written: Arc<Mutex<HashSet<PathBuf>>>,
 }
 
-/// Notes which files are being written; answers whether an event may change what a look finds.
+/// Records which files are being written. Returns `true` if an event may change the result of a scan.
 fn note(event: &notify::Result<notify::Event>, written: &Mutex<HashSet<PathBuf>>) -> bool {
     let Ok(event) = event else { return true };
     match event.kind {
@@ -51,7 +51,7 @@ fn note(event: &notify::Result<notify::Event>, written: &Mutex<HashSet<PathBuf>>
         }
         // Reading a file does not change it.
         EventKind::Access(_) => false,
-        // Only inotify tells when a file is closed.
+        // Only inotify reports that a file is closed.
         EventKind::Modify(ModifyKind::Data(_)) if cfg!(target_os = "linux") => {
             written.lock().extend(event.paths.iter().cloned());
             true
@@ -68,12 +68,12 @@ fn note(event: &notify::Result<notify::Event>, written: &Mutex<HashSet<PathBuf>>
 }
 
 impl Watch {
-    /// Begins to watch folders and all that lies in them.
+    /// Watches folders with all their content.
     pub fn new(folders: impl IntoIterator<Item = PathBuf>) -> Self {
         Self::within(folders.into_iter().collect(), RecursiveMode::Recursive)
     }
 
-    /// Begins to watch the files of one folder, without those of its folders.
+    /// Watches the files of one folder, without its subfolders.
     pub fn files_of(folder: PathBuf) -> Self {
         Self::within(vec![folder], RecursiveMode::NonRecursive)
     }
@@ -84,7 +84,7 @@ impl Watch {
         let noted = written.clone();
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             if note(&event, &noted) {
-                // A full channel already holds the tick this would be.
+                // A full channel already contains a tick.
                 let _ = sender.try_send(());
             }
         });
@@ -104,7 +104,7 @@ impl Watch {
             next_poll: Instant::now() + POLL,
             written,
         };
-        // A change since its owner looked last is found by the first tick.
+        // The first tick covers changes since the owner's latest scan.
         watch.watch_folders();
         watch
     }
@@ -131,14 +131,14 @@ impl Watch {
                 }
             }
         }
-        // A writer that never closes a file is not waited for again.
+        // A writer that never closes its file is not waited for again.
         self.written.lock().clear();
         self.stirred = None;
         self.next_poll = Instant::now() + POLL;
     }
 
-    /// Folders may come, go and be replaced while we watch. What was saved into a new one before it was watched is
-    /// found by a tick of its own.
+    /// Updates the watched folders, which may be created, deleted or replaced meanwhile. Files that were saved into
+    /// a new folder before it was watched cause a tick.
     fn watch_folders(&mut self) {
         let Some(watcher) = &mut self.watcher else { return };
         self.watched.retain(|folder| folder.is_dir());
@@ -156,10 +156,10 @@ impl Watch {
             .collect();
         parents.sort();
         parents.dedup();
-        // Folders that are watched for their own sake report as much.
+        // A watched folder needs no additional watch as a parent.
         parents.retain(|parent| !self.watched.contains(parent));
         for left in self.parents.iter().filter(|parent| !parents.contains(parent)) {
-            // It may be gone, or be watched for its own sake from now on.
+            // The folder may have been deleted, or is now watched itself.
             if !self.watched.contains(left) {
                 let _ = watcher.unwatch(left);
             }
@@ -170,7 +170,7 @@ impl Watch {
         let are_new = parents != self.parents;
         self.parents = parents;
         if are_new {
-            // Folders that appeared in them before they were watched are watched now.
+            // Watches folders that were created in the meantime.
             self.watch_folders();
         }
     }
@@ -191,8 +191,8 @@ fn watch(watcher: &mut notify::RecommendedWatcher, folder: &Path, depth: Recursi
 mod tests {
     use super::*;
 
-    /// Returns what a look finds at ticks, until it finds a file; the clock stands still meanwhile, so that a tick
-    /// that only comes of the poll never comes.
+    /// Waits for ticks until a file exists. The interval without events is disabled, so that only events cause
+    /// ticks.
     async fn ticks_until(watch: &mut Watch, file: &Path) {
         watch.next_poll = Instant::now() + Duration::from_secs(3600);
         while !file.exists() {
@@ -214,7 +214,7 @@ mod tests {
             }
             std::fs::write(saving, "fn inlet(body) {}").unwrap();
         });
-        // A test that waits for the poll alone ends with this.
+        // A watch that reports no events fails here.
         tokio::time::timeout(Duration::from_secs(60), ticks_until(&mut watch, &file)).await.unwrap();
         saved.await.unwrap();
     }

@@ -1,12 +1,11 @@
-//! Text that waits in a script's windows (`stream::window`) when a stream ends, or goes on without the
-//! script.
+//! Text that is held in a script's windows (`stream::window`) when a stream ends or continues without the script.
 
 use compact_str::CompactString;
 use std::convert::Infallible;
 use valvehouse_core::chat::{event, window};
 use valvehouse_json::Json;
 
-/// Lets everything out as it is.
+/// Passes all text unchanged.
 struct PassAll;
 
 impl window::WindowVisitor for PassAll {
@@ -21,19 +20,19 @@ impl window::WindowVisitor for PassAll {
     }
 }
 
-/// The maps in which a script's windows may keep what waits: its state, and maps in that.
+/// Returns the maps in which a script's windows may hold text: its state, and the maps in it.
 fn keepers(state: &Json) -> Vec<Json> {
     let below = state.entries();
     let below = below.into_iter().map(|(_, value)| value).filter(|value| value.as_object().is_some());
     std::iter::once(state.clone()).chain(below).collect()
 }
 
-/// Returns the waiting text of each keeper.
+/// Returns the held text of each of these maps.
 pub(super) fn held(state: &Json) -> Vec<(Json, Json)> {
     keepers(state).into_iter().map(|kept| (kept.clone(), window::held(&kept).deep_clone())).collect()
 }
 
-/// Restores the text that waited before a call.
+/// Restores the text that was held before a call.
 pub(super) fn put_back(state: &Json, before: Vec<(Json, Json)>) {
     for kept in keepers(state) {
         let was = before.iter().find(|(keeper, _)| keeper.ptr_eq(&kept));
@@ -41,7 +40,7 @@ pub(super) fn put_back(state: &Json, before: Vec<(Json, Json)>) {
     }
 }
 
-/// The event with what of its texts waited before it.
+/// Returns the event with the text that was held before it.
 pub(super) fn release(state: &Json, event: Json) -> Json {
     for kept in keepers(state) {
         if !window::waiting(&kept).is_empty() {
@@ -51,7 +50,7 @@ pub(super) fn release(state: &Json, event: Json) -> Json {
     event
 }
 
-/// An event to come ahead of this one, with nothing in it yet, where texts wait that are over before this one.
+/// Returns an empty event to send before this one if held texts end before it.
 pub(super) fn ending_lanes(state: &Json, event: &Json) -> Option<Json> {
     let mut any = false;
     for kept in keepers(state) {
@@ -60,12 +59,12 @@ pub(super) fn ending_lanes(state: &Json, event: &Json) -> Option<Json> {
     any.then(|| event::with_delta(event, Json::object()))
 }
 
-/// Returns `true` if nothing in an event is for a client.
+/// Returns `true` if an event has no content for a client.
 pub(super) fn is_hollow(event: &Json) -> bool {
     window::is_hollow(event)
 }
 
-/// An event for each choice of which texts wait though it is over, with nothing in it yet.
+/// Returns an empty event for each choice that has ended with held text.
 pub(super) fn ends(state: &Json) -> Vec<Json> {
     let mut events = Vec::new();
     for kept in keepers(state) {
@@ -78,13 +77,13 @@ pub(super) fn ends(state: &Json) -> Vec<Json> {
     events
 }
 
-/// All that waits, as it is.
+/// Returns all held text as events.
 pub(super) fn rest(state: &Json) -> Json {
     let events = ends(state).into_iter().map(|event| release(state, event));
     events.flat_map(said).collect::<Vec<_>>().into()
 }
 
-/// Of events, what they say: a list of deltas, each with the index of its choice.
+/// Returns the deltas of events, each with the index of its choice.
 pub(super) fn said(events: Json) -> Vec<Json> {
     let events = match events {
         Json::Array(events) => events.items(),
@@ -101,7 +100,7 @@ pub(super) fn said(events: Json) -> Vec<Json> {
     said.collect()
 }
 
-/// Some events, and then what a hook made.
+/// Returns the first events, followed by those of a hook.
 pub(super) fn joined(first: Vec<Json>, then: Json) -> Json {
     let then = match then {
         Json::Array(events) => events.items(),

@@ -43,7 +43,7 @@ codes! {
     UnclearGuard = "V009",
     /// This version ended the process of a host or of `check`.
     Quarantined = "V010",
-    /// The id belongs to another plugin, which was removed.
+    /// Another plugin with the same id was removed.
     SetAside = "V011",
 
     // -- syntax

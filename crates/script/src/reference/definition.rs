@@ -1,4 +1,5 @@
-//! The table as Rhai's definition files, `.d.rhai`: signatures with their docs, for editors that read them.
+//! The reference as Rhai's definition files, `.d.rhai`: signatures with documentation, for editors that support
+//! them.
 
 use super::document::head;
 use super::function::{Function, FunctionOrigin, functions, test_functions};
@@ -11,7 +12,7 @@ use std::fmt::Write as _;
 use valvehouse_config::Capability;
 use valvehouse_core::text::optional;
 
-/// Every file: its name and its text.
+/// Returns all files: the name and the text of each.
 pub fn definitions() -> Vec<(String, String)> {
     let modules: BTreeSet<&str> = all()
         .filter_map(|function| function.module.split("::").next().filter(|name| !name.is_empty()))
@@ -22,7 +23,7 @@ pub fn definitions() -> Vec<(String, String)> {
     fixed.into_iter().chain(modules).collect()
 }
 
-/// Lists the names without a module: the host's, then the language's.
+/// Lists the functions without a module: the host's, then the language's.
 fn global() -> String {
     let mut text = "module static;\n".to_owned();
     for origin in [FunctionOrigin::Host, FunctionOrigin::Rhai] {
@@ -64,7 +65,7 @@ fn module(name: &str) -> String {
     text
 }
 
-/// Words of values, as getters, setters and methods.
+/// Lists the properties of values, as getters, setters and methods.
 fn values() -> String {
     let mut text = "module static;\n".to_owned();
     for Handle { name, about, words, .. } in handles() {

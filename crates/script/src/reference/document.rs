@@ -1,4 +1,4 @@
-//! `docs/reference.md`: the table as a page.
+//! The reference as a page: `docs/reference.md`.
 
 use super::function::{Function, FunctionOrigin, functions, test_functions};
 use super::handle::{Form, Handle, handles};
@@ -25,7 +25,7 @@ any value.
 Functions that return a value do not change their arguments.
 ";
 
-/// The whole table, as Markdown.
+/// Returns the whole reference as Markdown.
 pub fn document() -> String {
     let mut page = HEAD.to_owned();
     page.push_str(&called_by_the_host());
@@ -71,7 +71,7 @@ fn called_by_the_host() -> String {
     text
 }
 
-/// `inlet(body)`
+/// Returns the call of an entry point, such as `inlet(body)`.
 pub(super) fn head(entry: &EntryPoint) -> String {
     let context = if entry.name == "handler" { ", ctx" } else { "" };
     format!("{}({}{context})", entry.name, entry.subject.map_or("", |(name, _)| name))
@@ -169,7 +169,7 @@ fn handle_section(handle: &Handle) -> String {
     text
 }
 
-/// The language's own functions, by what they are called on: names only, since its book describes them.
+/// Lists the names of the language's own functions by receiver; its book documents them.
 fn language() -> String {
     let mut by_kind: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for function in functions()
@@ -213,7 +213,7 @@ fn table(heads: [&str; 2], rows: impl Iterator<Item = [String; 2]>) -> String {
     text
 }
 
-/// Lines behind the first belong to the same paragraph.
+/// Indents the lines after the first, so that they belong to the same paragraph.
 fn indented(doc: &str) -> String {
     doc.lines().collect::<Vec<_>>().join("\n  ")
 }

@@ -1,4 +1,4 @@
-//! The functions scripts may call, read from the engine.
+//! The functions that scripts may call, read from the engine.
 
 use crate::value::Type;
 use crate::{engine, names, testing};
@@ -7,24 +7,24 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use valvehouse_config::Capability;
 
-/// A function that scripts may call; each number of arguments is one of its own.
+/// A function that scripts may call. Overloads by number of arguments are separate functions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// The words before `::`, such as `regex` or `kv::user`; "" where there are none.
+    /// The path before `::`, such as `regex` or `kv::user`; "" for a function outside of modules.
     pub module: String,
     /// Its name.
     pub name: String,
-    /// Its parameters, in order. A method's first is the value before the dot.
+    /// Its parameters, in order. A method's first parameter is its receiver.
     pub params: Vec<Param>,
     /// The type of its result.
     pub returns: Type,
     /// Its documentation, in Markdown.
     pub doc: String,
-    /// The capability that a script has to declare to call it.
+    /// The capability that a script must declare to call it.
     pub capability: Option<Capability>,
-    /// `true` if a call may wait for somebody: another machine, a program, a model, a person.
+    /// `true` if a call may wait for another machine, a program, a model or a person.
     pub may_wait: bool,
-    /// `true` if it is called behind a dot: `messages.last("user")`.
+    /// `true` if it is called as a method: `messages.last("user")`.
     pub is_method: bool,
     /// Its origin.
     pub origin: FunctionOrigin,
@@ -49,7 +49,7 @@ pub struct Param {
 }
 
 impl Function {
-    /// `regex::find`, or `messages.last` of a method.
+    /// Returns the path of a function, such as `regex::find`, or of a method, such as `messages.last`.
     pub fn path(&self) -> String {
         match (&*self.module, self.params.first()) {
             ("", Some(of)) if self.is_method => format!("{}.{}", of.name, self.name),
@@ -58,7 +58,7 @@ impl Function {
         }
     }
 
-    /// `regex::find(text: text, pattern: text) -> any`
+    /// Returns the signature, such as `regex::find(text: text, pattern: text) -> any`.
     pub fn signature(&self) -> String {
         let params: Vec<String> = self.arguments().iter().map(Param::written).collect();
         let returns = match self.returns {
@@ -68,14 +68,14 @@ impl Function {
         format!("{}({}){returns}", self.path(), params.join(", "))
     }
 
-    /// Returns the parameters between its brackets.
+    /// Returns the parameters between the brackets of a call.
     pub fn arguments(&self) -> &[Param] {
         &self.params[usize::from(self.is_method)..]
     }
 }
 
 impl Param {
-    /// `pattern: text`, or the name alone where it says it all.
+    /// Returns the parameter as `pattern: text`, or only its name if the kind adds nothing.
     pub fn written(&self) -> String {
         let kind = self.kind.name();
         if kind == self.name || self.kind == Type::Any {
@@ -86,13 +86,13 @@ impl Param {
     }
 }
 
-/// Every function there is but operators: the host's first, by module and name.
+/// Returns all functions except operators: the host's first, sorted by module and name.
 pub fn functions() -> &'static [Function] {
     static ALL: OnceLock<Vec<Function>> = OnceLock::new();
     ALL.get_or_init(read)
 }
 
-/// Returns the functions that only tests may call, by module and name.
+/// Returns the functions that only tests may call, sorted by module and name.
 pub fn test_functions() -> &'static [Function] {
     static ALL: OnceLock<Vec<Function>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -110,7 +110,7 @@ pub fn test_functions() -> &'static [Function] {
     })
 }
 
-/// The functions that the language has without registering them, and their documentation.
+/// The built-in functions that are not registered, and their documentation.
 const BUILT_IN: [(&str, &[&str], Type, &str, FunctionOrigin); 10] = [
     (
         "print",
@@ -185,7 +185,7 @@ const BUILT_IN: [(&str, &[&str], Type, &str, FunctionOrigin); 10] = [
     ),
 ];
 
-/// Names that only make sense to the language itself.
+/// Internal names of the language.
 const HIDDEN: [&str; 10] = [
     "__call_tool__",
     "print",
@@ -218,7 +218,7 @@ fn read() -> Vec<Function> {
     let known_to_rhai = |one: &Function| {
         all.iter().any(|other| other.name == one.name && other.module.is_empty() && !other.doc.is_empty())
     };
-    // The functions that Rhai has as well are the same on live values, and documented there.
+    // Functions that Rhai has too behave the same on live values, and are documented there.
     let own = of_host.iter().filter(|one| !(one.doc.is_empty() && known_to_rhai(one)));
     let rhais = all.iter().filter(|one| !of_host.contains(one));
     let rhais = rhais.map(|one| Function {
@@ -232,18 +232,18 @@ fn read() -> Vec<Function> {
     read.into_values().collect()
 }
 
-/// A function or an operator as the engine has it registered: overloads, words of values and all.
+/// A function or operator as registered with the engine, including overloads, getters and setters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Registration {
     /// The module before `::`; empty for a function outside of modules.
     pub module: String,
-    /// Its name, `+` of an operator, `get$system` of a word that is read, `set$system` of one that is written.
+    /// Its name: `+` for an operator, `get$system` for a getter, `set$system` for a setter.
     pub name: String,
     /// The engine's names for the types of its arguments, such as `INT`, `ImmutableString`, `Dynamic`.
     pub params: Vec<String>,
 }
 
-/// Every function and operator that an engine of this host offers to scripts, in order.
+/// Returns all functions and operators that an engine of this host offers to scripts, sorted.
 pub fn registrations() -> Vec<Registration> {
     let read = |module: &str, function: &FuncMetadata| {
         let written =
@@ -263,7 +263,7 @@ pub fn registrations() -> Vec<Registration> {
 
 type Order = (FunctionOrigin, String, String, Vec<String>);
 
-/// Overloads for kinds that are one to scripts are one.
+/// Returns the sort key. Overloads whose parameters have the same kinds for scripts count as one function.
 fn order(function: &Function) -> Order {
     let kinds = function.params.iter().map(|param| param.kind.name()).collect();
     (function.origin, function.module.clone(), function.name.clone(), kinds)
@@ -306,14 +306,15 @@ fn param(info: &str) -> Option<Param> {
     Some(Param { name: if name.is_empty() { "_" } else { name }.to_owned(), kind: Type::of_engine(kind)? })
 }
 
-/// Rhai's own functions on a value are nearly always written behind a dot.
+/// Returns `true` if a function of Rhai is documented as a method: those on a value are nearly always called as
+/// methods.
 fn is_method_of_rhai(function: &Function) -> bool {
     let made =
         ["range", "blob", "timestamp", "parse_int", "parse_float", "parse_json", "max", "min", "PI", "E"];
     !function.params.is_empty() && !made.contains(&function.name.as_str())
 }
 
-/// Returns the text of a doc comment, without its marks and without the examples of the language's own.
+/// Returns the text of a doc comment, without its marks and without the examples of Rhai's own.
 pub(super) fn doc_of(comments: &[impl AsRef<str>]) -> String {
     let lines = comments.iter().flat_map(|comment| comment.as_ref().lines());
     let lines = lines

@@ -1,4 +1,4 @@
-//! Values with words of their own: `body`, its messages, an event, what `catch` gets.
+//! Values with properties and methods: `body`, its messages, an event, a caught error.
 
 use super::function::{Function, FunctionOrigin, Param, doc_of, functions};
 use super::keys::{self, Keys};
@@ -7,33 +7,33 @@ use crate::value::{self, Shape, Type};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-/// A value with words of its own.
+/// A value with properties and methods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handle {
-    /// Its name here, often that of the parameter that holds it.
+    /// Its name in the reference, often that of the parameter that holds it.
     pub name: &'static str,
     /// Its description.
     pub about: &'static str,
-    /// Its words: computed ones first, then keys.
+    /// Its words: computed properties first, then keys.
     pub words: Vec<Word>,
-    /// `true` if it may have keys beside these; else another one is a mistake.
+    /// `true` if it may have other keys; otherwise an unknown key is a mistake.
     pub is_open: bool,
     /// `true` if it is a list.
     pub is_list: bool,
-    /// The type of an element in a loop over it.
+    /// The type of its elements in a loop.
     pub element: Type,
 }
 
-/// A word behind the dot.
+/// A property or method of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
     /// The word.
     pub name: String,
     /// Its syntax.
     pub form: Form,
-    /// The type that it reads as, or that the method gives.
+    /// The type of its value, or of the method's result.
     pub kind: Type,
-    /// `true` if it may be written.
+    /// `true` if it can be assigned.
     pub is_writable: bool,
     /// Its documentation.
     pub doc: String,
@@ -42,23 +42,23 @@ pub struct Word {
 /// The syntax of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
-    /// A key of the JSON.
+    /// A JSON key.
     Key,
-    /// Read like a key, and made by the host.
+    /// A property that the host computes, read like a key.
     Property,
-    /// A method, called with these arguments.
+    /// A method with these arguments.
     Method(Vec<Param>),
 }
 
 impl Handle {
-    /// The word of that name; of methods the one with the fewest arguments.
+    /// Returns the word of this name; of several methods the one with the fewest arguments.
     pub fn word(&self, name: &str) -> Option<&Word> {
         self.words.iter().find(|word| word.name == name)
     }
 }
 
 impl Word {
-    /// `message.text: text`, `messages.last(role: text) -> message`
+    /// Returns the signature, such as `message.text: text` or `messages.last(role: text) -> message`.
     pub fn signature(&self, of: &str) -> String {
         match &self.form {
             Form::Key | Form::Property => format!("{of}.{}: {}", self.name, self.kind),
@@ -74,13 +74,13 @@ impl Word {
     }
 }
 
-/// All of them.
+/// Returns all handles.
 pub fn handles() -> &'static [Handle] {
     static ALL: OnceLock<Vec<Handle>> = OnceLock::new();
     ALL.get_or_init(|| keys::HANDLES.iter().map(read).collect())
 }
 
-/// The handle of that name.
+/// Returns the handle of this name.
 pub fn handle(name: &str) -> Option<&'static Handle> {
     handles().iter().find(|handle| handle.name == name)
 }
@@ -105,7 +105,7 @@ fn read(keys: &Keys) -> Handle {
     }
 }
 
-/// Properties that a live map of this shape computes.
+/// Returns the properties that live maps of this shape compute.
 fn computed(shape: Option<Shape>) -> Vec<Word> {
     let own = value::PROPERTIES.iter().filter(|property| shape.is_some_and(|shape| property.is_of(shape)));
     own.map(|property| Word {
@@ -118,7 +118,7 @@ fn computed(shape: Option<Shape>) -> Vec<Word> {
     .collect()
 }
 
-/// Properties that are registered for the type itself: `get$system`.
+/// Returns the properties that are registered for the type itself, such as `get$system`.
 fn registered(handle: &str) -> Vec<Word> {
     let mine = |info: &str| info.split("&mut ").nth(1) == Some(handle);
     let accessors = engine::new().collect_fn_metadata(
@@ -153,7 +153,7 @@ fn registered(handle: &str) -> Vec<Word> {
     words
 }
 
-/// The host's methods on it.
+/// Returns the host's methods of a handle.
 fn methods(handle: &str) -> Vec<Word> {
     let is_mine = |function: &&Function| {
         function.is_method
@@ -173,8 +173,8 @@ fn word_of(function: &Function) -> Word {
     }
 }
 
-/// All words behind the dot of a value of this kind: its own, then those of lists, maps and texts. Of a
-/// value that nothing is known of, there are none.
+/// Returns all words of a value of this kind: its own, then those of lists, maps and texts. Returns none for an
+/// unknown kind.
 pub fn members(kind: Type) -> Vec<Word> {
     let own: &[Word] = match kind {
         Type::Handle(name) => handle(name).map_or(&[], |handle: &Handle| &handle.words),
@@ -208,7 +208,7 @@ fn fits(function: &Function, kind: Type) -> bool {
     }
 }
 
-/// Properties that the language has on its own values: `text.len`, `number.is_odd`.
+/// Returns the properties of the language's own values: `text.len`, `number.is_odd`.
 pub fn property_names() -> &'static BTreeSet<String> {
     static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
     NAMES.get_or_init(|| {

@@ -1,6 +1,6 @@
-//! The keys of JSON that scripts meet, with what they mean. Further keys of a request reach the script too.
+//! The JSON keys that scripts use, with their meaning. Other keys of a request are passed to scripts too.
 //!
-//! Kinds of values as the engine and the tables of handles know them.
+//! Also converts types of the engine into those of the reference.
 
 use crate::value::{Shape, Type};
 
@@ -12,7 +12,7 @@ const KERNEL: &str =
 pub(super) struct Keys {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// The shape in which the host holds it, where it computes properties.
+    /// The shape in which the host holds it, if the host computes properties.
     pub(super) shape: Option<Shape>,
     pub(super) is_open: bool,
     pub(super) is_list: bool,
@@ -20,11 +20,11 @@ pub(super) struct Keys {
     pub(super) words: &'static [Key],
 }
 
-/// One of its keys.
+/// A key of a value.
 pub(super) struct Key {
     pub(super) name: &'static str,
     pub(super) kind: Type,
-    /// `true` if writing it does something.
+    /// `true` if an assignment has an effect.
     pub(super) is_writable: bool,
     pub(super) doc: &'static str,
 }
@@ -426,7 +426,7 @@ pub(super) const HANDLES: &[Keys] = &[
 ];
 
 impl Type {
-    /// From what the engine calls it; None for numbers of sizes that scripts never have.
+    /// Converts the engine's name of a type; `None` for number types that scripts never have.
     pub(super) fn of_engine(name: &str) -> Option<Self> {
         let name = name.trim();
         let name =
@@ -455,7 +455,7 @@ impl Type {
         })
     }
 
-    /// Returns the type of an element, in a loop over it or at a place in it.
+    /// Returns the type of an element, in a loop or at an index.
     pub fn element(self) -> Self {
         match self {
             Self::ListOf(name) => Self::Handle(name),
@@ -466,7 +466,7 @@ impl Type {
         }
     }
 
-    /// Returns `true` if it behaves as a list.
+    /// Returns `true` if it behaves like a list.
     pub fn is_list(self) -> bool {
         match self {
             Self::Array | Self::ListOf(_) => true,
@@ -475,13 +475,13 @@ impl Type {
         }
     }
 
-    /// Returns `true` if it behaves as a map.
+    /// Returns `true` if it behaves like a map.
     pub fn is_map(self) -> bool {
         matches!(self, Self::Map) || matches!(self, Self::Handle(_)) && !self.is_list()
     }
 }
 
-/// The one of that name. Only the names are looked at, so that kinds can be told before all is read.
+/// Returns the keys of this name. Only names are read, so that types can be converted before all tables are built.
 fn named(name: &str) -> Option<&'static Keys> {
     HANDLES.iter().find(|handle| handle.name == name)
 }

@@ -1,9 +1,9 @@
-//! The vocabulary of scripts: functions, values and their words, hooks, parameters, what the opening comment
-//! and the constants say. The only table of it: completion, hover, `definitions`, `docs/reference.md` and the
-//! lints of `check` read it here.
+//! The vocabulary of scripts: functions, values with their properties, hooks, parameters, the opening comment and
+//! the constants. Completion, hover, `definitions`, `docs/reference.md` and the lints of `check` all read this
+//! table.
 //!
-//! What is registered with the engine is read from the engine, with its doc comments. Keys of JSON, which
-//! nothing registers, are written down in [`handles`].
+//! Registered functions are read from the engine with their doc comments. JSON keys, which are not registered, are
+//! listed in [`handles`].
 
 mod definition;
 mod document;

@@ -1,20 +1,19 @@
-//! The parts of a script: functions that the host calls, the parameters they may ask for, the opening comment
-//! and the constants.
+//! The parts of a script: functions that the host calls, their parameters, the opening comment and the constants.
 
 use crate::value::Type;
 
-/// A function that the host calls when a script has it.
+/// A function that the host calls if a script defines it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryPoint {
     /// Its name.
     pub name: &'static str,
-    /// The kind of script it makes.
+    /// The kind of script that the function makes.
     pub role: ScriptRole,
-    /// Its own value: name and kind. It may ask for [`PARAMETERS`] beside it.
+    /// The name and kind of its subject. It may also have the [`PARAMETERS`].
     pub subject: Option<(&'static str, Type)>,
-    /// The time of its call, and the meaning of its answer.
+    /// The time of the call, and the meaning of the result.
     pub doc: &'static str,
-    /// A body to begin with, what it answers for last.
+    /// A body to start with, which ends with its result.
     pub begins: &'static str,
 }
 
@@ -29,18 +28,18 @@ pub enum ScriptRole {
     Pipe,
     /// A button under messages.
     Action,
-    /// One that listens to agents.
+    /// Callbacks of agents.
     Callback,
 }
 
-/// A name with its meaning.
+/// A name with its documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyDoc {
     /// The name.
     pub name: &'static str,
     /// The type of its value.
     pub kind: Type,
-    /// The only values it may have; empty where any will do.
+    /// The possible values; empty if any value is valid.
     pub values: &'static [&'static str],
     /// Its meaning.
     pub doc: &'static str,
@@ -54,12 +53,12 @@ const fn switch(name: &'static str, values: &'static [&'static str], doc: &'stat
     KeyDoc { name, kind: Type::Text, values, doc }
 }
 
-/// Every function that the host calls.
+/// Returns all functions that the host calls.
 pub fn entries() -> &'static [EntryPoint] {
     ENTRIES
 }
 
-/// The one of that name.
+/// Returns the entry point of this name.
 pub fn entry(name: &str) -> Option<&'static EntryPoint> {
     ENTRIES.iter().find(|entry| entry.name == name)
 }
@@ -248,7 +247,7 @@ const ENTRIES: &[EntryPoint] = &[
     callback("on_resume", "The run continues: `decision`."),
 ];
 
-/// The parameters that every function that the host calls may ask for by name, in any order.
+/// The parameters that every function called by the host may have, by name and in any order.
 pub const PARAMETERS: &[KeyDoc] = &[
     key("valves", Type::Map, "The script's settings in force."),
     key("state", Type::Map, "A map of this script for this turn, which all of its hooks share."),
@@ -305,7 +304,7 @@ pub const PARAMETERS: &[KeyDoc] = &[
     ),
 ];
 
-/// Returns the keys of the comment that a file opens with; other keys are kept for people.
+/// Returns the keys of the opening comment; other keys are only for readers.
 pub fn frontmatter() -> &'static [KeyDoc] {
     FRONTMATTER
 }
@@ -360,7 +359,7 @@ const FRONTMATTER: &[KeyDoc] = &[
     switch("idempotent", TRUTH, "`true`: running the tool twice has the same effect as running it once."),
 ];
 
-/// Constants that say something of a plugin. They are literal, and read without running it.
+/// The constants that declare properties of a plugin. They are literal, and read without running it.
 pub const CONSTANTS: &[KeyDoc] = &[
     key(
         "Valves",
@@ -464,7 +463,7 @@ pub const TOOL_KEYS: &[KeyDoc] = &[
     key("handler", Type::Closure, "The function that runs."),
 ];
 
-/// The capabilities that scripts may ask for in `requirements`.
+/// The capabilities that scripts may declare in `requirements`.
 pub const CAPABILITIES: &[KeyDoc] = &[
     key("http", Type::Nothing, "Other hosts: `http::…`. They are declared in `allow_hosts` or granted."),
     key("files", Type::Nothing, "Files in granted folders: `files::…`."),

@@ -1,4 +1,4 @@
-//! The table is whole: nothing that scripts may use is missing in it, and nothing in it is missing in the host.
+//! Tests that the reference is complete and lists nothing that does not exist.
 
 use super::*;
 use crate::value::PROPERTIES;
@@ -51,7 +51,7 @@ fn every_function_that_the_engine_has_is_in_the_table() {
         },
         true,
     );
-    // `invoke` is shown with `ctx.kernel`.
+    // `invoke` is documented with `ctx.kernel`.
     let language = ["to_debug", "get_fn_metadata_list", "tag", "set_tag", "__call_tool__", "invoke"];
     let missing: BTreeSet<&(String, String)> = registered
         .iter()
@@ -157,7 +157,7 @@ fn definitions_are_written_as_rhai_writes_them() {
         |name: &str| files.iter().find(|(file, _)| file == name).map(|(_, text)| text.as_str()).unwrap();
     let own = engine::new();
     let own: std::collections::HashMap<String, String> = own.definitions().modules().collect();
-    // The lines are the same where we say no more than Rhai can.
+    // The lines are equal if the definition adds nothing to Rhai's own.
     for module in ["hash", "base64", "url", "regex"] {
         let lines = |text: &str| {
             let lines = text

@@ -1,13 +1,13 @@
-//! The host's functions by theme, with an example where a signature does not say enough.
+//! The host's functions by theme, with an example if a signature is not sufficient.
 
 use super::function::Function;
 use super::handle::handle;
 
-/// Functions that belong together.
+/// A group of related functions.
 pub(super) struct Theme {
     pub(super) title: &'static str,
     pub(super) about: &'static str,
-    /// The module; "" for those of `names`, which stand without one.
+    /// The module; "" for the functions in `names`, which are outside of modules.
     module: &'static str,
     names: &'static [&'static str],
     /// A script that loads.
@@ -22,17 +22,17 @@ impl Theme {
                     && self.names.contains(&&*function.name)
                     && !self.is_of_handle(function)
             }
-            // The parts of a module have the same functions.
+            // Submodules have the same functions.
             module => function.module == module,
         }
     }
 
-    /// Words of one value are told with that value.
+    /// Returns `true` for a method of a handle, which is documented with the handle.
     fn is_of_handle(&self, function: &Function) -> bool {
         function.is_method && handle(&function.params[0].kind.name()).is_some()
     }
 
-    /// In the order of `names`, and else as they are.
+    /// Returns the sort key: the position in `names`; other functions follow.
     pub(super) fn place(&self, function: &Function) -> usize {
         self.names.iter().position(|name| *name == function.name).unwrap_or(usize::MAX)
     }
@@ -43,7 +43,7 @@ pub(super) fn of_module(module: &str) -> Option<&'static Theme> {
     THEMES.iter().find(|theme| !theme.module.is_empty() && theme.module == module)
 }
 
-/// Returns the purpose of a module, in a line; "" for one that is not the host's.
+/// Returns the purpose of a module in one line; "" for an unknown module.
 pub fn about_module(name: &str) -> &'static str {
     of_module(name).map_or("", |theme| theme.about)
 }

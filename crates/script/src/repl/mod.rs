@@ -1,5 +1,5 @@
-//! Lines typed one after the other, in the place of a script: what it may call they may call, and what they
-//! declare stays.
+//! An interactive session in the context of a script: lines may call everything the script may call, and their
+//! declarations persist.
 
 mod session;
 

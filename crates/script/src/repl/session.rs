@@ -1,4 +1,4 @@
-//! The declarations and values of lines, within the budget of a tool.
+//! The declarations and values of a session, and the evaluation of lines within the budget of a tool.
 
 use crate::UserValves;
 use crate::answer::HookAnswer;
@@ -23,42 +23,42 @@ use std::time::Duration;
 use valvehouse_core::context::Turn;
 use valvehouse_json::Json;
 
-/// The limit of a line's computing time, and of its duration.
+/// The running time limit of a line; also its wall-clock limit.
 const TIME: Duration = Duration::from_secs(5);
 const WALL: Duration = Duration::from_secs(120);
 
-/// The place of a line in problems.
+/// The file name of a line in problems.
 const PLACE: &str = "line";
 
 /// The result of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LineResult {
-    /// Nothing: `()`.
+    /// The unit value `()`.
     Nothing,
     /// A value, and the name of its type.
     Value(Json, String),
-    /// A value that is not JSON, as text.
+    /// A value without a JSON form, as text.
     Other(String),
 }
 
-/// Lines in the place of a script.
+/// An interactive session in the context of a script.
 pub struct Repl {
     script: Arc<Script>,
     /// The script's imports.
     linked: LinkedModules,
-    /// The values of its names that are not variables.
+    /// The values of its constants.
     constants: HashMap<String, Dynamic>,
-    /// Functions that lines declared.
+    /// The functions that lines declared.
     own: AST,
-    /// Variables of the host and of lines.
+    /// The variables of the host and of lines.
     scope: Scope<'static>,
 }
 
 impl Repl {
-    /// Lines in the place of this script.
+    /// Creates a session in the context of this script.
     ///
     /// # Errors
-    /// Returns every problem of the script.
+    /// Returns the first problem of the script.
     pub fn new(script: Arc<Script>) -> Result<Self, Diagnostic> {
         let source = script.file.text.trim_start_matches('\u{feff}');
         let parsed = ParsedFile::of(source)
@@ -73,18 +73,19 @@ impl Repl {
         Ok(Self { script, linked, constants, own: AST::empty(), scope: Scope::new() })
     }
 
-    /// The same lines in the place of another script: their variables and functions stay.
+    /// Adopts the variables and functions of an older session.
     #[must_use]
     pub fn in_place_of(self, older: Self) -> Self {
         Self { own: older.own, scope: older.scope, ..self }
     }
 
-    /// The script that it stands for.
+    /// Returns the script.
     pub fn script(&self) -> &Arc<Script> {
         &self.script
     }
 
-    /// Gives variables the values that hooks are given: `valves`, `state`, `__user__` and so on, and `body`.
+    /// Sets the variables that correspond to the parameters of hooks: `valves`, `state`, `__user__` and so on, and
+    /// `body`.
     pub fn set_the_scene(&mut self, turn: &Turn, users: &UserValves, body: &Json) {
         let given = ["valves", "state", "__id__", "__user__", "__metadata__", "__model__", "__chat_id__"];
         for (name, param) in given.into_iter().filter_map(|name| Some((name, hooks::param(name)?))) {
@@ -94,23 +95,23 @@ impl Repl {
         self.set_body(body);
     }
 
-    /// A line may have made a constant of that name.
+    /// Declares a variable again, because a line may have declared a constant of that name.
     fn put(&mut self, name: &str, value: Dynamic) {
         self.scope.push_dynamic(name.to_owned(), value);
         self.scope = self.scope.clone_visible();
     }
 
-    /// Another body.
+    /// Sets the variable `body`.
     pub fn set_body(&mut self, body: &Json) {
         self.put("body", live(body, Shape::Body));
     }
 
-    /// Returns the value of a variable, where it has a form in JSON.
+    /// Returns the value of a variable; `None` if it does not exist or has no JSON form.
     pub fn variable(&self, name: &str) -> Option<Json> {
         json_of(self.scope.get(name)?).ok()
     }
 
-    /// The variables there are, by name.
+    /// Returns the names and types of the variables, sorted by name.
     pub fn variables(&self) -> Vec<(String, String)> {
         let all = self.scope.iter().map(|(name, _, value)| (name.to_owned(), kind(&value)));
         let mut all: Vec<(String, String)> = all.collect();
@@ -136,10 +137,10 @@ impl Repl {
         };
         match ran {
             Ok(came) => {
-                // To the language `;` ends a statement; to people it also says that its value does not matter.
+                // A final `;` means that the value is not to be shown.
                 let came = if line.trim_end().ends_with(';') { LineResult::Nothing } else { came };
                 self.own = own;
-                // A later variable of the same name replaces the older one.
+                // A later variable replaces an older one of the same name.
                 self.scope = self.scope.clone_visible();
                 Ok(came)
             }
@@ -180,7 +181,7 @@ impl Repl {
         Ok((engine, ast))
     }
 
-    /// Describes an error at its place in the line.
+    /// Describes an error at its position in the line.
     fn problem(&self, line: &str, error: &EvalAltResult) -> Diagnostic {
         let (position, message) = match error {
             EvalAltResult::ErrorInFunctionCall(name, _, inner, position) if self.is_of_script(name) => {
@@ -215,7 +216,7 @@ impl Repl {
     }
 }
 
-/// The functions of a text as the values that their names stand for.
+/// Returns the functions of a text as function values.
 fn functions_of(ast: &AST) -> Vec<(String, Dynamic)> {
     let mut functions = names::functions_as_values(ast);
     let others = ast.iter_functions().filter(|function| !function.name.starts_with("anon$"));
@@ -243,13 +244,13 @@ fn came(value: &Dynamic) -> Result<LineResult, Box<EvalAltResult>> {
         return Ok(LineResult::Other(format!("{name} (a function)")));
     }
     match json_of(value) {
-        // The present value: a later line may change what is live.
+        // A copy, because a later line may change a live value.
         Ok(json) => Ok(LineResult::Value(json.deep_clone(), kind(value))),
         Err(_) => Ok(LineResult::Other(format!("{value} ({})", kind(value)))),
     }
 }
 
-/// A type as scripts call it.
+/// Returns the name of a type in scripts.
 fn kind(value: &Dynamic) -> String {
     let kind = value.type_name();
     let short = kind.rsplit("::").next().unwrap_or(kind);

@@ -1,43 +1,45 @@
-//! The cost of every function of Rhai's standard packages.
+//! Declares the cost of every function of Rhai's standard packages.
 
 use rhai::{Array, Blob, Dynamic, FnPtr, ImmutableString, Map};
 use std::any::TypeId;
 
-/// The growth of a function's work with its arguments, and the checks before it is called.
+/// The growth of a function's work with its arguments, which determines the checks before a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cost {
-    /// At most one pass over a text, array or map within the engine's limits, and at most one copy of it: a few
-    /// milliseconds. Called as it is.
+    /// At most one pass over a text, array or map within the engine's limits, and at most one copy of it, which
+    /// takes a few milliseconds. Called without a check.
     OnePass,
-    /// Goes over a text character by character.
+    /// Reads a text character by character.
     Walk,
-    /// Calls a function of the script or the engine for each element, which is an operation each. Called as it is.
+    /// Calls a function of the script or the engine for each element, which counts as an operation. Called without
+    /// a check.
     Counted,
-    /// Copies or compares what its arguments refer to: they are measured first.
+    /// Copies or compares everything its arguments reference: they are measured first.
     Measured,
-    /// Writes its arguments as text: each reference counts each time it is written.
+    /// Converts its arguments to text: a value counts each time it is referenced.
     Text,
-    /// The same, with texts as literals.
+    /// Converts its arguments to text, with strings as literals.
     Escaped,
-    /// Writes a map as JSON. Rhai's goes on into what closures capture: what holds a function is refused.
+    /// Converts a map to JSON. Rhai's function follows the variables that closures capture, so a map with a
+    /// function is rejected.
     Json,
     /// Replaces texts: the result is measured before it is built.
     Replacement,
-    /// Cuts a text into an array: its elements are counted before it is built.
+    /// Splits a text into an array: its elements are counted before it is built.
     Pieces,
-    /// Makes an array of the characters of a text.
+    /// Creates an array of the characters of a text.
     Characters,
-    /// Goes over a text several times, into a copy of up to three times its size.
+    /// Reads a text several times, and creates a copy of up to three times its size.
     Recoding,
-    /// Puts a value into an array many times.
+    /// Adds a value to an array many times.
     Padding,
-    /// Orders an array by the built-in order.
+    /// Sorts an array by the built-in order.
     Sorting,
-    /// Orders an array in place by a function. Ours: Rhai's goes on after an error.
+    /// Sorts an array in place by a function. Replaced, because Rhai's own continues after an error.
     SortingBy,
-    /// The same, on a copy.
+    /// Sorts a copy of an array by a function.
     OrderingBy,
-    /// Removes what repeats. Ours, as above.
+    /// Removes duplicates. Replaced for the same reason.
     Deduplication,
     /// Parses a text into values: they are counted first.
     Parsing,
@@ -50,7 +52,7 @@ impl Cost {
     }
 }
 
-/// The cost of a function of a name and parameter types; `None` if it is not declared.
+/// Returns the cost of a function by name and parameter types; `None` if it is not declared.
 pub(super) fn cost(name: &str, parameters: &[TypeId]) -> Option<Cost> {
     use Cost::*;
     let is = |index: usize, of: TypeId| parameters.get(index) == Some(&of);
@@ -59,7 +61,7 @@ pub(super) fn cost(name: &str, parameters: &[TypeId]) -> Option<Cost> {
     let (any, function) = (TypeId::of::<Dynamic>(), TypeId::of::<FnPtr>());
     let starts = |of: TypeId| is(0, of);
     let holds = [text, array, map, blob, any, function];
-    // Numbers, characters, ranges, times: nothing to measure. `sleep` is ours, see `package/turn.rs`.
+    // Numbers, characters, ranges, times: nothing to measure. `sleep` is replaced in `package/turn.rs`.
     if !parameters.iter().any(|parameter| holds.contains(parameter)) {
         return Some(OnePass);
     }
@@ -114,7 +116,7 @@ pub(super) fn cost(name: &str, parameters: &[TypeId]) -> Option<Cost> {
     })
 }
 
-/// A blob has at most as many bytes as an array has elements.
+/// Returns the cost of a function of blobs, which have at most as many bytes as an array has elements.
 fn of_blob(name: &str) -> Option<Cost> {
     use Cost::*;
     Some(match name {

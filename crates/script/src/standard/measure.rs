@@ -1,27 +1,27 @@
-//! The size of values, counting what they refer to each time they refer to it.
+//! Measures values, counting a referenced value once per reference.
 
 use crate::value::{List, Map};
 use rhai::{Dynamic, Engine, EvalAltResult, FnPtr, Position};
 use valvehouse_json::Json;
 
-/// The most levels that are looked into: deeper values are as large as can be.
+/// The maximum nesting that is measured; deeper values count as too large.
 const MAX_DEPTH: usize = 256;
 
-/// The size of some values: bytes of text, and elements of arrays and maps.
+/// The size of values: bytes of text, and elements of arrays and maps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) bytes: usize,
     pub(super) elements: usize,
 }
 
-/// The values that are counted besides texts and elements.
+/// The way in which live values and captured variables are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Live {
-    /// A live value as one element: it is referred to, not copied.
+    /// A live value counts as one element, because it is referenced, not copied.
     Reference,
-    /// A live value with all that its JSON takes.
+    /// A live value counts with everything that its JSON contains.
     Content,
-    /// As `Content`, and the values that closures capture.
+    /// Like `Content`, and the variables that closures capture count too.
     Captured,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Scale {
     live: Live,
 }
 
-/// The reason a value is not measured to its end.
+/// The limit that a value exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TooLarge {
     Text,
@@ -40,7 +40,7 @@ pub(super) enum TooLarge {
 }
 
 impl TooLarge {
-    /// Rhai's own words for it: no script can catch it.
+    /// Returns the error with the text that Rhai uses, which no script can catch.
     pub(super) fn into_error(self) -> Box<EvalAltResult> {
         let what = match self {
             Self::Text => "Length of string",
@@ -65,7 +65,7 @@ impl Scale {
     ///
     /// # Errors
     ///
-    /// Returns which limit it exceeds, without looking at the rest of it.
+    /// Returns the exceeded limit, without measuring the rest of the value.
     pub(super) fn add(&mut self, value: &Dynamic) -> Result<(), TooLarge> {
         self.add_at(value, 0)
     }
@@ -144,7 +144,7 @@ impl Scale {
     }
 }
 
-/// Returns `true` if a function is somewhere in a value.
+/// Returns `true` if a value contains a function.
 pub(super) fn holds_function(value: &Dynamic) -> bool {
     if let Ok(array) = value.as_array_ref() {
         return array.iter().any(holds_function);

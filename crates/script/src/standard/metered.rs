@@ -1,6 +1,4 @@
-//! The module of wrappers that an engine finds before Rhai's own functions.
-//!
-//! Rhai's own functions, found as the interpreter finds them.
+//! The module of wrappers that an engine finds before Rhai's own functions, and the lookup of these functions.
 
 use super::cost::{Cost, cost};
 use super::measure::{self, Live, Scale, Size, TooLarge};
@@ -18,24 +16,24 @@ use std::time::Duration;
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
-/// Bytes that a native touches for one operation of the interpreter, at least.
+/// The number of bytes that a native processes per charged operation.
 const BYTES: usize = 512;
-/// Elements that it copies or compares for one.
+/// The number of elements that a native copies or compares per charged operation.
 const ELEMENTS: usize = 16;
-/// Nanoseconds in which the interpreter writes an element into a text.
+/// The time in which the interpreter writes an element into a text, in nanoseconds.
 const ELEMENT_TIME: usize = 800;
-/// Nanoseconds in which it writes a byte as part of a literal.
+/// The time in which it writes a byte as part of a literal, in nanoseconds.
 const ESCAPE_TIME: usize = 40;
-/// The memory of an element of a new array that holds a short text of its own, in bytes.
+/// The memory of an element of a new array with its own short text, in bytes.
 const TEXT: usize = 80;
 
-/// Rhai's standard packages as they are.
+/// Returns Rhai's unmodified standard packages.
 pub(crate) fn packages() -> Shared<Module> {
     static PACKAGES: OnceLock<StandardPackage> = OnceLock::new();
     PACKAGES.get_or_init(StandardPackage::new).as_shared_module()
 }
 
-/// The wrappers, to be registered after the packages.
+/// Returns the wrappers, which must be registered after the packages.
 pub(crate) fn metered() -> Shared<Module> {
     static METERED: OnceLock<Shared<Module>> = OnceLock::new();
     METERED
@@ -57,7 +55,7 @@ pub(crate) fn metered() -> Shared<Module> {
         .clone()
 }
 
-/// All functions of the standard packages.
+/// Returns all functions of the standard packages.
 pub(super) fn functions(engine: &Engine) -> Vec<FuncMetadata> {
     engine.collect_fn_metadata(None, |info| Some(info.metadata.clone()), true)
 }
@@ -102,10 +100,10 @@ fn call_original(
     }
 }
 
-/// Returns the empty text that is written in place of a value that is too large. An error is unsuitable: a function
-/// that writes several values into one text would take it for a missing text form, and write the value without a
-/// limit. An unshared value is replaced by `()`, since the interpreter would make an error of it. The call ends at
-/// its next operation.
+/// Returns the empty text that replaces the text of a value that is too large. An error is unsuitable: a function
+/// that writes several values into one text would interpret it as a missing text form, and write the value without
+/// a limit. A value that is not shared is replaced by `()`, since the interpreter would turn it into an error. The
+/// call ends at its next operation.
 fn without_form(args: &mut [&mut Dynamic]) -> Dynamic {
     if let Some(value) = args.first_mut().filter(|value| !value.is_shared()) {
         **value = Dynamic::UNIT;
@@ -113,7 +111,7 @@ fn without_form(args: &mut [&mut Dynamic]) -> Dynamic {
     ImmutableString::new().into()
 }
 
-/// Runs the replacement of Rhai's own function; returns `None` if that function itself is to be called.
+/// Runs the replacement of a Rhai function; returns `None` if the function itself has to be called.
 fn called_instead(
     cost: Cost,
     context: &NativeCallContext<'_>,
@@ -133,7 +131,7 @@ fn called_instead(
     }
 }
 
-/// Hands a copy of the array and the comparer to what orders.
+/// Passes a copy of the array and the comparer to a sorting function.
 fn with_comparer(
     context: &NativeCallContext<'_>,
     args: &mut [&mut Dynamic],
@@ -147,7 +145,7 @@ fn with_comparer(
         }
         None => Comparer::Equality,
     };
-    // Each comparison copies two elements beside this copy of all.
+    // Each comparison copies two elements, in addition to this copy of the array.
     budget::charge(0).map_err(budget::ended)?;
     order(context, array.unwrap_or_default(), &comparer)
 }
@@ -160,7 +158,7 @@ fn replace_array(args: &mut [&mut Dynamic], array: Array) {
     }
 }
 
-/// Charges, reserves and checks what a call is going to do.
+/// Charges, reserves and checks the work of a call in advance.
 fn before(cost: Cost, engine: &Engine, args: &mut [&mut Dynamic]) -> Answer<()> {
     match cost {
         Cost::Measured => {
@@ -202,7 +200,7 @@ fn before(cost: Cost, engine: &Engine, args: &mut [&mut Dynamic]) -> Answer<()> 
 
 /// Measures the text form of the arguments; small values without references are skipped. A function that writes
 /// several values into one text ignores the error of a text form, so the call is also ended at its next operation.
-/// Texts within arrays and maps are written as literals; `escapes` says that those outside of them are, too.
+/// Texts within arrays and maps are written as literals; with `escapes`, other texts are too.
 fn before_text(engine: &Engine, args: &[&mut Dynamic], escapes: bool) -> Answer<()> {
     let is_small = |value: &Dynamic| match value.as_immutable_string_ref() {
         Ok(text) => text.len() < BYTES,
@@ -219,7 +217,7 @@ fn before_text(engine: &Engine, args: &[&mut Dynamic], escapes: bool) -> Answer<
     let escaped = if escapes { size.bytes } else { size.bytes.saturating_sub(copied.sum()) };
     let nanoseconds = size.elements.saturating_mul(ELEMENT_TIME) + escaped.saturating_mul(ESCAPE_TIME);
     let time = Duration::from_nanos(nanoseconds as u64);
-    // Each byte may be written as an escape of six.
+    // Each byte may be written as an escape of six bytes.
     let checked = budget::foresee_time(time)
         .map_err(budget::ended)
         .and_then(|()| charge(size.elements + size.bytes / BYTES))
@@ -233,7 +231,7 @@ fn before_text(engine: &Engine, args: &[&mut Dynamic], escapes: bool) -> Answer<
     })
 }
 
-/// Checks that there is time to go over the text of the first argument.
+/// Checks in advance that the time limit allows a pass over the text of the first argument.
 fn foresee(args: &[&mut Dynamic]) -> Answer<()> {
     let bytes = args.first().and_then(|arg| arg.as_immutable_string_ref().ok().map(|text| text.len()));
     budget::foresee(bytes.unwrap_or(0), budget::WALK).map_err(budget::ended)
@@ -271,13 +269,13 @@ fn before_pieces(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
     let pieces = match text_or_char(args, 1) {
         Some(delimiter) if delimiter.is_empty() => whole.chars().take(max + 1).count() + 2,
         Some(delimiter) => whole.matches(delimiter.as_str()).take(max + 1).count() + 1,
-        // Words.
+        // Splits at white space.
         None => whole.split_whitespace().take(max + 1).count(),
     };
     before_array(engine, &whole, pieces.min(segments))
 }
 
-/// Charges for cutting a text into an array of `pieces` texts, and reserves the memory of the array.
+/// Charges for splitting a text into an array of `pieces` texts, and reserves the memory of the array.
 fn before_array(engine: &Engine, whole: &str, pieces: usize) -> Answer<()> {
     if pieces > engine.max_array_size() {
         return Err(TooLarge::Array.into_error());
@@ -306,7 +304,7 @@ fn before_padding(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
     reserve(elements * size_of::<Dynamic>() * 2)
 }
 
-/// Each value of a JSON text has a sign of its own before or behind it.
+/// Counts the values of a JSON text by the signs before or after them.
 fn before_parsing(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
     let Some(json) = text(args, 0) else { return Ok(()) };
     charge(json.len() / (BYTES / 8))?;
@@ -326,7 +324,7 @@ fn before_parsing(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
     reserve(json.len() + values * TEXT * 2)
 }
 
-/// Checks that a value is not larger, with all that it refers to, than a script may hold.
+/// Checks that a value, with everything it references, is within the limits of a script.
 ///
 /// # Errors
 ///
@@ -338,7 +336,7 @@ pub(crate) fn check_size(engine: &Engine, value: &Dynamic) -> Answer<()> {
     }
 }
 
-/// The size of all arguments, each of which may be as large as a value may be.
+/// Returns the size of all arguments. Each of them may be as large as a single value.
 fn size(engine: &Engine, args: &[&mut Dynamic], live: Live) -> Result<Size, TooLarge> {
     args.iter().try_fold(Size::default(), |sum, arg| {
         let mut scale = Scale::of(engine, live);
@@ -370,18 +368,18 @@ fn reserve(bytes: usize) -> Answer<()> {
     budget::reserve(bytes).map_err(budget::ended)
 }
 
-/// A value of a type that no function names: what takes it takes any value.
+/// A type that no function names: a function that accepts it accepts any value.
 #[derive(Debug, Clone, Copy)]
 struct Anything;
 
-/// The function that an engine calls for these parameters. It is called twice with empty values, since the interpreter
-/// keeps what it found at the second call.
+/// Returns the function that an engine calls for these parameters. It is called twice with empty values, because
+/// the interpreter caches a lookup at the second call.
 pub(super) fn original(engine: &Engine, function: &FuncMetadata) -> Option<RhaiFunc> {
     let (mut global, mut caches) = (engine.new_global_runtime_state(), Caches::new());
     for _ in 0..2 {
         let mut samples: FnArgsVec<Dynamic> = function.param_types.iter().map(sample).collect();
         let mut args: FnArgsVec<&mut Dynamic> = samples.iter_mut().collect();
-        // The result does not matter.
+        // Only the lookup matters, not the result.
         let _ = EvalContext::new(engine, &mut global, &mut caches, &mut Scope::new(), None)
             .call_native_fn_raw(function.name.as_str(), true, &mut args);
     }

@@ -1,9 +1,9 @@
-//! Rhai's standard packages with a meter in front of every function whose work is not bounded by the engine itself.
+//! Rhai's standard packages, with wrappers that measure functions whose work the engine does not limit.
 //!
-//! The interpreter looks at budgets between operations, never within a native. A native of Rhai's that builds a text,
-//! copies or compares is therefore called through a wrapper that measures its arguments first: what it would touch is
-//! charged as operations, what it would allocate is reserved, and what would exceed a limit is refused before it is
-//! built. Which function costs what is declared in `cost`; a test fails for a function without a declaration.
+//! The interpreter checks budgets between operations, never within a native. A native of Rhai that builds a text,
+//! copies or compares is therefore called through a wrapper that measures its arguments first: the expected work is
+//! charged as operations, the expected memory is reserved, and a call that would exceed a limit is rejected. `cost`
+//! declares the cost of each function; a test fails for a function without a declaration.
 
 mod cost;
 mod measure;

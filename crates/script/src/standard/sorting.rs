@@ -1,7 +1,7 @@
-//! Ordering by a function of the script, which ends with the call's budget.
+//! Sorting by a function of the script, which ends with the call's budget.
 //!
-//! Rhai's own functions ignore what the comparer fails with, so that one which exceeded its budget is called again for
-//! every pair that is left.
+//! Rhai's own functions ignore errors of the comparer, so that a comparer whose budget is exceeded would be called
+//! again for every remaining pair.
 
 use rhai::{Array, Dynamic, EvalAltResult, FnPtr, NativeCallContext};
 use std::cmp::Ordering;
@@ -16,7 +16,7 @@ pub(super) enum Comparer {
 }
 
 impl Comparer {
-    /// Returns what the comparer answered, `None` where it failed; an error where the call is over.
+    /// Returns the result of the comparer; `None` if it failed. Returns an error if the call has ended.
     fn compare(&self, context: &NativeCallContext<'_>, a: &Dynamic, b: &Dynamic) -> Answer<Option<Dynamic>> {
         let (mut a, mut b) = (a.clone(), b.clone());
         let answer = match self {
@@ -31,15 +31,15 @@ impl Comparer {
     }
 }
 
-/// Orders an array by a comparer: a number below, at or above 0, or `true` for "comes first". Stable. As in Rhai, a
-/// comparer that fails or answers something else orders nothing.
+/// Sorts an array with a comparer that returns a negative number, zero or a positive number, or `true` for "first".
+/// The sort is stable. As in Rhai, a comparer that fails or returns another value leaves the pair unsorted.
 pub(super) fn sorted_by(context: &NativeCallContext<'_>, array: Array, comparer: &Comparer) -> Answer<Array> {
     let order = order_of(&array, &mut |a, b| compare(context, comparer, a, b))?;
     let mut items: Vec<Option<Dynamic>> = array.into_iter().map(Some).collect();
     Ok(order.into_iter().filter_map(|index| items.get_mut(index)?.take()).collect())
 }
 
-/// Removes each element that a comparer finds equal to the one before it.
+/// Removes each element that a comparer finds equal to the previous one.
 pub(super) fn deduplicated(
     context: &NativeCallContext<'_>,
     array: Array,
@@ -73,7 +73,7 @@ fn compare(
     Ok(number.map_or_else(|| a.type_id().cmp(&b.type_id()), |number| number.cmp(&0)))
 }
 
-/// The places of the elements in their order: a merge sort from the bottom up.
+/// Returns the indexes of the elements in sorted order: a bottom-up merge sort.
 fn order_of(
     items: &[Dynamic],
     compare: &mut impl FnMut(&Dynamic, &Dynamic) -> Answer<Ordering>,
@@ -85,7 +85,7 @@ fn order_of(
         for pair in order.chunks(2 * width) {
             let (mut left, mut right) = pair.split_at(width.min(pair.len()));
             while let ([a, after_a @ ..], [b, after_b @ ..]) = (left, right) {
-                // In this order, as Rhai asks: a comparer that answers `true` or `false` keeps equals in place.
+                // The argument order is that of Rhai: a comparer that returns a bool keeps equal elements in place.
                 if compare(&items[*b], &items[*a])? == Ordering::Less {
                     merged.push(*b);
                     right = after_b;

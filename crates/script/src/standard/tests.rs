@@ -1,4 +1,4 @@
-//! Every function that an engine offers has a declared cost, and what is metered ends in time.
+//! Tests that every function of an engine has a declared cost, and that metered functions end in time.
 
 use super::cost::cost;
 use super::metered::functions;
@@ -41,7 +41,7 @@ fn every_metered_function_is_found_before_the_original() {
     );
 }
 
-/// Rhai's own would wait without a look at any budget.
+/// Rhai's own function would wait without checking a budget.
 #[test]
 fn every_sleep_of_the_standard_packages_is_refused() {
     let mut standard = Engine::new_raw();

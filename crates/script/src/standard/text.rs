@@ -1,12 +1,12 @@
-//! The text form of any value, with a limit of length.
+//! The text form of any value, with a maximum length.
 
 use rhai::Dynamic;
 use std::fmt::{self, Write};
 
-/// The text of a value, of at most this many bytes: writing ends there, however much the value refers to.
+/// Returns the text of a value, truncated to this number of bytes; writing stops there.
 pub(crate) fn shortened_text(value: &Dynamic, max_bytes: usize) -> String {
     let mut text = BoundedText { text: String::new(), max_bytes };
-    // An error says that it is full.
+    // An error only means that the limit is reached.
     let _ = write!(text, "{value}");
     text.text
 }

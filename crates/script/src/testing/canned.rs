@@ -1,4 +1,5 @@
-//! The answers on an environment: models, hosts and people, with the values that a test laid out, in its order.
+//! The canned answers of models, hosts and people in a test environment, in the order in which the test defines
+//! them.
 
 use crate::resources::{ChatRecord, Chats, Models};
 use base64::Engine as _;
@@ -17,7 +18,7 @@ use valvehouse_core::text;
 use valvehouse_json::Json;
 use valvehouse_net::web::{self, Ask, WebError};
 
-/// A model that gives each of its answers once.
+/// A model that returns each of its answers once.
 #[derive(Clone, Default)]
 pub(super) struct Model(Arc<Mutex<Asking>>);
 
@@ -29,7 +30,7 @@ struct Asking {
 }
 
 impl Model {
-    /// One more answer: a text, a list of chunks, a message, or `#{error, status?}`.
+    /// Adds an answer: a text, a list of chunks, a message, or `#{error, status?}`.
     pub(super) fn answers(&self, answer: &Json) {
         let reply = match answer {
             Json::Text(text) => Reply::text(text),
@@ -46,7 +47,7 @@ impl Model {
         self.0.lock().asked.iter().map(Json::deep_clone).collect()
     }
 
-    /// Returns the reason for a missing answer.
+    /// Returns the reason why a request had no answer.
     pub(super) fn unanswered(&self) -> Option<String> {
         self.0.lock().unanswered.clone()
     }
@@ -93,7 +94,7 @@ impl std::fmt::Debug for Model {
 }
 
 impl Model {
-    /// The answer to a script that asks.
+    /// Answers a request of a script.
     async fn ask(&self, request: Json, turn: &Turn, streams: bool) -> Result<Answer, Error> {
         let own = turn.facts().model.text_or_empty("id");
         if request.get("model").is_none() {
@@ -103,7 +104,7 @@ impl Model {
     }
 }
 
-/// `llm::chat` and `llm::stream` ask the same model.
+/// `llm::chat` and `llm::stream` call the same model.
 impl Models for Model {
     fn chat(&self, _plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Error>> {
         let this = self.clone();
@@ -141,15 +142,15 @@ impl Models for Model {
     }
 }
 
-/// Stored conversations, each of one user.
+/// The stored conversations, each of one user.
 #[derive(Clone, Default)]
 pub(super) struct StoredChats(Arc<Mutex<Vec<StoredChat>>>);
 
-/// A user, the record of a conversation of theirs, and its messages.
+/// A user, the record of one of their conversations, and its messages.
 type StoredChat = (String, ChatRecord, Vec<Json>);
 
 impl StoredChats {
-    /// Adds a conversation of a user, the latest one.
+    /// Adds a conversation of a user, as the latest one.
     pub(super) fn add(&self, user: String, id: &str, messages: &Json, now_ms: i64) {
         let messages: Vec<Json> = match messages {
             Json::Text(text) => vec![message::user(text.as_str())],
@@ -204,7 +205,7 @@ impl Chats for StoredChats {
     }
 }
 
-/// The chunks of a stream as a test writes them; an end is added where there is none.
+/// Returns the chunks of a stream in the format of providers; adds an end if there is none.
 fn chunks(given: &[Json]) -> Vec<Json> {
     let mut chunks: Vec<Json> = given.iter().map(chunk).collect();
     if !chunks.iter().any(|chunk| delta::finishes(chunk) || chunk.get("error").is_some()) {
@@ -213,7 +214,7 @@ fn chunks(given: &[Json]) -> Vec<Json> {
     chunks
 }
 
-/// A text, a delta, a whole event.
+/// Converts a text, a delta or a whole event into an event.
 fn chunk(chunk: &Json) -> Json {
     match chunk {
         Json::Object(_) if chunk.get("choices").is_none() && chunk.get("error").is_none() => {
@@ -226,7 +227,7 @@ fn chunk(chunk: &Json) -> Json {
     }
 }
 
-/// A message, with the properties of the whole answer.
+/// Creates the reply of a message; its keys `usage` and `finish_reason` belong to the whole answer.
 fn message_reply(said: Json) -> Reply {
     let (usage, why) = (said.remove("usage"), said.remove("finish_reason"));
     if usage.is_none() && why.is_none() {
@@ -239,7 +240,7 @@ fn message_reply(said: Json) -> Reply {
     Reply::whole(completion)
 }
 
-/// Calls of tools in a delta stand under their index.
+/// Adds the index to each tool call of a delta.
 fn numbered(delta: &Json) {
     let calls = delta.list("tool_calls");
     for (index, call) in calls.iter().enumerate() {
@@ -250,7 +251,7 @@ fn numbered(delta: &Json) {
     }
 }
 
-/// A message as a test writes it: the role may be left out, calls may be short.
+/// Converts a test's message: the role may be missing, and calls may have the short form.
 fn message_of(given: &Json) -> Json {
     let said = match given {
         Json::Object(_) => given.deep_clone(),
@@ -270,7 +271,7 @@ fn message_of(given: &Json) -> Json {
     said
 }
 
-/// `#{ name, arguments }` as services write it.
+/// Converts `#{ name, arguments }` into the format of providers.
 fn written_out(call: &Json, index: usize) {
     if call.get("function").is_some() {
         return;
@@ -311,7 +312,7 @@ struct Serving {
     asked: Vec<Json>,
 }
 
-/// The answer of a URL, or of all that begin so.
+/// The answers of a URL, or of all URLs with a prefix.
 struct Place {
     method: Option<String>,
     url: String,
@@ -322,7 +323,7 @@ impl Place {
     fn is_meant(&self, method: &str, url: &str) -> bool {
         let fits = match self.url.strip_suffix('*') {
             Some(beginning) => url.starts_with(beginning),
-            // As the URL itself, or without the query that it is asked with.
+            // The URL matches with or without the query of the request.
             None => url == self.url || url.split('?').next() == Some(&self.url),
         };
         fits && self.method.as_deref().is_none_or(|own| own.eq_ignore_ascii_case(method))
@@ -330,7 +331,7 @@ impl Place {
 }
 
 impl Hosts {
-    /// One more answer at a URL, which may end with `*`.
+    /// Adds an answer for a URL, which may end with `*`.
     pub(super) fn answers(&self, method: Option<&str>, url: &str, answer: Json) {
         let mut serving = self.0.lock();
         let known =
@@ -349,12 +350,12 @@ impl Hosts {
         self.0.lock().asked.iter().map(Json::deep_clone).collect()
     }
 
-    /// The answer to one request. The last one of a place is given again and again.
+    /// Answers one request. The last answer of a URL is repeated.
     pub(super) fn answer(&self, ask: &Ask) -> Result<web::WebResponse, WebError> {
         let asked = ask.to_json();
         let text = |name: &str| asked.text_or_empty(name);
         let (method, url) = (text("method"), text("url"));
-        // Null where the body is something else.
+        // Null if the body is not JSON.
         asked.put("json", Json::parse(text("body").as_bytes()).ok());
         let mut serving = self.0.lock();
         serving.asked.push(asked.deep_clone());
@@ -372,7 +373,7 @@ impl Hosts {
     }
 }
 
-/// `#{ status, headers, text | json | base64 }`, `#{ error }`, or a text.
+/// Reads `#{ status, headers, text | json | base64 }`, `#{ error }`, or a text.
 fn read(answer: &Json) -> Result<web::WebResponse, WebError> {
     if let Some(error) = answer.text("error").filter(|_| answer.get("status").is_none()) {
         return Err(WebError::new(error));
@@ -406,7 +407,7 @@ fn read(answer: &Json) -> Result<web::WebResponse, WebError> {
     Ok(web::WebResponse { status, headers, body: Bytes::from(body) })
 }
 
-/// People, who see events and answer questions.
+/// People who receive events and answer questions.
 #[derive(Clone, Default)]
 pub(super) struct People(Arc<Mutex<Listening>>);
 
@@ -425,7 +426,7 @@ impl People {
         self.0.lock().seen.iter().map(Json::deep_clone).collect()
     }
 
-    /// Receives an event; a question is answered at once or never.
+    /// Receives an event; a question is answered immediately or never.
     pub(super) fn hear(&self, event: &EmittedEvent, questions: &Questions) {
         let (event, id) = (event.0.deep_clone(), event.0.text("id"));
         event.remove("id");

@@ -1,6 +1,6 @@
-//! The environment of one test: what it laid out, what it saw, and the script under test on it.
+//! The environment of one test: the values that the test sets, the events it recorded, and the script under test.
 //!
-//! Files that a test puts there, in a folder of its own.
+//! Also creates the test's files, in a temporary folder.
 
 use super::canned::{Hosts, Model, People, StoredChats};
 use super::failure::Wrong;
@@ -31,9 +31,9 @@ use valvehouse_json::{Json, Object};
 use valvehouse_os::{Folders, Programs, Variables};
 use valvehouse_store::{Kv, NewVector, VectorIndex};
 
-/// The time when tests begin: 2026-01-01T00:00:00Z, a Thursday.
+/// The time at which tests begin: 2026-01-01T00:00:00Z, a Thursday.
 const BEGIN: i64 = 1_767_225_600_000;
-/// Everything of one test.
+/// The environment of one test.
 pub(super) struct TestEnvironment {
     /// The script with its declared valves.
     pub(super) declared: Arc<Script>,
@@ -45,9 +45,9 @@ pub(super) struct TestEnvironment {
     pub(super) people: People,
     pub(super) shell: CannedShell,
     pub(super) skipped: AtomicBool,
-    /// The work that the script left for the time behind the answer.
+    /// The work that the script left for after the answer.
     pub(super) left: Arc<LeftWork>,
-    /// Calls of the tools that the test laid out.
+    /// The calls of the tools that the test defines.
     pub(super) tool_calls: Arc<Mutex<Vec<Json>>>,
     /// The values that a failed assertion compared.
     pub(super) wrong: Mutex<Option<Wrong>>,
@@ -74,7 +74,7 @@ impl Background for LeftWork {
 }
 
 impl TestEnvironment {
-    /// The client has its answer: deferred work is executed in order.
+    /// Does the deferred work in order, after the client has received the answer.
     pub(super) async fn answered_in(&self, turn: &Turn) {
         turn.afterwards().hand_on();
         let left = std::mem::take(&mut *self.left.0.lock());
@@ -87,32 +87,32 @@ impl TestEnvironment {
     }
 }
 
-/// The test that is on.
+/// The running test.
 #[derive(Default)]
 pub(super) struct On {
-    /// Its function.
+    /// The name of its function.
     pub(super) name: String,
     /// The folder of the golden files, and `true` if they are rewritten.
     pub(super) golden: (PathBuf, bool),
-    /// The recorder of the script's lines that ran.
+    /// The recorder of the script's lines that run.
     pub(super) coverage: Option<Arc<Coverage>>,
 }
 
-/// The values that the test laid out for the script.
+/// The values that the test sets for the script.
 pub(super) struct TestInputs {
     valves: Json,
     pub(super) user_valves: Json,
     pub(super) turn: Option<Turn>,
     tools: Vec<Tool>,
-    /// The models of the host; those of the turn alone where the test laid out none.
+    /// The models of the host; `None` for only the model of the turn.
     pub(super) models: Option<Json>,
-    /// The lists of the script that a test asked for.
+    /// The lists that the script returned in this test.
     lists: Lists,
     variables: BTreeMap<String, String>,
     files: Option<Files>,
-    /// The script as its valves, files and variables make it.
+    /// The script compiled with the current valves, files and variables.
     script: Option<Arc<Script>>,
-    /// The same as it is called.
+    /// The same script, ready to be called.
     made: Option<PreparedScript>,
 }
 
@@ -120,7 +120,7 @@ pub(super) struct TestInputs {
 #[derive(Clone)]
 pub(super) struct PreparedScript {
     pub(super) own: SandboxScript,
-    /// The tools that the test laid out.
+    /// The tools that the test defines.
     pub(super) canned: Vec<Tool>,
 }
 
@@ -131,7 +131,7 @@ impl PreparedScript {
     }
 }
 
-/// The script with its declared valves, or what is wrong with it.
+/// Compiles the script with its declared valves, or returns its problems.
 pub(super) fn declared(script: &SourceFile, settings: &Settings) -> Result<Arc<Script>, Vec<Diagnostic>> {
     let settings = Settings {
         configured: Json::Null,
@@ -143,7 +143,7 @@ pub(super) fn declared(script: &SourceFile, settings: &Settings) -> Result<Arc<S
 }
 
 impl TestEnvironment {
-    /// For one test of a script, which is given as it is with its declared valves.
+    /// Creates the environment of one test of a script.
     pub(super) fn new(declared: &Arc<Script>, settings: &Settings, on: On) -> Arc<Self> {
         let clock = Arc::new(SetClock { now: AtomicI64::new(BEGIN), began: AtomicI64::new(BEGIN) });
         let time = clock.clone();
@@ -200,7 +200,7 @@ impl TestEnvironment {
         environment
     }
 
-    /// Returns the resources of the test itself: the script's own maps, its clock, and nothing else.
+    /// Returns the resources of the test itself: the script's store and clock only.
     pub(super) fn resources(&self) -> Arc<Resources> {
         Arc::new(Resources {
             clock: Clock::Set(self.clock.clone()),
@@ -211,7 +211,7 @@ impl TestEnvironment {
         })
     }
 
-    /// The turn that runs.
+    /// Returns the running turn.
     pub(super) fn turn(&self) -> Turn {
         self.laid.lock().turn.clone().unwrap_or_default()
     }
@@ -221,12 +221,12 @@ impl TestEnvironment {
         self.recording.trace().lines().into_iter().filter_map(|line| Some((line.level, line.text?))).collect()
     }
 
-    /// The hooks and tools that ran.
+    /// Returns the names of the hooks and tools that ran.
     pub(super) fn called(&self) -> Vec<String> {
         self.settings.metrics.sums().into_iter().map(|(name, _)| name).collect()
     }
 
-    /// The script's valves from now on.
+    /// Sets the script's valves from now on.
     pub(super) fn set_valves(&self, given: &Json) -> Result<(), String> {
         let schema = &self.declared.manifest.valves;
         let entries = given
@@ -245,14 +245,14 @@ impl TestEnvironment {
         Ok(())
     }
 
-    /// Changes what is laid out around the script.
+    /// Changes the values that the test sets. The script is prepared again at its next call.
     pub(super) fn laid<T>(&self, change: impl FnOnce(&mut TestInputs) -> T) -> T {
         let mut laid = self.laid.lock();
         laid.made = None;
         change(&mut laid)
     }
 
-    /// Changes the environment; the script is recompiled at its next call.
+    /// Changes the values that the test sets. The script is compiled again at its next call.
     fn laid_anew<T>(&self, change: impl FnOnce(&mut TestInputs) -> T) -> T {
         self.laid(|laid| {
             laid.script = None;
@@ -278,13 +278,13 @@ impl TestEnvironment {
         self.laid_anew(|laid| laid.variables.insert(name.to_owned(), value.to_owned()));
     }
 
-    /// The user of the turn that runs.
+    /// Returns the user of the running turn.
     fn user(&self) -> Result<String, String> {
         let user = self.turn().facts().verified_user.clone();
         user.ok_or_else(|| "the turn has no user; call turn(#{ user: #{ id: \"ann\" } }) before".to_owned())
     }
 
-    /// One more memory of the user.
+    /// Adds a memory of the user.
     pub(super) fn add_memory(&self, text: &str) -> Result<(), String> {
         let owner = space_of_user("", &self.user()?);
         let data = memory(text, self.clock.now.load(Relaxed));
@@ -294,12 +294,12 @@ impl TestEnvironment {
             vector: builtin_embedding(text),
         };
         let put = self.settings.vectors.put(&owner, BUILTIN_EMBEDDING, vec![entry], false, MAX_MEMORIES);
-        // In memory nothing is waited for.
+        // An index in memory never waits.
         let put = put.now_or_never().ok_or("the memories of the test are in use")?;
         put.map(drop).map_err(|error| error.cause)
     }
 
-    /// One more conversation of the user.
+    /// Adds a conversation of the user.
     pub(super) fn add_chat(&self, id: &str, messages: &Json) -> Result<(), String> {
         self.chats.add(self.user()?, id, messages, self.clock.now.load(Relaxed));
         Ok(())
@@ -317,7 +317,7 @@ impl TestEnvironment {
         })
     }
 
-    /// The script as it is laid out now.
+    /// Returns the script with the current values.
     pub(super) fn made(&self) -> Result<PreparedScript, String> {
         let mut laid = self.laid.lock();
         if let Some(made) = &laid.made {
@@ -356,8 +356,8 @@ impl TestEnvironment {
     }
 }
 
-/// Returns grants for everything that a script may declare here: the resources are laid out, or empty. Hosts
-/// that it names itself are all it may ask.
+/// Returns grants for everything that a script may declare: the resources are those of the test, or empty. Hosts
+/// that the script declares itself are its only ones.
 fn everything(script: &SourceFile) -> Grants {
     Grants {
         http: if script.text.contains("allow_hosts") { Grant::Nothing } else { Grant::Everything },
@@ -373,14 +373,13 @@ fn everything(script: &SourceFile) -> Grants {
     }
 }
 
-/// The budget of production. A host that was built without optimising is twenty times slower, which is not
-/// the script's fault.
+/// Returns the budget with more running time in a debug build, which is twenty times slower.
 fn patient(budget: Budget) -> Budget {
     let times = if cfg!(debug_assertions) { 20 } else { 1 };
     Budget { time: budget.time.saturating_mul(times), ..budget }
 }
 
-/// A tool that is retried at once, because the clock of a test does not advance.
+/// Returns a tool that is retried without a delay, because the clock of a test does not advance.
 fn without_pauses(mut tool: Tool) -> Tool {
     let retry = Retry { delay: Duration::ZERO, ..tool.spec.retry };
     tool.spec = Arc::new(ToolSpec { retry, ..(*tool.spec).clone() });
@@ -399,7 +398,7 @@ fn told_of(problems: &[Diagnostic]) -> String {
     errors.map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Files of one test, gone with it.
+/// The files of one test, deleted with it.
 pub(super) struct Files(PathBuf);
 
 impl Files {
@@ -435,7 +434,7 @@ impl Files {
 
 impl Drop for Files {
     fn drop(&mut self) {
-        // In the system's folder for what may go.
+        // A failure is ignored: the folder is in the system's temporary folder.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

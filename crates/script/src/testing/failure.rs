@@ -1,4 +1,4 @@
-//! The failure of a test: its place, its reason, and the compared values.
+//! The failure of a test: its position, its reason, and the compared values.
 
 use crate::diagnostic::{self, Code, Diagnostic};
 use crate::script::Script;
@@ -6,17 +6,17 @@ use rhai::{Dynamic, EvalAltResult, Position};
 use valvehouse_json::Json;
 use valvehouse_json::diff::{DiffOperation, diff};
 
-/// The reason a test failed.
+/// The failure of a test.
 #[derive(Debug, Clone)]
 pub struct TestFailure {
-    /// The place in the test file, and the reason.
+    /// The position in the test file, and the reason.
     pub problem: Diagnostic,
-    /// The values of a comparison, where it was one: the actual, and the expected.
+    /// The actual and the expected value, if a comparison failed.
     pub compared: Option<(Json, Json)>,
 }
 
 impl TestFailure {
-    /// Returns the changes that make the expected value of the actual one.
+    /// Returns the changes from the expected to the actual value.
     pub fn differences(&self) -> Vec<DiffOperation> {
         self.compared.iter().flat_map(|(actual, expected)| diff(expected, actual)).collect()
     }
@@ -29,8 +29,8 @@ pub(super) struct Wrong {
     pub(super) compared: Option<(Json, Json)>,
 }
 
-/// The end of a test that no `catch` sees: where it was ended. Rhai gives such an error the place of every
-/// call on its way out.
+/// The end of a test, with its position, that no `catch` receives. Rhai replaces the position of such an error by
+/// that of each call on the stack.
 #[derive(Debug, Clone)]
 struct TestEnd(Position);
 
@@ -39,12 +39,12 @@ pub(super) fn end(position: Position) -> Box<EvalAltResult> {
     EvalAltResult::ErrorTerminated(Dynamic::from(TestEnd(position)), position).into()
 }
 
-/// Returns `true` if only the runner may see an error: a failed assertion, an exceeded budget.
+/// Returns `true` if scripts cannot catch an error: a failed assertion, an exceeded budget.
 pub(super) fn is_final(error: &EvalAltResult) -> bool {
     matches!(error.unwrap_inner(), EvalAltResult::ErrorTerminated(..))
 }
 
-/// Describes an error of a test, at its place in the test file.
+/// Describes an error of a test, at its position in the test file.
 pub(super) fn told(
     tests: &Script,
     function: &str,

@@ -1,8 +1,9 @@
-//! Tests of scripts: `turn_limit.test.rhai` beside `turn_limit.rhai`, with functions `test_…`.
+//! Tests of scripts: `turn_limit.test.rhai` next to `turn_limit.rhai`, with functions `test_…`.
 //!
-//! Every test has an environment of its own: a fresh script with its declared valves, empty kv, a clock that stands
-//! still, and nothing outside: models, hosts, people and files answer what the test laid out (`canned::…`).
-//! Hooks run through the same chain and turn as behind an endpoint. What tests may call is in `words`.
+//! Every test has its own environment: a fresh script with its declared valves, an empty store, a clock that does
+//! not advance, and no access to the outside: models, hosts, people and files are those that the test defines
+//! (`canned::…`). Hooks run through the same chain and turn as behind an endpoint. The functions of tests are in
+//! `functions`.
 
 mod canned;
 mod failure;

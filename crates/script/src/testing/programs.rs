@@ -1,4 +1,4 @@
-//! Programs on an environment: they give the output that a test laid out, and nothing is started.
+//! Programs in a test environment: they return the output that the test defines, and nothing is started.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -23,7 +23,8 @@ struct CannedProgram {
 }
 
 impl CannedProgram {
-    /// Returns `true` for the name of a program, its whole command line, or a beginning of it before `*`.
+    /// Returns `true` if `command` is the name of the program, its whole command line, or a prefix of it before
+    /// `*`.
     fn is_meant(&self, line: &str) -> bool {
         match self.command.strip_suffix('*') {
             Some(beginning) => line.starts_with(beginning),
@@ -49,7 +50,7 @@ impl CannedShell {
         self.0.lock().asked.iter().map(Json::deep_clone).collect()
     }
 
-    /// The output of one call. The last one of a program is given again and again.
+    /// Returns the output of one call. The last output of a program is repeated.
     pub(super) fn run(&self, command: &Command, options: &Options) -> Result<Output, Failure> {
         let (argv, line) = match command {
             Command::Argv(argv) => {
@@ -64,7 +65,7 @@ impl CannedShell {
             ("stdin", text(&options.stdin)),
             ("folder", text(&options.folder)),
         ]));
-        // What was said more exactly counts before the name alone.
+        // The longest matching command takes precedence.
         let fitting = runs.programs.iter_mut().filter(|program| program.is_meant(&line));
         let Some(program) = fitting.max_by_key(|program| program.command.len()) else {
             let name = line.split(' ').next().unwrap_or_default();
@@ -84,7 +85,7 @@ fn failure(message: impl Into<String>) -> Failure {
     Failure { message: message.into(), grant: None }
 }
 
-/// A text, `#{ stdout, stderr, exit_code, timed_out }`, or `#{ error }`.
+/// Reads a text, `#{ stdout, stderr, exit_code, timed_out }`, or `#{ error }`.
 fn read(output: &Json) -> Result<Output, Failure> {
     if let Some(error) = output.text("error") {
         return Err(failure(error));

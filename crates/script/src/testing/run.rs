@@ -1,5 +1,5 @@
-//! The script played on its environment: a hook, a whole turn, a stream, a tool, through the chain and the turn of
-//! every host.
+//! Runs the script in its environment: a hook, a whole turn, a stream or a tool, through the same chain and turn as
+//! in every host.
 
 use super::canned::Model;
 use super::environment::TestEnvironment;
@@ -16,7 +16,7 @@ use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
 
 impl TestEnvironment {
-    /// One hook of the script.
+    /// Runs one hook of the script.
     pub(super) async fn hook(self: Arc<Self>, hook: Hook, value: Json) -> Result<Json, Error> {
         let made = self.made().map_err(Error::Host)?;
         let turn = self.turn();
@@ -32,7 +32,7 @@ impl TestEnvironment {
         let SandboxRun { word, cause, value, error, .. } = made.own.hook(hook, value, &turn).await;
         self.answered_in(&turn).await;
         if let ("ignored", Some(cause)) = (word, cause) {
-            // `on_error: continue`: nobody else would hear of it.
+            // With `on_error: continue`, the failure would not be visible otherwise.
             self.recording.trace().line(
                 made.own.script.id(),
                 "error",
@@ -51,13 +51,13 @@ impl TestEnvironment {
         }
     }
 
-    /// A whole turn with the script in it, and the events of its answer where it is streamed.
+    /// Runs a whole turn with the script. Also returns the events of a streamed answer.
     pub(super) async fn chat(self: Arc<Self>, body: Json, stream: bool) -> Result<(Json, Vec<Json>), Error> {
         let kernel = self.kernel(self.model.clone(), Hooks::default())?;
         self.answered(&kernel, body, stream).await
     }
 
-    /// Pieces of an answer through the hooks for streams alone.
+    /// Passes the chunks of an answer through the stream hooks only.
     pub(super) async fn stream(self: Arc<Self>, chunks: Json) -> Result<(Json, Vec<Json>), Error> {
         let others = Hook::ALL.into_iter().filter(|hook| !matches!(hook, Hook::Stream | Hook::StreamEnd));
         let model = Model::default();
@@ -66,7 +66,7 @@ impl TestEnvironment {
         self.answered(&kernel, saying("hello"), true).await
     }
 
-    /// One of the script's tools, with the filters a turn would have around it.
+    /// Calls one of the script's tools, with the filters that a turn would apply.
     pub(super) async fn invoke(self: Arc<Self>, name: Option<String>, args: Json) -> Result<Json, Error> {
         let made = self.made().map_err(Error::Host)?;
         let names: Vec<&str> = made.own.tools.iter().map(Tool::name).collect();
@@ -90,7 +90,7 @@ impl TestEnvironment {
         Ok(invoked.value)
     }
 
-    /// A press of one of the script's buttons, with the tools a turn would have.
+    /// Presses one of the script's buttons, with the tools that a turn would have.
     pub(super) async fn press(self: Arc<Self>, button: Option<String>, body: Json) -> Result<Json, Error> {
         let made = self.made().map_err(Error::Host)?;
         let action = made.own.script.clone().into_action(made.own.users.clone());
@@ -154,7 +154,7 @@ impl TestEnvironment {
     }
 }
 
-/// The answer of a turn, and the events before it.
+/// Returns the answer of a turn, and its events.
 async fn collected(mut answer: TurnStream<'_>) -> Result<(Json, Vec<Json>), Error> {
     let mut events = Vec::new();
     while let Some(event) = answer.next().await {

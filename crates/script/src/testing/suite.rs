@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 use valvehouse_core::executor::{self, Workload};
 use valvehouse_core::filter::Hook;
 
-/// The time limit of one test, with its waiting.
+/// The time limit of one test, including waiting.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A test file and the script it is about. Its tests run each by itself, many at a time.
+/// A test file and its script. The tests are independent and may run concurrently.
 pub struct Suite {
-    /// The script as it is with its declared valves.
+    /// The script with its declared valves.
     compiled: Arc<Script>,
     tests: Arc<Script>,
     listed: Vec<Test>,
@@ -30,27 +30,27 @@ pub struct Suite {
 /// One test of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
-    /// Its function.
+    /// The name of its function.
     pub name: String,
-    /// The line on which that begins, from 1.
+    /// The line of the function, from 1.
     pub line: usize,
 }
 
 /// The options of a test run.
 #[derive(Debug, Clone, Default)]
 pub struct SuiteOptions {
-    /// Writes values that are compared with a file there instead.
+    /// Writes the golden files instead of comparing values with them.
     pub update: bool,
-    /// The recorder of the script's lines that ran.
+    /// The recorder of the script's lines that run.
     pub coverage: Option<Arc<Coverage>>,
 }
 
 /// The result of a test.
 #[derive(Debug, Clone)]
 pub struct TestResult {
-    /// By the clock on the wall.
+    /// The wall-clock time.
     pub took: Duration,
-    /// The reason it failed, where it did.
+    /// The failure, if it failed.
     pub failed: Option<TestFailure>,
     /// The lines that the script and the test printed: the level and the line.
     pub printed: Vec<(&'static str, String)>,
@@ -61,11 +61,11 @@ pub struct TestResult {
 }
 
 impl Suite {
-    /// Reads and compiles both files. The budgets of `settings` hold for the script; valves and grants that an
-    /// operator set do not: a test says what it needs.
+    /// Reads and compiles both files. The budgets of `settings` apply to the script, but not the valves and grants
+    /// of an operator: a test sets what it needs.
     ///
     /// # Errors
-    /// Returns every problem of the script and its tests.
+    /// Returns all problems of the script and its tests.
     pub fn open(
         script: &SourceFile,
         tests: &SourceFile,
@@ -95,33 +95,33 @@ impl Suite {
         Ok(Self { compiled, tests: Arc::new(compiled_tests), listed, settings: settings.clone() })
     }
 
-    /// Everything that is wrong with the test file, or with its script.
+    /// Returns all problems of the test file or its script.
     pub fn check(script: &SourceFile, tests: &SourceFile, settings: &Settings) -> Vec<Diagnostic> {
         let opened = Self::open(script, tests, settings);
         opened.map_or_else(|problems| problems, |suite| suite.tests.warnings.clone())
     }
 
-    /// Its tests, in the order of the file.
+    /// Returns its tests, in source order.
     pub fn tests(&self) -> &[Test] {
         &self.listed
     }
 
-    /// The script's hooks.
+    /// Returns the script's hooks.
     pub fn hooks(&self) -> impl Iterator<Item = Hook> {
         self.compiled.hooks()
     }
 
-    /// The script, with its declared valves.
+    /// Returns the script, with its declared valves.
     pub fn script(&self) -> &Arc<Script> {
         &self.compiled
     }
 
-    /// The test file.
+    /// Returns the test file.
     pub fn file(&self) -> &SourceFile {
         &self.tests.file
     }
 
-    /// Runs one of its tests on an environment of its own.
+    /// Runs one of its tests in its own environment.
     pub async fn run(&self, test: &str, asked: &SuiteOptions) -> TestResult {
         let begun = Instant::now();
         let golden = (golden_folder(&self.tests.file.path), asked.update);
@@ -150,7 +150,7 @@ impl Suite {
             let problem = Diagnostic::of(Code::TestFailed, &self.tests.file, error.to_string());
             Some(TestFailure { problem, compared: None })
         });
-        // A script may well have swallowed that nobody had an answer for it.
+        // The script may have caught the error of a missing answer.
         failed.or_else(|| {
             let why = environment.model.unanswered()?;
             let problem = Diagnostic::of(Code::TestFailed, &self.tests.file, why);
@@ -159,7 +159,7 @@ impl Suite {
     }
 }
 
-/// The tests among the functions of a file, as they stand in it.
+/// Returns the tests among the functions of a file, in source order.
 fn listed(tests: &Script) -> Vec<Test> {
     let mut listed: Vec<Test> = Vec::new();
     for function in tests.functions() {
@@ -174,7 +174,7 @@ fn listed(tests: &Script) -> Vec<Test> {
     listed
 }
 
-/// `filters/turn_limit.golden` beside `filters/turn_limit.test.rhai`.
+/// Returns the folder of golden files: `filters/turn_limit.golden` for `filters/turn_limit.test.rhai`.
 fn golden_folder(tests: &Path) -> PathBuf {
     let name = tests.file_name().unwrap_or(tests.as_os_str()).to_string_lossy();
     tests.with_file_name(format!("{}.golden", name.trim_end_matches(".test.rhai")))

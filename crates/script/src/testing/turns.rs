@@ -1,4 +1,4 @@
-//! The turns of a test: who asks, where, for which model.
+//! The turns of a test: the user, the chat, the model and other facts.
 
 use super::environment::TestEnvironment;
 use crate::call;
@@ -22,23 +22,23 @@ const FACTS: [&str; 10] = [
     "verified",
 ];
 
-/// The defaults of a request where a test does not set them.
+/// The defaults of a request.
 const USUAL_REQUEST: [(&str, &str); 3] =
     [("method", "POST"), ("path", "/v1/chat/completions"), ("client", "127.0.0.1")];
 
-/// The place at which the running call finds its environment.
+/// Stores the environment in the turn, so that the running call finds it.
 #[derive(Default)]
 struct Here(OnceLock<Weak<TestEnvironment>>);
 
 impl TestEnvironment {
-    /// The environment of the test that runs on this thread.
+    /// Returns the environment of the test that runs on this thread.
     pub(super) fn current() -> Result<Arc<Self>, String> {
         let call = call::current();
         let environment = call.and_then(|call| call.turn.local::<Here>().0.get().and_then(Weak::upgrade));
         environment.ok_or_else(|| "cannot call this function outside of a test".to_owned())
     }
 
-    /// Another turn begins, with these facts.
+    /// Begins another turn with these facts.
     pub(super) fn begin_turn(self: &Arc<Self>, facts: &Json) -> Result<(), String> {
         let entries = facts
             .as_object()
@@ -65,12 +65,12 @@ impl TestEnvironment {
         Ok(())
     }
 
-    /// The models that the test laid out.
+    /// Returns the models that the test defines.
     fn models(&self) -> Option<Json> {
         self.laid(|laid| laid.models.as_ref().map(Json::deep_clone))
     }
 
-    /// Sets the models of the host, for the running turn too: maps with an `id`, or ids.
+    /// Sets the models of the host, also for the running turn: maps with an `id`, or ids.
     pub(super) fn set_models(self: &Arc<Self>, list: &Json) -> Result<(), String> {
         let Json::Array(list) = list else {
             return Err(format!("expected a list of models, got {}", list.kind()));
@@ -131,7 +131,7 @@ impl TestEnvironment {
         self.in_turn(own, context)
     }
 
-    /// A turn on this environment.
+    /// Creates a turn in this environment.
     fn in_turn(self: &Arc<Self>, facts: TurnFacts, context: Context) -> Turn {
         let (people, questions) = (self.people.clone(), Questions::default());
         let heard = questions.clone();
@@ -142,7 +142,7 @@ impl TestEnvironment {
         turn
     }
 
-    /// A turn like the one that runs, for work that ends with it.
+    /// Creates a turn like the running one, for work that ends with it.
     pub(super) fn same_turn(self: &Arc<Self>) -> Turn {
         let turn = self.turn();
         self.in_turn(turn.facts().clone(), turn.context().clone())

@@ -1,5 +1,5 @@
-//! Bytes: the body of an answer, a file, an image. A value of its own beside Rhai's blobs, which hold at most as many
-//! bytes as an array holds elements, and are copied each time they are passed on.
+//! Bytes: the body of a response, a file, an image. Rhai's blobs have at most as many bytes as an array has
+//! elements, and are copied whenever they are passed; this type shares them.
 
 use super::convert::error;
 use super::handle::{Bytes, method, pure};
@@ -11,17 +11,17 @@ use valvehouse_core::text::hex;
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
-/// The most bytes that one value has.
+/// The maximum number of bytes of one value.
 const MAX_BYTES: usize = 8 << 20;
-/// The bytes that are worth one operation of the interpreter.
+/// The number of bytes that are charged as one operation.
 const BYTES_OF_AN_OPERATION: usize = 128;
 
 impl Bytes {
-    /// Takes bytes that a native made.
+    /// Creates a value from bytes of a native.
     ///
     /// # Errors
     ///
-    /// Returns an error if they are more than [`MAX_BYTES`].
+    /// Returns an error if there are more than [`MAX_BYTES`].
     pub(crate) fn new(bytes: impl Into<bytes::Bytes>) -> Answer<Self> {
         let bytes = bytes.into();
         if bytes.len() > MAX_BYTES {
@@ -34,7 +34,7 @@ impl Bytes {
         Ok(Self(bytes))
     }
 
-    /// The bytes of a value, or of a blob of Rhai's own; `None` for anything else.
+    /// Returns the bytes of a value or of Rhai's own blob; `None` for anything else.
     pub(crate) fn of(value: &Dynamic) -> Option<Self> {
         if let Some(bytes) = value.read_lock::<Self>() {
             return Some(bytes.clone());
@@ -43,12 +43,12 @@ impl Bytes {
         Some(Self(bytes::Bytes::copy_from_slice(&blob)))
     }
 
-    /// Adds what it costs to go over the bytes once to the budget of the running call.
+    /// Charges one pass over the bytes to the budget of the running call.
     pub(crate) fn charge(length: usize) -> Answer<()> {
         budget::charge((length / BYTES_OF_AN_OPERATION) as u64).map_err(budget::ended)
     }
 
-    /// The text that the bytes are.
+    /// Decodes the bytes as text.
     pub(crate) fn text(&self) -> Answer<String> {
         Self::charge(self.0.len())?;
         match std::str::from_utf8(&self.0) {
@@ -62,7 +62,7 @@ impl Bytes {
         }
     }
 
-    /// The type of an image by its first bytes; `application/octet-stream` for anything else.
+    /// Returns the media type of an image by its first bytes; `application/octet-stream` for anything else.
     fn media_type(&self) -> &'static str {
         match &*self.0 {
             [0x89, b'P', b'N', b'G', ..] => "image/png",
@@ -74,7 +74,7 @@ impl Bytes {
         }
     }
 
-    /// The bytes as an address that holds them.
+    /// Returns the bytes as a `data:` URL.
     pub(crate) fn data_url(&self, media_type: Option<&str>) -> Answer<String> {
         Self::charge(self.0.len())?;
         let media_type = media_type.unwrap_or_else(|| self.media_type());
@@ -121,7 +121,8 @@ impl Bytes {
     }
 }
 
-/// Registers the words of bytes. They are none of live values: those are lent what arrays have under the same names.
+/// Registers the methods of bytes. They are separate from those of live values, which use array functions with the
+/// same names.
 pub(crate) fn register(module: &mut Module) {
     module.set_custom_type::<Bytes>("blob");
     pure("len").set_into_module(module, |bytes: &mut Bytes| bytes.0.len() as INT);
@@ -153,7 +154,7 @@ pub(crate) fn register(module: &mut Module) {
     let address = "Returns the bytes as a data URL, `data:image/png;base64,…`, for the `url` of an image. \
                    The type of PNG, JPEG, GIF, WebP and PDF is detected.";
     let typed = "The same with a media type.";
-    // Both kinds of bytes have the same words.
+    // Both kinds of bytes have the same methods.
     fn read(bytes: &mut Dynamic) -> Answer<Bytes> {
         Bytes::of(bytes).ok_or_else(|| error("the value is not bytes"))
     }

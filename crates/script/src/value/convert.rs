@@ -1,4 +1,4 @@
-//! Between Rhai's values and JSON.
+//! Converts between Rhai's values and JSON.
 
 use super::handle::{Bytes, List, Map, Shape};
 use crate::thrown::ThrownError;
@@ -7,7 +7,7 @@ use valvehouse_json::{Array, Json, MAX_DEPTH, MisplacedValue, Number, Object};
 
 type Error = Box<EvalAltResult>;
 
-/// An error of a host function: a bug of the script unless it catches it.
+/// Creates the error of a host function: a failure of the script unless it catches it.
 pub(crate) fn error(message: impl Into<String>) -> Error {
     ThrownError::bug(message.into(), None).into_error(Position::NONE)
 }
@@ -16,7 +16,7 @@ pub(super) fn misplaced(error_of_json: MisplacedValue) -> Error {
     error(error_of_json.to_string())
 }
 
-/// A value as scripts see it; containers stay live.
+/// Returns a value as scripts see it; containers stay live.
 pub(crate) fn live(json: &Json, shape: Shape) -> Dynamic {
     match json {
         Json::Null => Dynamic::UNIT,
@@ -29,7 +29,7 @@ pub(crate) fn live(json: &Json, shape: Shape) -> Dynamic {
     }
 }
 
-/// An independent copy, as large as a script may hold twice: nothing looks at its memory meanwhile.
+/// Returns an independent copy, of a size that a script may hold twice, because memory is not checked meanwhile.
 pub(super) fn copied(json: &Json) -> Result<Json, Error> {
     const MAX_CONTAINERS: usize = 100_000;
     if json.has_more_containers_than(MAX_CONTAINERS) {
@@ -40,14 +40,14 @@ pub(super) fn copied(json: &Json) -> Result<Json, Error> {
     Ok(json.deep_clone())
 }
 
-/// A container as text, as long as a script may hold it.
+/// Returns the text of a container, up to the length that a script may hold.
 pub(super) fn written(json: &Json) -> Result<String, Error> {
     const MAX_BYTES: usize = 8 << 20;
     let bytes = json.encode_within(MAX_BYTES).map_err(|why| error(format!("invalid value: it is {why}")))?;
     String::from_utf8(bytes).map_err(|why| error(why.to_string()))
 }
 
-/// An independent copy in Rhai's own values, for unshared constants and arguments.
+/// Returns an independent copy as native Rhai values, for constants and arguments.
 pub(crate) fn dynamic_of(json: &Json) -> Dynamic {
     match json {
         Json::Array(array) => array.items().iter().map(dynamic_of).collect::<rhai::Array>().into(),
@@ -62,22 +62,22 @@ pub(crate) fn dynamic_of(json: &Json) -> Dynamic {
     }
 }
 
-/// Most that is copied at once, in bytes: a value of a script's own may stand in many places.
+/// The maximum number of bytes that are copied at once: native values may be referenced many times.
 const MAX_COPIED: usize = 16 << 20;
-/// The bytes that a value takes besides its text.
+/// The size of a value without its text, in bytes.
 const EACH: usize = 16;
 
-/// A script's value as JSON. What is live is shared, what is Rhai's own is copied, up to 16 MB.
+/// Converts a script's value to JSON. Live values are shared; native ones are copied, up to 16 MiB.
 pub(crate) fn json_of(value: &Dynamic) -> Result<Json, Error> {
     convert(value, 0, &mut { MAX_COPIED })
 }
 
-/// The same where several values share what may be copied.
+/// Converts a value to JSON like [`json_of`]; several values share the limit of copied bytes.
 pub(crate) fn json_within(value: &Dynamic, rest: &mut usize) -> Result<Json, Error> {
     convert(value, 0, rest)
 }
 
-/// `rest` is what may still be copied.
+/// Converts a value; `rest` is the number of bytes that may still be copied.
 fn convert(value: &Dynamic, depth: usize, rest: &mut usize) -> Result<Json, Error> {
     if depth > MAX_DEPTH {
         return Err(error(format!("the value exceeded its limit of {MAX_DEPTH} nested levels")));

@@ -1,7 +1,7 @@
-//! The functions of live values: the host's own, and every array and map function of Rhai, lent to them.
+//! The functions of live values: the host's own, and all of Rhai's array and map functions.
 //!
-//! A function that does not know live values is called again with Rhai's own array or map of the
-//! same live elements; where it changes its first argument, the change is written back.
+//! A function that does not support live values is called with a native array or map of the same live elements; if
+//! it changes its first argument, the change is written back.
 
 use super::convert::{json_of, misplaced};
 use super::handle::{List, Map};
@@ -31,16 +31,17 @@ const CHANGING: [&str; 14] = [
     "truncate",
 ];
 
-/// Functions that answer with some of the elements; the answer is as live as they are.
+/// Functions that return some of the elements; the result is live if they are.
 const SELECTING: [&str; 4] = ["drain", "extract", "filter", "splice"];
 
-/// Registers the functions of arrays and maps for live values.
+/// Makes Rhai's functions of arrays and maps accept live values.
 pub(crate) fn lend_missing_functions(engine: &mut Engine) {
     #[allow(deprecated)] // volatile, not deprecated: the version of Rhai is pinned
     engine.on_missing_function(|name, args, _, context| lend(name, args, context));
 }
 
-/// Does the same for an engine that also has these modules: a function of theirs that failed is not called again.
+/// Makes Rhai's functions accept live values on an engine that also has these modules, whose failed functions are
+/// not called again.
 pub(crate) fn lend_functions_missing_beside<'a>(
     engine: &mut Engine,
     modules: impl IntoIterator<Item = &'a Shared<Module>>,
@@ -58,7 +59,7 @@ fn lend(
     args: &mut [&mut Dynamic],
     mut context: EvalContext<'_, '_, '_, '_, '_, '_>,
 ) -> Answer<Option<Dynamic>> {
-    // This runs for every failure, ours included: only functions that we do not have ourselves are lent.
+    // This runs for every failed call, so functions that the host has itself are excluded.
     if !args.iter().any(|arg| arg.is::<List>() || arg.is::<Map>()) || own_names().contains(name) {
         return Ok(None);
     }
@@ -111,7 +112,7 @@ fn plain_of(value: &Dynamic, max: usize) -> Answer<Dynamic> {
 fn write_back(args: &mut [&mut Dynamic], plain: Vec<Dynamic>) -> Answer<()> {
     let (Some(first), Some(changed)) = (args.first_mut(), plain.into_iter().next()) else { return Ok(()) };
     if !first.is::<List>() && !first.is::<Map>() {
-        // One of the script's own, changed by what is live.
+        // A native value, changed by a function with live arguments.
         **first = changed;
         return Ok(());
     }
@@ -147,7 +148,7 @@ pub(crate) fn names_of<'a>(modules: impl IntoIterator<Item = &'a Shared<Module>>
     signatures.filter_map(|signature| Some(signature.split_once('(')?.0.to_owned())).collect()
 }
 
-/// The functions of live values, for every engine.
+/// Returns the functions of live values, for every engine.
 pub(crate) fn functions() -> Shared<Module> {
     static FUNCTIONS: OnceLock<Shared<Module>> = OnceLock::new();
     FUNCTIONS

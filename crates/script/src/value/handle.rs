@@ -1,9 +1,9 @@
-//! The live handles: a container, and how it was reached.
+//! Live handles: a container, and its shape.
 
 use rhai::{FnNamespace, FuncRegistration};
 use valvehouse_json::{Array, Object};
 
-/// The way in which a container was reached.
+/// The role of a container, which follows from the path that led to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Plain,
@@ -11,7 +11,7 @@ pub(crate) enum Shape {
     Body,
     /// The list of a body's messages.
     Messages,
-    /// One of them, or an answer.
+    /// A message, or an answer.
     Message,
     /// An event of a stream.
     Event,
@@ -19,12 +19,12 @@ pub(crate) enum Shape {
     Ctx,
     /// A context with its variables.
     Context,
-    /// The answer of another host.
+    /// The response of another host.
     Reply,
 }
 
 impl Shape {
-    /// The shape of what stands under a key.
+    /// Returns the shape of the value under a key.
     pub(super) fn below_key(self, key: &str) -> Self {
         match (self, key) {
             (Self::Body | Self::Ctx, "messages") => Self::Messages,
@@ -34,7 +34,7 @@ impl Shape {
         }
     }
 
-    /// The shape of a list's elements.
+    /// Returns the shape of a list's elements.
     pub(super) fn below_index(self) -> Self {
         if self == Self::Messages { Self::Message } else { Self::Plain }
     }
@@ -62,12 +62,12 @@ pub(crate) struct Bytes(pub(crate) bytes::Bytes);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KernelHandle;
 
-/// A function that may be called on a constant.
+/// Registers a function that may be called on a constant.
 pub(super) fn pure(name: &'static str) -> FuncRegistration {
     FuncRegistration::new(name).with_purity(true).with_namespace(FnNamespace::Global)
 }
 
-/// The same with what the reference says of it: its parameters, what it gives, and what it does.
+/// Registers such a function with its parameters, its result type and its documentation.
 pub(super) fn method(name: &'static str, params: &[&str], about: &str) -> FuncRegistration {
     pure(name).with_params_info(params).with_comments([format!("/// {about}")])
 }

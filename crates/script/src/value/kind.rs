@@ -1,40 +1,40 @@
-//! Kinds of values, in words that scripts know.
+//! The kinds of values, with the names that scripts use.
 
 /// The type of a parameter or of a function's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// Any value, `()` too.
+    /// Any value, including `()`.
     Any,
-    /// `()`
+    /// The unit value `()`.
     Nothing,
     /// A string.
     Text,
-    /// A whole number or one with a point.
+    /// An integer or a float.
     Number,
-    /// A whole number.
+    /// An integer.
     Integer,
-    /// True or false.
+    /// A bool.
     Boolean,
     /// A list.
     Array,
     /// A map.
     Map,
-    /// A closure, or a function by its name.
+    /// A closure or a function pointer.
     Closure,
-    /// `1..5`, and what else a loop runs over.
+    /// A range such as `1..5`, or another value that a loop accepts.
     Range,
-    /// A list of bytes.
+    /// Bytes.
     Blob,
     /// The result of `timestamp()`.
     Instant,
-    /// A value with words of its own, by the name in [`handles`](crate::reference::handles).
+    /// A value with its own properties, by its name in [`handles`](crate::reference::handles).
     Handle(&'static str),
     /// A list of such values.
     ListOf(&'static str),
 }
 
 impl Type {
-    /// Returns the name for people.
+    /// Returns the display name.
     pub fn name(self) -> String {
         let plain = match self {
             Self::Any => "any",

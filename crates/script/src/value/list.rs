@@ -1,4 +1,4 @@
-//! Methods of live arrays that the host has itself. All others are lent by `delegate`.
+//! Methods of live arrays that the host implements itself; `delegate` provides all others.
 
 use super::convert::{copied, error, json_of, live, misplaced, written};
 use super::handle::{List, Shape, method, pure};
@@ -19,13 +19,13 @@ impl List {
         live(json, self.shape.below_index())
     }
 
-    /// The elements as Rhai's own array; containers among them stay live.
+    /// Returns the elements as a native array; nested containers stay live.
     pub(crate) fn elements(&self) -> rhai::Array {
         self.array.items().iter().map(|item| self.element(item)).collect()
     }
 
-    /// The elements of a range, live. As in Python, what lies outside is left out and a negative
-    /// place counts from the end.
+    /// Returns the elements of a range, live. As in Python, a range is truncated to the list, and a negative index
+    /// counts from the end.
     fn slice(&self, start: INT, end: INT) -> Self {
         let items = self.array.items();
         let place = |index: INT| match usize::try_from(index) {
@@ -73,7 +73,7 @@ pub(super) fn register(module: &mut Module) {
             list.array.push(json_of(&value)?).map_err(misplaced)
         });
     }
-    // `list += [a, b]` appends the elements, as it does for Rhai's own arrays.
+    // `list += [a, b]` appends the elements, as for native arrays.
     pure("+=").set_into_module(module, |list: &mut List, other: rhai::Array| extend(list, other));
     pure("append").set_into_module(module, |list: &mut List, other: rhai::Array| extend(list, other));
     for name in ["append", "+="] {
@@ -81,7 +81,7 @@ pub(super) fn register(module: &mut Module) {
             other.array.items().into_iter().try_for_each(|item| list.array.push(item)).map_err(misplaced)
         });
     }
-    // A list of the script's own takes the elements of a live one, too.
+    // A native array also accepts the elements of a live one.
     for name in ["append", "+="] {
         pure(name).set_into_module(module, |own: &mut rhai::Array, other: List| own.extend(other.elements()));
     }
@@ -145,12 +145,12 @@ pub(super) fn register(module: &mut Module) {
     });
 }
 
-/// Checks that a call may hold this many elements more, while they are copied twice.
+/// Checks that a call may hold this number of additional elements while they are copied twice.
 fn reserve_items(count: usize) -> Answer<()> {
     budget::reserve(count * 2 * size_of::<Json>()).map_err(budget::ended)
 }
 
-/// The elements of an array of Rhai's own, converted together: they share one limit.
+/// Converts the elements of a native array together: they share one limit.
 fn json_items(array: rhai::Array) -> Answer<Vec<Json>> {
     Ok(json_of(&array.into())?.items())
 }

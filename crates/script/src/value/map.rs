@@ -1,4 +1,4 @@
-//! Methods and properties of live maps that the host has itself.
+//! Methods and properties of live maps that the host implements itself.
 
 use super::convert::{copied, error, json_of, live, misplaced, written};
 use super::handle::{KernelHandle, Map, Shape, method, pure};
@@ -19,9 +19,9 @@ impl Map {
         Json::Object(self.object.clone())
     }
 
-    /// Returns the value of a key; absent reads as `()`.
+    /// Returns the value of a key; `()` if it is missing.
     pub(super) fn field(&self, key: &str) -> Dynamic {
-        // A tool's ctx is the context itself; a filter's has it as a field.
+        // The `ctx` of a tool is the context itself; that of a filter has it as a field.
         if self.shape == Shape::Context && key == "context" {
             return Dynamic::from(self.clone());
         }
@@ -34,14 +34,14 @@ impl Map {
     }
 
     fn set_field(&self, key: &str, value: &Dynamic) -> Answer<()> {
-        // A method call on a property writes the value back, and the kernel has nothing to write.
+        // A method call on a property writes the value back, which is not possible for the kernel.
         if value.is::<KernelHandle>() {
             return Ok(());
         }
         self.object.set(key, json_of(value)?).map_err(misplaced)
     }
 
-    /// Keys and values as Rhai's own map; containers among them stay live.
+    /// Returns the entries as a native map; nested containers stay live.
     pub(super) fn fields(&self) -> rhai::Map {
         let mut map = rhai::Map::new();
         self.object.for_each(|key, value| {
@@ -51,14 +51,14 @@ impl Map {
     }
 }
 
-/// Returns `run_id` or `agent_id` of a context, which no variable replaces.
+/// Returns `run_id` or `agent_id` of a context, which variables cannot override.
 fn own_id(map: &Map, key: &str) -> Option<Dynamic> {
     let is_id = map.shape == Shape::Context && matches!(key, "run_id" | "agent_id");
     (is_id && map.object.contains(key)).then(|| map.field(key))
 }
 
-/// Getters and setters for the properties a script names: found at once, where a key looked up by
-/// an index would first have to fail as a property.
+/// Creates getters and setters for the properties that a script uses. They are found directly, whereas an index
+/// lookup happens only after a failed property lookup.
 pub(crate) fn property_accessors<'a>(names: impl Iterator<Item = &'a str>) -> Module {
     let mut module = Module::new();
     for name in names {
@@ -162,7 +162,7 @@ pub(super) fn register(module: &mut Module) {
         Ok(Map { shape: map.shape, object: sum })
     });
 
-    // A map of the script's own takes the fields of a live one, too.
+    // A native map also accepts the fields of a live one.
     for name in ["mixin", "+="] {
         pure(name).set_into_module(module, |own: &mut rhai::Map, other: Map| own.extend(other.fields()));
     }
@@ -200,7 +200,7 @@ pub(super) fn register(module: &mut Module) {
         let map = map.cast::<Map>();
         Box::new(map.object.keys().into_iter().map(|key| Dynamic::from(key.to_string())))
     });
-    // Rhai's own maps in the same words.
+    // Native maps iterate in the same form.
     module.set_iter(std::any::TypeId::of::<rhai::Map>(), |map: Dynamic| {
         let map = map.cast::<rhai::Map>();
         Box::new(map.into_keys().map(|key| Dynamic::from(key.to_string())))
@@ -219,7 +219,7 @@ pub(super) fn register(module: &mut Module) {
     });
 }
 
-/// `get` and `set` of a context mean its variables.
+/// Returns the variables of a context, which its `get` and `set` access; otherwise the map itself.
 fn variables(map: &Map) -> Map {
     match (map.shape, map.object.get("variables")) {
         (Shape::Context, Some(Json::Object(object))) => Map { shape: Shape::Plain, object },
@@ -227,7 +227,7 @@ fn variables(map: &Map) -> Map {
     }
 }
 
-/// The entries of a map of Rhai's own, converted together: they share one limit.
+/// Converts the entries of a native map together: they share one limit.
 fn entries_of(map: rhai::Map) -> Answer<Vec<(compact_str::CompactString, Json)>> {
     Ok(json_of(&map.into())?.entries())
 }

@@ -1,4 +1,4 @@
-//! The words of chat: `message.text`, `messages.last(role)`, `event.text`.
+//! The properties and methods of chats: `message.text`, `messages.last(role)`, `event.text`.
 
 use super::convert::{error, json_of, live, misplaced};
 use super::handle::{Bytes, List, Map, Shape, method, pure};
@@ -23,7 +23,7 @@ fn text_argument(value: &Dynamic) -> Answer<ImmutableString> {
     }
 }
 
-/// The properties that are not keys, on every shape.
+/// The computed properties of all shapes.
 pub(crate) const PROPERTIES: [Property; 10] = [
     Property {
         name: "text",
@@ -165,7 +165,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
     },
 ];
 
-/// A property that is not a key.
+/// A computed property.
 #[derive(Clone, Copy)]
 pub(crate) struct Property {
     pub(crate) name: &'static str,
@@ -178,14 +178,14 @@ pub(crate) struct Property {
 }
 
 impl Property {
-    /// The property of that name.
+    /// Returns the property of this name.
     pub(super) fn from_name(name: &str) -> Option<&'static Self> {
         static ALL: [Property; PROPERTIES.len()] = PROPERTIES;
         ALL.iter().find(|property| property.name == name)
     }
 
-    /// Returns `true` if the property is meant by a key of this map: a field of that name that the map has itself
-    /// is not hidden by what can only be read.
+    /// Returns `true` if a key of this map refers to the property. A read-only property does not hide a field of
+    /// the same name.
     pub(super) fn stands_for(&self, key: &str, map: &Map) -> bool {
         self.is_of(map.shape) && (self.is_writable || !map.object.contains(key))
     }
@@ -200,7 +200,8 @@ fn json(map: &Map) -> Json {
     Json::Object(map.object.clone())
 }
 
-/// Rhai hands back what a getter gave after calling a method on it; that is not an assignment.
+/// Rejects an assignment. After a method call on the value of a getter, Rhai writes the value back, which is not an
+/// assignment.
 fn read_only(name: &str, value: &Dynamic) -> Answer<()> {
     if value.is::<List>() || value.is_array() || value.is::<Bytes>() {
         return Ok(());
@@ -208,7 +209,7 @@ fn read_only(name: &str, value: &Dynamic) -> Answer<()> {
     Err(error(format!("cannot assign to `{name}`: it is read-only")))
 }
 
-/// The text of an answer of another host.
+/// Returns the text of another host's response.
 fn reply_text(map: &Map) -> Answer<Dynamic> {
     if map.object.get(BODY).is_none() {
         return Ok(map.field("text"));
@@ -225,7 +226,7 @@ fn reply_text(map: &Map) -> Answer<Dynamic> {
     )))
 }
 
-/// The key of an answer's body that is not text, in base64: an answer is JSON, so that it can be recorded.
+/// The key of a response's binary body, in base64: a response is JSON, so that it can be recorded.
 pub(crate) const BODY: &str = "body_base64";
 
 fn reply_bytes(map: &Map) -> Answer<Bytes> {
@@ -255,7 +256,7 @@ fn choice(map: &Map) -> Option<Json> {
     map.object.get("choices")?.at(0)
 }
 
-/// The content as a list of parts; plain text is one part.
+/// Returns the content as a list of parts; plain text is one part.
 fn parts(map: &Map) -> Json {
     match map.object.get("content") {
         Some(parts @ Json::Array(_)) => parts,
@@ -306,8 +307,8 @@ pub(super) fn register(module: &mut Module) {
         let from = items.len().saturating_sub(usize::try_from(count).unwrap_or(0));
         List { shape: list.shape, array: Array::new(items[from..].to_vec()) }
     });
-    // Shortens the list and hands it back, so that both `messages.keep_last(4);` and
-    // `body.messages = body.messages.keep_last(4);` say what they mean.
+    // Shortens the list and returns it, so that both `messages.keep_last(4);` and `body.messages =
+    // body.messages.keep_last(4);` work.
     method(
         "keep_last",
         &["messages: &mut messages", "count: integer", "messages"],
@@ -405,8 +406,8 @@ fn system(list: &List) -> Option<Json> {
     })
 }
 
-/// Adds a paragraph as a part of its own where a part of the system message ends what a service caches: within that part
-/// it would change what is cached.
+/// Adds a paragraph as a separate part if a part of the system message ends a prefix that providers cache: within
+/// that part, it would change the cached prefix.
 fn add_behind_marks(list: &List, text: &str) -> Answer<bool> {
     let content = system(list).and_then(|found| found.get("content"));
     let Some(Json::Array(parts)) = content else { return Ok(false) };
@@ -421,7 +422,7 @@ fn add_behind_marks(list: &List, text: &str) -> Answer<bool> {
     Ok(true)
 }
 
-/// Bytes of a system message that a script writes.
+/// The maximum length of a system message that a script writes, in bytes.
 const MAX_SYSTEM: usize = 8 << 20;
 
 fn check_system(bytes: usize) -> Answer<()> {

@@ -1,9 +1,9 @@
-//! Values of the host's JSON that scripts hold: live handles, not copies.
+//! Values of the host's JSON in scripts: live handles, not copies.
 //!
-//! [`List`] and [`Map`] are shared containers with Rhai's array and map methods on top. The few
-//! methods that the host implements itself are in `list`, `map` and `message`; every other array or map
-//! function of Rhai is lent to them by `delegate`. A [`Shape`] is how a container was reached, and
-//! decides which extra words it answers to: a message has `text`, messages have `last(role)`.
+//! [`List`] and [`Map`] are shared containers with Rhai's array and map methods. The methods that the host
+//! implements itself are in `list`, `map` and `message`; `delegate` provides all other array and map functions of
+//! Rhai. A [`Shape`] is the role of a container and determines its additional properties and methods: a message has
+//! `text`, messages have `last(role)`.
 
 mod bytes;
 mod convert;

@@ -1,4 +1,4 @@
-//! `assert_eq` and its siblings. What they find wrong ends the test; no `catch` sees it.
+//! `assert_eq` and its siblings. A failed assertion ends the test; no `catch` receives it.
 
 use super::super::failure::{Wrong, end, is_final};
 use super::registration::{environment, function};
@@ -13,7 +13,7 @@ use std::path::Path;
 use valvehouse_core::text::shortened;
 use valvehouse_json::Json;
 
-/// The number of characters of a value in a message.
+/// The number of characters of a value that a message shows.
 const SHOWN: usize = 200;
 
 pub(super) fn register(module: &mut Module) {
@@ -134,7 +134,7 @@ fn equal(
     }
 }
 
-/// A value as it is compared: bytes as a map with their base64, which no text is.
+/// Returns a value for comparison: bytes become a map with their base64, which differs from any text.
 fn compared(value: &Dynamic) -> RhaiResultOf<Json> {
     match Bytes::of(value) {
         Some(bytes) => Ok(Json::from([("bytes", STANDARD.encode(&bytes.0).into())])),
@@ -172,7 +172,7 @@ fn throws(ctx: NativeCallContext<'_>, closure: FnPtr) -> RhaiResultOf<Dynamic> {
     }
 }
 
-/// Compares with a file, or writes it.
+/// Compares a value with a golden file, or writes the file.
 fn golden(ctx: &NativeCallContext<'_>, value: &Dynamic, name: Option<&str>) -> RhaiResultOf<()> {
     let environment = environment("assert_golden")?;
     let name = name.unwrap_or(&environment.on.name);

@@ -1,4 +1,4 @@
-//! Calling the script under test: its hooks, streams, whole turns, tools, functions.
+//! Calls the script under test: its hooks, streams, whole turns, tools, functions.
 
 use super::registration::{environment, function};
 use crate::budget;
@@ -15,7 +15,7 @@ use valvehouse_core::executor::{self, Workload};
 use valvehouse_core::filter::Hook;
 use valvehouse_json::{Json, Object};
 
-/// A conversation that begins with a question.
+/// Returns a conversation that begins with a question.
 pub(in crate::testing) fn saying(text: &str) -> Json {
     Json::from([("messages", vec![message::user(text)].into())])
 }
@@ -96,7 +96,7 @@ const ACTION: &str = "Presses the script's button under an answer and returns th
                       that the script returns is `content`. A text is the answer, a list is the conversation. \
                       A rejection or an error is thrown.";
 
-/// The script's hooks by their names; `stream` takes all chunks at once.
+/// Registers the script's hooks by name; `stream` takes all chunks at once.
 fn hooks(module: &mut Module) {
     let subject = |hook: Hook| match hook {
         Hook::Inlet | Hook::Outlet => ("body", Shape::Body),
@@ -121,7 +121,7 @@ fn hooks(module: &mut Module) {
     }
 }
 
-/// Returns the subject of a hook: a copy, whole where the test wrote it short.
+/// Returns the subject of a hook: a copy of the value, completed if the test uses a short form.
 fn subject_of(hook: Hook, value: &Dynamic) -> RhaiResultOf<Json> {
     let of_messages = |messages: Json| Json::from([("messages", messages)]);
     Ok(match (hook, json_of(value)?) {
@@ -135,12 +135,12 @@ fn subject_of(hook: Hook, value: &Dynamic) -> RhaiResultOf<Json> {
     })
 }
 
-/// Waits for work of the host; what it refuses is thrown as a script would see it.
+/// Waits for work of the host; its rejection is thrown like in a script.
 fn waited<T>(turn: &Turn, work: impl Future<Output = Result<T, Error>>) -> RhaiResultOf<T> {
     budget::wait(turn, work)?.map_err(thrown)
 }
 
-/// An error as what a script throws.
+/// Converts an error into one that a script throws.
 fn thrown(failure: Error) -> Box<EvalAltResult> {
     match failure {
         Error::Rejected(rejection) => ThrownError::refused(rejection),
@@ -208,7 +208,7 @@ fn action(button: Option<&str>, body: &Dynamic) -> RhaiResultOf<Dynamic> {
     Ok(live(&value, Shape::Plain))
 }
 
-/// Calls what a host calls from time to time.
+/// Calls a scheduled function.
 fn scheduled(word: &str, what: ScheduledCall) -> RhaiResultOf<Json> {
     let environment = environment(word)?;
     let made = environment.made().map_err(error)?;

@@ -1,4 +1,4 @@
-//! Functions that lay out a test: valves, turns, answers of others, the time.
+//! Functions that prepare a test: valves, turns, canned answers, the time.
 
 use super::registration::{environment, function, within};
 use crate::package::RhaiResultOf;
@@ -32,7 +32,7 @@ pub(super) fn register(module: &mut Module) {
     });
 }
 
-/// `canned::…`
+/// The module `canned::…`.
 pub(super) fn canned() -> Module {
     let mut module = Module::new();
     within(
@@ -138,7 +138,7 @@ fn http(method: Option<&str>, url: &str, answer: &Dynamic) -> RhaiResultOf<()> {
     Ok(())
 }
 
-/// An answer as JSON: bytes are written in base64.
+/// Converts an answer to JSON, with bytes in base64.
 fn answer_of(answer: &Dynamic) -> RhaiResultOf<Json> {
     let encoded = |bytes: &Bytes| Json::from(STANDARD.encode(&bytes.0));
     if let Some(bytes) = Bytes::of(answer) {
@@ -155,7 +155,7 @@ fn answer_of(answer: &Dynamic) -> RhaiResultOf<Json> {
     Ok(answer)
 }
 
-/// `clock::…`
+/// The module `clock::…`.
 pub(super) fn clock() -> Module {
     let mut module = Module::new();
     within(

@@ -1,4 +1,4 @@
-//! Functions that only tests may call, beside all that scripts may: a file per theme.
+//! Functions that only tests may call, in addition to those of scripts: one file per theme.
 
 mod assertions;
 mod calls;

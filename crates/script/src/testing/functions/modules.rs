@@ -1,10 +1,10 @@
-//! The modules with the words of tests.
+//! The modules of tests.
 
 use super::{assertions, calls, fixtures, observations};
 use rhai::{Module, Shared};
 use std::sync::OnceLock;
 
-/// The modules of tests; "" is the one whose functions need no module's name.
+/// Returns the modules of tests; the functions of the module "" need no prefix.
 pub(crate) fn modules() -> &'static [(&'static str, Shared<Module>)] {
     static MODULES: OnceLock<Vec<(&'static str, Shared<Module>)>> = OnceLock::new();
     MODULES.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! `seen::…`: what others have seen of the script since the test began.
+//! `seen::…`: the effects of the script that were recorded since the test began.
 
 use super::super::environment::TestEnvironment;
 use super::registration::{environment, within};

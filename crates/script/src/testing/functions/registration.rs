@@ -1,4 +1,4 @@
-//! The registration of a word of tests, and its access to the running test.
+//! Registers the functions of tests, and gives them access to the running test.
 
 use crate::package::RhaiResultOf;
 use crate::testing::environment::TestEnvironment;
@@ -6,7 +6,7 @@ use crate::value::error;
 use rhai::{FnNamespace, FuncRegistration};
 use std::sync::Arc;
 
-/// A function of this name, for every test.
+/// Registers a function without a module.
 pub(super) fn function(name: &'static str, params: &[&str], comment: &str) -> FuncRegistration {
     FuncRegistration::new(name)
         .with_namespace(FnNamespace::Global)
@@ -15,7 +15,7 @@ pub(super) fn function(name: &'static str, params: &[&str], comment: &str) -> Fu
         .with_comments([format!("/// {comment}")])
 }
 
-/// A function behind a module's name.
+/// Registers a function of a module.
 pub(super) fn within(name: &'static str, params: &[&str], comment: &str) -> FuncRegistration {
     FuncRegistration::new(name)
         .with_volatility(true)
@@ -23,7 +23,7 @@ pub(super) fn within(name: &'static str, params: &[&str], comment: &str) -> Func
         .with_comments([format!("/// {comment}")])
 }
 
-/// The environment of the running test.
+/// Returns the environment of the running test.
 pub(super) fn environment(function: &str) -> RhaiResultOf<Arc<TestEnvironment>> {
     TestEnvironment::current().map_err(|why| error(format!("{function}: {why}")))
 }
