@@ -1,4 +1,4 @@
-//! The tools of those who write scripts: each module is a command, without its arguments' parsing.
+//! The tools for script authors. Each module is a command, without the parsing of its arguments.
 
 pub mod dev;
 pub mod fmt;

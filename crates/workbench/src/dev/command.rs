@@ -1,4 +1,4 @@
-//! Begins to show and to watch.
+//! The command: shows the events of a host while it serves.
 
 use super::keys::{Keys, LEGEND};
 use super::options::DevOptions;
@@ -12,7 +12,8 @@ use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, contents, first_request, plugin_problems, report};
 
-/// Shows what happens on a host while it serves: `serving` runs it to its end, and `stop` asks for that end.
+/// Shows the events of a host while it serves. `serving` runs until the host ends; notifying `stop` requests
+/// that end.
 ///
 /// # Errors
 ///
@@ -33,7 +34,7 @@ pub async fn run(
     let watching = tokio::spawn(session.watch(app.host.reports(), app.traces.news(), keys));
     let ended = serving.await;
     watching.abort();
-    // The terminal is given back by then.
+    // This restores the terminal before the command ends.
     let _ = watching.await;
     ended
 }
@@ -74,7 +75,7 @@ fn greet(app: &App, address: SocketAddr, asked: &DevOptions, has_keys: bool, vie
     view.say(&text);
 }
 
-/// The folder in the words of a command line; "" where it is this one.
+/// Returns the option for the project folder; "" if it is the current folder.
 fn project(folder: &Path) -> String {
     let near = report::near(folder);
     if near == Path::new("") { String::new() } else { format!(" --project {}", near.display()) }

@@ -1,19 +1,19 @@
-//! Single keys of a terminal.
+//! Single key presses in a terminal.
 //!
-//! Only the echo and the waiting for a whole line are taken off: Ctrl-C stays a signal, and every line that
-//! is written still begins at the left.
+//! Only echo and line buffering are disabled: Ctrl-C remains a signal, and line breaks in the output work as
+//! usual.
 
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, timeout_at};
 
-/// The time that a number may wait for its next digit.
+/// The maximum time between two digits of a number.
 const NEXT_DIGIT: Duration = Duration::from_millis(700);
 
-/// The wish behind a key.
+/// The meaning of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
-    /// Open that request; the last one where no number was typed.
+    /// Opens the request with this number; the last one without a number.
     Open(Option<usize>),
     Replay,
     Test,
@@ -31,11 +31,11 @@ pub(super) const HELP: &str = "\
   c        clear
   q        quit";
 
-/// The signs in the bar of a request, one for each step.
+/// The explanation of the symbols in the bar of a request, one per step.
 pub(super) const LEGEND: &str = "\
   steps    . no change, ~ change, > skip, ! rejection or error, ? not called, M model, T tool\n";
 
-/// The keys of this terminal, which is as it was when this is dropped.
+/// The keys of this terminal. Dropping this restores the terminal.
 pub(super) struct Keys {
     typing: Typing,
     _terminal: terminal::Terminal,
@@ -44,9 +44,9 @@ pub(super) struct Keys {
 /// The input, key by key.
 struct Typing {
     typed: UnboundedReceiver<Vec<u8>>,
-    /// The bytes that came behind the key that was given last.
+    /// The bytes that followed the last returned key, in reverse order.
     rest: Vec<u8>,
-    /// A number that may go on.
+    /// A number that may be continued.
     number: Option<Number>,
 }
 
@@ -54,19 +54,19 @@ struct Typing {
 #[derive(Clone, Copy)]
 struct Number {
     value: usize,
-    /// The end of the wait for its next digit.
+    /// The time until which the next digit is awaited.
     until: Instant,
 }
 
 impl Keys {
-    /// `None` if stdin or stdout is not a terminal of this process.
+    /// Starts to read keys; `None` if stdin or stdout is not a terminal of this process.
     pub(super) fn of_terminal() -> Option<Self> {
         let terminal = terminal::Terminal::take()?;
         Some(Self { typing: Typing::of(read()), _terminal: terminal })
     }
 
-    /// The next key; never, once the terminal is gone. A caller that stops waiting for it loses nothing: also the
-    /// digits of a number are there at the next call.
+    /// Returns the next key; waits forever once the terminal is closed. It is safe to drop the future: digits
+    /// of a number are not lost.
     pub(super) async fn next(&mut self) -> Key {
         self.typing.next().await
     }
@@ -93,14 +93,15 @@ impl Typing {
                 b't' => return Key::Test,
                 b'c' => return Key::Clear,
                 b'?' | b'h' => return Key::Help,
-                // Ctrl-D says it, too.
+                // Ctrl-D.
                 b'q' | 4 => return Key::Quit,
                 _ => {}
             }
         }
     }
 
-    /// A number goes on as long as digits follow each other; Enter ends it at once.
+    /// Continues a number while digits follow in time; Enter ends it at once. Returns the key when the number
+    /// is complete.
     async fn after(&mut self, number: Number) -> Option<Key> {
         match timeout_at(number.until, self.byte()).await {
             Ok(Some(digit @ b'0'..=b'9')) => {
@@ -117,7 +118,7 @@ impl Typing {
     async fn byte(&mut self) -> Option<u8> {
         while self.rest.is_empty() {
             let typed = self.typed.recv().await?;
-            // Arrows and the like come as a whole, and mean nothing here.
+            // Escape sequences, such as those of arrow keys, arrive as one chunk and are ignored.
             if typed.first() != Some(&0x1b) {
                 self.rest = typed.into_iter().rev().collect();
             }
@@ -139,7 +140,8 @@ impl Default for Number {
     }
 }
 
-/// A thread of its own, not the runtime's: it waits for a person when everything else has ended.
+/// Reads stdin on a separate thread rather than one of the runtime, which would not end while the thread
+/// waits.
 fn read() -> UnboundedReceiver<Vec<u8>> {
     use std::io::Read as _;
     let (sender, typed) = tokio::sync::mpsc::unbounded_channel();
@@ -160,13 +162,13 @@ mod terminal {
     use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
     use std::io::{IsTerminal as _, stdin, stdout};
 
-    /// A terminal that gives single keys, until this is dropped.
+    /// A terminal without echo and line buffering, restored when this is dropped.
     pub(super) struct Terminal(Termios);
 
     impl Terminal {
         pub(super) fn take() -> Option<Self> {
             let input = stdin();
-            // A process behind another program would be stopped for touching its terminal.
+            // A background process would be stopped for changing its terminal.
             let is_ours = tcgetpgrp(&input).is_ok_and(|group| group == getpgrp());
             if !(input.is_terminal() && stdout().is_terminal() && is_ours) {
                 return None;
@@ -181,7 +183,7 @@ mod terminal {
 
     impl Drop for Terminal {
         fn drop(&mut self) {
-            // A terminal that is gone needs no mending.
+            // A closed terminal need not be restored.
             let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
         }
     }
@@ -189,7 +191,7 @@ mod terminal {
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 mod terminal {
-    /// Nowhere else single keys are read.
+    /// Single keys are not supported on this platform.
     pub(super) struct Terminal;
 
     impl Terminal {
@@ -204,7 +206,7 @@ mod tests {
     use super::*;
     use futures::FutureExt as _;
 
-    /// The keys that are read of what is typed, by a reader that stops waiting again and again.
+    /// Returns the keys that are read from the input, with a reader that drops the future repeatedly.
     async fn keys_of(typed: &[&str]) -> Vec<Key> {
         let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
         let mut typing = Typing::of(receiver);

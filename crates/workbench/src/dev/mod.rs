@@ -1,5 +1,4 @@
-//! `valvehouse dev`: serves as `serve` does and shows whoever writes scripts what comes of each save and of
-//! each request.
+//! `valvehouse dev`: serves like `serve`, and shows script authors the results of each save and each request.
 
 mod options;
 mod command;

@@ -5,22 +5,22 @@ use valvehouse_host::ReplayModels;
 /// The options of `valvehouse dev`.
 #[derive(Debug, Clone)]
 pub struct DevOptions {
-    /// The model that the command to try names; the first one where none is named.
+    /// The model in the suggested command; `None` for the first one.
     pub model: Option<String>,
     /// The detail of the steps of a request.
     pub open: StepDetail,
-    /// The models that answer when a save runs the last request again; `None` where it does not.
+    /// The models for the replay of the last request after a save; `None` disables the replay.
     pub replay: Option<ReplayModels>,
-    /// Runs no tests on save.
+    /// Disables tests after a save.
     pub no_tests: bool,
 }
 
 /// The detail of the steps of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepDetail {
-    /// Every step, with its cost and all that it changed.
+    /// Every step, with its cost and all its changes.
     Always,
-    /// A line for each step that changed something or went wrong.
+    /// A line for each step that changed a value or failed.
     Changed,
     /// No steps.
     Never,

@@ -1,4 +1,4 @@
-//! The results of saved, new, renamed and deleted files and of changed valves.
+//! The changes of a reload: files that were saved, added, renamed or deleted, and changed valves.
 
 use super::view::{View, in_short};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use valvehouse_json::Json;
 use valvehouse_script::Diagnostic;
 use valvehouse_terminal::{Paint, report};
 
-/// The reports of reloads, compared with what ran before.
+/// Compares the reports of reloads with the previous snapshot.
 pub(super) struct Reloads {
     before: Arc<Snapshot>,
 }
@@ -18,7 +18,7 @@ impl Reloads {
         Self { before: snapshot }
     }
 
-    /// Tells of a reload. Whether something else runs now.
+    /// Shows a reload. Returns `true` if the running scripts changed.
     pub(super) fn tell(&mut self, report: &Report, now: Arc<Snapshot>, view: &View) -> bool {
         let mut is_new = false;
         for change in &report.changes {
@@ -32,15 +32,15 @@ impl Reloads {
     }
 }
 
-/// One change in words.
+/// One change as text.
 struct News {
-    /// `reloaded mended loaded renamed removed valves settings broken missing problem`
+    /// One of `reloaded mended loaded renamed removed valves settings broken missing problem`.
     word: &'static str,
     id: Option<Arc<str>>,
     /// The rest of the report.
     rest: String,
     is_bad: bool,
-    /// Set if another version runs than before.
+    /// `true` if another version runs than before.
     is_new: bool,
     problems: Vec<Diagnostic>,
 }
@@ -51,7 +51,7 @@ impl News {
         Self { word, id, rest: rest.into(), is_bad: false, is_new: true, problems: Vec::new() }
     }
 
-    /// None where another change of the report tells of it.
+    /// Returns the text of a change; `None` if another change of the report includes it.
     fn of(change: &Change, report: &Report, before: &Snapshot, now: &Snapshot) -> Option<Self> {
         let bad = |word, id: &Arc<str>, rest: &str, problems: &[Diagnostic]| Self {
             is_bad: true,
@@ -62,7 +62,7 @@ impl News {
         let warned = |news: Self, id: &Arc<str>| Self { problems: warnings(now, id), ..news };
         Some(match change {
             Change::Loaded(id) => match renamed_from(id, report, before, now) {
-                // The same under another name.
+                // The text is unchanged.
                 Some(old) => Self { is_new: false, ..Self::new("renamed", id, format!("was {old}")) },
                 None => warned(Self::new("loaded", id, ""), id),
             },
@@ -119,13 +119,13 @@ impl News {
     }
 }
 
-/// The warnings of a script that loads.
+/// Returns the warnings of a script that loads.
 fn warnings(now: &Snapshot, id: &str) -> Vec<Diagnostic> {
     let script = now.plugins.get(id).and_then(|plugin| plugin.script.as_ref());
     script.map_or_else(Vec::new, |script| script.findings())
 }
 
-/// The id that a new file had before: one that is gone had the same text.
+/// Returns the previous id of a new file: that of a removed file with the same text.
 fn renamed_from<'a>(id: &str, report: &'a Report, before: &Snapshot, now: &Snapshot) -> Option<&'a Arc<str>> {
     let own = text(now, id)?;
     report.changes.iter().find_map(|change| match change {
@@ -145,7 +145,7 @@ fn text(snapshot: &Snapshot, id: &str) -> Option<Arc<str>> {
     Some(snapshot.plugins.get(id)?.script.as_ref()?.file.text.clone())
 }
 
-/// The valves that have another value, secret ones masked: `max_turns 4 → 8`.
+/// Returns the changed valves, with secrets masked: `max_turns 4 → 8`.
 fn valves(before: Option<&Arc<Plugin>>, now: Option<&Arc<Plugin>>) -> String {
     let values = |plugin: Option<&Arc<Plugin>>| {
         let script = plugin.and_then(|plugin| plugin.script.as_ref());

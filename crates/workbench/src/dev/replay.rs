@@ -1,4 +1,4 @@
-//! The result of a request now, compared with the one before.
+//! The comparison of a replayed request with its previous run.
 
 use super::view::{View, change_in_short};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use valvehouse_json::Json;
 use valvehouse_json::diff::{DiffOperation, diff};
 use valvehouse_terminal::{Paint, clean};
 
-/// The number of changed values that are shown.
+/// The maximum number of changed values that are shown.
 const SHOWN: usize = 10;
 
-/// The outcome of a request, as far as it is compared.
+/// The parts of a request's outcome that are compared.
 pub(super) struct Outcome {
     status: u16,
     error: Option<String>,
@@ -19,7 +19,7 @@ pub(super) struct Outcome {
     asked: Vec<Json>,
     /// The choices of the answer.
     answer: Json,
-    /// The ends of the hooks, in their order.
+    /// The results of the hooks, in order.
     hooks: Vec<Ending>,
 }
 
@@ -52,20 +52,20 @@ impl Outcome {
     }
 }
 
-/// The difference between two outcomes of one request.
+/// The differences between two outcomes of a request.
 pub(super) struct Difference {
     was: u16,
     is: u16,
-    /// The reason for which it fails now, where that is new.
+    /// The error of the replay if it differs.
     error: Option<String>,
     asked: Vec<Json>,
     calls: Calls,
     answer: Vec<Json>,
-    /// Hooks that end otherwise: a line each, and the same for programs.
+    /// The hooks with different results, each as a line and as JSON.
     hooks: Vec<(String, Json)>,
 }
 
-/// The treatment of calls of models.
+/// A difference in the calls of models.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Calls {
     AsBefore,
@@ -92,7 +92,7 @@ impl Difference {
         };
         let calls =
             if is.asked.is_empty() && !was.asked.is_empty() { Calls::NoMore } else { Calls::AsBefore };
-        // A missing value has other words.
+        // A missing value is reported in another way.
         let asked = if calls == Calls::NoMore { Vec::new() } else { changes(&asked(was), &asked(is)) };
         let answer = if is.answer.is_null() { Vec::new() } else { changes(&was.answer, &is.answer) };
         Self {
@@ -114,7 +114,7 @@ impl Difference {
             && self.calls == Calls::AsBefore
     }
 
-    /// Tells it of a request that was run again.
+    /// Shows the differences of a replayed request.
     pub(super) fn tell(&self, number: usize, took_ms: f64, view: &View) {
         view.tell(|paint| self.in_lines(number, took_ms, paint), || self.as_json(number, took_ms));
     }
@@ -176,7 +176,7 @@ impl Difference {
     }
 }
 
-/// The hooks that end otherwise, or run on one side only.
+/// Returns the hooks with different results, or that run on one side only.
 fn endings(was: &[Ending], is: &[Ending]) -> Vec<(String, Json)> {
     let told = |ending: &Ending, before: &str, after: &str, cause: Option<&str>| {
         let (name, hook) = (clean(&ending.name), ending.hook);

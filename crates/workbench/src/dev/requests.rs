@@ -1,4 +1,4 @@
-//! Requests as they end: a line each, which opens into its steps.
+//! Requests, shown as lines that can be opened to show their steps.
 
 use super::options::StepDetail;
 use super::view::{View, change_in_short, in_short};
@@ -11,22 +11,22 @@ use valvehouse_json::Json;
 use valvehouse_terminal::trace_view::{opened, standing, word};
 use valvehouse_terminal::{Paint, clean, report::Broke};
 
-/// Requests that can still be opened.
+/// The maximum number of requests that can be opened.
 const KEPT: usize = 100;
-/// The most characters of a broken line that are shown.
+/// The maximum number of characters shown of a line with an error.
 const MAX_LINE: usize = 160;
 
-/// The requests of a session, by the numbers in which they ended.
+/// The requests of a session, numbered in the order in which they ended.
 #[derive(Default)]
 pub(super) struct Requests {
     ended: usize,
     kept: VecDeque<(usize, Arc<Trace>)>,
-    /// The request that was shown last, or one that was run again.
+    /// The request or replay that was shown last.
     latest: Option<(String, Arc<Trace>)>,
 }
 
 impl Requests {
-    /// A request has ended; its number.
+    /// Adds a request that has ended, and returns its number.
     pub(super) fn add(&mut self, trace: Arc<Trace>) -> usize {
         self.ended += 1;
         self.latest = Some((format!("#{}", self.ended), trace.clone()));
@@ -37,17 +37,17 @@ impl Requests {
         self.ended
     }
 
-    /// One was run again.
+    /// Sets the last replay.
     pub(super) fn again(&mut self, number: usize, trace: Arc<Trace>) {
         self.latest = Some((format!("replay of #{number}"), trace));
     }
 
-    /// The last one that can be run again.
+    /// Returns the last request that can be replayed.
     pub(super) fn last(&self) -> Option<(usize, Arc<Trace>)> {
         self.kept.iter().rev().find(|(_, trace)| trace.body().is_some()).cloned()
     }
 
-    /// Opens one of them, by default the one shown last.
+    /// Opens the request with this number; the one shown last without a number.
     pub(super) fn open(&self, number: Option<usize>, view: &View) {
         let found = match number {
             None => self.latest.clone(),
@@ -67,7 +67,7 @@ impl Requests {
     }
 }
 
-/// Tells of a request that has ended.
+/// Shows a request that has ended.
 pub(super) fn tell(number: usize, trace: &Trace, open: StepDetail, view: &View) {
     let detail = trace.detail();
     view.tell(
@@ -107,7 +107,7 @@ fn in_lines(number: usize, trace: &Trace, detail: &Json, open: StepDetail, paint
     text
 }
 
-/// The lines and events of scripts.
+/// Returns the log lines and the events of scripts.
 fn said(trace: &Trace, paint: Paint) -> String {
     let mut text = String::new();
     for line in trace.lines() {
@@ -126,13 +126,13 @@ fn took(detail: &Json) -> String {
     if ms < 10.0 { format!("{ms:.1} ms") } else { format!("{ms:.0} ms") }
 }
 
-/// All tokens of all answers of models, where a service says them.
+/// Returns the total prompt and completion tokens of all model calls, if providers report them.
 fn tokens(records: &[StepRecord]) -> Option<(u64, u64)> {
     let all = records.iter().filter_map(|record| record.details().tokens);
     all.map(|tokens| (tokens.prompt, tokens.completion)).reduce(|a, b| (a.0 + b.0, a.1 + b.1))
 }
 
-/// Its steps in their order, a letter each.
+/// Returns a symbol for each step, in order.
 fn bar(records: &[StepRecord], paint: Paint) -> String {
     let sign = |record: &StepRecord| match sign(record) {
         '.' => paint.dim("."),
@@ -155,12 +155,12 @@ fn sign(record: &StepRecord) -> char {
     }
 }
 
-/// Returns `true` if a step is worth a line of its own.
+/// Returns `true` if a step is shown in a line of its own.
 fn is_notable(record: &StepRecord) -> bool {
     !matches!(sign(record), '.' | 'M' | 'T')
 }
 
-/// The change of a step, or the reason for which it did not go on.
+/// Returns the change of a step, or the reason for which it ended the request.
 fn in_a_line(record: &StepRecord, step: &Json, paint: Paint) -> String {
     let mut parts = vec![format!("{} {}", paint.bold(&clean(&record.name)), record.hook)];
     match record.word {
@@ -173,7 +173,7 @@ fn in_a_line(record: &StepRecord, step: &Json, paint: Paint) -> String {
     }
     let values = step.list("values");
     let changes = values.iter().map(|value| value.list("diff"));
-    // Of many events the first that changed shows how.
+    // Of several values, the first changed one is shown.
     if let Some(changes) = changes.into_iter().find(|changes| !changes.is_empty()) {
         parts.push(change_in_short(&changes[0], paint));
         if changes.len() > 1 {
@@ -187,7 +187,7 @@ fn in_a_line(record: &StepRecord, step: &Json, paint: Paint) -> String {
     parts.join("  ")
 }
 
-/// Returns `true` if a step says why the request fails.
+/// Returns `true` if a shown step includes the error of the request.
 fn is_told(error: &str, records: &[StepRecord]) -> bool {
     let mut causes = records
         .iter()
@@ -196,7 +196,8 @@ fn is_told(error: &str, records: &[StepRecord]) -> bool {
     causes.any(|cause| error.contains(cause.as_str()))
 }
 
-/// The line that a plugin error names, as far as it still stands there; None where it names none.
+/// Returns the line that a plugin error refers to, if it is unchanged in the file; `None` if the error names
+/// none.
 fn excerpt(cause: &str) -> Option<String> {
     let broke = Broke::of(cause)?;
     let text = std::fs::read_to_string(broke.path).ok()?;
@@ -211,7 +212,7 @@ fn excerpt(cause: &str) -> Option<String> {
     Some(format!("         {margin} |\n         {number} | {shown}\n         {margin} | {gap}^"))
 }
 
-/// A cause with file paths relative to the current folder.
+/// Returns the text of an error with file paths relative to the current folder.
 pub(super) fn near(cause: &str) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let here = if here == Path::new("/") { String::new() } else { format!("{}/", here.display()) };

@@ -1,4 +1,4 @@
-//! A session: its events so far, and the handling of keys.
+//! A session: the events so far, and the handling of keys.
 
 use super::keys::{HELP, Key, Keys};
 use super::options::{DevOptions, StepDetail};
@@ -21,36 +21,36 @@ use valvehouse_json::Json;
 use valvehouse_script::{Watch, tests_of_script};
 use valvehouse_server::status_of;
 
-/// The time that more of one save may take to come: a script and its tests are often saved together.
+/// The time for which related saves are awaited: a script and its tests are often saved together.
 const MORE: Duration = Duration::from_millis(60);
 
-/// The watcher, the changes that were seen so far, and the work that follows from them.
+/// The state of a session: the requests and reloads so far, and the pending work.
 pub(super) struct Session {
     app: Arc<App>,
     view: View,
     open: StepDetail,
-    /// The models that answer when a save runs the last request again; `None` where it does not.
+    /// The models for the replay of the last request after a save; `None` disables the replay.
     on_save: Option<ReplayModels>,
     requests: Requests,
     reloads: Reloads,
-    /// The outcome of the request that was run again last, by its trace's id.
+    /// The outcome of the last replay, and the id of its trace.
     outcome: Option<(String, Outcome)>,
     tests: Tests,
-    /// Set if tests run on save.
+    /// `true` if tests run after a save.
     runs_tests: bool,
     work: mpsc::UnboundedSender<Work>,
     replayed: mpsc::UnboundedReceiver<ReplayedRequest>,
     stop: Arc<Notify>,
 }
 
-/// Work that takes its time, and is done beside the watching.
+/// Slow work, done in a separate task.
 #[derive(Default)]
 struct Work {
-    /// Files whose tests are run.
+    /// The test files to run.
     tests: BTreeSet<PathBuf>,
-    /// Set if only failed tests are shown, with a count of all.
+    /// `true` to show only failed tests, and the number of all.
     in_sum: bool,
-    /// A request that is run again, with its number and who answers for its models.
+    /// A request to replay: its number, its trace, and the models that answer.
     replay: Option<(usize, Arc<Trace>, ReplayModels)>,
 }
 
@@ -61,7 +61,7 @@ impl Work {
     }
 }
 
-/// A request that was run again.
+/// A replayed request.
 struct ReplayedRequest {
     number: usize,
     of: Arc<Trace>,
@@ -72,7 +72,7 @@ impl Session {
     pub(super) fn begin(app: Arc<App>, asked: &DevOptions, view: View, stop: Arc<Notify>) -> Self {
         let (work, waiting) = mpsc::unbounded_channel();
         let (tell, replayed) = mpsc::unbounded_channel();
-        // Ends when the session does, which holds the other end.
+        // The task ends with the session, which holds the sender.
         tokio::spawn(work_off(app.clone(), view.clone(), waiting, tell));
         Self {
             reloads: Reloads::new(app.host.snapshot()),
@@ -90,7 +90,7 @@ impl Session {
         }
     }
 
-    /// Runs until it is dropped, or the host ended.
+    /// Shows events until the future is dropped or the host ends.
     pub(super) async fn watch(
         mut self,
         mut reports: Receiver<Arc<Report>>,
@@ -137,7 +137,7 @@ impl Session {
         self.ask(Work { tests, replay, ..Work::default() });
     }
 
-    /// Something in the folders is not as it was: perhaps tests.
+    /// Handles a change in the folders, which may affect tests.
     fn tests_saved(&mut self) {
         let tests = self.tests.saved();
         if self.runs_tests {
@@ -145,7 +145,7 @@ impl Session {
         }
     }
 
-    /// The last request that can be run again.
+    /// Returns the last request that can be replayed.
     fn last(&self, models: ReplayModels) -> Option<(usize, Arc<Trace>, ReplayModels)> {
         self.requests.last().map(|(number, trace)| (number, trace, models))
     }
@@ -180,11 +180,11 @@ impl Session {
         if work.tests.is_empty() && work.replay.is_none() {
             return;
         }
-        // The worker is there as long as the session is.
+        // The worker runs as long as the session.
         let _ = self.work.send(work);
     }
 
-    /// Compares a request with the last time it ran.
+    /// Compares a replay with the previous run of its request.
     fn compare(&mut self, replayed: ReplayedRequest) {
         let ReplayedRequest { number, of, again } = replayed;
         let again = match again {
@@ -211,7 +211,7 @@ impl Session {
     }
 }
 
-/// The number of events that went by unseen; `None` when there will be no more.
+/// Returns the number of missed events; `None` if the channel is closed.
 fn missed(heard: Result<(), RecvError>) -> Option<u64> {
     match heard {
         Ok(()) => Some(0),
@@ -220,7 +220,7 @@ fn missed(heard: Result<(), RecvError>) -> Option<u64> {
     }
 }
 
-/// Does what is asked for, one after the other.
+/// Does the requested work, one item after the other.
 async fn work_off(
     app: Arc<App>,
     view: View,
@@ -228,7 +228,7 @@ async fn work_off(
     tell: mpsc::UnboundedSender<ReplayedRequest>,
 ) {
     while let Some(mut work) = waiting.recv().await {
-        // Of several replays meanwhile the last one counts.
+        // Of several requested replays, the last one counts.
         tokio::time::sleep(MORE).await;
         while let Ok(later) = waiting.try_recv() {
             work = work.and(later);

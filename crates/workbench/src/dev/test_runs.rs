@@ -1,4 +1,4 @@
-//! The tests of scripts, run when they or their scripts are saved; shown as `valvehouse test` does.
+//! Test runs after a save of tests or their scripts, shown as `valvehouse test` does.
 
 use super::view::View;
 use crate::test::{FileRan, How, Sum, SummaryStyle, TestSelection, running, told};
@@ -17,12 +17,12 @@ use valvehouse_terminal::{Paint, clean};
 pub(super) struct Tests {
     folders: [(Kind, PathBuf); 3],
     loader: Loader,
-    /// The time at which each was saved.
+    /// The modification time of each test file.
     seen: BTreeMap<PathBuf, Option<SystemTime>>,
 }
 
 impl Tests {
-    /// Those that are there now.
+    /// Finds the test files of a project.
     pub(super) fn of(config: &Config) -> Self {
         let folders = app::folders_of(config).map(|(kind, folder)| (kind, folder.to_owned()));
         let mut tests = Self { folders, loader: Loader::default(), seen: BTreeMap::new() };
@@ -30,12 +30,12 @@ impl Tests {
         tests
     }
 
-    /// The folders they are in.
+    /// Returns the folders of the test files.
     pub(super) fn folders(&self) -> impl Iterator<Item = PathBuf> {
         self.folders.iter().map(|(_, folder)| folder.clone())
     }
 
-    /// Those that are new or were saved since the last look.
+    /// Returns the test files that are new or were saved since the last call.
     pub(super) fn saved(&mut self) -> BTreeSet<PathBuf> {
         let mut now = BTreeMap::new();
         for (kind, folder) in &self.folders {
@@ -50,17 +50,17 @@ impl Tests {
         saved
     }
 
-    /// All of them.
+    /// Returns all test files.
     pub(super) fn all(&mut self) -> BTreeSet<PathBuf> {
         self.saved();
         self.seen.keys().cloned().collect()
     }
 }
 
-/// The outcome of the tests of some files.
+/// The outcome of a test run.
 pub(super) struct TestRun {
     files: Vec<FileRan>,
-    /// Of files that cannot be read.
+    /// The problems of files that cannot be read.
     problems: Vec<Diagnostic>,
     took: Duration,
 }
@@ -68,11 +68,11 @@ pub(super) struct TestRun {
 /// Runs the tests of these files.
 pub(super) async fn run(files: BTreeSet<PathBuf>, config: &Config) -> TestRun {
     let begun = Instant::now();
-    // One that was deleted meanwhile has no tests any more.
+    // The file may have been deleted meanwhile.
     let files: Vec<PathBuf> = files.into_iter().filter(|file| file.is_file()).collect();
     let found = match files.is_empty() {
         true => TestSelection::default(),
-        // Files that are there are no wrong words.
+        // Existing files are valid arguments.
         false => TestSelection::of(&files, config).unwrap_or_default(),
     };
     let files = running(found.cases, config, &How::default()).collect().await;
@@ -80,7 +80,7 @@ pub(super) async fn run(files: BTreeSet<PathBuf>, config: &Config) -> TestRun {
 }
 
 impl TestRun {
-    /// Tells how they went, file by file; in sum, of those that are well only how many there were.
+    /// Shows the outcome, file by file; with `in_sum`, only the number of files that passed.
     pub(super) fn tell(&self, in_sum: bool, view: &View) {
         let sum = Sum::of(&self.files, &self.problems, self.took);
         if view.is_json() {

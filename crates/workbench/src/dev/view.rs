@@ -1,4 +1,4 @@
-//! The output of events: lines for people, one JSON value each for programs.
+//! The output of events: lines of text, or one JSON value each.
 
 use jiff::Zoned;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use valvehouse_core::text::shortened;
 use valvehouse_json::Json;
 use valvehouse_terminal::{Console, Paint, clean};
 
-/// The most characters of a value in a line.
+/// The maximum number of characters of a value in a line.
 const SHORT: usize = 90;
-/// The characters of a text that are shown around the place where it changes.
+/// The number of characters shown around a change in a text.
 const AROUND: usize = 16;
 
-/// The view of a session; a clone is the same one.
+/// The output of a session; clones share it.
 #[derive(Clone)]
 pub(super) struct View {
     out: Console,
@@ -20,22 +20,22 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Writes to stdout; when that is closed, `stop` is called.
+    /// Creates an output to stdout. `stop` is notified when stdout is closed.
     pub(super) fn new(out: Console, stop: Arc<Notify>) -> Self {
         Self { out, stop }
     }
 
-    /// Returns `true` if programs read it.
+    /// Returns `true` if the output is JSON.
     pub(super) fn is_json(&self) -> bool {
         self.out.is_json()
     }
 
-    /// Its colours.
+    /// Returns the colors of the output.
     pub(super) fn paint(&self) -> Paint {
         self.out.results()
     }
 
-    /// Something happens now.
+    /// Shows an event with the current time.
     pub(super) fn tell(&self, human: impl FnOnce(Paint) -> String, json: impl FnOnce() -> Json) {
         if self.is_json() {
             return self.written(self.out.json(&json()));
@@ -44,7 +44,7 @@ impl View {
         self.say(&format!("{now} {}", human(self.paint())));
     }
 
-    /// Says something to people.
+    /// Shows a text; JSON output omits it.
     pub(super) fn say(&self, text: &str) {
         if !self.is_json() {
             self.written(self.out.line(text));
@@ -58,7 +58,7 @@ impl View {
     }
 }
 
-/// A change of a value in a line: where, and what came of what.
+/// Returns a changed value in one line: its path, its old and its new value.
 pub(super) fn change_in_short(change: &Json, paint: Paint) -> String {
     let (before, after) = (change.get("before"), change.get("after"));
     let told = match (before, after) {
@@ -76,12 +76,12 @@ pub(super) fn change_in_short(change: &Json, paint: Paint) -> String {
     format!("{} {told}", paint.dim(&clean(&change.text_or_empty("path"))))
 }
 
-/// A value as far as it fits in a line.
+/// Returns a value shortened to fit in a line.
 pub(super) fn in_short(value: &Json) -> String {
     clean(&shortened(value.to_string(), SHORT)).replace('\n', " ")
 }
 
-/// Two texts, quoted, around the place where they differ.
+/// Returns the parts of two texts around their difference, quoted.
 fn apart(before: &str, after: &str) -> (String, String) {
     let same = |pairs: &mut dyn Iterator<Item = (char, char)>| -> usize {
         pairs.take_while(|(a, b)| a == b).count()

@@ -1,4 +1,4 @@
-//! One press of a button.
+//! The dry run of an action's button.
 
 use super::body::{self, Body};
 use super::outcome::{self, ValueView};
@@ -8,10 +8,10 @@ use valvehouse_json::Json;
 use valvehouse_script::{Button, ScriptAction};
 use valvehouse_terminal::{CommandError, Console, Exit};
 
-/// The name of the function, and of this kind of run.
+/// The name of the function, which also selects this kind of run.
 pub(super) const ACTION: &str = "action";
 
-/// Presses the button that `--button` names, or the only one.
+/// Runs the button that `--button` names, or the only one.
 pub(super) async fn run(
     target: &DryRunTarget,
     body: Body,

@@ -1,4 +1,4 @@
-//! The subject of a hook, in the shape in which the host gives it.
+//! The input of a dry run, converted to the value that the host passes to a hook.
 
 use super::target::DryRunOptions;
 use std::io::Read;
@@ -10,17 +10,17 @@ use valvehouse_json::Json;
 use valvehouse_net::sse::Parser;
 use valvehouse_terminal::CommandError;
 
-/// The body that was given, as far as it is understood without its hook.
+/// The given body, parsed as far as possible without knowing the hook.
 pub(crate) enum Body {
-    /// A text alone.
+    /// A plain text.
     Text(String),
-    /// A value in JSON.
+    /// A JSON value.
     Value(Json),
-    /// The events of a recorded answer.
+    /// The events of a recorded response.
     Events(Vec<Json>),
 }
 
-/// The body that the command line gives.
+/// Returns the body given on the command line.
 pub(super) fn body(asked: &DryRunOptions) -> Result<Body, CommandError> {
     if let Some(text) = &asked.text {
         return Ok(Body::Text(text.clone()));
@@ -28,7 +28,7 @@ pub(super) fn body(asked: &DryRunOptions) -> Result<Body, CommandError> {
     read(asked.body.as_deref().unwrap_or("-"))
 }
 
-/// The contents of a file, stdin for `-`, or the word itself where it is JSON.
+/// Reads a file, stdin for `-`, or the argument itself if it is JSON.
 pub(crate) fn read(word: &str) -> Result<Body, CommandError> {
     let (from, text) = match word {
         "-" => ("stdin".to_owned(), stdin()?),
@@ -58,13 +58,13 @@ fn unread(file: &str, error: &std::io::Error) -> CommandError {
     ))
 }
 
-/// Returns `true` if a text is the lines of an answer as services stream it.
+/// Returns `true` if a text is a recorded response in the format of server-sent events.
 fn is_recorded(text: &str) -> bool {
     let first = text.lines().map(str::trim_start).find(|line| !line.is_empty());
     first.is_some_and(|line| line.starts_with("data:") || line.starts_with("event:") || line.starts_with(':'))
 }
 
-/// The events of a recorded answer that a hook sees.
+/// Returns the events of a recorded response in the form for hooks.
 fn events(from: &str, text: &str) -> Result<Vec<Json>, CommandError> {
     let wrong = |error: &dyn std::fmt::Display| CommandError::data(format!("cannot read {from}: {error}"));
     let mut parser = Parser::default();
@@ -80,7 +80,7 @@ fn events(from: &str, text: &str) -> Result<Vec<Json>, CommandError> {
     Ok(events)
 }
 
-/// A body of it.
+/// Returns the request body for a given body.
 pub(crate) fn conversation_of(body: Body) -> Result<Json, CommandError> {
     match body {
         Body::Text(text) => Ok(of_text(Hook::Inlet, &text)),
@@ -92,7 +92,7 @@ pub(crate) fn conversation_of(body: Body) -> Result<Json, CommandError> {
     }
 }
 
-/// The value of a hook other than those of streams.
+/// Returns the value of a hook, except the hooks of streams.
 pub(super) fn value(hook: Hook, body: Body, snapshot: &Snapshot, turn: &Turn) -> Result<Json, CommandError> {
     let value = match body {
         Body::Text(text) => of_text(hook, &text),
@@ -112,7 +112,7 @@ pub(super) fn value(hook: Hook, body: Body, snapshot: &Snapshot, turn: &Turn) ->
         Hook::PreChat => ctx(hook, &value, &["messages", "model"], &["messages"])?,
         Hook::PostChat => {
             if value.get("choices").is_some() {
-                // A whole answer of a service.
+                // The value is a complete response of a provider.
                 value.edit("result", response::message_of(&value).deep_clone());
             }
             if value.get("messages").is_none() {
@@ -128,7 +128,7 @@ pub(super) fn value(hook: Hook, body: Body, snapshot: &Snapshot, turn: &Turn) ->
             ctx(hook, &value, &known, needed)?
         }
     };
-    // New keys in a new object: they fit.
+    // The object is new and not read-only.
     value.edit("context", turn.context().as_json());
     value.edit("metadata", turn.metadata().clone());
     Ok(value)
@@ -164,14 +164,14 @@ fn conversation(hook: Hook, value: Json, turn: &Turn) -> Result<Json, CommandErr
     let own = [("model", facts.model.field("id")), ("chat_id", facts.chat_id.as_str().into())];
     for (key, own) in own {
         if value.get(key).is_none() {
-            // New values in an object of ours: they fit.
+            // The object is ours and not read-only.
             value.edit(key, own);
         }
     }
     Ok(value)
 }
 
-/// The parts of a value that the host gives to this hook.
+/// Returns the parts of a value that the host passes to this hook.
 fn ctx(hook: Hook, value: &Json, known: &[&str], needed: &[&str]) -> Result<Json, CommandError> {
     if let Some(missing) = needed.iter().find(|key| value.get(key).is_none()) {
         let example = match hook {
@@ -186,7 +186,7 @@ fn ctx(hook: Hook, value: &Json, known: &[&str], needed: &[&str]) -> Result<Json
     Ok(Json::Object(parts.collect()))
 }
 
-/// A tool that is named alone is described as the host would.
+/// Replaces the name of a tool by the host's description of the tool.
 fn describe_tool(value: &Json, snapshot: &Snapshot) {
     if value.get("args").is_none() {
         value.edit("args", Json::object());

@@ -1,4 +1,4 @@
-//! The choice between the ways of a run.
+//! The command: selects the kind of dry run.
 
 use super::target::DryRunOptions;
 use super::target::DryRunTarget;
@@ -8,14 +8,14 @@ use valvehouse_core::filter::Hook;
 use valvehouse_script::ScheduledCall;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
-/// The name of a pipe in the place of a hook's.
+/// The name that selects the run of a pipe instead of a hook.
 const PIPE: &str = "pipe";
 
-/// Runs one hook of a script on a body, or a whole turn, and shows what that changes.
+/// Runs one hook of a script on a body, or a whole turn, and shows the changes.
 ///
 /// # Errors
 ///
-/// Returns the reason for which it could not be done.
+/// Returns the reason for which the run is not possible.
 pub async fn run(asked: DryRunOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
     if let Some(what) = ScheduledCall::from_name(&asked.hook) {
         let named = asked.script.as_deref().ok_or_else(|| {

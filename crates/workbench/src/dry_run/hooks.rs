@@ -1,4 +1,4 @@
-//! One hook on one value.
+//! Dry runs of a single hook on one value.
 
 use super::body::{self, Body};
 use super::outcome::{self, DryRunOutcome};
@@ -29,7 +29,7 @@ pub(super) async fn run(
     came.exit(target, out)
 }
 
-/// The value that a hook saw, and what it made of it.
+/// The input and the result of a hook.
 struct Observation {
     before: Json,
     came: DryRunOutcome,
@@ -56,7 +56,7 @@ async fn see(
     Ok(Observation { before, came, trace })
 }
 
-/// One hook, shown as people read it; the value that it left.
+/// Runs a hook and shows the result. Returns the new value.
 pub(crate) async fn once(
     target: &DryRunTarget,
     hook: Hook,
@@ -70,7 +70,7 @@ pub(crate) async fn once(
     came.exit(target, out).map(|_| value)
 }
 
-/// The text in what a hook left.
+/// Returns the text in the result of a hook.
 fn text(hook: Hook, value: &Json) -> String {
     let result = value.field("result");
     match (hook, value) {

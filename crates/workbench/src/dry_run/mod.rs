@@ -1,5 +1,4 @@
-//! `valvehouse run`: one hook of a script on a body, or a whole turn, and what that changes; what a host calls from time
-//! to time.
+//! `valvehouse run`: runs one hook of a script, a whole turn or a scheduled function, and shows the changes.
 
 mod action;
 mod command;

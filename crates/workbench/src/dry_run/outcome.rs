@@ -1,4 +1,4 @@
-//! The result of a run, for people and for programs.
+//! The result of a dry run, as text and as JSON.
 
 use super::target::{DryRunOptions, DryRunTarget, DryRunTurn, Print};
 use valvehouse_core::error::Error;
@@ -9,9 +9,9 @@ use valvehouse_script::{Code, Diagnostic};
 use valvehouse_terminal::report::{self, Broke};
 use valvehouse_terminal::{CommandError, Console, Exit, clean, trace_view};
 
-/// The end of a call.
+/// The outcome of a call.
 pub(super) struct DryRunOutcome {
-    /// `continue skip refused failed`
+    /// One of `continue skip refused failed`.
     pub(super) word: &'static str,
     pub(super) value: Option<Json>,
     pub(super) error: Option<Error>,
@@ -23,7 +23,7 @@ impl DryRunOutcome {
         Self { word, value: None, error: Some(error) }
     }
 
-    /// A refusal is a finding; what broke is shown where it did.
+    /// Returns the exit status. A rejection is an error; a plugin error is shown at its place in the script.
     pub(super) fn exit(self, target: &DryRunTarget, out: &Console) -> Result<Exit, CommandError> {
         match self.error {
             None => Ok(Exit::Done),
@@ -41,17 +41,17 @@ impl DryRunOutcome {
     }
 }
 
-/// The view of a value that is a result of its own: neither the body nor a change of it.
+/// The presentation of a value that is an independent result rather than a change of the body.
 pub(super) struct ValueView<'a> {
-    /// The fields that programs read beside the value.
+    /// Additional fields of the JSON output.
     pub(super) fields: Vec<(&'static str, Json)>,
-    /// Its text, for `--print text`.
+    /// Returns the text of the value, for `--print text`.
     pub(super) text: &'a dyn Fn(&Json) -> String,
-    /// The value below the steps.
+    /// Shows the value below the steps.
     pub(super) below: &'a dyn Fn(&Json) -> Result<(), CommandError>,
 }
 
-/// Shows the value of a call that is a result of its own, and ends the run.
+/// Shows the value of a call that is an independent result, and ends the run.
 pub(super) fn finish(
     target: &DryRunTarget,
     asked: &DryRunOptions,
@@ -68,7 +68,7 @@ pub(super) fn finish(
     match (asked.print, &came.value) {
         _ if out.is_json() => {
             let report = head(target, asked, &came, &trace);
-            // New values in a new object: they fit.
+            // The object is new and not read-only.
             view.fields.iter().for_each(|(key, value)| report.edit(key, value.clone()));
             report.edit("value", Json::from(came.value.clone()));
             out.json(&report)?;
@@ -84,7 +84,7 @@ pub(super) fn finish(
     came.exit(target, out)
 }
 
-/// The place at which a script broke, as far as its cause names it: `filters/x.rhai:3:5: why`.
+/// Returns the diagnostic of a plugin error, at the place that its cause names: `filters/x.rhai:3:5: why`.
 fn problem(target: &DryRunTarget, cause: &str) -> Diagnostic {
     let file = &target.script().file;
     let Some(broke) = Broke::of(cause).filter(|broke| broke.path == file.path) else {
@@ -96,7 +96,7 @@ fn problem(target: &DryRunTarget, cause: &str) -> Diagnostic {
     problem
 }
 
-/// Evaluates the outcome.
+/// Explains whether the run had effects.
 pub(super) fn say_note(asked: &DryRunOptions, out: &Console) {
     let note = match asked.live {
         true => "live: hosts, models, files and programs were reached, and changes of kv were stored",
@@ -105,7 +105,7 @@ pub(super) fn say_note(asked: &DryRunOptions, out: &Console) {
     out.say(&out.talk().dim(note));
 }
 
-/// The end of what is written down.
+/// Ends the recording, and returns the trace.
 pub(super) fn ended(mut recording: TraceGuard, came: &DryRunOutcome) -> Json {
     let trace = recording.trace().clone();
     match &came.error {
@@ -116,7 +116,7 @@ pub(super) fn ended(mut recording: TraceGuard, came: &DryRunOutcome) -> Json {
     trace.detail()
 }
 
-/// The steps with their costs, messages and events.
+/// Shows the steps with their costs, log lines and events.
 pub(super) fn show_steps(
     target: &DryRunTarget,
     came: &DryRunOutcome,
@@ -125,13 +125,13 @@ pub(super) fn show_steps(
 ) -> Result<(), CommandError> {
     let paint = out.results();
     let path = report::near(&target.script().file.path);
-    // The value it skipped with is not a change.
+    // The value of a skip is not a change.
     let steps =
         if came.word == "skip" { trace_view::costs(trace, paint) } else { trace_view::opened(trace, paint) };
     Ok(out.line(&format!("{}{steps}", paint.dim(&path.display().to_string())))?)
 }
 
-/// The same, and what changed.
+/// Shows the steps and the changes.
 pub(super) fn show(
     target: &DryRunTarget,
     before: &Json,
@@ -152,7 +152,7 @@ pub(super) fn show(
     Ok(())
 }
 
-/// All of it for programs.
+/// Returns the whole result as JSON.
 pub(super) fn as_json(
     target: &DryRunTarget,
     asked: &DryRunOptions,
@@ -164,13 +164,13 @@ pub(super) fn as_json(
     let changes = came.value.iter().flat_map(|value| diff(before, value));
     let changes: Vec<Json> = changes.map(|change| change.to_json()).collect();
     let told = head(target, asked, came, trace);
-    // New values in a new object: they fit.
+    // The object is new and not read-only.
     told.edit("value", value.deep_clone());
     told.edit("diff", changes);
     told
 }
 
-/// The part that is the same for every hook.
+/// Returns the part of the JSON output that is the same for every hook.
 pub(super) fn head(target: &DryRunTarget, asked: &DryRunOptions, came: &DryRunOutcome, trace: &Json) -> Json {
     let rejection = match &came.error {
         Some(Error::Rejected(rejection)) => Some(rejection),

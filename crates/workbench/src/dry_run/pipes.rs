@@ -1,4 +1,4 @@
-//! One call of a pipe, as a chat with the model that it offers.
+//! Dry runs of a pipe, as a chat with the model that it provides.
 
 use super::body::{self, Body};
 use super::outcome::{self, ValueView};
@@ -18,7 +18,7 @@ pub(super) async fn run(
 ) -> Result<Exit, CommandError> {
     let body = body::conversation_of(body)?;
     let model = model(target, asked, &body)?;
-    // Values of ours in an object of ours: they fit.
+    // The object is ours and not read-only.
     body.edit("model", model.as_str());
     ChatRequest::new(body.clone())?;
     let tried = target::turn(&DryRunOptions { model: None, ..asked.clone() }, &target.snapshot)?;
@@ -36,11 +36,11 @@ pub(super) async fn run(
     outcome::finish(target, asked, tried, answer, &view, out)
 }
 
-/// The model that is asked: the named one, that of the body, or the first that the pipe offers.
+/// Returns the model to call: the one of the option, that of the body, or the first of the pipe.
 fn model(target: &DryRunTarget, asked: &DryRunOptions, body: &Json) -> Result<String, CommandError> {
     let offers = target.script().offers();
     let named = asked.model.clone().or_else(|| body.text("model").map(String::from));
-    // By the name that clients see, or by that of the script's own list.
+    // The name is the one for clients, or the one in the script's own list.
     let prefix = format!("{}.", target.script().id());
     let offered = named.as_ref().and_then(|named| {
         offers.iter().find(|offer| offer.id == *named || offer.id.strip_prefix(&prefix) == Some(named))
@@ -63,7 +63,7 @@ fn model(target: &DryRunTarget, asked: &DryRunOptions, body: &Json) -> Result<St
     }
 }
 
-/// The whole answer, read as a stream is.
+/// Returns the complete answer of a pipe, merged from its stream if necessary.
 async fn answer(pipes: &Pipes, request: Request) -> Result<Json, Error> {
     match pipes.chat(request).await? {
         Answer::Whole(answer) => Ok(answer),

@@ -1,4 +1,4 @@
-//! One call of what a host calls from time to time.
+//! Dry runs of scheduled functions.
 
 use super::outcome::{self, DryRunOutcome};
 use super::target::{self, DryRunTarget};
@@ -24,7 +24,7 @@ pub(super) async fn run(
     match (asked.print, &came.value) {
         _ if out.is_json() => {
             let told = outcome::head(target, asked, &came, &trace);
-            // A new value in a new object: it fits.
+            // The object is new and not read-only.
             told.edit("value", Json::from(came.value.clone()));
             out.json(&told)?;
         }

@@ -1,4 +1,4 @@
-//! The stream hooks on the events of an answer.
+//! Dry runs of the stream hooks on the events of an answer.
 
 use super::body::Body;
 use super::outcome::{self, DryRunOutcome};
@@ -13,7 +13,7 @@ use valvehouse_core::text::optional;
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, report, trace_view};
 
-/// An event that went in, or nothing for the end of the stream, and what came out for it.
+/// An input event, or `None` for the end of the stream, and the output events for it.
 struct EventPair {
     before: Option<Json>,
     after: Vec<Json>,
@@ -52,7 +52,7 @@ pub(super) async fn run(
     came.exit(target, out)
 }
 
-/// Every event through `stream`, then the end.
+/// Passes all events through `stream`, then ends the stream.
 async fn through(
     kernel: &Kernel,
     hook: Hook,
@@ -65,7 +65,7 @@ async fn through(
         for event in events {
             let before = event.deep_clone();
             let after = kernel.stream_event(event, turn).await?;
-            // Hooks may hold what they gave and change it later.
+            // Hooks may retain their values and change them later.
             let after = after.iter().map(Json::deep_clone).collect();
             passed.push(EventPair { before: Some(before), after });
         }
@@ -77,7 +77,7 @@ async fn through(
     Ok(())
 }
 
-/// The events of the input, with the end of an answer.
+/// Returns the events of the input, with an event that ends the answer.
 fn chunks(hook: Hook, body: Body) -> Result<Vec<Json>, CommandError> {
     let mut events = match body {
         Body::Text(text) => text.split_inclusive(' ').map(|word| whole(word, None)).collect(),
@@ -100,7 +100,7 @@ fn chunks(hook: Hook, body: Body) -> Result<Vec<Json>, CommandError> {
     Ok(events)
 }
 
-/// A text, a delta, or a whole event.
+/// Returns an event from a text, a delta, or a whole event.
 fn chunk(given: &Json) -> Result<Json, CommandError> {
     match given {
         Json::Text(text) => Ok(whole(text, None)),
@@ -141,13 +141,13 @@ impl EventPair {
     }
 }
 
-/// An event as people read it: its text, or what else it says.
+/// Returns an event as text: its content, or its other fields.
 fn said(one: &Json) -> String {
     let text = event::text(one);
     let why = one.at_path("choices.0.finish_reason");
     let ends = optional(why.as_str(), |why| format!(" (finish_reason {why})"));
     let says = match event::delta(one) {
-        // An empty text is one, too.
+        // An empty content is shown as well.
         Some(delta) if text.is_empty() && !delta.is_empty() && delta.text("content").is_none() => {
             delta.to_string()
         }

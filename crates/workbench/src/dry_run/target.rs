@@ -1,4 +1,4 @@
-//! The script of a run, its sandbox and its turn, and the options of a run.
+//! The script, the sandbox and the turn of a dry run, and its options.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use valvehouse_terminal::{CommandError, PLAIN, check_valve, report};
 pub(crate) struct DryRunTarget {
     pub(super) own: SandboxScript,
     pub(super) snapshot: Arc<Snapshot>,
-    /// The host that it acts in, where what it does is real.
+    /// The host, if the effects of the run are real.
     app: Option<Arc<App>>,
 }
 
 impl DryRunTarget {
-    /// An available script.
+    /// Creates a target from a loaded script.
     pub(crate) fn of(own: SandboxScript, snapshot: Arc<Snapshot>) -> Self {
         Self { own, snapshot, app: None }
     }
@@ -56,12 +56,12 @@ impl DryRunTarget {
     }
 }
 
-/// Returns the sandbox of a run: a closed one unless it is live.
+/// Returns the sandbox of a run, which is closed unless the run is live.
 pub(crate) fn sandbox(is_live: bool) -> Sandbox {
     if is_live { Sandbox::live() } else { Sandbox::closed() }
 }
 
-/// The generation to try things in, and its host where it is a real one.
+/// Returns the snapshot of a run, and the host if the run is live.
 pub(super) async fn opened(
     config: Config,
     live: bool,
@@ -80,7 +80,7 @@ pub(super) async fn close(app: Option<Arc<App>>) {
     }
 }
 
-/// The script of a file or an id, on its own metrics.
+/// Returns the script of a file or an id, with separate metrics.
 pub(crate) fn find(
     named: &str,
     snapshot: &Snapshot,
@@ -117,7 +117,7 @@ pub(crate) fn find(
     Ok((script, Arc::new(users)))
 }
 
-/// A plugin's script in its current version on disk, not its last good version.
+/// Returns a plugin's script in its current version on disk, not its last good version.
 fn loaded(plugin: &Plugin) -> Result<Script, CommandError> {
     match (&plugin.script, &plugin.state) {
         (Some(script), State::Live) => {
@@ -137,7 +137,7 @@ fn does_not_load(problems: &[Diagnostic]) -> CommandError {
     CommandError::data(format!("the script does not load:{}", told.collect::<String>()))
 }
 
-/// The same with valves of the command line over what is stored.
+/// Returns a script with the valves of the command line over the stored ones.
 fn with_valves(script: Script, given: &[(String, String)]) -> Result<Script, CommandError> {
     if given.is_empty() {
         return Ok(script);
@@ -151,19 +151,19 @@ fn with_valves(script: Script, given: &[(String, String)]) -> Result<Script, Com
         check_valve(id, schema, key)?;
         let value = schema.check(key, &text.as_str().into());
         let value = value.map_err(|error| CommandError::data(format!("`{id}`: {error}")))?;
-        // A fresh object takes any key.
+        // The object is new and not read-only.
         stored.edit(key, value);
     }
     Sandbox::live().with_valves(stored).script(&script).map_err(|problems| does_not_load(&problems))
 }
 
-/// A turn, and what is written down of it.
+/// A turn and its recording.
 pub(crate) struct DryRunTurn {
     pub(crate) turn: Turn,
     pub(crate) recording: TraceGuard,
 }
 
-/// A turn of the given facts, all of which is written down.
+/// Returns a turn with the given facts, which is recorded completely.
 pub(super) fn turn(asked: &DryRunOptions, snapshot: &Snapshot) -> Result<DryRunTurn, CommandError> {
     let model = asked.model.clone().or_else(|| snapshot.model_names().into_iter().next());
     let model = model.unwrap_or_default();
@@ -212,42 +212,42 @@ pub(super) fn turn(asked: &DryRunOptions, snapshot: &Snapshot) -> Result<DryRunT
     Ok(DryRunTurn { turn: Turn::new(facts, context, Events::default()), recording })
 }
 
-/// One hook of a script, or a turn, and what it runs on.
+/// The options of a dry run: one hook of a script, or a turn, and its input.
 #[derive(Debug, Clone)]
 pub struct DryRunOptions {
-    /// The name of the hook, or `turn` for a whole turn through all filters.
+    /// The name of the hook, or `turn` for a whole turn with all filters.
     pub hook: String,
-    /// The script: a file, or the id of a plugin.
+    /// The script, as a file or the id of a plugin.
     pub script: Option<String>,
     /// The body: a file, `-` for stdin, or the JSON itself.
     pub body: Option<String>,
-    /// A text in its place: what a user says, or what the model answers.
+    /// A plain text instead of a body: the message of the user, or the answer of the model.
     pub text: Option<String>,
     /// Valves for this run only.
     pub valves: Vec<(String, String)>,
-    /// The button of an action that has several.
+    /// The button of an action with several buttons.
     pub button: Option<String>,
     /// The model of the turn.
     pub model: Option<String>,
-    /// The id of the user who asks.
+    /// The id of the user.
     pub user: Option<String>,
-    /// The id of the chat it happens in.
+    /// The id of the chat.
     pub chat: Option<String>,
-    /// The metadata that other hooks left, as a JSON object.
+    /// The metadata set by other hooks, as a JSON object.
     pub metadata: Option<String>,
-    /// Set if the script uses its own grants and stored values instead of canned ones.
+    /// `true` to use the script's own grants and stored values instead of a closed sandbox.
     pub live: bool,
-    /// The part of the run that is its result.
+    /// The part of the result to print.
     pub print: Print,
 }
 
-/// The part of a run that is its result.
+/// The part of the result to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Print {
-    /// The outcome, and what it changed.
+    /// The outcome and its changes.
     Difference,
-    /// The value as the hook left it, as JSON.
+    /// The value returned by the hook, as JSON.
     Value,
-    /// The text in it: of the last message, of the answer.
+    /// The text in the value, such as that of the last message or of the answer.
     Text,
 }

@@ -1,4 +1,4 @@
-//! A whole turn through all filters, from a body.
+//! Dry runs of a whole turn with all filters.
 
 use super::body;
 use super::outcome::{self, DryRunOutcome};
@@ -44,7 +44,7 @@ async fn turn(
 ) -> Result<Exit, CommandError> {
     let named = asked.model.clone().or_else(|| body.text("model").map(String::from));
     let model = named.or_else(|| snapshot.model_names().into_iter().next()).unwrap_or_default();
-    // Values of ours in an object of ours: they fit.
+    // The object is ours and not read-only.
     body.edit("model", model.as_str());
     let request = ChatRequest::new(body)?;
     let ready = snapshot.ready(&model, &[])?;
@@ -83,7 +83,7 @@ fn said(answer: &Json) -> String {
     message::text_of(&response::message_of(answer)).to_string()
 }
 
-/// As a host would; what runs in a sandbox is not remembered.
+/// Answers a request like a host; a turn in a sandbox is not stored.
 async fn answer(
     ready: &Ready,
     request: ChatRequest,

@@ -1,4 +1,4 @@
-//! The command: which files, and what is done with them.
+//! The command: selects the files to format.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -9,17 +9,17 @@ use valvehouse_json::Json;
 use valvehouse_script::format::format;
 use valvehouse_terminal::{CommandError, Console, Exit, files, report};
 
-/// The longest text that is formatted, in bytes.
+/// The maximum size of a formatted text, in bytes.
 const MAX_BYTES: usize = 1 << 20;
-/// Deepest folder in a folder of scripts.
+/// The maximum depth of folders that are searched.
 const MAX_DEPTH: usize = 32;
 
-/// The options of a run.
+/// The options of `valvehouse fmt`.
 #[derive(Debug, Clone, Default)]
 pub struct FmtOptions {
-    /// Files and folders; `-` for stdin. None means the project's folders.
+    /// The files and folders; `-` for stdin. Empty for the project's folders.
     pub paths: Vec<PathBuf>,
-    /// Changes no file and lists those that would change.
+    /// `true` to list the files that would change, without changing them.
     pub check: bool,
 }
 
@@ -121,7 +121,7 @@ fn stdin(options: &FmtOptions, out: &Console) -> Result<Exit, CommandError> {
     Ok(Exit::Done)
 }
 
-/// The files that paths lead to, in their order; all of the project where there are none.
+/// Returns the scripts at these paths, sorted; all scripts of the project if there are none.
 fn scripts(paths: &[PathBuf], config: &Config) -> Result<BTreeSet<PathBuf>, CommandError> {
     let mut found = BTreeSet::new();
     if paths.is_empty() {
@@ -157,7 +157,7 @@ fn within(folder: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<
         let entry = entry.map_err(cannot)?;
         let (path, kind) = (entry.path(), entry.file_type().map_err(cannot)?);
         let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        // A link may lead anywhere: what it points to is formatted where it lies.
+        // Links are not followed: their targets are formatted where they are.
         match kind {
             _ if is_hidden => {}
             kind if kind.is_dir() => within(&path, depth + 1, found)?,
@@ -176,7 +176,7 @@ fn near(path: &Path) -> String {
     report::near(path).display().to_string()
 }
 
-/// The number of the first line that differs.
+/// Returns the number of the first line that differs.
 fn first_difference(text: &str, formatted: &str) -> usize {
     let same = text.split('\n').zip(formatted.split('\n')).take_while(|(a, b)| a == b);
     same.count() + 1

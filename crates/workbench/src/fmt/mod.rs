@@ -1,4 +1,4 @@
-//! `valvehouse fmt`: brings scripts into the usual layout.
+//! `valvehouse fmt`: formats scripts.
 
 mod command;
 

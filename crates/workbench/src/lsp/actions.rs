@@ -1,4 +1,4 @@
-//! Quick fixes of problems, and the layout of a text.
+//! Quick fixes of problems, and formatting of a text.
 
 use super::document::{Document, range_of};
 use lsp_types::{
@@ -7,7 +7,7 @@ use lsp_types::{
 use std::collections::HashMap;
 use valvehouse_script::format::format;
 
-/// The fixes of the problems within a range.
+/// Returns the quick fixes of the problems within a range.
 pub(super) fn fixes(document: &Document, params: &CodeActionParams) -> Vec<CodeActionOrCommand> {
     let wanted = params.context.only.as_ref();
     let is_wanted = wanted.is_none_or(|kinds| {
@@ -42,7 +42,7 @@ pub(super) fn edit_of(uri: &Url, edits: Vec<TextEdit>) -> WorkspaceEdit {
     WorkspaceEdit::new(HashMap::from([(uri.clone(), edits)]))
 }
 
-/// The edit that formats a text: the lines that change, and no others before or behind them.
+/// Returns the edit that formats a text; it covers only the lines from the first to the last change.
 pub(super) fn formatting(text: &str) -> Result<Vec<TextEdit>, String> {
     let formatted =
         format(text).map_err(|error| format!("cannot format the file: {error}; close it first"))?;

@@ -1,4 +1,4 @@
-//! The abilities that the server tells the editor about.
+//! The capabilities that the server announces to the editor.
 
 use super::lenses::RUN_TESTS;
 use lsp_types::{
@@ -13,7 +13,7 @@ pub(super) fn capabilities() -> ServerCapabilities {
     ServerCapabilities {
         text_document_sync: Some(TextDocumentSyncCapability::Options(TextDocumentSyncOptions {
             open_close: Some(true),
-            // A script is short: the whole text at each change spares mistakes about its places.
+            // Scripts are short, so the full text is synchronized with each change.
             change: Some(TextDocumentSyncKind::FULL),
             save: Some(TextDocumentSyncSaveOptions::SaveOptions(SaveOptions { include_text: Some(false) })),
             ..TextDocumentSyncOptions::default()

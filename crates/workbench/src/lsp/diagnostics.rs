@@ -1,4 +1,4 @@
-//! The problems of a text: those that `check` would report of the file, were it saved.
+//! The problems of a text: those that `check` would report if it were saved.
 
 use super::document::{CheckedDiagnostic, Document, range_of, range_of_problem};
 use lsp_types::{DiagnosticSeverity, NumberOrString, Position, Range};
@@ -16,15 +16,15 @@ use valvehouse_script::{
 };
 use valvehouse_terminal::{Case, ScriptPlace, case, report};
 
-/// A project as far as its scripts depend on it.
+/// The parts of a project that its scripts depend on.
 pub(super) struct Project {
-    /// The settings, or what is wrong with them.
+    /// The settings, or their problem.
     config: Result<Config, String>,
     granted: HashMap<String, Grants>,
 }
 
-/// The folder of a file's project: the nearest above it with settings or with plugins; else one that the
-/// editor has open.
+/// Returns the project folder of a file: the nearest parent with settings or plugins, else an open folder of
+/// the editor.
 pub(super) fn folder_of(path: &Path, open: &[PathBuf]) -> PathBuf {
     let is_project = |folder: &&Path| {
         folder.join("valvehouse.toml").is_file()
@@ -46,7 +46,7 @@ impl Project {
         Self { granted: granted.unwrap_or_default(), config }
     }
 
-    /// The problems of a text with their fixes, and its effective valves if it compiles.
+    /// Returns the problems of a text with their fixes, and its effective valves if it compiles.
     pub(super) fn diagnose(&self, document: &Document) -> (Vec<CheckedDiagnostic>, Option<Json>) {
         let config = match &self.config {
             Ok(config) => config,
@@ -60,7 +60,7 @@ impl Project {
         (found.collect(), valves)
     }
 
-    /// The settings, with which tests are run.
+    /// Returns the settings.
     pub(super) fn config(&self) -> Result<&Config, &str> {
         self.config.as_ref().map_err(String::as_str)
     }
@@ -86,7 +86,7 @@ impl Project {
         }
     }
 
-    /// The problems of a test file. Its script is unknown until the file is saved.
+    /// Returns the problems of a test file. Its script is unknown until the file is saved.
     fn of_tests(&self, config: &Config, of: (Kind, &Path), path: &Path, text: &str) -> Vec<Diagnostic> {
         if !path.is_file() {
             return Vec::new();
@@ -120,7 +120,7 @@ pub(super) fn diagnostic(document: &Document, problem: &Diagnostic) -> lsp_types
     if let Some(help) = &problem.help {
         message.push_str(&format!("\nhelp: {help}"));
     }
-    // As programs are told it.
+    // The code is that of the JSON output.
     let code = report::as_json(problem).text("code").map(|code| NumberOrString::String(code.to_string()));
     let severity = match problem.severity {
         Severity::Error => DiagnosticSeverity::ERROR,
@@ -140,14 +140,15 @@ fn source() -> Option<String> {
     Some("valvehouse".to_owned())
 }
 
-/// The place at which a wrong module is imported; the top where it is imported by another one.
+/// Returns the range of the import of a module with a problem; the top of the file if another module imports
+/// it.
 fn range_of_import(document: &Document, module: &Path) -> Range {
     let is_it = |path: &str| module.with_extension("").ends_with(path);
     let import = document.sketch.imports().iter().find(|import| is_it(&import.path));
     range_of(&document.text, import.map_or(&(0..1), |import| &import.path_at))
 }
 
-/// The file that an import of a file means: beside it, or from the top of its plugin folder.
+/// Returns the file that an import refers to: next to the importing file, or in its plugin folder.
 pub(super) fn imported(path: &Path, import: &str) -> Option<PathBuf> {
     let is_plain =
         !import.is_empty() && import.split('/').all(|part| !part.is_empty() && !part.starts_with('.'));

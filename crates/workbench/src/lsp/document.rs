@@ -1,5 +1,4 @@
-//! A text that is open in the editor, and places in it as the protocol counts them: lines from 0, and
-//! columns in units of UTF-16.
+//! A text open in the editor, and positions of the protocol: lines from 0, and columns in UTF-16 units.
 
 use lsp_types::{Position, Range};
 use std::path::PathBuf;
@@ -10,23 +9,23 @@ use valvehouse_script::Diagnostic;
 use valvehouse_script::editor::Sketch;
 use valvehouse_script::fix::Fix;
 
-/// A text as the editor has it.
+/// An open text.
 pub(super) struct Document {
     pub(super) path: PathBuf,
     pub(super) text: Arc<str>,
     pub(super) sketch: Sketch,
     pub(super) version: Option<i32>,
-    /// The time at which it is to be checked.
+    /// The time at which it is checked next.
     pub(super) due: Option<Instant>,
-    /// The problems of the text, once it was checked.
+    /// The problems of the text at its last check.
     pub(super) found: Vec<CheckedDiagnostic>,
     /// The failures of its tests, until the text changes.
     pub(super) failed: Vec<lsp_types::Diagnostic>,
-    /// The effective valves of the last text that compiled, without secrets.
+    /// The effective valves of the last text that compiled, with secrets left out.
     pub(super) valves: Option<Json>,
 }
 
-/// A problem, and the edit that fixes it.
+/// A problem and its fix.
 pub(super) struct CheckedDiagnostic {
     pub(super) diagnostic: lsp_types::Diagnostic,
     pub(super) fix: Option<Fix>,
@@ -47,7 +46,7 @@ impl Document {
     }
 }
 
-/// The byte that a position means; one behind the end of its line means that end.
+/// Returns the byte offset of a position; one after the end of its line is moved to that end.
 pub(super) fn byte_at(text: &str, position: Position) -> usize {
     let start = match position.line {
         0 => 0,
@@ -68,7 +67,7 @@ pub(super) fn byte_at(text: &str, position: Position) -> usize {
     start + line.len()
 }
 
-/// The position of a byte.
+/// Returns the position of a byte offset.
 pub(super) fn position_of(text: &str, byte: usize) -> Position {
     let mut byte = byte.min(text.len());
     while !text.is_char_boundary(byte) {
@@ -84,12 +83,12 @@ pub(super) fn range_of(text: &str, bytes: &std::ops::Range<usize>) -> Range {
     Range::new(position_of(text, bytes.start), position_of(text, bytes.end))
 }
 
-/// The range of a problem: its word; its line where there is no column; the first line where it is with the file as a
-/// whole.
+/// Returns the range of a problem: its word, its line if there is no column, or the first line if it concerns
+/// the whole file.
 pub(super) fn range_of_problem(text: &str, problem: &Diagnostic) -> Range {
     let line = problem.line.unwrap_or(1).saturating_sub(1);
     let row = text.split('\n').nth(line).unwrap_or_default();
-    // Places are told without the mark that some files begin with.
+    // Columns do not count the byte order mark of a file.
     let mark = usize::from(line == 0 && row.starts_with('\u{feff}'));
     let (from, width) = match problem.column {
         Some(column) => (column - 1 + mark, problem.width()),

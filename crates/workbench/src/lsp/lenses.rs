@@ -12,12 +12,13 @@ use valvehouse_core::text::{count, shortened};
 use valvehouse_json::Json;
 use valvehouse_script::{Diagnostic, script_of_tests, tests_of_script};
 
-/// The command that runs the tests of a file: its URI, and the name of one of them.
+/// The command that runs the tests of a file; its arguments are the URI of the file and optionally the name
+/// of a test.
 pub(super) const RUN_TESTS: &str = "valvehouse.runTests";
-/// Characters of a value that are shown.
+/// The maximum number of characters shown of a value.
 const MAX_VALUE: usize = 32;
 
-/// The tests that can be run from a text: its own, or those beside it.
+/// Returns the code lenses of a text: for its own tests, or for those of the test file next to it.
 pub(super) fn lenses(document: &Document, uri: &Url) -> Vec<CodeLens> {
     let lens = |range: Range, title: String, arguments: Vec<Value>| CodeLens {
         range,
@@ -42,7 +43,7 @@ pub(super) fn lenses(document: &Document, uri: &Url) -> Vec<CodeLens> {
     all.into_iter().chain(each).collect()
 }
 
-/// The effective values of the valves that a text reads, behind their names.
+/// Returns hints with the effective values of the valves that a text reads.
 pub(super) fn hints(document: &Document, within: Range) -> Vec<InlayHint> {
     let Some(valves) = &document.valves else { return Vec::new() };
     let uses = document.sketch.valve_uses().into_iter();
@@ -74,18 +75,18 @@ fn shown(value: &Json) -> Option<String> {
     }
 }
 
-/// The outcome of tests that an editor asked for.
+/// The outcome of a test run that the editor requested.
 pub(super) struct TestsRan {
-    /// The file of the tests.
+    /// The test file.
     pub(super) path: PathBuf,
     pub(super) kind: MessageType,
     pub(super) message: String,
-    /// The problems of those that failed.
+    /// The problems of the failed tests.
     pub(super) problems: Vec<Diagnostic>,
 }
 
 impl TestsRan {
-    /// The problems as an open file shows them.
+    /// Returns the problems as diagnostics of an open file.
     pub(super) fn diagnostics(&self, document: &Document) -> Vec<lsp_types::Diagnostic> {
         self.problems.iter().map(|problem| diagnostic(document, problem)).collect()
     }
@@ -102,7 +103,7 @@ pub(super) async fn run(path: &Path, name: Option<&str>, config: &Config) -> Res
         match file.result {
             Err(found) => problems.extend(found),
             Ok(tests) => {
-                // The filter takes parts of names, too.
+                // The filter also matches parts of names.
                 for test in tests.into_iter().filter(|test| name.is_none_or(|name| test.test.name == name)) {
                     match test.ran.failed {
                         None => passed += 1,

@@ -1,7 +1,7 @@
-//! `valvehouse lsp`: a language server for scripts, spoken to over stdin and stdout.
+//! `valvehouse lsp`: a language server for scripts, which communicates over stdin and stdout.
 //!
-//! It reports the problems that `check` finds, with the fixes of [`valvehouse_script::fix`]. [`valvehouse_script::editor`]
-//! reads everything else from the text, so that it also works while the text does not parse.
+//! It reports the problems that `check` finds, with the fixes of [`valvehouse_script::fix`]. Everything else
+//! is read by [`valvehouse_script::editor`], which also works for a text that does not parse.
 
 mod actions;
 mod capabilities;

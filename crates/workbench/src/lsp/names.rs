@@ -1,4 +1,4 @@
-//! The declaration of a name, its uses in all files of a project, and its renaming.
+//! Go to definition, find references, and rename, in all files of a project.
 
 use super::diagnostics::imported;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use valvehouse_script::editor::{Place, Sketch};
 use valvehouse_script::{script_of_tests, tests_of_script};
 
-/// Files of a project that are searched.
+/// The maximum number of files that are searched.
 const MAX_FILES: usize = 2_000;
-/// The depth of folders that are searched.
+/// The maximum depth of folders that are searched.
 const MAX_DEPTH: usize = 16;
 
-/// The texts of a project's files: as they are in the editor, or else on the disk.
+/// The texts of a project's files: those open in the editor, else those on disk.
 pub(super) struct Texts<'a> {
     pub(super) root: PathBuf,
     pub(super) read: &'a dyn Fn(&Path) -> Option<String>,
@@ -25,11 +25,11 @@ pub(super) struct Declaration {
     pub(super) at: Range<usize>,
 }
 
-/// Places in files, with the text of each file.
+/// Ranges in files, with the text of each file.
 pub(super) type Uses = BTreeMap<PathBuf, (String, Vec<Range<usize>>)>;
 
 impl Texts<'_> {
-    /// The declaration of the name at a byte of a file; the top of a file for the file itself.
+    /// Returns the declaration of the name at a byte offset; the top of a file for the file itself.
     pub(super) fn declaration(&self, path: &Path, sketch: &Sketch, at: usize) -> Option<Declaration> {
         match sketch.definition(at) {
             Some(Place::Here(at)) => Some(Declaration { path: path.to_owned(), at }),
@@ -39,7 +39,7 @@ impl Texts<'_> {
                 let at = name.and_then(|name| there.declared(&name)).unwrap_or(0..0);
                 Some(Declaration { path, at })
             }
-            // Tests call the functions of their script.
+            // Tests may call the functions of their script.
             None => {
                 let script = script_of_tests(path).filter(|_| sketch.is_called_at(at))?;
                 let name = sketch.name_at(at)?.name;
@@ -49,7 +49,7 @@ impl Texts<'_> {
         }
     }
 
-    /// All places that mean a declaration, itself included.
+    /// Returns all uses of a declaration, including itself.
     pub(super) fn uses(&self, declaration: &Declaration) -> Uses {
         let mut uses = Uses::new();
         let Some(declared) = (self.read)(&declaration.path) else { return uses };
@@ -73,7 +73,7 @@ impl Texts<'_> {
         uses
     }
 
-    /// The files in which a declaration may be used.
+    /// Returns the files in which a declaration may be used.
     fn files(&self, declaration: &Declaration) -> BTreeSet<PathBuf> {
         let mut files = BTreeSet::from([declaration.path.clone()]);
         let tests = tests_of_script(&declaration.path);
@@ -81,7 +81,7 @@ impl Texts<'_> {
             files.insert(tests);
         }
         within(&self.root, 0, &mut files);
-        // One file has one path, whatever links lead to it.
+        // A file is searched once, even if links lead to it.
         let mut seen = BTreeSet::new();
         files
             .into_iter()
@@ -89,7 +89,8 @@ impl Texts<'_> {
             .collect()
     }
 
-    /// Returns the reason for which a declaration cannot have another name; else the places to change.
+    /// Returns the ranges to change for a new name, or the reason for which the declaration cannot be
+    /// renamed.
     pub(super) fn renamed(&self, declaration: &Declaration, name: &str) -> Result<Uses, String> {
         let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         let is_name = name.chars().all(is_part) && !name.starts_with(|letter: char| letter.is_ascii_digit());
@@ -101,7 +102,7 @@ impl Texts<'_> {
         let uses = self.uses(declaration);
         for (path, (text, _)) in &uses {
             let sketch = Sketch::of(text);
-            // What has the name already would mean the other.
+            // An existing use of the new name would refer to the declaration.
             let taken = sketch
                 .places_of(name)
                 .into_iter()
@@ -118,7 +119,7 @@ impl Texts<'_> {
     }
 }
 
-/// Words that no name can be.
+/// The reserved words, which are invalid names.
 const RESERVED: [&str; 30] = [
     "let", "const", "if", "else", "for", "while", "loop", "do", "until", "in", "switch", "return", "throw",
     "try", "catch", "fn", "private", "import", "export", "as", "break", "continue", "true", "false", "this",

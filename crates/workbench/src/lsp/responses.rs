@@ -1,4 +1,4 @@
-//! The answers to the editor, in the words of the protocol.
+//! Responses to the editor, in the types of the protocol.
 
 use super::document::range_of;
 use lsp_types::{
@@ -11,7 +11,7 @@ fn markdown(value: String) -> MarkupContent {
     MarkupContent { kind: MarkupKind::Markdown, value }
 }
 
-/// `nth` keeps the order in which they are told, so that what is nearest comes first.
+/// Converts a suggestion. `nth` preserves their order, in which the nearest names come first.
 pub(super) fn completion((nth, suggestion): (usize, Suggestion)) -> CompletionItem {
     let kind = match suggestion.kind {
         SuggestionKind::Function => CompletionItemKind::FUNCTION,
@@ -38,7 +38,7 @@ pub(super) fn completion((nth, suggestion): (usize, Suggestion)) -> CompletionIt
     }
 }
 
-/// Without places to go on at, for editors that have none.
+/// Removes the tab stops of an item, for editors that do not support them.
 pub(super) fn plain(mut item: CompletionItem) -> CompletionItem {
     item.insert_text = None;
     item.insert_text_format = Some(InsertTextFormat::PLAIN_TEXT);
@@ -78,7 +78,7 @@ pub(super) fn symbol(text: &str, symbol: Symbol) -> DocumentSymbol {
 
 pub(super) fn signatures(call: OpenCall) -> SignatureHelp {
     let argument = u32::try_from(call.argument).unwrap_or(u32::MAX);
-    // The first way that takes as many.
+    // The first overload with enough parameters is selected.
     let fitting = call.ways.iter().position(|(_, params, _)| params.len() > call.argument);
     let ways = call.ways.into_iter().map(|(label, params, doc)| SignatureInformation {
         label,

@@ -1,6 +1,4 @@
-//! The session with one editor: its documents, requests and notifications.
-//!
-//! One editor, served from its greeting to its good-bye.
+//! The session with an editor, from its initialization to its end: its documents, requests and notifications.
 
 use super::capabilities::capabilities;
 use super::diagnostics::{Project, folder_of, imported};
@@ -30,20 +28,20 @@ use tokio::runtime::Handle;
 use valvehouse_script::editor::Sketch;
 use valvehouse_terminal::{CommandError, Exit};
 
-/// A text is looked through when its author has paused for as long.
+/// The pause in typing after which a text is checked.
 const PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) struct Session {
     connection: Connection,
-    /// Folders that the editor has open.
+    /// The folders that the editor has open.
     folders: Vec<PathBuf>,
-    /// Set if the editor supports tab stops in inserted text.
+    /// `true` if the editor supports tab stops in inserted text.
     has_places: bool,
     overrides: Vec<(String, String)>,
     runtime: Handle,
     documents: HashMap<Url, Document>,
     projects: HashMap<PathBuf, Project>,
-    /// The tests that are to be run once the editor has its answer: a file, and the name of one.
+    /// The requested test runs, which start after the response: the file, and optionally the name of a test.
     asked_tests: RefCell<Vec<(PathBuf, Option<String>)>>,
 }
 
@@ -69,7 +67,7 @@ impl Session {
         }
     }
 
-    /// Until the editor says good-bye.
+    /// Handles messages until the editor ends the session.
     pub(super) fn run(mut self) {
         loop {
             let message = match self.documents.values().filter_map(|document| document.due).min() {
@@ -100,7 +98,7 @@ impl Session {
                     self.run_asked_tests();
                 }
                 Message::Notification(told) => {
-                    // One message that cannot be understood is no reason to leave the editor alone.
+                    // A message that causes a panic must not end the session.
                     if catch_unwind(AssertUnwindSafe(|| self.hear(told))).is_err() {
                         tracing::error!("ignored a message of the editor");
                     }
@@ -111,11 +109,11 @@ impl Session {
     }
 
     fn send(&self, message: Message) {
-        // A reader that has stopped is gone; the next message says so.
+        // If the receiver is gone, the next receive fails.
         let _ = self.connection.sender.send(message);
     }
 
-    /// The answer to a question; never none, or the editor waits for ever.
+    /// Returns the response to a request. There is always one, because the editor waits for it.
     fn answer(&self, request: Request) -> Response {
         let (id, method) = (request.id.clone(), request.method.clone());
         match catch_unwind(AssertUnwindSafe(|| self.answered(request))) {
@@ -179,7 +177,7 @@ impl Session {
         }
     }
 
-    /// Fixes and values are those of the text as it is now.
+    /// Checks changed texts before a request for fixes or values, which must match the current text.
     fn check_before(&mut self, request: &Request) {
         let needs = ["textDocument/codeAction", "textDocument/inlayHint"].contains(&request.method.as_str());
         if needs && self.documents.values().any(|document| document.due.is_some()) {
@@ -190,7 +188,7 @@ impl Session {
         }
     }
 
-    /// The declaration of a name, and the texts in which it is looked for.
+    /// Returns the declaration of a name, and the folder of its project.
     fn declaration(&self, params: &TextDocumentPositionParams) -> Option<(Declaration, PathBuf)> {
         let (document, at) = self.place(params)?;
         let root = folder_of(&document.path, &self.folders);
@@ -233,7 +231,7 @@ impl Session {
         Ok(document.sketch.name_at(at).map(|name| range_of(&document.text, &name.at)))
     }
 
-    /// Checks that a declared name is the file's own, wherever it is used.
+    /// Checks that a declared name may be chosen by the script.
     fn check_name(&self, declaration: &Declaration) -> Result<(), String> {
         let Some(text) = self.text(&declaration.path) else {
             return Err(format!("cannot rename it: cannot read {}", declaration.path.display()));
@@ -259,7 +257,7 @@ impl Session {
         Ok(Some(WorkspaceEdit::new(changes)))
     }
 
-    /// The URI of a file, as the editor writes it where it has it open.
+    /// Returns the URI of a file, in the editor's form if it is open.
     fn uri_of(&self, path: &Path) -> Option<Url> {
         let open = self.documents.iter().find(|(_, document)| document.path == path);
         open.map(|(uri, _)| uri.clone()).or_else(|| Url::from_file_path(path).ok())
@@ -324,7 +322,7 @@ impl Session {
         Some(Location::new(self.uri_of(&found.path)?, range))
     }
 
-    /// The file of an import, as it is in the editor or else on the disk.
+    /// Returns the file of an import: the text open in the editor, else the one on disk.
     fn module(&self, path: &Path, import: &str) -> Option<Sketch> {
         self.text(&imported(path, import)?).map(|text| Sketch::of(&text))
     }
@@ -347,14 +345,14 @@ impl Session {
                     return;
                 };
                 let Some(document) = self.documents.get_mut(&it.uri) else { return };
-                // With the whole text each time, the last is what there is.
+                // Each change contains the full text, so the last one is the current text.
                 let Some(change) = content_changes.into_iter().next_back() else { return };
                 let (path, valves) = (std::mem::take(&mut document.path), document.valves.take());
                 *document = Document::new(path, &change.text, Some(it.version));
                 document.valves = valves;
                 document.due = Some(Instant::now() + PAUSE);
             }
-            // Other files may depend on the saved one, a module or the settings.
+            // Other files may depend on the saved file, such as a module or the settings.
             "textDocument/didSave" => {
                 let known = read::<DidSaveTextDocumentParams>(told);
                 if known.is_some() {
@@ -408,7 +406,7 @@ impl Session {
         self.publish_all(uri);
     }
 
-    /// The problems of a text, and the failures of its tests.
+    /// Publishes the problems of a text and the failures of its tests.
     fn publish_all(&self, uri: &Url) {
         let Some(document) = self.documents.get(uri) else { return };
         let found = document.found.iter().map(|found| found.diagnostic.clone());
@@ -422,7 +420,7 @@ impl Session {
     }
 }
 
-/// The answer to one kind of question, or the reason for which there is none, which the editor shows.
+/// Handles a request of one type. An error is shown by the editor.
 fn answered<P: DeserializeOwned, R: Serialize>(
     request: Request,
     answer: impl FnOnce(P) -> Result<Option<R>, String>,
@@ -440,7 +438,7 @@ fn answered<P: DeserializeOwned, R: Serialize>(
     }
 }
 
-/// The answer to one kind of question; null where there is nothing to say.
+/// Handles a request of one type; the result is null if there is no answer.
 fn asked<P: DeserializeOwned, R: Serialize>(
     request: Request,
     answer: impl FnOnce(P) -> Option<R>,
@@ -454,18 +452,18 @@ fn read<P: DeserializeOwned>(told: Notification) -> Option<P> {
     serde_json::from_value(told.params).map_err(|error| tracing::warn!("{}: {error}", told.method)).ok()
 }
 
-/// The folders that the editor has open.
+/// Returns the folders that the editor has open.
 #[allow(deprecated)] // editors of some years ago say it in this way only
 fn folders(params: &InitializeParams) -> Vec<PathBuf> {
     let open = params.workspace_folders.iter().flatten().map(|folder| &folder.uri);
     open.chain(&params.root_uri).filter_map(|uri| uri.to_file_path().ok()).collect()
 }
 
-/// Serves one editor until it says good-bye or closes the pipe.
+/// Serves an editor until it ends the session or closes the pipe.
 ///
 /// # Errors
 ///
-/// Returns the reason for which it could not be done.
+/// Returns the reason for which the server ended.
 pub async fn run(overrides: Vec<(String, String)>) -> Result<Exit, CommandError> {
     let runtime = Handle::current();
     let served = tokio::task::spawn_blocking(move || serve(overrides, runtime)).await;
@@ -476,7 +474,7 @@ pub async fn run(overrides: Vec<(String, String)>) -> Result<Exit, CommandError>
 
 fn serve(overrides: Vec<(String, String)>, runtime: Handle) -> Result<(), String> {
     let (connection, threads) = Connection::stdio();
-    // An editor that leaves before it has said anything wants nothing.
+    // The editor closed the connection before initialization.
     let Ok((id, params)) = connection.initialize_start() else { return Ok(()) };
     let params: InitializeParams = serde_json::from_value(params).map_err(|error| error.to_string())?;
     let about = serde_json::json!({

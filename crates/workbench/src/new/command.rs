@@ -1,4 +1,4 @@
-//! The files that are made, and the report about them.
+//! The command: creates files, and reports them.
 
 use super::scaffold::{self, Folder, NewFile, kind_of, word};
 use super::scaffold::{NewKind, NewOptions, ShippedFiles};
@@ -13,7 +13,7 @@ use valvehouse_json::Json;
 use valvehouse_script::{Diagnostic, FolderScan, Kind, LoadedFile, Loader, Script, is_id, read_file};
 use valvehouse_terminal::{CommandError, Console, Exit, report};
 
-/// Runs what needs no project, nor one that is right: a new one, and a look at what comes along.
+/// Runs the parts that need no valid project: creating a project, and listing the shipped scripts.
 pub fn without_project(
     asked: &NewOptions,
     files: ShippedFiles,
@@ -43,17 +43,17 @@ fn project(asked: &NewOptions, out: &Console) -> Result<Exit, CommandError> {
     };
     let mut files: Vec<(PathBuf, String)> =
         scaffold::project().into_iter().map(|file| (place(&file), file.text)).collect();
-    // A file that is ignored already is left unchanged.
+    // An existing `.gitignore` is left unchanged.
     files.retain(|(path, _)| !(path.ends_with(".gitignore") && path.exists()));
     let made = write(&files, asked.force)?;
     tell(&made, &next_steps::of_project(&folder), &[], out)
 }
 
-/// A script or a module of this project.
+/// Creates a script or a module in a project.
 ///
 /// # Errors
 ///
-/// Returns the reason for which it could not be done.
+/// Returns the reason for which it cannot be created.
 pub async fn run(
     asked: &NewOptions,
     files: ShippedFiles,
@@ -114,7 +114,7 @@ fn check_options(asked: &NewOptions, what: NewKind) -> Result<(), CommandError> 
     Ok(())
 }
 
-/// The folder of a module.
+/// Returns the folder of a module.
 fn folder(asked: &NewOptions) -> Folder {
     match asked.place {
         Some(Kind::Tool) => Folder::Tools,
@@ -123,9 +123,9 @@ fn folder(asked: &NewOptions) -> Folder {
     }
 }
 
-/// The name where it can be an id, or the one that comes nearest.
+/// Returns the name if it is a valid id, or an error with the nearest valid one.
 fn id_of(name: &str, what: NewKind) -> Result<String, CommandError> {
-    // One that begins with `_` is never loaded as a plugin.
+    // A file that begins with `_` is not loaded as a plugin.
     if is_id(name) && (what == NewKind::Module || !name.starts_with('_')) {
         return Ok(name.to_owned());
     }
@@ -146,7 +146,7 @@ fn corrected(name: &str, what: NewKind) -> String {
     if corrected.is_empty() { format!("my_{}", word(what)) } else { corrected }
 }
 
-/// Checks that no other file has that id.
+/// Checks that no other file has this id.
 fn is_free(id: &str, path: &Path, config: &Config) -> Result<(), CommandError> {
     let looks = app::folders_of(config).map(|(kind, folder)| Loader::default().look(kind, folder));
     let found = looks.into_iter().fold(FolderScan::default(), FolderScan::and);
@@ -161,7 +161,7 @@ fn is_free(id: &str, path: &Path, config: &Config) -> Result<(), CommandError> {
     }
 }
 
-/// Makes files that are not there, or all of them; those that say the same already stay.
+/// Writes new files; existing ones are replaced only with `force`. Files with the same content are unchanged.
 fn write(files: &[(PathBuf, String)], force: bool) -> Result<Vec<PathBuf>, CommandError> {
     let new: Vec<&(PathBuf, String)> =
         files.iter().filter(|(path, text)| fs::read(path).ok().as_deref() != Some(text.as_bytes())).collect();
@@ -180,7 +180,7 @@ fn put(path: &Path, text: &str, force: bool) -> Result<(), CommandError> {
     }
     let made = || {
         fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
-        // Somebody may have been faster; a link is not followed.
+        // The file may have been created meanwhile; a link is not followed.
         OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
     };
     made().map_err(|error: io::Error| match error.kind() {
@@ -197,7 +197,7 @@ fn there_already(path: &Path) -> CommandError {
     ))
 }
 
-/// The new script as a host would load it, and what it still lacks, such as a grant.
+/// Compiles a new script as a host would, and returns it with its problems, such as a missing grant.
 async fn compiled(
     kind: Kind,
     root: &Path,
@@ -217,7 +217,7 @@ async fn compiled(
     }
 }
 
-/// The files as the result; what is still to be done as talk.
+/// Reports the files as the result, and the next steps as messages.
 fn tell(
     made: &[PathBuf],
     next: &[next_steps::Step],

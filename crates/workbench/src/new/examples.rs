@@ -1,8 +1,6 @@
-//! The scripts that come along: listed, and copied under another name.
+//! The shipped scripts: the list, copies under another name, and the page `docs/collection.md`.
 //!
-//! The page about the scripts that come along: `docs/collection.md`.
-//!
-//! The scripts that come with the binary, as `filters/`, `tools/` and `actions/` had them when it was built.
+//! They are those of `filters/`, `tools/` and `actions/` at build time, embedded in the binary.
 
 use super::scaffold::{Folder, NewFile, kind_of, word};
 use super::scaffold::{NewKind, ShippedFiles};
@@ -12,10 +10,10 @@ use valvehouse_json::Json;
 use valvehouse_script::{Kind, frontmatter, imported_by, is_module};
 use valvehouse_terminal::{CommandError, Console, Exit, table};
 
-/// A description is listed as far as its first sentence.
+/// The maximum length of a listed description, which ends with its first sentence.
 const MAX_LENGTH: usize = 100;
 
-/// Lists them, each kind apart; of one kind only where that is asked for.
+/// Lists the shipped scripts by kind, optionally of one kind only.
 pub(super) fn list(files: ShippedFiles, what: Option<NewKind>, out: &Console) -> Result<Exit, CommandError> {
     let all = all(files);
     let only = what.and_then(kind_of);
@@ -61,7 +59,7 @@ fn first_sentence(text: &str) -> String {
     }
 }
 
-/// The one of that name, for something of its kind.
+/// Returns the script with this name, which must be of the requested kind.
 pub(super) fn find(files: ShippedFiles, name: &str, what: NewKind) -> Result<ShippedScript, CommandError> {
     let all = all(files);
     let found = all.iter().find(|shipped| shipped.id == name).ok_or_else(|| {
@@ -78,7 +76,7 @@ pub(super) fn find(files: ShippedFiles, name: &str, what: NewKind) -> Result<Shi
     Ok(*found)
 }
 
-/// Its files under another name, the script first.
+/// Returns the files of a script under another name, the script first.
 pub(super) fn copy(example: &ShippedScript, id: &str) -> Vec<NewFile> {
     let folder = match example.kind {
         Kind::Filter => Folder::Filters,
@@ -93,8 +91,8 @@ pub(super) fn copy(example: &ShippedScript, id: &str) -> Vec<NewFile> {
     std::iter::once(script).chain(beside).chain(modules).collect()
 }
 
-/// A test's text, with the script's name put right where it is one: a text of its own, part of a path or of
-/// a command. A tag may be called the same and stays.
+/// Returns the text of a test with the name of the script replaced where it is a string, or part of a path or
+/// command. An equal tag is not replaced.
 fn renamed(text: &str, from: &str, to: &str) -> String {
     let is_one = [
         ("\"", "\""),
@@ -131,7 +129,7 @@ pub(super) fn print(files: ShippedFiles, out: &Console) -> Result<Exit, CommandE
     Ok(Exit::Done)
 }
 
-/// All of it, as Markdown.
+/// Returns the page as Markdown.
 fn page(files: ShippedFiles) -> String {
     let mut page = HEAD.to_owned();
     for kind in Kind::ALL {
@@ -158,7 +156,7 @@ fn page(files: ShippedFiles) -> String {
     page
 }
 
-/// The cases in which a filter runs.
+/// Describes when a filter runs.
 fn runs(shipped: &ShippedScript) -> String {
     let is_toggle = shipped.text.lines().any(|line| line.starts_with("const toggle = true"));
     match shipped.says("global") == "false" {
@@ -173,19 +171,19 @@ fn runs(shipped: &ShippedScript) -> String {
     }
 }
 
-/// A script that comes along.
+/// A shipped script.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ShippedScript {
     pub(super) kind: Kind,
     pub(super) id: &'static str,
     pub(super) text: &'static str,
-    /// Its path, without `.rhai`.
+    /// Its path without `.rhai`.
     stem: &'static str,
-    /// All files that come along.
+    /// All shipped files.
     files: ShippedFiles,
 }
 
-/// All of them, filters first, each kind by id.
+/// Returns all shipped scripts, by kind and id.
 pub(super) fn all(files: ShippedFiles) -> Vec<ShippedScript> {
     let mut all: Vec<ShippedScript> =
         files.iter().filter_map(|(path, text)| script(files, path, text)).collect();
@@ -193,7 +191,7 @@ pub(super) fn all(files: ShippedFiles) -> Vec<ShippedScript> {
     all
 }
 
-/// None for what is a test, a module, or beside one.
+/// Returns the script at a path; `None` for tests, modules and other files.
 fn script(files: ShippedFiles, path: &'static str, text: &'static str) -> Option<ShippedScript> {
     let (folder, within) = path.split_once('/')?;
     let stem = path.strip_suffix(".rhai").filter(|stem| !stem.ends_with(".test"))?;
@@ -203,19 +201,19 @@ fn script(files: ShippedFiles, path: &'static str, text: &'static str) -> Option
 }
 
 impl ShippedScript {
-    /// A value of its opening comment.
+    /// Returns a value of its frontmatter.
     pub(super) fn says(&self, key: &str) -> String {
         let said = frontmatter(self.text).into_iter().find(|(name, _)| name == key);
         said.map(|(_, value)| value).unwrap_or_default()
     }
 
-    /// Its groups.
+    /// Returns its tags.
     pub(super) fn tags(&self) -> Vec<String> {
         let said = [self.says("tags"), self.says("tag")].join(",");
         said.split(',').map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty()).collect()
     }
 
-    /// Its test, and what lies beside that: the ends of the paths behind its id, and texts.
+    /// Returns its test and golden files, as suffixes of its path and texts.
     pub(super) fn beside(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let stem = self.stem;
         self.files.iter().filter_map(move |(path, text)| {
@@ -224,7 +222,8 @@ impl ShippedScript {
         })
     }
 
-    /// The modules that it imports, directly or not: paths within the folder of its kind, and texts.
+    /// Returns the modules that it imports directly or indirectly, as paths within the folder of its kind and
+    /// texts.
     pub(super) fn modules(&self) -> Vec<(&'static str, &'static str)> {
         let mut found: Vec<(&str, &str)> = Vec::new();
         let tests = self.beside().filter(|(end, _)| end.ends_with(".rhai")).map(|(_, text)| text);
@@ -245,7 +244,7 @@ impl ShippedScript {
 fn module(files: ShippedFiles, kind: Kind, name: &str) -> Option<(&'static str, &'static str)> {
     files.iter().find_map(|(path, text)| {
         let within = path.strip_prefix(kind.folder())?.strip_prefix('/')?;
-        // A module beside the importing one is imported by its name alone.
+        // A module next to the importing one is imported by its name only.
         let stem = within.strip_suffix(".rhai")?;
         (stem == name || stem.strip_prefix("lib/") == Some(name)).then_some((within, *text))
     })

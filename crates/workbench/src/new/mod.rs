@@ -1,5 +1,4 @@
-//! `valvehouse new`: a script to begin with and a test beside it, written for it or copied from those that
-//! come along.
+//! `valvehouse new`: creates a script and its test, from a template or from a shipped script.
 
 mod command;
 mod examples;

@@ -1,4 +1,4 @@
-//! The commands that come next.
+//! The suggested next commands.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use valvehouse_json::Json;
 use valvehouse_script::Script;
 use valvehouse_terminal::{Paint, report, table};
 
-/// A command, and what it is for.
+/// A command and its purpose.
 pub(super) struct Step {
     pub(super) command: String,
     why: &'static str,
@@ -27,7 +27,7 @@ pub(super) fn shown(steps: &[Step], paint: Paint) -> String {
     table(&rows)
 }
 
-/// The next steps with a new script.
+/// Returns the next steps for a new script.
 pub(super) fn of_script(config: &Config, id: &str, script: Option<Script>) -> Vec<Step> {
     let valvehouse = program(config);
     let test = step(format!("{valvehouse} test {id}"), "run its tests");
@@ -65,7 +65,7 @@ pub(super) fn of_script(config: &Config, id: &str, script: Option<Script>) -> Ve
     vec![test, tries, serve]
 }
 
-/// The arguments that a tool has to be given, as words of a command line.
+/// Returns the required arguments of a tool as words of a command line.
 fn arguments(schema: &Json) -> String {
     let parameters = schema.at_path("function.parameters");
     let required = parameters.list("required");
@@ -88,7 +88,7 @@ fn arguments(schema: &Json) -> String {
     required.iter().filter_map(word).collect()
 }
 
-/// The next steps with a new module.
+/// Returns the next steps for a new module.
 pub(super) fn of_module(config: &Config, path: &Path) -> Vec<Step> {
     let valvehouse = program(config);
     let file = report::near(path);
@@ -99,7 +99,7 @@ pub(super) fn of_module(config: &Config, path: &Path) -> Vec<Step> {
     ]
 }
 
-/// The next steps in a new project.
+/// Returns the next steps for a new project.
 pub(super) fn of_project(folder: &Path) -> Vec<Step> {
     let mut steps = vec![
         step("valvehouse test", "run the tests of all scripts"),
@@ -115,7 +115,7 @@ pub(super) fn of_project(folder: &Path) -> Vec<Step> {
     steps
 }
 
-/// The command line of this program for a project.
+/// Returns the command line of this program for a project.
 fn program(config: &Config) -> String {
     let project = report::near(&config.project);
     match project.as_os_str().is_empty() {

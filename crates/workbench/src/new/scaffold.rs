@@ -1,6 +1,4 @@
-//! The contents of new files, with a name put in.
-//!
-//! The options of new files.
+//! The options and contents of new files, which are templates with the name inserted.
 
 use std::path::PathBuf;
 use valvehouse_config as config;
@@ -8,7 +6,7 @@ use valvehouse_core::filter::Hook;
 use valvehouse_core::text::title_case;
 use valvehouse_script::Kind;
 
-/// A file to be made, below the project's folder or one of its folders.
+/// A new file, in the project folder or one of its folders.
 pub(super) struct NewFile {
     pub(super) folder: Folder,
     pub(super) path: PathBuf,
@@ -38,7 +36,7 @@ const PIPE: Pair = (include_str!("templates/pipe.rhai"), include_str!("templates
 const MODULE: Pair = (include_str!("templates/module.rhai"), include_str!("templates/module.test.rhai"));
 const SETTINGS: &str = include_str!("templates/valvehouse.toml");
 
-/// The files of a new filter that acts at this moment.
+/// Returns the files of a new filter with this hook.
 pub(super) fn filter(id: &str, hook: Hook) -> Vec<NewFile> {
     let pair = match hook {
         Hook::Inlet | Hook::Outlet => INLET,
@@ -49,27 +47,27 @@ pub(super) fn filter(id: &str, hook: Hook) -> Vec<NewFile> {
     both(Folder::Filters, id, pair)
 }
 
-/// The files of a new tool.
+/// Returns the files of a new tool.
 pub(super) fn tool(id: &str) -> Vec<NewFile> {
     both(Folder::Tools, id, TOOL)
 }
 
-/// The files of a new action.
+/// Returns the files of a new action.
 pub(super) fn action(id: &str) -> Vec<NewFile> {
     both(Folder::Actions, id, ACTION)
 }
 
-/// The files of a new pipe.
+/// Returns the files of a new pipe.
 pub(super) fn pipe(id: &str) -> Vec<NewFile> {
     both(Folder::Filters, id, PIPE)
 }
 
-/// The files of a new module for the scripts of a folder.
+/// Returns the files of a new module in a folder.
 pub(super) fn module(id: &str, folder: Folder) -> Vec<NewFile> {
     both(folder, &format!("lib/{id}"), MODULE)
 }
 
-/// The files of a new project.
+/// Returns the files of a new project.
 pub(super) fn project() -> Vec<NewFile> {
     const FILTER: &str = "house_style";
     const FIRST_TOOL: &str = "temperature";
@@ -83,7 +81,7 @@ pub(super) fn project() -> Vec<NewFile> {
     own.into_iter().chain(filter(FILTER, Hook::Inlet)).chain(tool(FIRST_TOOL)).collect()
 }
 
-/// The name of a kind of script in a sentence.
+/// Returns the name of a kind of files for messages.
 pub(super) fn word(what: NewKind) -> &'static str {
     match what {
         NewKind::Filter => "filter",
@@ -95,7 +93,7 @@ pub(super) fn word(what: NewKind) -> &'static str {
     }
 }
 
-/// The kind of a new script; `None` for what is not one.
+/// Returns the kind of a new script; `None` for a module or a project.
 pub(super) fn kind_of(what: NewKind) -> Option<Kind> {
     match what {
         NewKind::Filter | NewKind::Pipe => Some(Kind::Filter),
@@ -105,7 +103,7 @@ pub(super) fn kind_of(what: NewKind) -> Option<Kind> {
     }
 }
 
-/// A script and its test at a path within a folder, under the name that it ends in.
+/// Returns a script and its test at a path within a folder, named after the last part of the path.
 fn both(folder: Folder, path: &str, (script, test): Pair) -> Vec<NewFile> {
     let id = path.rsplit('/').next().unwrap_or(path);
     let file =
@@ -118,49 +116,49 @@ fn named(text: &str, id: &str) -> String {
     text.replace("TITLE", &title_case(id)).replace("ALIAS", &alias).replace("NAME", id)
 }
 
-/// The paths and texts of the scripts that come along, below `filters/`, `tools/` and `actions/`.
+/// The paths and texts of the shipped scripts in `filters/`, `tools/` and `actions/`.
 pub type ShippedFiles = &'static [(&'static str, &'static str)];
 
-/// The files to make, and their name.
+/// The options of `valvehouse new`.
 #[derive(Debug, Clone)]
 pub struct NewOptions {
-    /// The kind of files; `None` where they are listed only.
+    /// The kind of files; `None` to list only.
     pub what: Option<NewKind>,
-    /// Their name; of a project its folder.
+    /// The name; for a project, its folder.
     pub name: Option<String>,
-    /// The moment at which a filter acts.
+    /// The hook of a filter.
     pub hook: Option<Hook>,
-    /// The script to copy; empty for a list of all.
+    /// The shipped script to copy; empty for a list of all.
     pub from: Option<String>,
-    /// Lists the shipped scripts instead of creating one.
+    /// `true` to list the shipped scripts.
     pub list: bool,
-    /// Prints the page about the shipped scripts as Markdown.
+    /// `true` to print the page about the shipped scripts as Markdown.
     pub markdown: bool,
     /// The kind of scripts that a module is for.
     pub place: Option<Kind>,
-    /// Replaces existing files.
+    /// `true` to replace existing files.
     pub force: bool,
 }
 
 /// The kind of new files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewKind {
-    /// A script that looks at requests and answers.
+    /// A script that filters requests and answers.
     Filter,
     /// A script that models may call.
     Tool,
-    /// A script behind buttons under messages.
+    /// A script with buttons under messages.
     Action,
-    /// A script that offers a model.
+    /// A script that provides a model.
     Pipe,
     /// Functions that scripts import.
     Module,
-    /// A folder to begin with.
+    /// A project folder.
     Project,
 }
 
 impl NewOptions {
-    /// Returns `true` if only the list of what comes along is to be shown.
+    /// Returns `true` if the shipped scripts are only listed.
     pub(super) fn only_lists(&self) -> bool {
         self.list || self.from.as_deref() == Some("")
     }

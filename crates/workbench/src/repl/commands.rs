@@ -1,17 +1,17 @@
-//! Lines that begin with a colon.
+//! Commands, which are lines that begin with a colon.
 
 use valvehouse_core::text::nearest;
 
-/// The names that commands begin with.
+/// The names of the commands.
 pub(super) const NAMES: [&str; 10] =
     ["help", "load", "body", "hook", "valves", "variables", "plugins", "functions", "doc", "quit"];
 
-/// Such a line.
+/// A parsed command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Help,
     Load(String),
-    /// Another body, or the one there is.
+    /// Sets the body, or shows the current one.
     Body(Option<String>),
     Hook(String),
     Valves,
@@ -23,7 +23,7 @@ pub(super) enum Command {
 }
 
 impl Command {
-    /// Reads a line behind its colon, or says what is wrong with it.
+    /// Parses a line without its colon. The error is the reason for which it is invalid.
     pub(super) fn read(line: &str) -> Result<Self, String> {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
@@ -53,7 +53,7 @@ impl Command {
     }
 }
 
-/// The effects of the commands.
+/// The help text of the commands.
 pub(super) const HELP: &str = "\
 :load FILE|ID            load the functions, valves and state of a script
 :body FILE|JSON|TEXT     set `body`; without an argument, show it

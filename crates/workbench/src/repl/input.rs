@@ -1,4 +1,4 @@
-//! The source of lines: a person at a terminal, who edits them, or stdin.
+//! The source of lines: a terminal with line editing, or stdin.
 
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -13,14 +13,14 @@ use valvehouse_script::is_whole;
 use valvehouse_script::reference::{Function, functions};
 use valvehouse_terminal::{CommandError, StdinLines};
 
-/// Lines that are remembered from one session to the next.
+/// The maximum number of lines in the history file.
 const REMEMBERED: usize = 1_000;
 
-/// The line that was typed.
+/// The result of reading a line.
 pub(super) enum TypedLine {
-    /// A line, or several that belong together.
+    /// One line, or several lines that form one statement.
     Line(String),
-    /// Nothing: the line was given up.
+    /// The line was discarded with Ctrl-C.
     Cleared,
 }
 
@@ -42,7 +42,7 @@ impl Input {
         matches!(self, Self::Terminal(_))
     }
 
-    /// The next line; None at the end.
+    /// Returns the next line; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<TypedLine>, CommandError> {
         match self {
             Self::Terminal(terminal) => terminal.next().await,
@@ -51,11 +51,11 @@ impl Input {
     }
 }
 
-/// A line with those behind it that close what it opens.
+/// Returns a line together with the following ones that complete its statement.
 async fn whole(lines: &mut StdinLines) -> Result<Option<TypedLine>, CommandError> {
     let Some(mut text) = lines.next().await? else { return Ok(None) };
     while !is_finished(&text) {
-        // An open text is reported by its reader.
+        // An incomplete text is reported when it is parsed.
         let Some(line) = lines.next().await? else { break };
         text.push('\n');
         text.push_str(&line);
@@ -63,14 +63,14 @@ async fn whole(lines: &mut StdinLines) -> Result<Option<TypedLine>, CommandError
     Ok(Some(TypedLine::Line(text)))
 }
 
-/// A command is one line.
+/// Returns `true` if a text is complete. A command is always one line.
 fn is_finished(text: &str) -> bool {
     text.trim_start().starts_with(':') || is_whole(text)
 }
 
 /// A terminal with its history.
 pub(super) struct Terminal {
-    /// None while a line is read.
+    /// `None` while a line is read.
     editor: Option<Editor<Help, FileHistory>>,
     history: PathBuf,
 }
@@ -81,7 +81,7 @@ impl Terminal {
         let config = config.map(|config| config.auto_add_history(true).build()).map_err(unusable)?;
         let mut editor = Editor::with_config(config).map_err(unusable)?;
         editor.set_helper(Some(Help::new()));
-        // The first time there is none.
+        // The file does not exist before the first session.
         let _ = editor.load_history(&history);
         Ok(Self { editor: Some(editor), history })
     }
@@ -106,7 +106,7 @@ impl Terminal {
     }
 }
 
-/// A session goes on without a history, too.
+/// Appends a line to the history file. A session works without it.
 fn remember(editor: &mut Editor<Help, FileHistory>, history: &Path) {
     if let Err(error) = editor.append_history(history) {
         tracing::debug!("cannot write the history to {}: {error}", history.display());
@@ -117,9 +117,9 @@ fn unusable(error: ReadlineError) -> CommandError {
     CommandError::data(format!("cannot read a line: {error}"))
 }
 
-/// The help while a line is typed.
+/// The completion while a line is typed.
 struct Help {
-    /// Names that may be meant.
+    /// The names that can be completed.
     names: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `valvehouse repl`: lines in the place of a script, on the plugins of the project as they are now.
+//! `valvehouse repl`: evaluates lines as if they were in a script, with the current plugins of the project.
 
 mod commands;
 mod input;

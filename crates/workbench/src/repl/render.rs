@@ -1,4 +1,4 @@
-//! The view of a line's result, and of functions.
+//! The output of results and of functions.
 
 use std::io;
 use valvehouse_core::text::did_you_mean;
@@ -7,12 +7,12 @@ use valvehouse_script::reference::{Function, functions as all};
 use valvehouse_script::{Diagnostic, LineResult};
 use valvehouse_terminal::{Console, clean, report, table};
 
-/// A value of so many characters stands in one line.
+/// The maximum number of characters of a value that is shown in one line.
 const SHORT: usize = 100;
-/// Functions that are listed at a time.
+/// The maximum number of listed functions.
 const LISTED: usize = 60;
 
-/// Shows the outcome of a line.
+/// Shows the result of a line.
 pub(super) fn came(came: &LineResult, out: &Console) -> io::Result<()> {
     if out.is_json() {
         let (value, kind) = match came {
@@ -44,7 +44,7 @@ pub(super) fn problem(problem: &Diagnostic, out: &Console) -> io::Result<()> {
     Ok(())
 }
 
-/// The functions with this text in their names, a line each.
+/// Lists the functions with this text in their names.
 pub(super) fn functions(text: &str, out: &Console) -> io::Result<()> {
     let found: Vec<&Function> = all().iter().filter(|function| function.path().contains(text)).collect();
     if found.is_empty() {

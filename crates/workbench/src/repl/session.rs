@@ -1,6 +1,5 @@
-//! A session: the plugins of the project as they are now, a script of them or none, and what lines left.
-//!
-//! The options of a session.
+//! A session: the current plugins of the project, an optional script, and the variables of earlier lines; and
+//! the options.
 
 use super::commands::{Command, HELP};
 use super::input::{Input, TypedLine};
@@ -20,14 +19,14 @@ use valvehouse_json::Json;
 use valvehouse_script::{Code, Diagnostic, Kind, Repl, SandboxScript, Script, SourceFile, UserValves};
 use valvehouse_terminal::{CommandError, Console, Exit, questions, report, table};
 
-/// The id of the script that lines stand for where none is loaded.
+/// The id of the empty script that is used if none is loaded.
 const ID: &str = "repl";
 
-/// Runs lines in the place of a script until there are no more.
+/// Evaluates lines as if they were in a script, until the input ends.
 ///
 /// # Errors
 ///
-/// Returns the reason for which it could not be done.
+/// Returns the reason for which the session is not possible.
 pub async fn run(asked: ReplOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
     let history = config.project.join(".valvehouse").join("repl_history");
     let app = App::open(config).await?;
@@ -73,11 +72,11 @@ async fn talk(
     Ok(if counts { Exit::Findings } else { Exit::Done })
 }
 
-/// From now on Ctrl-C ends what a line does and no longer the session, whenever it comes.
+/// Registers the handler of Ctrl-C, which from then on ends the running line instead of the process.
 async fn hear_of_interrupts() {
     tokio::select! {
         biased;
-        // It is listened to from the first time somebody waits for it.
+        // The handler is registered when the future is first polled.
         _ = tokio::signal::ctrl_c() => {}
         () = std::future::ready(()) => {}
     }
@@ -88,14 +87,14 @@ struct Session<'a> {
     out: &'a Console,
     live: bool,
     user: Option<String>,
-    /// Set if the session reads from a terminal, where Ctrl-C ends the running line.
+    /// `true` if the session reads from a terminal, where Ctrl-C ends the running line.
     is_terminal: bool,
-    /// The name by which the script was loaded; `None` where there is none.
+    /// The name by which the script was loaded; `None` without a script.
     named: Option<String>,
     repl: Option<Repl>,
     script: Arc<Script>,
     users: Arc<UserValves>,
-    /// The states that hooks share in a turn: here, in a session.
+    /// The states that hooks share in a turn; here they last for the session.
     states: States,
     context: Context,
     reports: Receiver<Arc<Report>>,
@@ -131,7 +130,7 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    /// Lines stand for this script from now on; what they left stays.
+    /// Evaluates lines in this script from now on. Variables of earlier lines remain.
     fn begin(&mut self, script: Arc<Script>, body: &Json) -> Result<(), CommandError> {
         let new = Repl::new(script.clone()).map_err(|problem| CommandError::data(problem.to_string()))?;
         let mut repl = match self.repl.take() {
@@ -192,7 +191,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Takes up what changed in the project since the last line, and says so.
+    /// Applies the changes of the project since the last line, and shows them.
     async fn look(&mut self) {
         self.app.host.reload().await;
         let mut changed = false;
@@ -208,7 +207,7 @@ impl<'a> Session<'a> {
                 }
             }
         }
-        // A file that lies elsewhere is nobody's news.
+        // The host does not report changes of a file outside its folders.
         let file = &self.script.file;
         changed |= self.named.is_some()
             && std::fs::read_to_string(&file.path).is_ok_and(|text| *text != *file.text)
@@ -219,12 +218,12 @@ impl<'a> Session<'a> {
             let body = self.body();
             let script = dry_run::sandbox(self.live).enter(script);
             self.users = users;
-            // It has just loaded.
+            // The script loaded before, so an error is unexpected.
             let _ = self.begin(Arc::new(script), &body);
         }
     }
 
-    /// Runs a line; whether that went well.
+    /// Evaluates a line. Returns `true` on success.
     async fn evaluate(&mut self, line: &str) -> Result<bool, CommandError> {
         let Some(mut repl) = self.repl.take() else { return Ok(false) };
         let (turn, line) = (self.turn(), line.to_owned());
@@ -252,7 +251,7 @@ impl<'a> Session<'a> {
         Ok(came.is_ok())
     }
 
-    /// Does the work; at a terminal Ctrl-C ends it.
+    /// Runs work that Ctrl-C can end if the session reads from a terminal.
     async fn unless_ended<T>(&self, work: impl Future<Output = T>, over: EndOfTurn) -> T {
         let mut over = Some(over);
         tokio::pin!(work);
@@ -317,7 +316,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// A hook of the script on `body`, which is as the hook left it then.
+    /// Runs a hook of the script on `body`, which becomes the hook's result.
     async fn hook(&mut self, name: &str) -> Result<(), CommandError> {
         let hook = Hook::ALL.into_iter().find(|hook| hook.name() == name);
         let own: Vec<&str> = self.script.hooks().map(Hook::name).collect();
@@ -348,7 +347,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A script with nothing in it: what lines stand for where none is loaded.
+/// Returns the empty script that is used if none is loaded.
 async fn scratch(app: &App, live: bool) -> Result<Script, CommandError> {
     let path = app.config.folders.filters.join(format!("{ID}.rhai"));
     let text =
@@ -356,7 +355,7 @@ async fn scratch(app: &App, live: bool) -> Result<Script, CommandError> {
     let file = |wanted: &[&str]| SourceFile::new(Kind::Filter, ID, &path, text(wanted));
     let mut wanted = Vec::new();
     for capability in Capability::ALL.map(Capability::name) {
-        // The grants of the id `repl`; in a dry run, of those that stay here.
+        // It has the grants of the id `repl`; in a dry run, only those without outside effects.
         let is_inside = ["kv", "llm", "tools", "vectors"].contains(&capability);
         if is_inside || (live && app.host.compile(&file(&[capability])).await.is_ok()) {
             wanted.push(capability);
@@ -368,7 +367,7 @@ async fn scratch(app: &App, live: bool) -> Result<Script, CommandError> {
     })
 }
 
-/// A small conversation.
+/// Returns a short conversation as the initial body.
 fn conversation(model: &str) -> Json {
     let said = [
         message::user("hello"),
@@ -378,13 +377,13 @@ fn conversation(model: &str) -> Json {
     Json::from([("model", model.into()), ("messages", said.to_vec().into())])
 }
 
-/// The script and the user of a session.
+/// The options of `valvehouse repl`.
 #[derive(Debug, Clone, Default)]
 pub struct ReplOptions {
-    /// The script to begin with: the id of a plugin, or a file.
+    /// The script to load, as the id of a plugin or a file.
     pub plugin: Option<String>,
-    /// The id of the user who asks.
+    /// The id of the user.
     pub user: Option<String>,
-    /// Set if lines use the script's own grants and stored values instead of canned ones.
+    /// `true` to use the script's own grants and stored values instead of a closed sandbox.
     pub live: bool,
 }

@@ -1,4 +1,4 @@
-//! The command: which tests, how, and what is shown of them.
+//! The command: selects tests, runs them, and shows the results.
 
 use super::discovery::TestSelection;
 use super::runner::TestOptions;
@@ -11,11 +11,11 @@ use valvehouse_config::Config;
 use valvehouse_core::text::count;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
-/// Runs tests and shows what came of them.
+/// Runs tests and shows the results.
 ///
 /// # Errors
 ///
-/// Returns the reason for which it could not be done.
+/// Returns the reason for which they cannot be run.
 pub async fn run(asked: TestOptions, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let found = TestSelection::of(&asked.paths, config)?;
     let how = How::asked(&asked);
@@ -55,7 +55,7 @@ pub async fn run(asked: TestOptions, config: &Config, out: &Console) -> Result<E
     Ok(sum.exit())
 }
 
-/// No test was run: there is none, or none that was meant.
+/// Reports that no test was run: there are none, or none matches the filter.
 fn none(asked: &TestOptions, files: &[FileRan], out: &Console) -> Result<Exit, CommandError> {
     let Some(text) = &asked.filter else {
         out.say("no tests found: write tests beside a script, as in filters/turn_limit.test.rhai");

@@ -4,10 +4,10 @@ use super::runner::{FileCoverage, FileRan};
 use std::ops::RangeInclusive;
 use valvehouse_terminal::{Paint, report};
 
-/// Ranges of lines that are listed of a file.
+/// The maximum number of line ranges listed per file.
 const MAX_LISTED: usize = 12;
 
-/// A row for each script, and one for all.
+/// Returns a table with a row per script, and a row for the total.
 pub(super) fn table(files: &[FileRan], paint: Paint) -> String {
     let head = ["script", "called", "lines", "not reached"].map(|word| paint.dim(word)).to_vec();
     let mut rows = vec![head];
@@ -24,7 +24,7 @@ pub(super) fn table(files: &[FileRan], paint: Paint) -> String {
     valvehouse_terminal::table(&rows)
 }
 
-/// So many of so many.
+/// A count of covered items.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Part {
     pub(super) reached: usize,
@@ -36,7 +36,7 @@ impl Part {
         Self { reached: self.reached + other.reached, all: self.all + other.all }
     }
 
-    /// In hundredths, rounded down: only all of them are 100 %.
+    /// Returns the percentage, rounded down, so that only complete coverage is 100.
     pub(super) fn percent(self) -> usize {
         (self.reached * 100).checked_div(self.all).unwrap_or(100)
     }
@@ -57,7 +57,7 @@ impl FileCoverage {
         Part { reached: self.lines.ran().len(), all: self.lines.runnable().len() }
     }
 
-    /// The names of functions that were not called, and lines that did not run.
+    /// Returns the functions that were not called and the lines that did not run.
     fn missing(&self) -> Vec<String> {
         let names = self.called.iter().filter(|(_, called)| !called).map(|(name, _)| name.clone());
         let ranges = self.lines.missing();
@@ -67,7 +67,7 @@ impl FileCoverage {
     }
 }
 
-/// `12-15`, or a line by itself.
+/// Returns a range of lines as `12-15`, or a single line.
 pub(super) fn told(lines: &RangeInclusive<usize>) -> String {
     match lines.start() == lines.end() {
         true => lines.start().to_string(),

@@ -1,4 +1,4 @@
-//! The choice of tests: from words of the command line to test files and their scripts.
+//! The selection of tests: from the arguments of the command line to test files and their scripts.
 
 use std::path::{Path, PathBuf};
 use valvehouse_config::Config;
@@ -7,19 +7,19 @@ use valvehouse_host::app;
 use valvehouse_script::{Diagnostic, Kind, Loader, script_of_tests, tests_of_script};
 use valvehouse_terminal::{Case, CommandError, ScriptPlace, case, report};
 
-/// The tests that are meant.
+/// The selected tests.
 #[derive(Debug, Default)]
 pub(crate) struct TestSelection {
-    /// In the order of their paths.
+    /// The test files, sorted by path.
     pub(crate) cases: Vec<Case>,
-    /// Files that cannot be read, and tests without a script.
+    /// The problems of files that cannot be read, and of tests without a script.
     pub(crate) problems: Vec<Diagnostic>,
-    /// Scripts without tests.
+    /// The scripts without tests.
     pub(crate) untested: Vec<PathBuf>,
 }
 
 impl TestSelection {
-    /// The files that paths and ids lead to; all tests of the project where there are none.
+    /// Returns the tests of these paths and ids; all tests of the project if there are none.
     pub(crate) fn of(words: &[PathBuf], config: &Config) -> Result<Self, CommandError> {
         let mut found = Self::default();
         if words.is_empty() {
@@ -68,7 +68,7 @@ impl TestSelection {
         self.problems.extend(unlisted);
     }
 
-    /// A test file, or the script that tests are of.
+    /// Adds a test file, or the tests of a script.
     fn file(&mut self, file: &Path, config: &Config) -> Result<(), CommandError> {
         let ScriptPlace { kind, root, path } = ScriptPlace::of(config, file);
         if script_of_tests(&path).is_some() {

@@ -1,4 +1,4 @@
-//! The results of tests, as programs read them.
+//! The results of tests as JSON.
 
 use super::coverage;
 use super::runner::{FileCoverage, FileRan, Sum, TestRan};
@@ -8,7 +8,7 @@ use valvehouse_json::Json;
 use valvehouse_script::Diagnostic;
 use valvehouse_terminal::report;
 
-/// Everything, as one object.
+/// Returns all results as one object.
 pub(crate) fn told(files: &[FileRan], problems: &[Diagnostic], untested: &[PathBuf], sum: &Sum) -> Json {
     Json::from([
         ("tests", sum.tests.into()),
@@ -22,7 +22,7 @@ pub(crate) fn told(files: &[FileRan], problems: &[Diagnostic], untested: &[PathB
     ])
 }
 
-/// A file with its tests.
+/// Returns the results of one file.
 fn file_told(file: &FileRan) -> Json {
     let problems = file.result.as_ref().err().map_or(&[][..], Vec::as_slice);
     let told = Json::from([

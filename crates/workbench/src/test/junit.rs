@@ -1,4 +1,4 @@
-//! The results of tests, as JUnit's XML: the form that every CI reads.
+//! The results of tests in the XML format of JUnit, which CI systems read.
 
 use super::runner::{FileRan, TestRan};
 use super::summary::SummaryStyle;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use valvehouse_script::Diagnostic;
 use valvehouse_terminal::{CommandError, Exit, PLAIN, report};
 
-/// Writes the file, and its folder where there is none.
+/// Writes the file, and creates its folder if necessary.
 pub(super) fn write(
     files: &[FileRan],
     problems: &[Diagnostic],
@@ -67,7 +67,7 @@ fn case(TestRan { test, ran }: &TestRan, file: &str) -> TestCase {
     case
 }
 
-/// A file that could not be run, as a test that went wrong.
+/// Returns a file that cannot be run as a test with an error.
 fn broken(problems: &[Diagnostic], file: &str) -> TestCase {
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
     if let Some(first) = problems.first() {

@@ -1,4 +1,4 @@
-//! `valvehouse test`: runs the tests beside scripts.
+//! `valvehouse test`: runs the tests of scripts.
 
 mod command;
 mod coverage;

@@ -1,6 +1,4 @@
-//! Runs tests in parallel, and reports the files in their order.
-//!
-//! The options of a run of tests.
+//! The parallel run of tests, which reports the files in order, and the options of a run.
 
 use futures::future::join_all;
 use futures::{Stream, StreamExt, stream};
@@ -17,14 +15,14 @@ use valvehouse_script::testing::{Suite, SuiteOptions, Test, TestResult};
 use valvehouse_script::{Coverage, Diagnostic, Settings};
 use valvehouse_terminal::{Case, Exit};
 
-/// The tests to run, and the way in which they are run.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct How {
-    /// Only those with this in their name.
+    /// The text that the names of tests have to contain.
     pub(crate) filter: Option<String>,
     pub(crate) update: bool,
     pub(crate) coverage: bool,
-    /// So many at a time.
+    /// The maximum number of tests that run at a time.
     pub(crate) jobs: usize,
 }
 
@@ -35,7 +33,7 @@ impl How {
     }
 }
 
-/// All tests, one by another.
+/// Runs all tests, one at a time.
 impl Default for How {
     fn default() -> Self {
         Self { filter: None, update: false, coverage: false, jobs: 1 }
@@ -44,13 +42,13 @@ impl Default for How {
 
 /// The outcome of a test file.
 pub(crate) struct FileRan {
-    /// The plugin's id.
+    /// The id of the plugin.
     pub(crate) id: String,
     pub(crate) script: PathBuf,
     pub(crate) tests: PathBuf,
-    /// The outcome of its tests, or the reason for which there was nothing to run.
+    /// The outcomes of its tests, or the reason for which it cannot be run.
     pub(crate) result: Result<Vec<TestRan>, Vec<Diagnostic>>,
-    /// Tests it has, also those that were not meant.
+    /// All tests of the file, including those that do not match the filter.
     all: Vec<Test>,
     pub(crate) covered: Option<FileCoverage>,
 }
@@ -61,31 +59,31 @@ pub(crate) struct TestRan {
     pub(crate) ran: TestResult,
 }
 
-/// The lines of its script that the tests of a file reach.
+/// The coverage of a script by the tests of a file.
 pub(crate) struct FileCoverage {
-    /// Hooks, tools and what else a host calls: whether it was.
+    /// The functions that a host calls, such as hooks and tools; `true` if a test called it.
     pub(crate) called: Vec<(String, bool)>,
     pub(crate) lines: Arc<Coverage>,
 }
 
 impl FileRan {
-    /// Its tests that were run.
+    /// Returns its tests that were run.
     pub(crate) fn tests(&self) -> &[TestRan] {
         self.result.as_deref().unwrap_or(&[])
     }
 
-    /// The names of all its tests.
+    /// Returns the names of all its tests.
     pub(crate) fn known(&self) -> impl Iterator<Item = &str> {
         self.all.iter().map(|test| test.name.as_str())
     }
 
-    /// Returns `true` if there is nothing to tell: none of its tests was meant.
+    /// Returns `true` if none of its tests matches the filter.
     pub(crate) fn is_silent(&self) -> bool {
         self.result.as_ref().is_ok_and(Vec::is_empty)
     }
 }
 
-/// Runs the tests of these files. What comes, comes in their order, as soon as it can.
+/// Runs the tests of these files. The outcomes are returned in order, each as soon as possible.
 pub(crate) fn running(cases: Vec<Case>, config: &Config, how: &How) -> impl Stream<Item = FileRan> + use<> {
     let places = Arc::new(Semaphore::new(how.jobs));
     let nothing_granted = HashMap::new();
@@ -106,7 +104,7 @@ async fn file(case: Case, settings: Settings, how: How, places: Arc<Semaphore>) 
     let suite = {
         let _place = places.acquire().await;
         let opened = move || Suite::open(&case.script, &case.tests, &settings);
-        // It only ends otherwise where compiling panicked, which was told.
+        // Only a panic during compilation leads here; it was logged.
         tokio::task::spawn_blocking(opened).await.unwrap_or_else(|_| Err(Vec::new()))
     };
     let suite = match suite {
@@ -139,14 +137,14 @@ fn covered(suite: &Suite, ran: &[TestRan], lines: Arc<Coverage>) -> FileCoverage
     }
 }
 
-/// The outcome of all files together.
+/// The totals of all files.
 pub(crate) struct Sum {
     pub(crate) files: usize,
     pub(crate) tests: usize,
     pub(crate) failed: usize,
-    /// Files that do not compile, or cannot be read.
+    /// The number of files that do not compile or cannot be read.
     pub(crate) unreadable: usize,
-    /// Golden files that were written.
+    /// The number of golden files that were written.
     pub(crate) written: usize,
     pub(crate) took: Duration,
 }
@@ -174,21 +172,21 @@ impl Sum {
     }
 }
 
-/// The tests to run, and what is shown and written of them.
+/// The options of `valvehouse test`.
 #[derive(Debug, Clone, Default)]
 pub struct TestOptions {
-    /// Test files, scripts, folders or ids; all tests of the project where there are none.
+    /// The test files, scripts, folders or ids; empty for all tests of the project.
     pub paths: Vec<PathBuf>,
-    /// A text that the names of tests have to contain.
+    /// The text that the names of tests have to contain.
     pub filter: Option<String>,
-    /// Rewrites golden files.
+    /// `true` to rewrite golden files.
     pub update: bool,
-    /// Shows the hooks, tools and lines that tests reach.
+    /// `true` to show the hooks, tools and lines that tests reach.
     pub coverage: bool,
-    /// The number of tests that run at a time; without it as many as there are processors.
+    /// The maximum number of tests that run at a time; `None` for the number of CPUs.
     pub jobs: Option<NonZeroUsize>,
-    /// The file for a report as JUnit's XML.
+    /// The file for a report in the XML format of JUnit.
     pub junit: Option<PathBuf>,
-    /// Shows the output of passing tests.
+    /// `true` to show the output of passing tests.
     pub show_output: bool,
 }

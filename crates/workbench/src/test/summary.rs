@@ -1,4 +1,4 @@
-//! The results of tests, as people read them.
+//! The results of tests as text.
 
 use super::runner::{FileRan, Sum, TestRan};
 use std::path::PathBuf;
@@ -10,15 +10,15 @@ use valvehouse_script::testing::TestFailure;
 use valvehouse_terminal::report::{self, Broke};
 use valvehouse_terminal::{Paint, clean, table, trace_view::difference};
 
-/// The look of the summary.
+/// The style of the results.
 pub(crate) struct SummaryStyle {
     pub(crate) paint: Paint,
-    /// Shows the output of passing tests.
+    /// `true` to show the output of passing tests.
     pub(crate) output: bool,
 }
 
 impl SummaryStyle {
-    /// A file: a line for each of its tests, and below those that failed why.
+    /// Returns the results of a file: a line per test, with the reasons of failures below.
     pub(crate) fn file(&self, file: &FileRan) -> String {
         let name = self.paint.bold(&report::near(&file.tests).display().to_string());
         match &file.result {
@@ -30,7 +30,7 @@ impl SummaryStyle {
         }
     }
 
-    /// The problem of a file.
+    /// Returns the problem of a file.
     pub(crate) fn problem(&self, problem: &Diagnostic) -> String {
         report::shown(problem, self.paint)
     }
@@ -54,7 +54,7 @@ impl SummaryStyle {
         vec![format!("  {outcome}"), name, ms(ran.took), self.paint.yellow(&wrote)]
     }
 
-    /// The reason for its failure, and the printed text.
+    /// Returns the reason for a failure, and the printed text.
     fn below(&self, TestRan { ran, .. }: &TestRan) -> String {
         let mut text = ran.failed.as_ref().map_or_else(String::new, |failed| self.failed(failed));
         if (self.output || ran.failed.is_some()) && !ran.printed.is_empty() {
@@ -66,11 +66,11 @@ impl SummaryStyle {
         if ran.failed.is_some() { format!("{text}\n") } else { text }
     }
 
-    /// The place, the reason, and the difference.
+    /// Returns the place, the reason and the differences of a failure.
     pub(crate) fn failed(&self, failed: &TestFailure) -> String {
         let problem = Diagnostic { message: shortened(&failed.problem.message), ..failed.problem.clone() };
         let mut text = match broken(&problem) {
-            // An author looks at the script first.
+            // The place in the script is shown first, as it is the most useful to its author.
             Some(of_script) => {
                 let called = format!("called at {}: ", presentable(&problem));
                 let called = self.paint.dim(&format!("{called}{}", clean(problem.excerpt.trim())));
@@ -89,7 +89,7 @@ impl SummaryStyle {
         text
     }
 
-    /// All files together.
+    /// Returns the totals of all files.
     pub(crate) fn sum(&self, sum: &Sum) -> String {
         let passed = self.paint.green(&format!("{} passed", sum.tests - sum.failed));
         let mut parts = vec![passed];
@@ -106,7 +106,7 @@ impl SummaryStyle {
         format!("{tests} in {files}: {}, in {}", parts.join(", "), ms(sum.took))
     }
 
-    /// The scripts without tests.
+    /// Returns the line about scripts without tests.
     pub(crate) fn untested(&self, scripts: &[PathBuf]) -> String {
         let names = scripts.iter().map(|script| report::near(script).display().to_string());
         let verb = if scripts.len() == 1 { "has" } else { "have" };
@@ -115,7 +115,7 @@ impl SummaryStyle {
     }
 }
 
-/// The problem of a failed script, at its place.
+/// Returns the problem of a test as one of the script if the script failed.
 fn broken(of_test: &Diagnostic) -> Option<Diagnostic> {
     let broke = Broke::of(&of_test.message)?;
     let text = std::fs::read_to_string(broke.path).ok()?;
@@ -125,7 +125,7 @@ fn broken(of_test: &Diagnostic) -> Option<Diagnostic> {
     Some(Diagnostic { path, line, column, excerpt, message, ..of_test.clone() })
 }
 
-/// A message with its paths relative to the current folder.
+/// Returns a message with its paths relative to the current folder.
 fn shortened(message: &str) -> String {
     match std::env::current_dir() {
         Ok(here) => message.replace(&format!("{}/", here.display()), ""),
