@@ -33,7 +33,7 @@ pub(super) struct LinkedModules {
     /// The unfolded syntax of each module.
     pub(super) as_written: Vec<AST>,
     pub(super) sources: Sources,
-    /// The modules by their prefixed aliases, in the script and in modules.
+    /// The modules by the names before `::`, which are aliases in the script and prefixes in modules.
     modules: Vec<(String, Shared<Module>)>,
 }
 

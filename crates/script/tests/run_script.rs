@@ -1,4 +1,4 @@
-//! Code of a model, run with the tools of its turn as functions: each inner call is one that filters see.
+//! Tests of model-written code that calls the tools of its turn as functions; filters see each inner call.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ async fn tools_are_functions_and_the_last_value_is_the_result() {
             r#""no: tools::call: shop_fails: out of stock""#,
         ),
         (r#"tools::call("find_tools", #{ query: "plus", limit: 1 }).tools[0].name"#, r#""shop_plus""#),
-        // A function of every script stays one.
+        // A tool does not shadow a built-in function.
         (r#"print("x"); tools::call("print")"#, r#""printed""#),
         ("let a = 1;", "null"),
     ] {
@@ -157,7 +157,7 @@ async fn hostile_code_ends_within_its_budget() {
     assert!(found.unwrap_err().to_string().contains("a query has at most 1000"));
 }
 
-/// Code that a parser could take too long or go too deep for.
+/// Runs code on which a parser could take too long or exceed its stack.
 #[tokio::test(flavor = "multi_thread")]
 async fn code_of_any_shape_ends_in_a_value_or_an_error() {
     let kernel = tools().build();
@@ -197,7 +197,7 @@ async fn code_of_any_shape_ends_in_a_value_or_an_error() {
         let count = (most - before.len() - after.len()) / part.len();
         for count in [count, count / 8, 100] {
             let code = format!("{before}{}{after}", part.repeat(count));
-            // Neither a crash nor a wait without an end.
+            // The run must end, and must not crash.
             drop(run(&kernel, &code).await);
         }
     }
@@ -214,7 +214,7 @@ async fn code_cannot_catch_what_ends_the_turn() {
         }
         other => panic!("{other:?}"),
     }
-    // Nor can it end the turn by itself.
+    // The code cannot end the turn by itself either.
     match run(&kernel, "throw #{ message: \"stop\", fatal: true }").await {
         Err(Error::Rejected(rejection)) => assert!(!rejection.fatal, "{rejection:?}"),
         other => panic!("{other:?}"),

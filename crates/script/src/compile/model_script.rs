@@ -29,7 +29,7 @@ impl Script {
         settings: &Settings,
         functions: impl FnOnce(&BTreeSet<String>) -> Module,
     ) -> Result<Self, Vec<Diagnostic>> {
-        // No line break is added, so lines keep their numbers.
+        // The code begins on the first line, so lines keep their numbers.
         let text = format!("fn {MAIN}() {{ {code}\n}}");
         let file = SourceFile::new(Kind::Tool, id, id, text);
         check_text(&file).map_err(|problem| vec![problem])?;

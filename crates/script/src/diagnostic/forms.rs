@@ -3,10 +3,10 @@
 use crate::reference::{self, Function};
 use rhai::EvalAltResult;
 
-/// The maximum number of overloads that are shown if none has the right number of arguments.
+/// The maximum number of overloads that are shown.
 const MAX_FORMS: usize = 3;
 
-/// Returns a hint with the overloads of an existing function that was called with values of other kinds.
+/// Returns a hint with the overloads of a function that have the number of arguments of a failed call but other kinds.
 pub(super) fn fitting(error: &EvalAltResult) -> Option<String> {
     let EvalAltResult::ErrorFunctionNotFound(signature, _) = error else { return None };
     let (name, kinds) = signature.split_once(" (")?;

@@ -23,7 +23,7 @@ pub enum Type {
     Closure,
     /// A range such as `1..5`, or another value that a loop accepts.
     Range,
-    /// Bytes.
+    /// A sequence of bytes.
     Blob,
     /// The result of `timestamp()`.
     Instant,
