@@ -9,10 +9,10 @@
 //!
 //! - If the process ended by its own fault (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, such as after a stack
 //!   overflow or a failed allocation), only the version that ran on the thread of the fault is blamed.
-//! - If the process was ended from outside (SIGKILL, out of memory, power loss), two kinds of versions are blamed: one
-//!   whose file had been loading for [`LONG_LOAD`] or longer, and one that ran for [`LONG_CALL`] or longer without
-//!   yielding, for the second time within [`MEMORY`]. Scripts yield every few milliseconds, so only a script that is
-//!   stuck in a single native runs that long.
+//! - If the process was ended from outside (SIGKILL, out of memory, power loss), two kinds of versions are blamed:
+//!   one whose file had been loading for [`LONG_LOAD`] or longer, and one that ran for [`LONG_CALL`] or longer
+//!   without yielding, for the second time within [`MEMORY`]. Scripts yield every few milliseconds, so only a script
+//!   that is stuck in a single native runs that long.
 
 mod fault;
 mod quarantine;

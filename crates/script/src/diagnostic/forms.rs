@@ -6,7 +6,7 @@ use rhai::EvalAltResult;
 /// The maximum number of overloads that are shown.
 const MAX_FORMS: usize = 3;
 
-/// Returns a hint with the overloads of a function that have the number of arguments of a failed call but other kinds.
+/// Returns a hint with the overloads of a function that have as many parameters as a failed call has arguments.
 pub(super) fn fitting(error: &EvalAltResult) -> Option<String> {
     let EvalAltResult::ErrorFunctionNotFound(signature, _) = error else { return None };
     let (name, kinds) = signature.split_once(" (")?;
