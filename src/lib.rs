@@ -7,8 +7,8 @@
 //! | a program that | starts with |
 //! |---|---|
 //! | runs filters and tools around a model | [`Kernel::builder`], with a [`Filter`], a [`Tool`] and a [`Provider`] |
-//! | keeps a conversation and asks a person | [`Agent::builder`] |
-//! | runs folders of scripts that change | [`Host::builder`] |
+//! | stores a conversation and asks a user for decisions | [`Agent::builder`] |
+//! | runs folders of scripts and reloads changed files | [`Host::builder`] |
 //!
 //! ```
 //! use valvehouse::filter::{HookResult, PreChat};
@@ -28,7 +28,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), valvehouse::BoxError> {
-//! // Answers without a network; any `Provider` stands here.
+//! // Answers without a network; any `Provider` works here.
 //! let kernel = Kernel::builder().filter(Polite).provider(CannedProvider::new(["hello"])).build();
 //! let mut stream = kernel.stream("good day")?;
 //! while let Some(chunk) = stream.next().await {

@@ -7,7 +7,8 @@ use valvehouse::executor::STACK;
 #[global_allocator]
 static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();
 
-/// The time for which a thread may hold up the end: one that waits for a terminal would for ever.
+/// The time for which a blocked thread may delay the end; a thread that reads from a terminal would block
+/// forever.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 fn main() -> Exit {
@@ -24,9 +25,9 @@ fn main() -> Exit {
             return Exit::Internal;
         }
     };
-    // As a task, so that it runs on a thread with such a stack too.
+    // A task runs on a thread with the configured stack size.
     let command = runtime.spawn(cli::run(std::env::args_os().collect()));
-    // A panic has been told where it happened.
+    // The panic was reported by its hook.
     let exit = runtime.block_on(command).unwrap_or(Exit::Internal);
     runtime.shutdown_timeout(PATIENCE);
     exit

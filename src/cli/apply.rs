@@ -1,4 +1,4 @@
-//! `valvehouse apply`: a folder of scripts, checked, tested and uploaded as one generation.
+//! `valvehouse apply`: checks, tests and uploads a folder of scripts as one generation.
 
 use super::script_folder::{ScriptFolder, changes};
 use super::{args, check, project};
@@ -11,7 +11,7 @@ use valvehouse_json::Json;
 use valvehouse_store::{self as store, NewScriptSet, ScriptFile, SetManifest, Store, StoreError};
 use valvehouse_terminal::{CommandError, Console, Exit, clean};
 
-/// The longest time for which `--wait` waits.
+/// The time limit of `--wait`.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -114,7 +114,7 @@ async fn upload(
     Ok(exit)
 }
 
-/// Waits for the hosts, if that is wanted, and says how far a generation came.
+/// Reports how many hosts have applied a generation; with `is_awaited`, waits for them first.
 pub(super) async fn tell_reach(
     store: &dyn Store,
     generation: u64,
@@ -150,13 +150,13 @@ pub(super) async fn tell_reach(
     Ok(exit)
 }
 
-/// The hosts, and those that do not serve a generation, each with the reason it gives.
+/// The number of hosts, and the hosts that have not applied the generation, with their status.
 struct WaitOutcome {
     hosts: usize,
     late: Vec<(String, NodeStatus)>,
 }
 
-/// Waits until every running host serves a generation, or says that it does not take it.
+/// Waits until every running host has applied or rejected a generation.
 async fn wait(store: &dyn Store, generation: u64) -> Result<WaitOutcome, StoreError> {
     let end = Instant::now() + PATIENCE;
     loop {

@@ -1,4 +1,4 @@
-//! `valvehouse chat`: a turn, or a conversation, through the filters of the project.
+//! `valvehouse chat`: a turn, or a conversation, with the filters of the project.
 
 use super::runs::said_in_words;
 use super::{args, reply};
@@ -18,7 +18,7 @@ use valvehouse_terminal::{
     CommandError, Console, Exit, StdinLines, plugin_problems, questions, report, trace_view,
 };
 
-/// As many messages are shown of a conversation that goes on.
+/// The number of messages shown of a continued conversation.
 const SHOWN: u64 = 6;
 
 pub(super) async fn run(asked: args::Chat, config: Config, out: &Console) -> Result<Exit, CommandError> {
@@ -62,7 +62,8 @@ async fn talk(
     done
 }
 
-/// The conversation that goes on: that one or, where none is named, the newest (of the model).
+/// Returns the conversation to continue: the one with this id or, if it is empty, the newest, optionally of a
+/// model.
 async fn before(app: &App, id: &str, model: Option<&str>) -> Result<store::Conversation, CommandError> {
     if !id.is_empty() {
         return Ok(app.runs.conversation(id).await?);
@@ -76,13 +77,13 @@ async fn before(app: &App, id: &str, model: Option<&str>) -> Result<store::Conve
     })
 }
 
-/// The source of the words.
+/// The source of the messages.
 enum Input {
-    /// From the command line; stdin is left for answers.
+    /// A message from the command line; stdin is used for answers to questions.
     Once(String),
-    /// From stdin, which is at its end then.
+    /// A message from stdin, which has been read completely.
     Piped(String),
-    /// Line by line.
+    /// Messages typed at a terminal, one per line.
     AtTerminal,
 }
 
@@ -109,15 +110,15 @@ struct Conversation<'a> {
     model: String,
     user: Option<String>,
     stream: bool,
-    /// The variables that the person sets.
+    /// The variables given on the command line.
     variables: Vec<(String, String)>,
-    /// Shows a trace after each turn.
+    /// `true` to show a trace after each turn.
     trace: bool,
     chat_id: String,
     messages: Vec<Json>,
-    /// The conversation that is kept, once one is.
+    /// The id of the stored conversation, once there is one.
     kept: OnceLock<String>,
-    /// The lines that the person types.
+    /// The lines typed at the terminal.
     lines: StdinLines,
 }
 
@@ -154,7 +155,7 @@ impl<'a> Conversation<'a> {
         })
     }
 
-    /// Line by line, until the input ends. Saved scripts are live from the next line on.
+    /// Runs a turn for each line until the input ends. Saved scripts are live from the next line on.
     async fn at_terminal(&mut self) -> Result<(), CommandError> {
         self.app.follow();
         self.out.say(&format!("chat with {}; Ctrl-D ends it", self.model));
@@ -166,7 +167,7 @@ impl<'a> Conversation<'a> {
             }
             if let Err(failure) = self.say(line.trim()).await {
                 self.out.fail(&failure);
-                // As if it never was said.
+                // The failed message is removed from the conversation.
                 self.messages.pop();
             }
         }
@@ -184,7 +185,7 @@ impl<'a> Conversation<'a> {
         let turn = Turn::new(facts, context, events);
         let (kept, is_json, run) = (&self.kept, self.out.is_json(), OnceLock::new());
         let begun = |begun: &store::Run| {
-            // A turn begins one run, and all of them are in one conversation.
+            // A turn starts one run, and all runs belong to one conversation.
             let _ = run.set(begun.id.clone());
             let _ = kept.set(begun.conversation.clone());
         };
@@ -192,7 +193,7 @@ impl<'a> Conversation<'a> {
         let answer = self.app.run(&ready, request, RunOptions::new(turn).streamed(self.stream), begun);
         let complete = |answer: &Json| {
             if is_json && let (Some(run), Some(chat_id)) = (run.get(), kept.get()) {
-                // An answer of ours takes any key.
+                // The answer is not read-only.
                 answer.edit("run_id", run.as_str());
                 answer.edit("chat_id", chat_id.as_str());
             }
@@ -207,7 +208,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// Shows the end of a conversation that goes on, and what its last run waits for.
+    /// Shows the last messages of a continued conversation, and the pending action of its last run.
     async fn show_last(&self, before: &store::Conversation) -> Result<(), CommandError> {
         let store = self.app.runs.store();
         let from = before.length.saturating_sub(SHOWN);
@@ -225,7 +226,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// A stored conversation can be continued.
+    /// Shows how to continue a stored conversation.
     fn say_how_to_continue(&self) {
         if let Some(id) = self.kept.get() {
             self.out.say(&format!("to continue: valvehouse chat --continue={id}"));
@@ -233,7 +234,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn body(&self, ready: &Ready) -> Json {
-        // A model that remembers gets only the new messages.
+        // A model with memory is sent only the new messages.
         let new = if ready.memory { self.messages.len().saturating_sub(1) } else { 0 };
         let messages: Vec<Json> = self.messages.iter().skip(new).map(Json::deep_clone).collect();
         let body = Json::from([
@@ -243,7 +244,7 @@ impl<'a> Conversation<'a> {
             ("chat_id", self.chat_id.as_str().into()),
         ]);
         if self.stream {
-            // A whole answer has its usage unasked.
+            // A response without streaming includes the usage by default.
             body.edit("stream_options", Json::from([("include_usage", true.into())]));
         }
         if let Some(user) = &self.user {
@@ -287,7 +288,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// The variables that a turn begins with: the person's, over which those of the configuration count.
+/// Returns the variables of a turn: those of the command line, overridden by those of the configuration.
 fn context(facts: &TurnFacts) -> Context {
     let context = Context::default();
     for variables in [&facts.client, &facts.variables] {
@@ -298,7 +299,7 @@ fn context(facts: &TurnFacts) -> Context {
     context
 }
 
-/// Shows the steps of a turn, to people and programs alike on stderr: the answer is the result.
+/// Shows the steps of a turn on stderr, as text or JSON; stdout is for the answer.
 fn show_steps(mut recording: TraceGuard, failure: Option<&CommandError>, out: &Console) {
     let trace = recording.trace().clone();
     match failure {

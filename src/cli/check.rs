@@ -1,5 +1,5 @@
-//! `valvehouse check`: looks for mistakes in scripts and in the settings; nothing of the scripts runs but
-//! what lists a module's tools, and nothing is stored.
+//! `valvehouse check`: checks scripts and settings. Nothing is stored, and only the functions of scripts that
+//! list tools are run.
 
 use super::load_process::{self, Loads};
 use super::{args, sarif, settings};
@@ -25,12 +25,13 @@ pub(super) async fn run(asked: &args::Check, config: &Config, out: &Console) -> 
     check(asked, config, out, false).await
 }
 
-/// Loads the files whose paths are read.
+/// Loads the files whose paths are read from stdin.
 pub(super) async fn load(config: &Config) -> Result<Exit, CommandError> {
     load_process::run(config, &app::stored_grants(config).await)
 }
 
-/// Checks scripts before an upload. A change that an operator may confirm later is reported, but is not a finding.
+/// Checks scripts before an upload. A change that an operator may confirm later is reported, but does not
+/// fail the check.
 pub(super) async fn before_apply(config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let all = args::Check { paths: Vec::new(), strict: false, load: false };
     check(&all, config, out, true).await
@@ -66,7 +67,8 @@ async fn check(
     Ok(if findings.problems.iter().any(counts) { Exit::Findings } else { Exit::Done })
 }
 
-/// Returns the folders of scripts that a folder names: itself, or those within it, such as `apply FOLDER` uploads.
+/// Returns the folders of scripts that a folder refers to: itself, or those within it, as uploaded by `apply
+/// FOLDER`.
 fn script_folders(folder: &Path, config: &Config) -> Vec<(Kind, PathBuf)> {
     let is = |other: &Path| folder.canonicalize().ok() == other.canonicalize().ok();
     let kinds = [Kind::Tool, Kind::Action, Kind::Filter];
@@ -83,24 +85,24 @@ fn script_folders(folder: &Path, config: &Config) -> Vec<(Kind, PathBuf)> {
     within
 }
 
-/// The findings, and the files in which they were looked for.
+/// The problems found, and the checked files.
 #[derive(Default)]
 struct Findings {
     files: BTreeSet<PathBuf>,
     problems: Vec<Diagnostic>,
-    /// Notes that are good to know and no mistakes.
+    /// Notes, which are not problems.
     notes: Vec<String>,
-    /// Their places and messages.
+    /// The places and messages of the reported problems.
     told: HashSet<(String, String)>,
-    /// By command.
+    /// The grants made by command.
     granted: HashMap<String, Grants>,
-    /// The plugins that define a tool, each with its id and path, by the name of the tool.
+    /// The plugins that define each tool, with their ids and paths.
     tools: BTreeMap<String, Vec<(String, PathBuf)>>,
     loads: Loads,
 }
 
 impl Findings {
-    /// Checks what a word of the command line means: a file, a folder, or the id of a filter.
+    /// Checks a file, a folder, or the plugin with an id.
     fn asked(&mut self, word: &Path, config: &Config) -> Result<(), CommandError> {
         let in_project = config.project.join(word);
         match [word, &in_project].into_iter().find(|path| path.exists()) {
@@ -123,7 +125,7 @@ impl Findings {
         Ok(())
     }
 
-    /// A file by its path: a plugin, or a module of the folder it lies in.
+    /// Checks a file by its path: a plugin, a module, or a test file.
     fn file(&mut self, file: &Path, config: &Config) {
         let ScriptPlace { kind, root, path: file } = ScriptPlace::of(config, file);
         if script_of_tests(&file).is_some() {
@@ -135,7 +137,7 @@ impl Findings {
         }
     }
 
-    /// A file of tests, and whether its script is one that they can be run with.
+    /// Checks a test file, and whether its script can be tested.
     fn tests(&mut self, kind: Kind, root: &Path, path: &Path, config: &Config) {
         self.files.insert(path.to_owned());
         let problems = match case(kind, root, path) {
@@ -157,7 +159,7 @@ impl Findings {
         self.tell_once(problems);
     }
 
-    /// A module's problems concern every script that imports it, and are reported once.
+    /// Adds problems that are not reported yet: those of a module concern every script that imports it.
     fn tell_once(&mut self, problems: Vec<Diagnostic>) {
         for problem in problems {
             if self.told.insert((problem.place(), problem.message.clone())) {
@@ -213,7 +215,7 @@ impl Findings {
                 let quarantined = Quarantine::of(&config.project).of_plugin(&file.id);
                 let ends = Diagnostic::of_quarantine(&file, &quarantined);
                 match ends.or_else(|| self.loads.problem_of(&file)) {
-                    // Code that ended a host would end this command too.
+                    // Code that ended a host would end this process too.
                     Some(problem) => vec![problem],
                     None => {
                         let settings = app::settings_of(config, &self.granted, file.kind, &file.id);
@@ -244,7 +246,7 @@ impl Findings {
         self.tell_once(problems);
     }
 
-    /// Reports tools of one name that several files bring: only the last of them is offered.
+    /// Reports tools with one name that several files define: only the last one is offered.
     fn same_tools(&mut self) {
         let mut problems = Vec::new();
         for (name, brought) in std::mem::take(&mut self.tools) {
@@ -266,7 +268,7 @@ impl Findings {
         self.tell_once(problems);
     }
 
-    /// Reports secrets that the settings name and that cannot be read here.
+    /// Reports configured secrets that cannot be read.
     fn secrets(&mut self, config: &Config) {
         let path = config.project.join(FILE);
         let text = settings::read(&path).unwrap_or_default();

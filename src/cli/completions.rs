@@ -1,4 +1,4 @@
-//! `valvehouse completions`, `valvehouse manual`: what a package puts beside the binary.
+//! `valvehouse completions` and `valvehouse manual`: files that packages install next to the binary.
 
 use super::args::{self, Line};
 use clap::CommandFactory as _;
@@ -6,7 +6,7 @@ use valvehouse_terminal::{CommandError, Console, Exit};
 
 const NAME: &str = "valvehouse";
 
-/// The script of a shell that completes commands and options.
+/// Prints the completion script of a shell.
 pub(super) fn run(asked: &args::Completions, out: &Console) -> Result<Exit, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(asked.shell, &mut Line::command(), NAME, &mut script);
@@ -14,7 +14,7 @@ pub(super) fn run(asked: &args::Completions, out: &Console) -> Result<Exit, Comm
     Ok(Exit::Done)
 }
 
-/// The manual's page, as `man` reads it.
+/// Prints the manual page.
 pub(super) fn manual(out: &Console) -> Result<Exit, CommandError> {
     let mut page = Vec::new();
     let written = clap_mangen::Man::new(Line::command()).render(&mut page);

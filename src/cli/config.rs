@@ -1,4 +1,4 @@
-//! `valvehouse config`: the settings in force, and the page about all there are.
+//! `valvehouse config`: the effective settings, and the reference of all settings.
 
 use super::args;
 use valvehouse_config::{self as config, Config, Effective, Origin};
@@ -41,13 +41,13 @@ pub(super) fn run(asked: &args::Config, config: &Config, out: &Console) -> Resul
 }
 
 #[cfg(feature = "workbench")]
-/// The JSON Schema of the settings' file; needs no project.
+/// Prints the JSON Schema of the settings file; works without a project.
 pub(super) fn schema(out: &Console) -> Result<Exit, CommandError> {
     out.line(&format!("{:#}", config::schema()))?;
     Ok(Exit::Done)
 }
 
-/// The page about every setting there is; needs no project.
+/// Prints the reference of all settings; works without a project.
 pub(super) fn reference(out: &Console) -> Result<Exit, CommandError> {
     out.line(config::document().trim_end())?;
     Ok(Exit::Done)

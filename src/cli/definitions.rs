@@ -1,4 +1,5 @@
-//! `valvehouse definitions`: what scripts may use, as files for editors and as a page.
+//! `valvehouse definitions`: the functions and types for scripts, as definition files for editors and as a
+//! reference.
 
 use super::args;
 use std::path::Path;
@@ -7,7 +8,7 @@ use valvehouse_json::Json;
 use valvehouse_script::reference;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
-/// Needs no project, only the folder of one.
+/// Writes the definitions; works without a valid project.
 pub(super) fn run(asked: &args::Definitions, project: &Path, out: &Console) -> Result<Exit, CommandError> {
     if asked.reference {
         out.line(reference::document().trim_end())?;

@@ -1,5 +1,5 @@
-//! `valvehouse explain`: which filters run for a model, in which order, and why the others do not;
-//! which tools it is offered, and which buttons its answers have.
+//! `valvehouse explain`: the filters that run for a model in order, the reasons for which others do not, the
+//! model's tools, and the buttons under its answers.
 
 use super::args;
 use super::project::Project;
@@ -21,7 +21,7 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -
     let model = asked.model.as_ref().or(names.first()).ok_or_else(|| {
         CommandError::usage("missing model: the settings name none; pass --model".to_owned())
     })?;
-    // A model nobody knows would get a fine explanation, of nothing.
+    // An unknown model is an error rather than an empty explanation.
     project.snapshot.ready(model, &[])?;
     let standing = project.standing().await?;
     let user = asked.user.as_deref();
@@ -35,7 +35,7 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -
     let mut filters: Vec<FilterReport> =
         parts.iter().map(|part| FilterReport::new(part, user, cached(part))).collect();
     filters.extend(own.iter().map(FilterReport::of_host));
-    // A refusal comes before everything else; what does not run has its place all the same.
+    // Rejections come first. Filters that do not run are listed at their place, too.
     filters.sort_by(|a, b| a.place().total_cmp(&b.place()));
     let actions = project.snapshot.action_parts(model);
     let offered: Vec<&str> = project.snapshot.offered(model).iter().map(Tool::name).collect();
@@ -77,7 +77,7 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -
     Ok(Exit::Done)
 }
 
-/// The actions, in the order of their buttons.
+/// Returns the actions in the order of their buttons.
 fn actions_as_table(actions: &[ActionPart], paint: Paint) -> String {
     let rows = actions.iter().map(|part| {
         let id = match part.shown {
@@ -102,7 +102,7 @@ fn action_as_json(part: &ActionPart) -> Json {
     ])
 }
 
-/// `--coverage`: the guards that ran in the requests of the last hour on the hosts that run.
+/// Shows the guards that ran in the requests of the last hour on all running hosts, for `--coverage`.
 async fn coverage(asked: &args::Explain, project: &Project, out: &Console) -> Result<Exit, CommandError> {
     let standing = project.standing().await?;
     let is_meant = |row: &GuardCoverageRow| {
@@ -161,18 +161,18 @@ fn coverage_table(snapshot: &Snapshot, rows: &[GuardCoverageRow], paint: Paint) 
     table(&lines)
 }
 
-/// One filter and its part in a request, fit for a terminal.
+/// A filter and its part in a request, for output.
 struct FilterReport {
     id: String,
     mark: Mark,
-    /// The name of the decision for programs.
+    /// The name of the decision in JSON.
     word: &'static str,
     priority: Option<f64>,
     hooks: Vec<&'static str>,
     reason: String,
-    /// The user's own valves; null where there are none.
+    /// The user's own valves; null if there are none.
     user_valves: Json,
-    /// The requests in which it kept the prompt cache, on all hosts that run.
+    /// The number of requests on all running hosts for which it preserved the prompt cache.
     prompt_cache: PromptCacheCount,
 }
 
@@ -257,7 +257,7 @@ fn as_table(filters: &[FilterReport], paint: Paint) -> String {
     tables.join("\n").trim_matches('\n').to_owned()
 }
 
-/// The reason, the user's valves, and whether it keeps the prompt cache.
+/// Returns the reason, the user's valves, and whether the filter preserves the prompt cache.
 fn with_details(filter: &FilterReport) -> String {
     let valves = match &filter.user_valves {
         Json::Null => None,

@@ -1,4 +1,4 @@
-//! `valvehouse grant`: what plugins and native tools may reach of the world.
+//! `valvehouse grant`: the capabilities of plugins and native tools.
 
 use super::args;
 use super::project::{self, Project, Reach};
@@ -10,13 +10,13 @@ use valvehouse_json::Json;
 use valvehouse_store::{self as store, Store};
 use valvehouse_terminal::{CommandError, Console, Exit, clean, report, table};
 
-/// The number of attempts at a change that conflicts with others.
+/// The maximum number of attempts at a change that conflicts with others.
 const TRIES: usize = 20;
 
 pub(super) async fn run(asked: &args::Grant, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let words = words(&asked.capabilities)?;
     if asked.revoke && words.is_empty() {
-        // Without a look at the project: also the way out of a row that nobody can read.
+        // The project is not read, so this also works for stored grants that cannot be read.
         return take_all_back(&asked.id, config, out).await;
     }
     let project = Project::look(config).await?;
@@ -36,7 +36,7 @@ pub(super) async fn run(asked: &args::Grant, config: &Config, out: &Console) -> 
     Ok(exit)
 }
 
-/// All words, or all that is wrong with them.
+/// Parses all capabilities; the error lists all invalid ones.
 fn words(texts: &[String]) -> Result<Vec<GrantWord>, CommandError> {
     let (mut words, mut wrong) = (Vec::new(), Vec::new());
     for text in texts {
@@ -51,7 +51,7 @@ fn words(texts: &[String]) -> Result<Vec<GrantWord>, CommandError> {
 async fn take_all_back(id: &str, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let store = store::open(&config.store).await?;
     let subject = Subject { id, config, store };
-    // A plugin that cannot be read is there.
+    // If the stored grants cannot be read, the id is assumed to have some.
     let stored = subject.store.grants().await.ok();
     if stored.as_ref().is_some_and(|stored| stored.iter().all(|(own, _)| own != id)) {
         let ids = stored.iter().flatten().map(|(id, _)| id.as_str());
@@ -65,14 +65,14 @@ async fn take_all_back(id: &str, config: &Config, out: &Console) -> Result<Exit,
             "cannot revoke grants of `{id}`: none are stored{in_file}{hint}"
         )));
     }
-    // Nothing is expected, so nothing can be in the way.
+    // Without expected grants, there can be no conflict.
     let generation = subject.store.set_grants(id, None, None, &project::author()).await?.unwrap_or_default();
     let exit = subject.tell(&[], generation, out).await?;
     subject.store.close().await;
     Ok(exit)
 }
 
-/// One plugin or native tool and its grants.
+/// A plugin or native tool and its grants.
 struct Subject<'a> {
     id: &'a str,
     config: &'a Config,
@@ -80,7 +80,7 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Only what there is can be given something: another id is a slip of the keyboard.
+    /// Checks that the plugin or native tool exists, because an unknown id is probably a typing error.
     fn must_be_known(&self, project: &Project) -> Result<(), CommandError> {
         let native = || GUARDED.iter().map(|(name, _)| *name);
         let plugins = &project.snapshot.plugins;
@@ -139,7 +139,7 @@ impl Subject<'_> {
         format!("`{name}` is not granted to `{}`", self.id)
     }
 
-    /// A native tool uses one or two capabilities; further grants would have no effect.
+    /// Checks that a native tool uses a capability; other grants would have no effect.
     fn must_be_usable(&self, capability: Capability) -> Result<(), CommandError> {
         let used = GUARDED.iter().find(|(name, _)| *name == self.id).map(|(_, used)| *used);
         if used.is_none_or(|used| used.contains(&capability)) {
@@ -150,7 +150,7 @@ impl Subject<'_> {
         Err(CommandError::usage(format!("`{}` does not use `{name}`, only {used}", self.id)))
     }
 
-    /// Says what a grant without limits means, and what may have been mistyped.
+    /// Explains grants without limits, and warns of probable typing errors.
     fn warn(&self, words: &[GrantWord], added: &Grants, out: &Console) {
         let warn = |text: String| out.say(&format!("{} {text}", out.talk().yellow("warning:")));
         for word in words.iter().filter(|word| word.names.is_empty()) {
@@ -207,7 +207,7 @@ impl Subject<'_> {
         project::configured_by(self.config, &format!("grants.{}.{}", self.id, capability.name()))
     }
 
-    /// Says how things stand after a change, and how far that came.
+    /// Shows the grants after a change, and the number of hosts that it has reached.
     async fn tell(
         &self,
         touched: &[Capability],
@@ -236,7 +236,7 @@ impl Subject<'_> {
         Ok(reach.exit())
     }
 
-    /// Shows what is granted and where from.
+    /// Shows the grants and their sources.
     async fn show(&self, reach: Option<Reach>, out: &Console) -> Result<(), CommandError> {
         let now = self.now().await?;
         if out.is_json() {
@@ -284,7 +284,7 @@ fn touched(words: &[GrantWord]) -> Vec<Capability> {
         .collect()
 }
 
-/// The grants of now, and their sources.
+/// The current grants, and their sources.
 struct Now {
     granted: Json,
     configured: Json,
@@ -292,7 +292,7 @@ struct Now {
 }
 
 impl Now {
-    /// The grants of a capability, for people.
+    /// Describes the grants of a capability.
     fn value(&self, capability: Capability) -> Option<String> {
         let value = self.granted.get(capability.name())?;
         let names: Vec<String> = value.items().iter().filter_map(|name| name.as_str().map(clean)).collect();

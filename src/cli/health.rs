@@ -1,4 +1,4 @@
-//! `valvehouse health`: whether a host answers, for containers that hold no other program.
+//! `valvehouse health`: checks whether a host responds, for containers without other programs.
 
 use super::args;
 use super::remote::Remote;

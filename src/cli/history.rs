@@ -1,4 +1,4 @@
-//! `valvehouse history`: what a plugin was, who made it so, and how its versions differ.
+//! `valvehouse history`: the versions of a plugin, their authors, and their differences.
 
 use super::args;
 use super::project::Project;
@@ -7,7 +7,7 @@ use valvehouse_host::admin::{self, AdminError, Against, Detail, Entry};
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, table};
 
-/// The length of a hash prefix that distinguishes texts.
+/// The length of the displayed hash prefix.
 const SHORT: usize = 8;
 
 pub(super) async fn run(asked: &args::History, config: &Config, out: &Console) -> Result<Exit, CommandError> {
@@ -94,7 +94,7 @@ fn when(at: i64) -> String {
     time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// A refused change says all that is wrong in its message.
+/// Converts a rejected change, whose message contains all problems.
 pub(super) fn refused(refused: AdminError) -> CommandError {
     refused.error.into()
 }

@@ -1,4 +1,4 @@
-//! `valvehouse invoke`: calls a tool through the filters of the project, and asks no model.
+//! `valvehouse invoke`: calls a tool with the filters of the project, without a model.
 
 use super::args;
 use std::io::Read;
@@ -34,7 +34,7 @@ async fn invoke(
     let ready = asked.model.as_deref().map(|model| snapshot.ready(model, &[])).transpose()?;
     let kernel = ready.as_ref().map_or_else(|| snapshot.invoking(), |ready| ready.kernel.clone());
     if kernel.find_tool(&asked.tool).is_none() {
-        // The problem of its file says more than that there is no such tool.
+        // The problem of the tool's file explains more than an unknown tool.
         let about = |problem: &valvehouse_script::Diagnostic| {
             problem.id == asked.tool || problem.message.contains(&format!("`{}`", asked.tool))
         };
@@ -45,7 +45,7 @@ async fn invoke(
     let (events, questions) = questions::listening(Some(&app.questions), out);
     let model = Json::from(ready.map(|ready| ready.facts));
     let turn = Turn::new(TurnFacts { model, ..facts(asked, &snapshot) }, context, events);
-    // Arguments from stdin leave nobody there to answer.
+    // If the arguments come from stdin, it cannot be used for answers.
     let mut lines =
         if asked.args.as_deref() == Some("-") { StdinLines::none() } else { StdinLines::of_stdin() };
     let InvokeOutput { value, context } = tokio::select! {
@@ -63,7 +63,7 @@ async fn invoke(
     Ok(())
 }
 
-/// A tool that says why it has no answer is not a refusal of the request.
+/// An error of the tool itself is not a rejection of the request.
 fn failed(tool: &str, error: Error) -> CommandError {
     match error {
         Error::Rejected(rejection) if rejection.plugin == tool => {
@@ -92,7 +92,7 @@ fn facts(asked: &args::Invoke, snapshot: &valvehouse_host::Snapshot) -> TurnFact
     }
 }
 
-/// `--args` and the words after the tool; a word counts more.
+/// Returns the arguments of `--args`, overridden by those that follow the tool.
 fn arguments(asked: &args::Invoke) -> Result<Json, CommandError> {
     let arguments = match asked.args.as_deref() {
         Some("-") => {
@@ -106,7 +106,7 @@ fn arguments(asked: &args::Invoke) -> Result<Json, CommandError> {
         None => Json::object(),
     };
     for (key, value) in &asked.values {
-        // A fresh object takes any key.
+        // The object is new and not read-only.
         arguments.edit(key, value.as_str());
     }
     Ok(arguments)

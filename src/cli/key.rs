@@ -1,4 +1,4 @@
-//! `valvehouse key`: makes keys, and the hashes by which they are configured.
+//! `valvehouse key`: creates keys, and the hashes by which they are configured.
 
 use super::args;
 use std::io::Read as _;
@@ -7,7 +7,7 @@ use valvehouse_json::Json;
 use valvehouse_store::seal::random_word;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
-/// No key is longer.
+/// The maximum size of a key, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
 
 pub(super) fn run(asked: &args::Key, out: &Console) -> Result<Exit, CommandError> {
@@ -33,7 +33,7 @@ pub(super) fn run(asked: &args::Key, out: &Console) -> Result<Exit, CommandError
     Ok(Exit::Done)
 }
 
-/// The key on stdin, without the line's end.
+/// Returns the key on stdin without the line break.
 fn given() -> Result<String, CommandError> {
     let mut key = String::new();
     let read = std::io::stdin().take(MAX_BYTES).read_to_string(&mut key);

@@ -1,4 +1,4 @@
-//! `valvehouse list`: all plugins and how they stand.
+//! `valvehouse list`: the plugins and their status.
 
 use super::args;
 use super::project::Project;
@@ -58,7 +58,7 @@ pub(super) async fn run(asked: &args::List, config: &Config, out: &Console) -> R
     Ok(Exit::Done)
 }
 
-/// The tools, a line each, or with their schemas for programs.
+/// Shows the tools, one per line, or with their schemas as JSON.
 fn show_tools(snapshot: &Snapshot, out: &Console) -> Result<(), CommandError> {
     let tools = snapshot.tool_list(None);
     if out.is_json() {
@@ -92,7 +92,7 @@ fn show_tools(snapshot: &Snapshot, out: &Console) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The plugins that rest on some host.
+/// Returns the plugins with an open circuit breaker on any host.
 fn open<'a>(
     snapshot: &'a Snapshot,
     standing: &'a SharedStatus,
@@ -101,7 +101,7 @@ fn open<'a>(
     plugins.filter_map(|plugin| Some((&**plugin, standing.of(&plugin.id)?.open_breaker.as_ref()?)))
 }
 
-/// The reason for the open circuit breaker of a plugin, and its last failure.
+/// Describes the open circuit breaker of a plugin, and its last failure.
 fn breaker_in_words(plugin: &Plugin, open: &OpenState) -> String {
     format!("{}\n  last: {}", plugin.breaker_in_words(open), clean(&open.cause).replace('\n', " "))
 }
@@ -136,7 +136,7 @@ fn as_json(plugin: &Plugin, standing: &SharedStatus) -> Json {
     ])
 }
 
-/// The plugins, a line each, in the order in which they run.
+/// Returns a table of the plugins, in the order in which they run.
 pub(super) fn as_table(snapshot: &Snapshot, standing: &SharedStatus, paint: Paint) -> String {
     let head = ["ID", "KIND", "STATE", "ENABLED", "PRIORITY", "HOOKS, TOOLS OR BUTTONS", "TITLE"];
     let mut rows = vec![head.map(|word| paint.dim(word)).to_vec()];
@@ -170,7 +170,7 @@ pub(super) fn as_table(snapshot: &Snapshot, standing: &SharedStatus, paint: Pain
     table(&rows)
 }
 
-/// The host's own tools, as far as they are granted.
+/// Returns the built-in tools that are granted.
 fn native_tools(snapshot: &Snapshot) -> Vec<&str> {
     let native = snapshot.tools.iter().filter(|tool| tool.spec.module.is_none());
     native.map(Tool::name).collect()

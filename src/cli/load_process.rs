@@ -1,8 +1,8 @@
-//! Loading files in a process beside this one first: a file that ends it is a problem of that file, and the command
-//! goes on with the others.
+//! Loading of files in a separate process first. A file that ends that process is reported as a problem, and
+//! the command continues.
 //!
-//! The process is the same program, started with `check --load`: it reads one path a line, loads the file, and answers
-//! each with an empty line.
+//! The process runs the same program with `check --load`: it reads one path per line, loads the file, and
+//! answers with an empty line.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -14,11 +14,11 @@ use valvehouse_script::crash::QuarantineEntry;
 use valvehouse_script::{Code, Diagnostic, Script, SourceFile, read_file};
 use valvehouse_terminal::{CommandError, Exit, ScriptPlace};
 
-/// The process beside this one, once it is needed.
+/// The separate process, started on demand.
 #[derive(Default)]
 pub(super) struct Loads {
     running: Option<Loader>,
-    /// The versions that ended it.
+    /// The versions that ended the process.
     pub(super) ended: Vec<QuarantineEntry>,
 }
 
@@ -29,7 +29,7 @@ struct Loader {
 }
 
 impl Loads {
-    /// Loads a file beside this process. Returns the problem of a file that ends the process.
+    /// Loads a file in the separate process. Returns a problem if the file ends the process.
     pub(super) fn problem_of(&mut self, file: &SourceFile) -> Option<Diagnostic> {
         let why = tokio::task::block_in_place(|| self.load(&file.path))?;
         let what = format!("cannot load this file: the process that loaded it {why}");
@@ -38,9 +38,10 @@ impl Loads {
         Some(Diagnostic::of(Code::Quarantined, file, what).help(help))
     }
 
-    /// Returns how the process ended, if it did. Where none can be started the file is loaded here alone.
+    /// Returns the reason for which the process ended, if it did. If no process can be started, the file is
+    /// loaded in this process only.
     fn load(&mut self, path: &Path) -> Option<String> {
-        // A path with a line end in it would be read as two.
+        // A path with a line break would be read as two paths.
         let path = path.to_str().filter(|path| !path.contains('\n'))?;
         if self.running.is_none() {
             let started = Loader::start();
@@ -66,7 +67,7 @@ impl Loads {
 impl Drop for Loads {
     fn drop(&mut self) {
         if let Some(Loader { mut child, paths, .. }) = self.running.take() {
-            // It ends with its input.
+            // The process ends when its input is closed.
             drop(paths);
             if let Err(error) = child.wait() {
                 tracing::debug!("cannot end a process: {error}");
@@ -88,7 +89,7 @@ impl Loader {
     }
 }
 
-/// `check --load`: loads the files whose paths it reads, and answers each with an empty line.
+/// Runs `check --load`: loads the files whose paths it reads, and answers each with an empty line.
 pub(super) fn run(config: &Config, granted: &HashMap<String, Grants>) -> Result<Exit, CommandError> {
     let (stdin, mut stdout) = (std::io::stdin().lock(), std::io::stdout().lock());
     for path in stdin.lines() {

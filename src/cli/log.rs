@@ -1,4 +1,4 @@
-//! The log of the host, as it is read on stderr.
+//! The log on stderr.
 
 use super::args::Line;
 use std::fmt::{self, Write as _};
@@ -10,21 +10,21 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 use valvehouse_terminal::{Console, Paint, clean};
 
-/// Says exactly what is logged, in the words of `RUST_LOG`.
+/// The variable that sets the log filter, in the syntax of `RUST_LOG`.
 const VARIABLE: &str = "VALVEHOUSE_LOG";
 
-/// Begins to write the log.
+/// Starts logging.
 pub(super) fn start(line: &Line, out: &Console) {
-    // The log keeps to the host's warnings if something else shows the scripts' lines and errors.
+    // If the command shows the log lines and errors of scripts itself, only warnings of the host are logged.
     let is_shown = line.command.is_shown();
-    // Scripts break in tests because somebody wants to see them break.
+    // Scripts may fail on purpose in tests.
     let is_tested = line.command.is_tested();
     let usual = match (line.global.quiet, line.global.verbose) {
         (_, 0) if is_tested => "off",
         (true, _) => "error,rmcp=off",
         (false, 0) if is_shown => "warn,script=off,valvehouse::filter=off,rmcp=off",
-        // The mount reports a connection's error_counts in words of its own. The host traces requests itself, so that
-        // spans would only cost time.
+        // The mount reports connection errors itself. The host traces requests itself, so spans would only
+        // cost time.
         (false, 0) => "warn,valvehouse=info,valvehouse::turn=off,script=info,rmcp=off",
         (false, 1) => "warn,valvehouse=debug,script=debug",
         (false, _) => "debug,valvehouse=trace,script=trace",
@@ -37,7 +37,7 @@ pub(super) fn start(line: &Line, out: &Console) {
     };
     let writer = out.clone();
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || writer.log());
-    // A second start, in tests, keeps the first.
+    // In tests, the first subscriber stays in use.
     let _ = if out.is_json() {
         builder.json().flatten_event(true).try_init()
     } else {
@@ -48,7 +48,8 @@ pub(super) fn start(line: &Line, out: &Console) {
     }
 }
 
-/// `turn_limit: text` for what scripts write, `warning: text (field=value)` for what we do.
+/// The text format: `turn_limit: text` for log lines of scripts, `warning: text (field=value)` for those of
+/// the host.
 struct Human {
     paint: Paint,
 }
@@ -69,7 +70,7 @@ where
             Level::DEBUG => paint.dim("debug: "),
             Level::TRACE => paint.dim("trace: "),
         };
-        // Further lines are the message's too.
+        // Further lines belong to the message.
         let message = clean(&parts.message).replace('\n', "\n    ");
         if event.metadata().target() == "script" {
             return writeln!(to, "{}: {level}{message}", paint.bold(&parts.plugin));
@@ -87,7 +88,7 @@ where
     }
 }
 
-/// An event's message, its plugin, and its other fields.
+/// The message, the plugin, and the other fields of an event.
 #[derive(Default)]
 struct Parts {
     message: String,

@@ -1,4 +1,4 @@
-//! `valvehouse mcp`: a host of the project for one client, which speaks over stdin and stdout.
+//! `valvehouse mcp`: a host of the project for one MCP client, which communicates over stdin and stdout.
 
 use super::server::{Signal, Signals};
 use super::settings::{Reading, SettingsFile, Trigger};
@@ -29,7 +29,7 @@ pub(super) async fn run(
         Some(args::McpCommand::Logout { name }) => return mcp_servers::logout(name, &config, out).await,
         None => {}
     }
-    // From here on a signal ends this host in order.
+    // From here on, a signal stops this host gracefully.
     let mut signals = Signals::new()?;
     let _record = server::crash_record(&config);
     let app = App::open(config).await?;
@@ -56,7 +56,7 @@ pub(super) async fn run(
     served.map(|()| Exit::Done).map_err(|error| CommandError::new(Exit::Unavailable, error))
 }
 
-/// Returns the user who started this process.
+/// Returns the caller, who is the user that started this process.
 fn caller(app: &App, user: Option<&str>) -> Caller {
     let request = Json::from([
         ("method", "MCP".into()),

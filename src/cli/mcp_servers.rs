@@ -1,4 +1,4 @@
-//! `valvehouse mcp list` and `approve`: the tools of other servers, and which of them are offered.
+//! `valvehouse mcp list` and `approve`: the tools of MCP servers, and their approvals.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use valvehouse_mcp::{
 use valvehouse_store::Store;
 use valvehouse_terminal::{CommandError, Console, Exit, clean};
 
-/// The longest value of a difference that is shown.
+/// The maximum length of a shown value.
 const MAX_SHOWN: usize = 2_000;
 
-/// The time that servers have to connect before a command goes on.
+/// The time limit for servers to connect before a command continues.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The servers of a command that calls tools, connected as far as they answer in time.
+/// Connects to the MCP servers for a command that calls tools, as far as they respond in time.
 pub(super) async fn mounted(app: &Arc<App>) -> Option<Mounts> {
     if app.config.mcp.is_empty() {
         return None;
     }
     let mounts = Mounts::start(app);
-    // A server that does not answer by then is reported where one of its tools is called.
+    // A server that does not respond in time is reported when one of its tools is called.
     let _ = tokio::time::timeout(PATIENCE, mounts.settled()).await;
     Some(mounts)
 }
@@ -59,7 +59,7 @@ pub(super) async fn list(name: Option<&str>, config: &Config, out: &Console) -> 
     Ok(if is_well { Exit::Done } else { Exit::Findings })
 }
 
-/// Approves tools as they are now, or takes approvals back.
+/// Approves the current versions of tools, or revokes approvals.
 pub(super) async fn approve(
     name: &str,
     tools: &[String],
@@ -89,7 +89,7 @@ pub(super) async fn approve(
     Ok(Exit::Done)
 }
 
-/// Changes the approvals of the project, as one change among those of others.
+/// Changes the approvals of the project; concurrent changes are serialized.
 fn change(
     config: &Config,
     change: impl FnOnce(&mut Pins) -> Result<Vec<String>, ChangeError>,
@@ -98,7 +98,7 @@ fn change(
     changed.map(|(names, _)| names).map_err(|refused| refused.0)
 }
 
-/// A change that is not made.
+/// The reason for rejecting a change.
 struct ChangeError(CommandError);
 
 impl From<PinsError> for ChangeError {
@@ -110,7 +110,7 @@ impl From<PinsError> for ChangeError {
     }
 }
 
-/// Takes approvals of these tools back, of all where none is named; returns their names.
+/// Revokes the approvals of these tools, or of all if none is named. Returns their names.
 fn forget_in(pins: &mut Pins, name: &str, tools: &[String]) -> Result<Vec<String>, ChangeError> {
     let approved: Vec<String> =
         pins.servers.get(name).into_iter().flatten().map(|(tool, _)| tool.clone()).collect();
@@ -128,7 +128,7 @@ fn forget_in(pins: &mut Pins, name: &str, tools: &[String]) -> Result<Vec<String
     Ok(meant)
 }
 
-/// The tools of a server as they are now, these among them.
+/// Returns the current tools of a server, and checks that the named ones are among them.
 async fn seen(
     server: &McpServer,
     tools: &[String],
@@ -154,8 +154,8 @@ async fn seen(
     Ok(look.tools)
 }
 
-/// Approves tools as they were seen, and takes the approvals of those that are gone back where none is named; returns the
-/// names of those that changed. What others approved meanwhile stays.
+/// Approves tools in the versions that were seen. If none is named, approvals of removed tools are revoked.
+/// Returns the names of the changed tools. Concurrent approvals are kept.
 fn approve_in(pins: &mut Pins, server: &McpServer, seen: &[ServerOffer], tools: &[String]) -> Vec<String> {
     let mut changed = Vec::new();
     for tool in seen.iter().filter(|tool| tools.is_empty() || tools.contains(&tool.seen.name)) {
@@ -178,7 +178,7 @@ fn approve_in(pins: &mut Pins, server: &McpServer, seen: &[ServerOffer], tools: 
     changed
 }
 
-/// Logs the person at this machine in to a server.
+/// Logs the user in to a server.
 pub(super) async fn login(
     name: &str,
     no_browser: bool,
@@ -213,7 +213,7 @@ pub(super) async fn login(
     Ok(Exit::Done)
 }
 
-/// Forgets the tokens of a server.
+/// Deletes the tokens of a server.
 pub(super) async fn logout(name: &str, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let server = named(config, name)?;
     let store = valvehouse_store::open(&config.store).await?;
@@ -229,7 +229,7 @@ pub(super) async fn logout(name: &str, config: &Config, out: &Console) -> Result
     Ok(Exit::Done)
 }
 
-/// Opens an address in the person's browser, where there is one; the address is printed anyway.
+/// Opens a URL in the browser if there is one; the URL is printed as well.
 fn open_browser(address: &str) {
     let (program, args): (&str, &[&str]) = match std::env::consts::OS {
         "macos" => ("open", &[]),
@@ -243,7 +243,7 @@ fn open_browser(address: &str) {
     }
 }
 
-/// The store, where one of these servers has its login in it.
+/// Returns the store if any of these servers uses a login.
 async fn store_of(servers: &[&McpServer], config: &Config) -> Result<Option<Arc<dyn Store>>, CommandError> {
     let has_login =
         |server: &&McpServer| matches!(server.transport, McpTransport::Http { auth: McpAuth::OAuth(_), .. });
@@ -270,7 +270,7 @@ fn named<'c>(config: &'c Config, name: &str) -> Result<&'c McpServer, CommandErr
 
 fn address(server: &McpServer) -> String {
     match &server.transport {
-        // Without a user and a password, which may stand in it.
+        // The URL is shown without user and password.
         McpTransport::Http { url, .. } => valvehouse_net::shown(url),
         McpTransport::Command { command, .. } => command.join(" "),
     }
@@ -291,7 +291,7 @@ fn as_text(server: &McpServer, look: &ServerScan, out: &Console) -> String {
         let word = word(tool);
         let word = if tool.is_offered() { paint.green(word) } else { paint.red(word) };
         let first = tool.seen.description.lines().next().unwrap_or("");
-        // Others than tools by the name that `approve` takes.
+        // Parts other than tools are shown by the name that `approve` takes.
         let name = if tool.seen.kind == PartKind::Tool { &tool.name } else { &clean(&tool.seen.name) };
         text.push_str(&format!("\n  {}  {word}  {}", paint.bold(name), paint.dim(&clean(first))));
         for Difference { part, approved, now } in &tool.differences {

@@ -1,4 +1,4 @@
-//! `valvehouse migrate`: makes and changes the tables of the store's database.
+//! `valvehouse migrate`: creates and migrates the tables of the store's database.
 
 use super::args;
 use valvehouse_config::{Config, SchemaMigration, StoreSettings};
@@ -7,7 +7,7 @@ use valvehouse_json::Json;
 use valvehouse_store::{self as store, StoreError, StoreErrorKind};
 use valvehouse_terminal::{CommandError, Console, Exit};
 
-/// The pause before a host that waits for the tables looks again.
+/// The interval at which a host that waits for the tables checks them.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
 pub(super) async fn run(asked: &args::Migrate, config: &Config, out: &Console) -> Result<Exit, CommandError> {
@@ -26,7 +26,7 @@ pub(super) async fn run(asked: &args::Migrate, config: &Config, out: &Console) -
     Ok(if asked.check && !steps.is_empty() { Exit::Findings } else { Exit::Done })
 }
 
-/// Waits until the tables are there, where a host is not to make them itself.
+/// Waits until the tables are up to date if this host may not migrate them.
 pub(super) async fn wait(settings: &StoreSettings, out: &Console) {
     if settings.migrate != SchemaMigration::Wait {
         return;
@@ -39,7 +39,7 @@ pub(super) async fn wait(settings: &StoreSettings, out: &Console) {
             Ok(steps) => {
                 format!("waiting for the store's tables ({} missing): valvehouse migrate", steps.join(", "))
             }
-            // Its other errors are those of opening it.
+            // Opening the store reports the other errors.
             Err(StoreError { kind, .. }) if kind != StoreErrorKind::Unreachable || said.is_none() => return,
             Err(error) => format!("waiting for the store's tables: {error}"),
         };

@@ -1,6 +1,6 @@
-//! The command line: a file per command.
+//! The command line, with a file per command.
 //!
-//! Results go to stdout, talk goes to stderr; every command ends with an [`Exit`].
+//! Results are written to stdout, messages to stderr. Every command ends with an [`Exit`].
 
 mod args;
 mod invoke;

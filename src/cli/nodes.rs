@@ -1,4 +1,4 @@
-//! `valvehouse nodes`: the hosts that live on the store, and the generation that each serves.
+//! `valvehouse nodes`: the hosts of the store, and the generation that each has applied.
 
 use valvehouse_config::Config;
 use valvehouse_host::NodeStatus;
@@ -8,7 +8,7 @@ use valvehouse_terminal::{CommandError, Console, Exit, clean, table};
 
 pub(super) async fn run(config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let (stored, hosts) = if config.store.address.is_new() {
-        // A command that only looks makes no store.
+        // A command that only reads does not create a store.
         (0, Vec::new())
     } else {
         let store = store::open(&config.store).await?;

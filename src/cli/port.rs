@@ -13,7 +13,7 @@ use valvehouse_port::{Draft, LineCount, MAX_BYTES, Note, NoteKind, PluginKind, P
 use valvehouse_script::{Diagnostic, Kind, Script, Settings, Severity, SourceFile, is_id};
 use valvehouse_terminal::{CommandError, Console, Exit, files, report};
 
-/// The folders within each other that are measured.
+/// The maximum depth of folders that are measured.
 const MAX_DEPTH: usize = 16;
 
 pub(super) fn run(asked: &args::Port, config: &Config, out: &Console) -> Result<Exit, CommandError> {
@@ -67,13 +67,13 @@ fn place(draft: &Draft, config: &Config) -> PathBuf {
     folder_of(config, script_kind(draft)).join(format!("{}.rhai", draft.id))
 }
 
-/// The problems that `check` reports for a draft.
+/// Returns the problems that `check` reports for a draft.
 fn checked(draft: &Draft, path: &Path) -> Vec<Diagnostic> {
     let file = SourceFile::new(script_kind(draft), draft.id.as_str(), path, draft.script.as_str());
     Script::check(&file, &Settings::default())
 }
 
-/// Writes files that do not exist yet, or all of them.
+/// Writes new files; existing ones are replaced only with `force`.
 fn write(drafts: &[(PathBuf, &String)], force: bool) -> Result<(), CommandError> {
     let exists = |path: &Path| {
         let path = report::near(path);
@@ -92,7 +92,7 @@ fn write(drafts: &[(PathBuf, &String)], force: bool) -> Result<(), CommandError>
         }
         let written = || {
             fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
-            // It makes a file or fails: a link is not followed.
+            // An existing file is an error, and a link is not followed.
             OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
         };
         written().map_err(|error: io::Error| match error.kind() {
@@ -103,7 +103,7 @@ fn write(drafts: &[(PathBuf, &String)], force: bool) -> Result<(), CommandError>
     Ok(())
 }
 
-/// The files and the summary by kind.
+/// Shows the files, and a summary of the notes by kind.
 fn tell(draft: &Draft, paths: &[String], problems: &[Diagnostic], out: &Console) -> Result<(), CommandError> {
     if out.is_json() {
         let notes: Vec<Json> = draft.notes.iter().map(note_as_json).collect();
@@ -168,7 +168,7 @@ fn note_as_json(note: &Note) -> Json {
     ])
 }
 
-/// The counts of one kind of plugins.
+/// The counts for one kind of plugins.
 #[derive(Default)]
 struct Row {
     files: usize,
@@ -177,7 +177,7 @@ struct Row {
     translated: usize,
 }
 
-/// Ports all plugins of a folder in memory, and counts.
+/// Ports all plugins of a folder in memory, and shows the counts.
 fn measure(folder: &Path, out: &Console) -> Result<Exit, CommandError> {
     let mut plugins = Vec::new();
     find(folder, 0, &mut plugins)

@@ -1,4 +1,5 @@
-//! The parts that commands share: a look at the project, a plugin by its id, reports from the hosts that run.
+//! The parts that commands share: reading the project, finding a plugin by its id, and reports from running
+//! hosts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +12,15 @@ use valvehouse_script::{Code, Script};
 use valvehouse_store::{SeenFile, Store, StoreError, now};
 use valvehouse_terminal::{CommandError, Exit, PLAIN, report};
 
-/// The time that running hosts may take to follow.
+/// The time limit for running hosts to apply a change.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A project as it stands, without a host.
+/// The current state of a project, read without a host.
 pub(super) struct Project {
     pub(super) snapshot: Snapshot,
     pub(super) store: Arc<dyn Store>,
-    /// The time of the look, in milliseconds since 1970.
+    /// The time at which it was read, in milliseconds since 1970.
     at: i64,
 }
 
@@ -30,7 +31,7 @@ impl Project {
         Ok(Self { snapshot, store, at })
     }
 
-    /// The plugin of an id, or the id that was probably meant.
+    /// Returns the plugin with an id, or an error that suggests the nearest id.
     pub(super) fn plugin(&self, id: &str) -> Result<&Arc<Plugin>, CommandError> {
         let plugins = &self.snapshot.plugins;
         plugins.get(id).ok_or_else(|| {
@@ -50,7 +51,7 @@ impl Project {
         })
     }
 
-    /// The script that runs for an id: the file's, or its last good version.
+    /// Returns the script that runs for an id: that of the file, or its last good version.
     pub(super) fn script(&self, id: &str) -> Result<&Arc<Script>, CommandError> {
         let plugin = self.plugin(id)?;
         plugin.script.as_ref().ok_or_else(|| {
@@ -63,7 +64,7 @@ impl Project {
         })
     }
 
-    /// Writes down how a plugin stands before it is changed, where no host has done so.
+    /// Records the state of a plugin in the history before a change if no host has done so.
     pub(super) async fn remember(&self, id: &str) {
         let plugin = self.snapshot.plugins.get(id).filter(|plugin| plugin.state == State::Live);
         if let Some(script) = plugin.and_then(|plugin| plugin.script.as_ref())
@@ -82,7 +83,7 @@ impl Project {
         }
     }
 
-    /// Sets aside what belongs to another plugin of this id, where no host has done so.
+    /// Sets aside the data of another plugin with this id if no host has done so.
     async fn set_aside(&self, id: &str, text: &str) -> Result<(), StoreError> {
         if !self.snapshot.problems.iter().any(|problem| problem.code == Code::SetAside && problem.id == id) {
             return Ok(());
@@ -94,18 +95,18 @@ impl Project {
         Ok(())
     }
 
-    /// The state of the plugins on the hosts that run.
+    /// Returns the status of the plugins on all running hosts.
     pub(super) async fn standing(&self) -> Result<SharedStatus, StoreError> {
         Ok(SharedStatus::told(&self.store.hosts().await?))
     }
 
-    /// The number of hosts that a change has reached.
+    /// Returns the number of hosts that a change has reached.
     pub(super) async fn reach(&self, generation: u64) -> Result<Reach, StoreError> {
         reach(&*self.store, generation).await
     }
 }
 
-/// Waits until every running host has taken a change up, and says how far it came.
+/// Waits until every running host has applied a change, within a time limit, and returns the numbers.
 pub(super) async fn reach(store: &dyn Store, generation: u64) -> Result<Reach, StoreError> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -118,7 +119,7 @@ pub(super) async fn reach(store: &dyn Store, generation: u64) -> Result<Reach, S
     }
 }
 
-/// The author of a change by a command, as it is recorded: the user of the machine, as it calls them.
+/// Returns the author of a change by a command: the user of the operating system.
 pub(super) fn author() -> String {
     let named = ["USER", "LOGNAME", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
     match named.filter(|name| !name.is_empty()) {
@@ -127,7 +128,7 @@ pub(super) fn author() -> String {
     }
 }
 
-/// The name of the place that a setting comes from.
+/// Returns the name of the source of a setting.
 pub(super) fn configured_by(config: &Config, key: &str) -> String {
     match config.origin(key) {
         Origin::Env(name) => name,
@@ -139,14 +140,14 @@ pub(super) fn configured_by(config: &Config, key: &str) -> String {
 /// The number of hosts that a change has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reach {
-    /// Hosts that run on this project.
+    /// The number of running hosts.
     pub(super) hosts: usize,
-    /// Those that have not taken it up.
+    /// The number of hosts that have not applied the change.
     pub(super) late: usize,
 }
 
 impl Reach {
-    /// `live on 1 host`
+    /// Returns a description such as `live on 1 host`.
     pub(super) fn in_words(self) -> String {
         match self {
             Self { hosts: 0, .. } => "stored; no host is running on this project".to_owned(),
@@ -161,7 +162,7 @@ impl Reach {
         }
     }
 
-    /// The same for programs.
+    /// Returns the numbers as JSON.
     pub(super) fn as_json(self) -> Json {
         Json::from([
             ("hosts", self.hosts.into()),
@@ -170,7 +171,7 @@ impl Reach {
         ])
     }
 
-    /// A host that does not follow is not a success.
+    /// Returns the exit status, which is not a success if any host is late.
     pub(super) fn exit(self) -> Exit {
         if self.late > 0 { Exit::Unavailable } else { Exit::Done }
     }

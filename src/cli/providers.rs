@@ -1,4 +1,4 @@
-//! The providers in `list` and `explain`: their addresses and open circuit breakers.
+//! The providers in the output of `list` and `explain`: their addresses and open circuit breakers.
 
 use std::io;
 use valvehouse_config::{Config, ExposedModels, ProviderSettings, Wire};
@@ -8,7 +8,7 @@ use valvehouse_host::SharedStatus;
 use valvehouse_json::Json;
 use valvehouse_terminal::{Console, Paint, clean, table};
 
-/// The table of providers, where there are any beside the demo, and why some rest.
+/// Shows a table of the providers if there are any besides the demo, and the causes of open circuit breakers.
 pub(super) fn show(config: &Config, standing: &SharedStatus, out: &Console) -> io::Result<()> {
     let paint = out.results();
     if config.providers.iter().all(|provider| provider.kind.wire == Wire::Demo) {
@@ -26,7 +26,7 @@ pub(super) fn show(config: &Config, standing: &SharedStatus, out: &Console) -> i
     Ok(())
 }
 
-/// The same for programs.
+/// Returns the providers as JSON.
 pub(super) fn as_json(config: &Config, standing: &SharedStatus) -> Json {
     let providers = config.providers.iter().map(|provider| {
         let open_breaker = standing.provider(&provider.name).map_or(Json::Null, |open| {
@@ -47,7 +47,7 @@ pub(super) fn as_json(config: &Config, standing: &SharedStatus) -> Json {
     providers.collect::<Vec<_>>().into()
 }
 
-/// The providers that answer for a model, in order: `openai/gpt-4.1, then groq/llama`.
+/// Returns the providers that answer for a model, in order: `openai/gpt-4.1, then groq/llama`.
 pub(super) fn answering(config: &Config, model: &str) -> Option<String> {
     let model = config.models.iter().find(|known| known.name == model)?;
     let first = [(model.provider.as_str(), model.model.as_str())];

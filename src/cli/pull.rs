@@ -1,4 +1,4 @@
-//! `valvehouse pull` and `valvehouse diff`: the scripts of the store beside those of a folder.
+//! `valvehouse pull` and `valvehouse diff`: the scripts of the store compared with those of a folder.
 
 use super::args;
 use super::script_folder::{ScriptFolder, changes, stored};
@@ -42,7 +42,7 @@ pub(super) async fn run(asked: &args::Pull, config: &Config, out: &Console) -> R
     Ok(Exit::Done)
 }
 
-/// Writes a file whole, or removes it.
+/// Writes a file atomically, or removes it.
 fn write(place: &std::path::Path, text: Option<&str>) -> Result<(), String> {
     let Some(text) = text else {
         return std::fs::remove_file(place).map_err(|error| error.to_string());

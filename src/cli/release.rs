@@ -1,4 +1,4 @@
-//! `valvehouse release`: lets versions of a plugin run again that ended the process of a host.
+//! `valvehouse release`: releases quarantined versions of a plugin, which ended the process of a host.
 
 use super::args;
 use valvehouse_config::Config;

@@ -1,4 +1,4 @@
-//! A host that runs, asked over HTTP as operators ask it.
+//! The operators' API of a running host.
 
 use super::running;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use valvehouse_json::Json;
 use valvehouse_net::{Client, HttpCall, Response};
 use valvehouse_terminal::{CommandError, Exit};
 
-/// A host and the key to it.
+/// A running host and its key.
 pub(super) struct Remote {
     client: Client,
     base: Url,
@@ -17,7 +17,7 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// The host that runs on this project, or one elsewhere.
+    /// Returns the host that runs on this project, or the one at a URL.
     pub(super) fn of(config: &Config, at: Option<&str>) -> Result<Self, CommandError> {
         let base = match at {
             Some(at) => Url::parse(at).ok().filter(|url| matches!(url.scheme(), "http" | "https")),
@@ -40,7 +40,7 @@ impl Remote {
         self.read(response).await
     }
 
-    /// Posts a body, and returns the answer.
+    /// Posts a body, and returns the response.
     pub(super) async fn post(&self, way: &[&str], body: &Json) -> Result<Json, CommandError> {
         let bytes = body.encode().map_err(|error| CommandError::data(error.to_string()))?;
         let call = HttpCall::post(self.url(way, &[])?, Bytes::from(bytes))
@@ -49,13 +49,13 @@ impl Remote {
         self.read(response).await
     }
 
-    /// Deletes a resource, and returns the answer.
+    /// Deletes a resource, and returns the response.
     pub(super) async fn delete(&self, way: &[&str]) -> Result<Json, CommandError> {
         let response = self.send(HttpCall::of("DELETE", self.url(way, &[])?)).await?;
         self.read(response).await
     }
 
-    /// The same as it comes.
+    /// Gets a resource as a stream.
     pub(super) async fn open(&self, way: &[&str], words: &[(&str, &str)]) -> Result<Response, CommandError> {
         self.send(HttpCall::get(self.url(way, words)?)).await
     }
@@ -109,7 +109,8 @@ impl Remote {
     }
 }
 
-/// The address of the host that runs on this project: the one that listens where the settings say, else the only one.
+/// Returns the URL of the host that runs on this project: the one that listens at the configured address,
+/// else the only one.
 fn local(config: &Config) -> Result<String, CommandError> {
     let running: Vec<_> =
         running::addresses(&config.project).iter().map(|at| format!("http://{at}")).collect();
@@ -126,7 +127,7 @@ fn local(config: &Config) -> Result<String, CommandError> {
     }
 }
 
-/// The address at which a host of these settings is found from this machine.
+/// Returns the URL of a configured host from this computer.
 fn address(listen: &Listen) -> Result<String, CommandError> {
     if listen.port == 0 {
         return Err(CommandError::usage(

@@ -1,5 +1,5 @@
-//! An answer as it comes: written piece by piece, its questions put to the person, and how to go on where
-//! it waits for somebody.
+//! An answer while it is created: its text is written as it arrives, its questions are asked, and the user is
+//! told how to resume a paused run.
 
 use valvehouse_agent::in_words;
 use valvehouse_core::chat::{message, response};
@@ -10,8 +10,8 @@ use valvehouse_json::Json;
 use valvehouse_terminal::questions::{self, OpenQuestions};
 use valvehouse_terminal::{CommandError, Console, StdinLines, clean};
 
-/// Reads a turn while its events are written and its questions answered; then the answer is written, too, with what
-/// `complete` adds to it.
+/// Runs a turn, writes its answer, and asks its questions. `complete` adds fields to the answer before it is
+/// printed as JSON.
 pub(super) async fn hear(
     answer: TurnStream<'_>,
     complete: impl FnOnce(&Json),
@@ -47,7 +47,7 @@ pub(super) async fn hear(
     Ok(answer)
 }
 
-/// Writes text as it comes, and returns the answer.
+/// Writes the text as it arrives, and returns the answer.
 async fn write(
     mut answer: TurnStream<'_>,
     was_written: &mut bool,
@@ -67,7 +67,7 @@ async fn write(
     Err(Error::Host("the turn ended without a response".into()).into())
 }
 
-/// Says how to go on with a run whose answer is one that waits.
+/// Shows how to resume the run of an answer that is paused.
 pub(super) fn say_how_to_go_on(answer: &Json, out: &Console) {
     let pending = answer.field("pending_action");
     if !pending.is_null() {
@@ -75,7 +75,7 @@ pub(super) fn say_how_to_go_on(answer: &Json, out: &Console) {
     }
 }
 
-/// The commands that go on with a run which waits for this.
+/// Returns the commands that resume a run with this pending action.
 pub(super) fn ways_on(run: &str, pending: &Json) -> String {
     let ways: &[&str] = match pending.text("type").as_deref() {
         Some("approval") => &["--approve", "--approve --arguments JSON", "--reject [REASON]"],
@@ -88,7 +88,7 @@ pub(super) fn ways_on(run: &str, pending: &Json) -> String {
     format!("resume it with:{}", ways.collect::<String>())
 }
 
-/// The action that a run waits for, in words; "" where it waits for nothing.
+/// Describes the pending action of a run; "" if there is none.
 pub(super) fn waits_in_words(pending: &Json) -> String {
     if pending.is_null() { String::new() } else { clean(&in_words(pending)) }
 }

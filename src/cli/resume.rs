@@ -1,4 +1,4 @@
-//! `valvehouse resume`: goes on with a run, in this process.
+//! `valvehouse resume`: resumes a run in this process.
 
 use super::{args, reply};
 use std::io::{self, IsTerminal};
@@ -34,7 +34,7 @@ async fn resume(
     if *decision == Decision::GoOn {
         say_what_has_to_be_decided(app, id, out).await?;
     }
-    // Elsewhere than at a terminal a further question waits for the next time.
+    // Without a terminal, further questions pause the run again.
     let is_terminal = io::stdin().is_terminal();
     let (events, questions) = questions::listening(is_terminal.then_some(&app.questions), out);
     let mut lines = if is_terminal { StdinLines::of_stdin() } else { StdinLines::none() };
@@ -46,7 +46,7 @@ async fn resume(
     Ok(())
 }
 
-/// A tool that may have run is nothing a step can ask about again.
+/// Shows the choices for a tool that may have run; a step cannot ask about it again.
 async fn say_what_has_to_be_decided(app: &App, id: &str, out: &Console) -> Result<(), CommandError> {
     let run = app.runs.run(id).await?;
     let saved = app.runs.last_saved(&run).await?;

@@ -1,4 +1,4 @@
-//! `valvehouse rollback`: puts a version of a plugin back, or all scripts of a generation.
+//! `valvehouse rollback`: restores a version of a plugin, or all scripts of a generation.
 
 use super::history::refused;
 use super::script_folder::unknown;
@@ -30,7 +30,7 @@ pub(super) async fn run(
     Ok(reach.exit())
 }
 
-/// Writes the scripts of an earlier generation as a new one.
+/// Restores the scripts of an earlier generation as a new one.
 async fn scripts(asked: &args::Rollback, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let Ok(from) = asked.id.parse::<u64>() else {
         return Err(CommandError::usage(format!(

@@ -1,4 +1,4 @@
-//! From the words of a command line to its exit code.
+//! The dispatch of a command line to its command, and the exit status.
 
 use super::args::{self, Command, Line};
 #[cfg(feature = "mcp")]
@@ -18,13 +18,13 @@ use valvehouse_terminal::{CommandError, Console, Exit};
 #[cfg(feature = "workbench")]
 use valvehouse_workbench::{dry_run, fmt, lsp, new, repl, test};
 
-/// The scripts of `filters/` and `tools/`, for `valvehouse new --from`.
+/// The shipped scripts of `filters/`, `tools/` and `actions/`, for `valvehouse new --from`.
 #[cfg(feature = "workbench")]
 const SHIPPED: new::ShippedFiles = include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
-/// Does what a command line says, its program's name first.
+/// Runs a command line, whose first word is the name of the program.
 ///
-/// Boxed: all commands are then compiled with the library, not a second time with the binary.
+/// The future is boxed, so that all commands are compiled with the library and not again with the binary.
 pub fn run(words: Vec<OsString>) -> Pin<Box<dyn Future<Output = Exit> + Send>> {
     Box::pin(dispatch(words))
 }
@@ -33,7 +33,7 @@ async fn dispatch(words: Vec<OsString>) -> Exit {
     let line = match Line::try_parse_from(words) {
         Ok(line) => line,
         Err(told) => {
-            // Help and version come this way too; a closed pipe is nobody's fault.
+            // Help and version are printed here as well; a closed pipe is not an error.
             let _ = told.print();
             return if told.use_stderr() { Exit::Usage } else { Exit::Done };
         }
@@ -56,7 +56,7 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
         ));
     }
     if let Command::Key(asked) = &line.command {
-        // It needs no project, nor one that is right.
+        // The command works without a valid project.
         return key::run(asked, out);
     }
     if let Command::Explain(args::Explain { code, codes, .. }) = &line.command
@@ -90,7 +90,7 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
     }
     #[cfg(feature = "workbench")]
     if let Command::Lsp(_) = &line.command {
-        // Each file has a project of its own, which is looked for when the file is opened.
+        // Each file has its own project, which is searched when the file is opened.
         return lsp::run(line.global.set).await;
     }
     let mut overrides = line.global.set;

@@ -1,5 +1,5 @@
-//! Addresses of the hosts that run on a project: each leaves its own in a file while it runs, and commands that ask a
-//! host find it there, for any port.
+//! The addresses of the hosts that run on a project. Each host writes its address to a file while it runs, so
+//! that commands find it at any port.
 
 use std::fs;
 use std::io;
@@ -7,22 +7,21 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The folder of these files, below `.valvehouse/` of a project; a file is named by the number of its process.
+/// The folder of these files, in `.valvehouse/` of a project. Each file is named by the id of its process.
 const FOLDER: &str = "hosts";
-/// The time in which a host of this machine accepts a connection.
+/// The time limit for a connection to a host on this computer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The file that says where this host listens. It is deleted when this is dropped.
+/// The file with the address of this host, deleted when this is dropped.
 pub(super) struct Announcement(Option<PathBuf>);
 
 impl Announcement {
-    /// Writes the file, and deletes those of hosts that were killed. A project that cannot be written to is served
-    /// all the same.
+    /// Writes the file, and deletes those of killed hosts. A failure to write it is not an error.
     pub(super) fn of(project: &Path, address: SocketAddr) -> Self {
         let folder = folder(project);
         for (file, left) in files(&folder) {
             if left.is_none_or(|left| !accepts(left)) {
-                // Another host that starts may have deleted it.
+                // Another host that is starting may have deleted it.
                 let _ = fs::remove_file(file);
             }
         }
@@ -45,7 +44,7 @@ impl Drop for Announcement {
     }
 }
 
-/// Returns where the hosts that run on a project accept connections, in order.
+/// Returns the addresses at which hosts that run on a project accept connections, in order.
 pub(super) fn addresses(project: &Path) -> Vec<SocketAddr> {
     let mut found: Vec<_> = files(&folder(project))
         .filter_map(|(_, address)| address)
@@ -65,7 +64,7 @@ fn write(file: &Path, address: SocketAddr) -> io::Result<()> {
     fs::write(file, format!("{}\n", reachable(address)))
 }
 
-/// The files of a folder, each with the address it holds; `None` if it holds none.
+/// Returns the files of a folder with their addresses; `None` for an invalid file.
 fn files(folder: &Path) -> impl Iterator<Item = (PathBuf, Option<SocketAddr>)> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     files.map(|file| {
@@ -75,7 +74,7 @@ fn files(folder: &Path) -> impl Iterator<Item = (PathBuf, Option<SocketAddr>)> {
     })
 }
 
-/// An address that this machine can connect to, for one that may mean all of its own.
+/// Returns an address to connect to; an unspecified address is replaced by the loopback address.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {

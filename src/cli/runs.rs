@@ -1,4 +1,4 @@
-//! `valvehouse runs`: the runs of models with a memory, and the conversations they are part of.
+//! `valvehouse runs`: the runs of models with memory, and their conversations.
 
 use super::args::{Runs as Asked, RunsDo};
 use super::reply::{waits_in_words, ways_on};
@@ -16,9 +16,9 @@ use valvehouse_store as store;
 use valvehouse_store::{Prune, Run};
 use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, table};
 
-/// As much of a text fits into a line of a table.
+/// The maximum number of characters of a text in a table.
 const IN_A_LINE: usize = 60;
-/// As many checkpoints are listed.
+/// The maximum number of listed checkpoints.
 const LISTED: u64 = 1000;
 
 pub(super) async fn run(asked: Asked, config: &Config, out: &Console) -> Result<Exit, CommandError> {
@@ -71,7 +71,7 @@ fn on(chat: &str) -> String {
     format!("valvehouse chat --continue={chat}")
 }
 
-/// Shows the outcome: a result for programs, a sentence to people.
+/// Reports the outcome, as JSON on stdout or as text on stderr.
 fn tell(out: &Console, told: &Json, words: &str) -> Result<(), CommandError> {
     if out.is_json() {
         out.json(told)?;
@@ -165,7 +165,7 @@ async fn show(runs: &Runs, id: &str, config: &Config, out: &Console) -> Result<(
     Ok(())
 }
 
-/// The setup with which the run would continue; `None` if the project no longer has its model.
+/// Returns the setup with which the run would continue; `None` if the project no longer has its model.
 async fn setup(runs: &Runs, run: &Run, config: &Config) -> Result<Option<Setup>, CommandError> {
     let Some(saved) = runs.last_saved(run).await? else { return Ok(None) };
     let (snapshot, store) = app::look(config).await?;
@@ -174,7 +174,7 @@ async fn setup(runs: &Runs, run: &Run, config: &Config) -> Result<Option<Setup>,
     Ok(setup)
 }
 
-/// A message as people read it: who, what, and which tools they call.
+/// Returns a message as text: the role, the content, and tool calls.
 pub(super) fn said_in_words(said: &Json, paint: Paint) -> String {
     let text = clean(&message::text_of(said)).trim_end().replace('\n', "\n  ");
     let calls = ModelCall::all(said);
@@ -214,7 +214,7 @@ fn in_a_line(text: &str) -> String {
     }
 }
 
-/// Milliseconds since 1970, as a time of day where this machine is.
+/// Returns a time in milliseconds since 1970 as local time.
 fn time(milliseconds: i64) -> String {
     let Ok(time) = jiff::Timestamp::from_millisecond(milliseconds) else { return "-".to_owned() };
     time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()

@@ -1,4 +1,4 @@
-//! The findings of `check` in the form that services for code scanning read: SARIF 2.1.0.
+//! The problems found by `check` in the format SARIF 2.1.0, which code scanning services read.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use valvehouse_terminal::report::near;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
-/// One run of the check.
+/// Returns a report with one run.
 pub(super) fn report(problems: &[Diagnostic]) -> Json {
     let codes: BTreeSet<Code> = problems.iter().map(|problem| problem.code).collect();
     let codes: Vec<Code> = codes.into_iter().collect();
@@ -59,7 +59,7 @@ fn result(problem: &Diagnostic, codes: &[Code]) -> Json {
     ])
 }
 
-/// The place of a problem; a file as a whole is shown at its beginning.
+/// Returns the region of a problem; the first line for a problem of the whole file.
 fn region(problem: &Diagnostic) -> Json {
     let (Some(line), Some(column)) = (problem.line, problem.column) else {
         return Json::from([("startLine", 1_usize.into())]);
@@ -72,7 +72,7 @@ fn region(problem: &Diagnostic) -> Json {
     ])
 }
 
-/// A path as a URI: relative to where the command runs, as services for code scanning want it.
+/// Returns a path as a URI, relative to the current folder, as code scanning services require.
 fn uri(path: &Path) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     let text = path.to_string_lossy().replace('\\', "/");

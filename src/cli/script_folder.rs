@@ -1,4 +1,4 @@
-//! A folder of scripts as a whole: its files as a set, and the settings with which it is looked at.
+//! A folder of scripts: its files as a set, and the settings with which it is read.
 
 use std::path::{Path, PathBuf};
 use valvehouse_config::{Config, ScriptSource};
@@ -7,7 +7,7 @@ use valvehouse_script::{Kind, Loader};
 use valvehouse_store::{MAX_SCRIPT_SET_SIZE, ScriptFile, ScriptSet, Store};
 use valvehouse_terminal::CommandError;
 
-/// A folder with `filters/`, `tools/` and `actions/` in it; without a name, the folders that the settings name.
+/// A folder with `filters/`, `tools/` and `actions/`; without a name, the configured folders.
 pub(super) struct ScriptFolder {
     folders: [PathBuf; 3],
 }
@@ -21,7 +21,7 @@ impl ScriptFolder {
         Self { folders }
     }
 
-    /// The same for a command that reads it: a folder that is named has to be there.
+    /// Returns an existing folder, or an error.
     pub(super) fn existing(named: Option<&Path>, config: &Config) -> Result<Self, CommandError> {
         let folder = Self::of(named, config);
         if folder.folders.iter().all(|folder| !folder.is_dir()) {
@@ -33,7 +33,7 @@ impl ScriptFolder {
         Ok(folder)
     }
 
-    /// The settings of a project whose scripts lie here.
+    /// Returns the settings of a project with the scripts of this folder.
     pub(super) fn settings(&self, config: &Config) -> Config {
         let mut config = config.clone();
         [config.folders.filters, config.folders.tools, config.folders.actions] = self.folders.clone();
@@ -41,10 +41,10 @@ impl ScriptFolder {
         config
     }
 
-    /// Returns scripts, modules and tests in the order of their paths.
+    /// Returns scripts, modules and tests, sorted by path.
     ///
     /// # Errors
-    /// Returns an error if a file cannot be read or all of them are too large.
+    /// Returns an error if a file cannot be read, or if their total size is too large.
     pub(super) fn files(&self) -> Result<Vec<ScriptFile>, CommandError> {
         let mut files = Vec::new();
         for (kind, folder) in Kind::ALL.into_iter().zip(&self.folders) {
@@ -81,7 +81,7 @@ impl ScriptFolder {
         Ok(files)
     }
 
-    /// Returns the place of a file of a set here; `None` for one that belongs into none of the folders.
+    /// Returns the path here of a file in a set; `None` if it belongs to none of the folders.
     pub(super) fn place(&self, path: &str) -> Option<PathBuf> {
         let (part, within) = path.split_once('/')?;
         let folder = Kind::ALL.iter().position(|kind| kind.folder() == part)?;
@@ -91,7 +91,7 @@ impl ScriptFolder {
     }
 }
 
-/// The difference between two sets, file by file: path, text before and text after.
+/// Returns the changed files of two sets, as path, text before and text after.
 pub(super) fn changes<'a>(
     before: &'a [ScriptFile],
     after: &'a [ScriptFile],
@@ -106,10 +106,10 @@ pub(super) fn changes<'a>(
     all.filter(|(_, before, after)| before != after).collect()
 }
 
-/// Returns the set of a generation, or the latest, with its files.
+/// Returns the set of a generation, or the latest one, with its files.
 ///
 /// # Errors
-/// Returns an error if the store has none, or none of that generation.
+/// Returns an error if the store has no such set.
 pub(super) async fn stored(
     store: &dyn Store,
     generation: Option<u64>,
@@ -123,7 +123,7 @@ pub(super) async fn stored(
     Ok((set.clone(), store.script_files(set.generation).await?))
 }
 
-/// The error for a set that is not there.
+/// Returns the error for a set that does not exist.
 pub(super) fn unknown(sets: &[ScriptSet], generation: Option<u64>) -> CommandError {
     let known: Vec<String> = sets.iter().take(20).map(|set| set.generation.to_string()).collect();
     CommandError::usage(match (generation, known.is_empty()) {

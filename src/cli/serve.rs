@@ -1,4 +1,4 @@
-//! `valvehouse serve`: opens the project, listens, watches its folder, and reports events.
+//! `valvehouse serve`: opens the project, listens, follows its folders, and reports events.
 
 #[cfg(feature = "workbench")]
 use super::args;
@@ -22,7 +22,8 @@ pub(super) async fn run(config: Config, reading: &Reading, out: &Console) -> Res
     if !serving.finds_tables(&config, out).await {
         return Ok(Exit::Done);
     }
-    // The record is deleted when this function ends: whatever loads or runs is attributed from here on.
+    // The record is deleted when this function ends, so that it covers everything that loads or runs from
+    // here on.
     let _record = server::crash_record(&config);
     let app = server::open_app(config, out).await?;
     greet(&app, serving.address, out);
@@ -33,7 +34,7 @@ pub(super) async fn run(config: Config, reading: &Reading, out: &Console) -> Res
     ended
 }
 
-/// The same for those who write scripts: shows what comes of each save and of each request.
+/// Serves for script authors: shows the results of each save and each request.
 #[cfg(feature = "workbench")]
 pub(super) async fn dev(
     asked: args::Dev,
@@ -45,7 +46,7 @@ pub(super) async fn dev(
     if !serving.finds_tables(&config, out).await {
         return Ok(Exit::Done);
     }
-    // As above.
+    // The record is deleted when this function ends.
     let _record = server::crash_record(&config);
     let app = server::open_app(config, out).await?;
     let (address, stop) = (serving.address, serving.stop());
@@ -65,7 +66,7 @@ async fn tell_waiting(app: &App, out: &Console) {
     }
 }
 
-/// Shows the address, the contents of the project, and a way to try it.
+/// Shows the address, the contents of the project, and a first command.
 fn greet(app: &App, address: SocketAddr, out: &Console) {
     let snapshot = app.host.snapshot();
     let url = format!("http://{address}");
@@ -106,7 +107,7 @@ fn greet(app: &App, address: SocketAddr, out: &Console) {
     out.tell(human, json);
 }
 
-/// Tells what every reload brought, as it happens.
+/// Shows the changes of every reload.
 async fn tell_news(app: Arc<App>, mut reports: broadcast::Receiver<Arc<Report>>, out: Console) {
     loop {
         match reports.recv().await {
@@ -148,7 +149,7 @@ fn tell_report(app: &App, report: &Report, out: &Console) {
     }
 }
 
-/// One change in words.
+/// One change as text.
 struct News {
     word: &'static str,
     what_now: String,
@@ -182,7 +183,7 @@ impl News {
     }
 }
 
-/// The warnings of a script that loads.
+/// Returns the warnings of a script that loads.
 fn warnings(app: &App, id: &str) -> Vec<Diagnostic> {
     let snapshot = app.host.snapshot();
     let script = snapshot.plugins.get(id).and_then(|plugin| plugin.script.as_ref());

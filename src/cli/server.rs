@@ -1,5 +1,5 @@
-//! A host that serves from the command line: opens its port, serves until a signal says otherwise, lets
-//! answers in progress finish.
+//! A host that serves from the command line: binds its port, serves until a signal, and lets answers in
+//! progress finish.
 
 use super::migrate;
 use super::running::Announcement;
@@ -19,22 +19,22 @@ use valvehouse_script::crash::CrashRecord;
 use valvehouse_server as server;
 use valvehouse_terminal::{CommandError, Console, Exit, report::near};
 
-/// The time that answers in progress may take to finish.
+/// The time limit for answers in progress at the end.
 const DRAIN: Duration = Duration::from_secs(30);
-/// The time without a line at the start.
+/// The time after which a slow start is reported.
 const MOMENT: Duration = Duration::from_secs(1);
-/// The time after which the work of the start is over.
+/// The time after which the start is complete.
 const SETTLED: Duration = Duration::from_secs(2);
 /// The time limit for closing the store.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// A port that is taken, and who says when to stop.
+/// A bound port, and the signals that end the serving.
 pub(super) struct Serving {
     listener: TcpListener,
-    /// The address.
+    /// The bound address.
     pub(super) address: SocketAddr,
     signals: Signals,
-    /// Says where it is until this host ends.
+    /// The file with the address of this host.
     _announcement: Announcement,
 }
 
@@ -51,13 +51,14 @@ impl Serving {
         Ok(Self { listener, address, signals, _announcement: announcement })
     }
 
-    /// Returns a handle that asks for the end, as Ctrl-C does.
+    /// Returns a handle that requests the end, like Ctrl-C.
     #[cfg(feature = "workbench")]
     pub(super) fn stop(&self) -> Arc<Notify> {
         self.signals.by_hand.clone()
     }
 
-    /// Waits for the tables of the store, where others make them. Returns `false` if a signal ends that.
+    /// Waits for the tables of the store if this host may not migrate them. Returns `false` if a signal ends
+    /// the wait.
     pub(super) async fn finds_tables(&mut self, config: &Config, out: &Console) -> bool {
         tokio::select! {
             () = migrate::wait(&config.store, out) => true,
@@ -65,7 +66,7 @@ impl Serving {
         }
     }
 
-    /// Follows the folders and serves to the end, then closes the host.
+    /// Follows the folders and serves until a signal, then closes the host.
     pub(super) async fn run(
         mut self,
         app: &Arc<App>,
@@ -83,7 +84,7 @@ impl Serving {
         let ended = serve(self.listener, app, &mut self.signals, reading, out).await;
         pulse.abort();
         settled.abort();
-        // A user who asked for the end twice does not wait for a disk.
+        // A user who requested the end twice does not wait for a slow disk.
         let _ = timeout(CLOSING, app.close()).await;
         ended
     }
@@ -98,7 +99,7 @@ fn unavailable(listen: &Listen, error: &io::Error) -> CommandError {
     CommandError::new(Exit::Unavailable, format!("cannot listen on {listen}: {error}; {help}"))
 }
 
-/// Serves until a signal says otherwise; then lets answers in progress finish.
+/// Serves until a signal; then lets answers in progress finish.
 async fn serve(
     listener: TcpListener,
     app: &Arc<App>,
@@ -108,7 +109,7 @@ async fn serve(
 ) -> Result<Exit, CommandError> {
     let (stop, stopped) = oneshot::channel::<()>();
     let until = async {
-        // The end comes either way, sent or dropped.
+        // A dropped sender means the same as a message.
         let _ = stopped.await;
     };
     let mut serving = tokio::spawn(server::serve(listener, app.clone(), until));
@@ -150,19 +151,19 @@ fn ended_by_itself(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Res
     Err(CommandError::new(Exit::Internal, format!("cannot continue serving: {why}")))
 }
 
-/// A wish of the operator or the system.
+/// A request of the operator or the system.
 pub(super) enum Signal {
     Stop,
     LookAgain,
 }
 
-/// Ctrl-C, SIGTERM and SIGHUP, from the moment it is made.
+/// The signals Ctrl-C, SIGTERM and SIGHUP, handled as soon as this is created.
 #[cfg(unix)]
 pub(super) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     hang_up: tokio::signal::unix::Signal,
-    /// A key that says the same.
+    /// A request of the end by a key.
     by_hand: Arc<Notify>,
 }
 
@@ -196,7 +197,7 @@ impl Signals {
 /// The signal Ctrl-C.
 #[cfg(not(unix))]
 pub(super) struct Signals {
-    /// A key that says the same.
+    /// A request of the end by a key.
     by_hand: Arc<Notify>,
 }
 
@@ -220,10 +221,10 @@ impl Signals {
     }
 }
 
-/// Opens a host, and reports that it compiles scripts when that takes longer than a moment.
+/// Opens a host, and reports the compilation of scripts if it takes longer than [`MOMENT`].
 pub(super) async fn open_app(config: Config, out: &Console) -> Result<Arc<App>, CommandError> {
     let folders = app::folders_of(&config).map(|(_, folder)| folder);
-    // Most projects have no actions.
+    // The folder of actions is optional.
     let folders: Vec<String> = folders
         .iter()
         .filter(|folder| **folder != config.folders.actions || folder.is_dir())
@@ -239,7 +240,8 @@ pub(super) async fn open_app(config: Config, out: &Console) -> Result<Arc<App>, 
     Ok(app?)
 }
 
-/// Begins the record of this process, and logs which versions are quarantined for how earlier ones ended.
+/// Opens the crash record of this process, and logs the versions that are quarantined because of earlier
+/// crashes.
 pub(super) fn crash_record(config: &Config) -> Option<CrashRecord> {
     let (record, caught) = CrashRecord::open(&config.project);
     for version in caught {
@@ -254,12 +256,13 @@ pub(super) fn crash_record(config: &Config) -> Option<CrashRecord> {
     record
 }
 
-/// Files and connections that are enough for tens of thousands of chats; programs that tools start walk through all they may have.
+/// The limit of open files and connections, which suffices for tens of thousands of chats. It is not
+/// unlimited, because programs started by tools may iterate over all possible descriptors.
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 const ENOUGH: u64 = 65_536;
 
-/// Takes what the system allows without being asked. A chat is two connections, so that the usual 1024
-/// would turn people away at five hundred.
+/// Raises the limit of open files as far as allowed. A chat needs two connections, so the usual limit of 1024
+/// would be reached by five hundred chats.
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 fn take_enough() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

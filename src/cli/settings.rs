@@ -1,5 +1,5 @@
-//! Follows `valvehouse.toml` while a host runs: what can be applied is, what cannot is reported, and settings that are
-//! in force never give way to a mistake.
+//! The reloading of `valvehouse.toml` while a host runs. Valid changes are applied, others are reported, and
+//! the current settings stay in force after an error.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,20 +8,20 @@ use valvehouse_host::app::App;
 use valvehouse_script::{Code, Diagnostic, Watch};
 use valvehouse_terminal::Console;
 
-/// The time in which a save by rename may leave a missing or truncated file.
+/// The time for which a save by renaming may leave a missing or truncated file.
 const GAP: Duration = Duration::from_millis(150);
 
 const IN_FORCE: &str = "the previous settings stay in force";
 
-/// The way in which the settings are read: at the start, and again while the host runs.
+/// The inputs of the settings, read at the start and again while the host runs.
 pub(super) struct Reading {
-    /// The project's folder.
+    /// The project folder.
     pub(super) project: PathBuf,
-    /// The settings of the command line.
+    /// The overrides of the command line.
     pub(super) overrides: Vec<(String, String)>,
-    /// The port to listen on, in place of the configured one.
+    /// The port to listen on instead of the configured one.
     pub(super) port: Option<u16>,
-    /// The content of the settings' file before the first load; `None` if the file was missing.
+    /// The content of the settings file before the first load; `None` if it did not exist.
     pub(super) text: Option<Vec<u8>>,
 }
 
@@ -40,12 +40,12 @@ impl Reading {
     }
 }
 
-/// The settings' file, and when it changes.
+/// The settings file and its watcher.
 pub(super) struct SettingsFile {
     path: PathBuf,
-    /// The content that was read last; `None` if the file was missing.
+    /// The content that was read last; `None` if the file did not exist.
     seen: Option<Vec<u8>>,
-    /// The settings in force were loaded from a file with content.
+    /// `true` if the current settings were loaded from a file with content.
     is_in_use: bool,
     watch: Watch,
 }
@@ -55,19 +55,19 @@ pub(super) struct SettingsFile {
 pub(super) enum Trigger {
     /// A save of the file.
     Save,
-    /// An operator, by a signal.
+    /// An operator's signal.
     Operator,
 }
 
 impl SettingsFile {
-    /// Begins to follow the file of a project, of which this was read last.
+    /// Starts to follow the settings file of a project. `seen` is its last known content.
     pub(super) fn follow(project: &Path, seen: Option<Vec<u8>>) -> Self {
         let project = std::path::absolute(project).unwrap_or_else(|_| project.to_owned());
         let is_in_use = !is_blank(&seen);
         Self { path: project.join(FILE), seen, is_in_use, watch: Watch::files_of(project) }
     }
 
-    /// Waits until the file holds something else.
+    /// Waits until the content of the file changes.
     pub(super) async fn changed(&mut self) {
         loop {
             self.watch.tick().await;
@@ -77,7 +77,7 @@ impl SettingsFile {
         }
     }
 
-    /// Applies the file as it is now, or reports why the settings in force stay.
+    /// Applies the current file, or reports why the previous settings stay in force.
     pub(super) async fn apply(&mut self, trigger: Trigger, app: &App, reading: &Reading, out: &Console) {
         let mut text = read(&self.path);
         if trigger == Trigger::Save {
@@ -151,18 +151,18 @@ impl SettingsFile {
     }
 }
 
-/// Returns a line of a text, counted from 1; empty if there is none.
+/// Returns a line of a text by its number from 1; empty if it does not exist.
 pub(super) fn line(text: &str, number: usize) -> String {
     let line = text.trim_start_matches('\u{feff}').lines().nth(number.saturating_sub(1));
     line.unwrap_or_default().to_owned()
 }
 
-/// Returns the bytes of the settings' file; `None` if it cannot be read.
+/// Returns the content of the settings file; `None` if it cannot be read.
 pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
     read_regular(path, MAX_SETTINGS).ok()
 }
 
-/// Returns `true` if a file is missing or holds nothing.
+/// Returns `true` if a file is missing or blank.
 fn is_blank(text: &Option<Vec<u8>>) -> bool {
     text.as_ref().is_none_or(|text| text.iter().all(u8::is_ascii_whitespace))
 }

@@ -1,4 +1,4 @@
-//! `valvehouse list --stats`: what the calls of each hook and tool have cost.
+//! `valvehouse list --stats`: the costs of the calls of each hook and tool.
 
 use std::io;
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn row(id: &str, call: &str, sum: &Sum, paint: Paint) -> Vec<String> {
     ]
 }
 
-/// Three digits or so: `850 ns`, `12.3 us`, `4.0 ms`, `1.2 s`.
+/// Returns a duration with two or more digits: `850 ns`, `12.3 us`, `4.0 ms`, `1.2 s`.
 fn time(time: Duration) -> String {
     let nanoseconds = time.as_nanos() as f64;
     match nanoseconds {

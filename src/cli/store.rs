@@ -1,4 +1,4 @@
-//! `valvehouse store`: looks after the store itself.
+//! `valvehouse store`: maintenance of the store.
 
 use super::args;
 use valvehouse_config::{Config, SecretSource, StoreAddress, StoreSettings};
@@ -18,7 +18,7 @@ pub(super) async fn run(asked: &args::Store, config: &Config, out: &Console) -> 
     }
 }
 
-/// The settings of a store at a URL, with its key.
+/// Returns the settings of a store with this URL and key.
 fn settings(
     name: &str,
     url: &str,

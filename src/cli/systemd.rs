@@ -1,14 +1,14 @@
-//! The notifications to systemd, where it started us and listens.
+//! Notifications to systemd, if it started this process.
 
 use std::time::Duration;
 
-/// A word to systemd.
+/// A notification to systemd.
 pub(super) enum Word {
-    /// We serve.
+    /// The host is serving.
     Ready,
-    /// The settings are read again.
+    /// The settings are being reloaded.
     Reloading,
-    /// No new requests.
+    /// New requests are rejected.
     Stopping,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn tell(word: &Word) {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn tell(_: &Word) {}
 
-/// Tells the watchdog, where there is one, that we live: twice as often as it wants to hear it.
+/// Notifies the watchdog of systemd, if enabled, twice per interval.
 pub(super) async fn live() {
     let Some(within) = watched() else { return };
     let mut pulse = tokio::time::interval(within / 2);
@@ -46,7 +46,7 @@ fn watched() -> Option<Duration> {
 
 #[cfg(target_os = "linux")]
 fn pulse_once() {
-    // A service manager that does not hear it starts us again.
+    // If the notification is lost, the service manager restarts the host.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
 }
 

@@ -10,7 +10,7 @@ use valvehouse_net::sse::Parser;
 use valvehouse_terminal::trace_view::{difference, number, shown, standing, word};
 use valvehouse_terminal::{CommandError, Console, Exit, clean, table};
 
-/// The route at which a host lists its requests.
+/// The route that lists the requests of a host.
 const TRACES: [&str; 3] = ["api", "v1", "traces"];
 
 pub(super) async fn run(asked: Asked, config: &Config, out: &Console) -> Result<Exit, CommandError> {
@@ -67,14 +67,14 @@ async fn show(host: &Remote, id: &str, out: &Console) -> Result<(), CommandError
     Ok(out.line(&shown(&trace, out.results()))?)
 }
 
-/// The time of day where this machine is.
+/// Returns the local time of day.
 fn begun(summary: &Json) -> String {
     let begun = summary.text("begun").and_then(|time| time.parse::<jiff::Timestamp>().ok());
     let local = begun.map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
     local.map_or_else(|| "-".to_owned(), |time| time.strftime("%H:%M:%S").to_string())
 }
 
-/// Follows until the host stops or the reader closes the output.
+/// Follows requests until the host stops or the output is closed.
 async fn follow(host: &Remote, asked: &Asked, out: &Console) -> Result<(), CommandError> {
     let response = host.open(&["api", "v1", "events"], &[]).await?;
     out.say("following requests; Ctrl-C ends");
@@ -141,7 +141,7 @@ async fn replay(
     if let Some(file) = file {
         let source = std::fs::read_to_string(file)
             .map_err(|error| CommandError::data(format!("cannot read {}: {error}", file.display())))?;
-        // A text in a new object: it fits.
+        // The object is new and not read-only.
         body.edit("source", source);
     }
     let replayed = host.post(&[&TRACES[..], &[id, "replay"]].concat(), &body).await?;

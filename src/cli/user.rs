@@ -1,4 +1,4 @@
-//! `valvehouse user`: what is stored of one user, and its deletion.
+//! `valvehouse user`: shows or deletes the stored records of a user.
 
 use super::remote::Remote;
 use super::{args, running};
@@ -7,7 +7,7 @@ use valvehouse_json::Json;
 use valvehouse_store::{self as store, Kv, forget_user};
 use valvehouse_terminal::{CommandError, Console, Exit, clean};
 
-/// The names of the numbers, and what they count.
+/// The names of the numbers with their descriptions.
 const COUNTED: [(&str, &str); 6] = [
     ("memories", "memories"),
     ("vectors", "vectors of scripts"),
@@ -27,7 +27,7 @@ pub(super) async fn run(asked: &args::User, config: &Config, out: &Console) -> R
     }
     let records = match running::addresses(&config.project).is_empty() {
         true => stored(user, is_deletion, config).await?,
-        // The host holds entries of kv in memory.
+        // The host holds kv entries in memory, so it has to delete them.
         false => {
             let (host, way) = (Remote::of(config, None)?, ["api", "v1", "users", user, "records"]);
             if is_deletion { host.delete(&way).await? } else { host.get(&way, &[]).await? }
@@ -59,7 +59,7 @@ pub(super) async fn run(asked: &args::User, config: &Config, out: &Console) -> R
     }
 }
 
-/// Reads the store, and deletes in it.
+/// Counts or deletes the records directly in the store.
 async fn stored(user: &str, is_deletion: bool, config: &Config) -> Result<Json, CommandError> {
     let store = store::open(&config.store).await?;
     let records = match is_deletion {

@@ -1,4 +1,4 @@
-//! `valvehouse valves`: the settings that scripts declare, read and changed.
+//! `valvehouse valves`: reads and changes the valves of plugins.
 
 use super::args;
 use super::project::{self, Project, Reach};
@@ -29,13 +29,13 @@ pub(super) async fn run(asked: args::Valves, config: &Config, out: &Console) -> 
     Ok(exit)
 }
 
-/// The valves of one plugin: the operators', or one user's own.
+/// The valves of one plugin: those of operators, or of one user.
 struct Valves<'a> {
     project: &'a Project,
     id: &'a str,
     user: Option<&'a str>,
     schema: &'a ValveSchema,
-    /// The values of valvehouse.toml, and a name for that place.
+    /// The values of the configuration, and the name of their source.
     configured: Json,
     configured_by: String,
 }
@@ -101,7 +101,7 @@ impl<'a> Valves<'a> {
                 "null" => Json::Null,
                 text => self.schema.check(key, &text.into()).map_err(|error| misfit(self.id, &error))?,
             };
-            // A fresh object takes any key.
+            // The object is new and not read-only.
             changes.edit(key, value);
         }
         self.project.remember(self.id).await;
@@ -116,7 +116,7 @@ impl<'a> Valves<'a> {
     async fn reset(&self, keys: &[String], out: &Console) -> Result<Exit, CommandError> {
         let stored = self.project.store.valves(self.id, self.user).await?;
         for key in keys {
-            // Values that an older version of the script left behind may go too.
+            // Values of an older version of the script may be reset too.
             if stored.get(key).is_none() {
                 self.check_key(key)?;
             }
@@ -139,7 +139,7 @@ impl<'a> Valves<'a> {
         Ok(Exit::Done)
     }
 
-    /// Says what the values are now, and how far that came.
+    /// Shows the values after a change, and the number of hosts that it has reached.
     async fn tell<'k>(
         &self,
         keys: impl Iterator<Item = &'k str> + Clone,
@@ -185,7 +185,7 @@ impl<'a> Valves<'a> {
     }
 }
 
-/// The values in force, masked, and what they come from.
+/// The effective values, masked, with their sources.
 struct InForce {
     values: Json,
     stored: Json,
@@ -193,7 +193,7 @@ struct InForce {
 }
 
 impl InForce {
-    /// The layer that a value comes from: the uppermost that has one that fits.
+    /// Returns the source of a value: the topmost layer with a valid one.
     fn source<'v>(&self, valves: &'v Valves<'_>, key: &str) -> &'v str {
         match valves.schema.layer_in_force(key, &[&valves.configured, &self.stored]) {
             None => "default",
