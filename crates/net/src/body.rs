@@ -1,6 +1,5 @@
-//! A body in transfer, with time limits and described errors.
-//!
-//! An answer: status and headers at once, the body as it comes.
+//! Responses of HTTP calls: status and headers at once, the body as a stream, with time limits and described
+//! errors.
 
 use super::explain::{FailedCall, Peer};
 use bytes::{Bytes, BytesMut};
@@ -14,17 +13,17 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 use valvehouse_config::Timeouts;
 use valvehouse_core::error::Error;
 
-/// Until when something must have come.
+/// The deadlines of a response.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// The first of an answer.
+    /// The deadline of the first part of the response.
     pub(super) answer_by: Instant,
-    /// All of it, where the call has a limit of its own.
+    /// The deadline of the whole response, if the call has a time limit.
     pub(super) end_by: Option<Instant>,
 }
 
 impl Limits {
-    /// The head of an answer, or why there is none.
+    /// Waits for the head of a response until the deadlines.
     pub(super) async fn within<T>(
         self,
         patience: Duration,
@@ -47,16 +46,16 @@ impl Limits {
     }
 }
 
-/// The bytes of an answer. After an error, and after its end, there is nothing more.
+/// The bytes of a response. The stream ends after an error.
 pub(super) struct ResponseBytes<S> {
     body: Option<S>,
     peer: Peer,
-    /// The time that the first bytes and the next ones may take.
+    /// The time limits for the first bytes and for each further part.
     answer: Duration,
     idle: Duration,
     has_begun: bool,
     limits: Limits,
-    /// Until when the next bytes are waited for, and who rings then.
+    /// The deadline of the next bytes, and the timer for it.
     by: Instant,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -68,8 +67,8 @@ impl<S> ResponseBytes<S> {
         Self { body: Some(body), peer, answer, idle, has_begun: false, limits, by, timer: None }
     }
 
-    /// Returns `true` if it has been waited for too long. A timer is made when there is something to wait for, and
-    /// wound up again when it has run down: bytes come thousands of times a second.
+    /// Returns `true` if the deadline has passed. The timer is created on the first wait and reset only when
+    /// it expires, because bytes may arrive thousands of times per second.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         let by = self.by;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(by)));
@@ -124,15 +123,15 @@ impl<S: Stream<Item = Result<Bytes, FailedCall>> + Unpin> Stream for ResponseByt
     }
 }
 
-/// A whole body may be this large, unpacked.
+/// The maximum size of a decompressed body that is read as a whole, in bytes.
 pub const MAX_BODY: usize = 64 * 1024 * 1024;
 
-/// An answer whose body is still coming.
+/// A response whose body is a stream.
 pub struct Response {
-    /// The status.
+    /// The HTTP status.
     pub status: u16,
     headers: HeaderMap,
-    /// The part of the body that has come already.
+    /// The part of the body that [`Response::peek`] has read.
     begun: Option<Bytes>,
     body: BoxStream<'static, Result<Bytes, Error>>,
 }
@@ -146,23 +145,23 @@ impl Response {
         Self { status, headers, begun: None, body }
     }
 
-    /// A header, when it is there and is text.
+    /// Returns a header if it exists and is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The headers that are text, with their names in lower case.
+    /// Returns the headers that are text, with lower-case names.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
         self.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
     }
 
-    /// `content-type` without parameters, in lower case; "" where there is none.
+    /// Returns the `content-type` without parameters in lower case; "" if there is none.
     pub fn media_type(&self) -> String {
         let value = self.header("content-type").unwrap_or("");
         value.split_once(';').map_or(value, |(media, _)| media).trim().to_ascii_lowercase()
     }
 
-    /// The body as it comes, unpacked.
+    /// Returns the body as a stream, decompressed.
     pub fn into_stream(self) -> BoxStream<'static, Result<Bytes, Error>> {
         match self.begun {
             Some(begun) => stream::iter([Ok(begun)]).chain(self.body).boxed(),
@@ -170,10 +169,11 @@ impl Response {
         }
     }
 
-    /// Returns the first bytes of the body and leaves them in place, for services that do not send a content type.
+    /// Returns the first bytes of the body without consuming them, for services that do not send a content
+    /// type.
     ///
     /// # Errors
-    /// Returns an error if the connection fails or is silent for too long.
+    /// Returns an error if the connection fails or a time limit is exceeded.
     pub async fn peek(&mut self) -> Result<Bytes, Error> {
         while self.begun.is_none()
             && let Some(bytes) = self.body.next().await
@@ -186,7 +186,7 @@ impl Response {
     /// Reads the whole body, at most [`MAX_BODY`] bytes.
     ///
     /// # Errors
-    /// Returns an error if the body is longer, or if the connection fails or is silent for too long.
+    /// Returns an error if the body is longer, the connection fails, or a time limit is exceeded.
     pub async fn whole(self) -> Result<Bytes, Error> {
         let (body, rest) = self.start(MAX_BODY).await?;
         if rest {
@@ -196,15 +196,16 @@ impl Response {
         Ok(body)
     }
 
-    /// Reads at most `limit` bytes of the body, for error pages. The second value is `true` if there are more.
+    /// Reads at most `limit` bytes of the body, for error pages. The second value is `true` if there are
+    /// more.
     ///
     /// # Errors
-    /// Returns an error if the connection fails or is silent for too long.
+    /// Returns an error if the connection fails or a time limit is exceeded.
     pub async fn start(mut self, limit: usize) -> Result<(Bytes, bool), Error> {
         let first = self.peek().await?;
         self.begun = None;
         let Some(second) = self.body.next().await else {
-            // Most come in one piece, which is not a copy.
+            // Most bodies arrive in one part, which is not copied.
             return Ok((first.slice(..first.len().min(limit)), first.len() > limit));
         };
         let mut body = BytesMut::from(first);

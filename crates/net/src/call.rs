@@ -1,4 +1,4 @@
-//! A call that is to be made: where to, with what, for whom.
+//! HTTP calls: the address, the headers, the body, and the provider that they are for.
 
 use super::explain::shown;
 use bytes::Bytes;
@@ -13,13 +13,13 @@ use url::Url;
 use valvehouse_config::Secret;
 use valvehouse_core::error::Error;
 
-/// The address of calls: read once, however often it is called.
+/// The address of calls, parsed once for any number of calls.
 #[derive(Debug, Clone)]
 pub struct Address {
     pub(super) url: Arc<Url>,
-    /// As errors name it.
+    /// The address in error messages.
     pub(super) shown: Arc<str>,
-    /// The same for sending it without TLS and without a proxy, where that is its way.
+    /// The address for sending without TLS and without a proxy, if possible.
     pub(super) plain: Option<Uri>,
 }
 
@@ -27,7 +27,7 @@ impl From<Url> for Address {
     fn from(url: Url) -> Self {
         let is_plain = url.scheme() == "http" && url.username().is_empty() && url.password().is_none();
         let mut bare = url.clone();
-        // It stays here.
+        // The fragment is not sent.
         bare.set_fragment(None);
         let plain = bare.as_str().parse().ok().filter(|_| is_plain);
         Self { shown: shown(&url).into(), url: Arc::new(url), plain }
@@ -37,7 +37,7 @@ impl From<Url> for Address {
 /// The body of a call.
 pub(super) enum Payload {
     Whole(Bytes),
-    /// As it comes; it can be sent once.
+    /// A stream, which can be sent only once.
     Stream(BoxStream<'static, Result<Bytes, Error>>),
 }
 
@@ -50,7 +50,7 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// One call to be made.
+/// An HTTP call.
 #[derive(Debug)]
 pub struct HttpCall {
     pub(super) method: Method,
@@ -63,17 +63,17 @@ pub struct HttpCall {
 }
 
 impl HttpCall {
-    /// Asks for what is at an address.
+    /// Creates a GET request.
     pub fn get(to: impl Into<Address>) -> Self {
         Self::new(Method::GET, to.into(), Bytes::new())
     }
 
-    /// Sends bytes to an address.
+    /// Creates a POST request with a body.
     pub fn post(to: impl Into<Address>, body: Bytes) -> Self {
         Self::new(Method::POST, to.into(), body)
     }
 
-    /// Makes a request of any method, without a body yet.
+    /// Creates a request with any method, without a body.
     pub fn of(method: &str, to: impl Into<Address>) -> Self {
         match Method::from_bytes(method.as_bytes()) {
             Ok(method) => Self::new(method, to.into(), Bytes::new()),
@@ -91,7 +91,7 @@ impl HttpCall {
         self
     }
 
-    /// Sets a body that is sent as it comes.
+    /// Sets a body that is streamed.
     #[must_use]
     pub fn streaming(mut self, body: BoxStream<'static, Result<Bytes, Error>>) -> Self {
         self.body = Payload::Stream(body);
@@ -103,20 +103,20 @@ impl HttpCall {
         Self { method, to, headers: HeaderMap::new(), body, provider: None, total: None, problem: None }
     }
 
-    /// The provider this is for, by its configured name: errors will say so.
+    /// Sets the configured name of the provider, for error messages.
     #[must_use]
     pub fn provider(mut self, name: impl Into<Arc<str>>) -> Self {
         self.provider = Some(name.into());
         self
     }
 
-    /// Adds a header. One that cannot be sent becomes the error of the call.
+    /// Adds a header. An invalid one is reported as the error of the call.
     #[must_use]
     pub fn header(self, name: &str, value: &str) -> Self {
         self.add(name, HeaderValue::from_str(value).ok())
     }
 
-    /// Adds a header that must not be seen.
+    /// Adds a header whose value is redacted in debug output.
     #[must_use]
     pub fn secret_header(self, name: &str, value: &Secret) -> Self {
         self.add(name, hidden(value.expose()))
@@ -128,7 +128,7 @@ impl HttpCall {
         self.add("authorization", hidden(&format!("Bearer {}", key.expose())))
     }
 
-    /// Gives the call as a whole a time limit.
+    /// Sets the time limit of the whole call.
     #[must_use]
     pub fn within(mut self, total: Duration) -> Self {
         self.total = Some(total);
@@ -141,7 +141,7 @@ impl HttpCall {
                 self.headers.insert(name, value);
             }
             (Err(_), _) => self.problem = Some(format!("invalid header name `{name}`")),
-            // Without the value: it may be a key.
+            // The value is not shown, because it may be a key.
             (_, None) => {
                 self.problem =
                     Some(format!("invalid value of the header `{name}`: expected visible ASCII characters"));

@@ -1,4 +1,5 @@
-//! The client: pooled, without proxies on loopback, silent about keys, never waiting for ever.
+//! The HTTP client: pooled connections, no proxy for loopback addresses, redacted keys, and time limits for
+//! every step.
 
 use super::body::Response;
 use super::body::{Limits, ResponseBytes};
@@ -20,24 +21,24 @@ use url::{Host, Url};
 use valvehouse_config::Timeouts;
 use valvehouse_core::error::{Error, Explanation};
 
-/// The variables of the environment that name proxies.
+/// The environment variables that set a proxy.
 const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 
-/// Calls other machines. A clone shares the connections.
+/// An HTTP client. Clones share the connections.
 #[derive(Debug, Clone)]
 pub struct Client {
-    /// The client for addresses without TLS and proxy, which is all that many hosts need.
+    /// The client for addresses without TLS and proxy; many hosts need no other.
     plain: Plain,
-    /// Set if the environment names a proxy for such addresses.
+    /// `true` if the environment sets a proxy for such addresses.
     is_proxied: bool,
-    /// For this machine itself, which no proxy can reach.
+    /// The client for loopback addresses, which no proxy can reach.
     local: Trusting,
     outward: Trusting,
     timeouts: Timeouts,
 }
 
-/// A client with the trusted certificates of this machine. Reading those takes longer than a whole start, and
-/// memory: it is made when it is first needed.
+/// A client with the trusted certificates of the system. Reading them takes memory and more time than a whole
+/// start, so it is created on first use.
 type Trusting = Arc<OnceCell<reqwest::Client>>;
 
 impl Client {
@@ -60,12 +61,12 @@ impl Client {
         Ok(Self { plain: plain::client(&timeouts), is_proxied, local, outward, timeouts })
     }
 
-    /// The time limits that it was made with.
+    /// Returns the time limits.
     pub fn timeouts(&self) -> Timeouts {
         self.timeouts
     }
 
-    /// Makes ready in the background what calls to this address need, so that the first one does not wait.
+    /// Prepares the client for calls to this address in the background, so that the first call does not wait.
     pub fn prepare(&self, address: &str) {
         let (Ok(url), Ok(runtime)) = (Url::parse(address), Handle::try_current()) else { return };
         let (client, address) = (self.clone(), Address::from(url));
@@ -79,12 +80,12 @@ impl Client {
         });
     }
 
-    /// The address without TLS and without a proxy, where that is the way to it.
+    /// Returns the address for sending without TLS and without a proxy, if possible.
     fn plainly(&self, to: &Address) -> Option<Uri> {
         to.plain.clone().filter(|_| !self.is_proxied || is_loopback(&to.url))
     }
 
-    /// The client for every other address.
+    /// Returns the client for all other addresses.
     async fn trusting(&self, to: &Address) -> Result<&reqwest::Client, Error> {
         let timeouts = self.timeouts;
         match is_loopback(&to.url) {
@@ -93,9 +94,9 @@ impl Client {
         }
     }
 
-    /// Makes a call. Any status is an answer; only having none is an error.
+    /// Sends a call and returns its response, whatever the status.
     ///
-    /// Boxed, so that the whole of HTTP is compiled here and not once more in every package that makes calls.
+    /// The future is boxed, so that HTTP is compiled here and not again in every dependent package.
     pub fn send(&self, call: HttpCall) -> BoxFuture<'_, Result<Response, Error>> {
         Box::pin(self.send_unboxed(call))
     }
@@ -129,7 +130,8 @@ impl Client {
         Ok(self.answered(status, headers, body, peer, limits))
     }
 
-    /// The first bytes of the body are waited for as the answer is: many services send headers at once.
+    /// Creates a response. Its first bytes have the time limit of the response, because many services send
+    /// headers at once.
     fn answered(
         &self,
         status: StatusCode,
@@ -157,14 +159,14 @@ pub(super) fn settings(timeouts: Timeouts) -> reqwest::ClientBuilder {
         .connect_timeout(timeouts.connect)
         .tcp_nodelay(true)
         .tcp_keepalive(KEEP_ALIVE)
-        // One connection carries all calls if TLS offers HTTP/2: one that died must be noticed.
+        // With HTTP/2, one connection carries all calls, so a dead one must be detected.
         .http2_keep_alive_interval(Duration::from_secs(30))
         .http2_keep_alive_timeout(Duration::from_secs(10))
-        // A redirect could carry the key to somebody else, and turns POST into GET.
+        // A redirect could send the key to another service, and turns POST into GET.
         .redirect(redirect::Policy::none())
 }
 
-/// Builds a client, on a machine without CA certificates too: `http://` needs none of them.
+/// Builds a client. Without CA certificates, the client can still be used for `http://`.
 pub(super) fn build(settings: impl Fn() -> reqwest::ClientBuilder) -> Result<reqwest::Client, Error> {
     settings()
         .build()
@@ -178,11 +180,11 @@ pub(super) fn build(settings: impl Fn() -> reqwest::ClientBuilder) -> Result<req
         .map_err(|error| not_set_up(&error))
 }
 
-/// Returns a client for others that speak their own protocol on top of HTTP: without a total limit of time, and never
-/// following a redirect, which could send a key to another service.
+/// Returns a client for libraries with their own protocols over HTTP: it has no total time limit, and does
+/// not follow redirects, which could send a key to another service.
 ///
 /// # Errors
-/// Returns an error if it cannot be set up.
+/// Returns an error if the client cannot be created.
 pub async fn following_nobody(url: &Url) -> Result<reqwest::Client, Error> {
     install_crypto();
     let is_local = is_loopback(url);
@@ -193,7 +195,7 @@ pub async fn following_nobody(url: &Url) -> Result<reqwest::Client, Error> {
     .await
 }
 
-/// The same on a thread that may be held up.
+/// Builds a client on a thread that may block.
 pub(super) async fn aside(
     settings: impl Fn() -> reqwest::ClientBuilder + Send + 'static,
 ) -> Result<reqwest::Client, Error> {
@@ -201,7 +203,7 @@ pub(super) async fn aside(
     built.map_err(|error| not_set_up(&error))?
 }
 
-/// For `http://`, or without trusted certificates.
+/// Removes all trusted certificates, for `http://` only.
 fn trust_nobody(settings: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
     let nobody = rustls::ClientConfig::builder()
         .with_root_certificates(rustls::RootCertStore::empty())
@@ -241,7 +243,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_refused_connection_names_address_reason_and_remedy_but_no_credentials() {
-        // A port that is taken where nobody listens.
+        // The port is bound, but not listened on.
         let down = tokio::net::TcpSocket::new_v4().unwrap();
         down.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = down.local_addr().unwrap().port();
@@ -277,7 +279,7 @@ mod tests {
         assert!(!format!("{:?}", call().bearer(&Secret::from("sk-fine"))).contains("sk-fine"));
     }
 
-    /// The address of a server that answers every call so, and sends nothing more.
+    /// Returns the address of a server that sends this response to every call, and nothing more.
     async fn answering(answer: Vec<u8>) -> Url {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();

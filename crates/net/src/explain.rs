@@ -1,4 +1,4 @@
-//! Describes why a call failed: the attempt, the address, the cause, and what to check.
+//! Descriptions of failed calls: the attempt, the address, the cause, and a hint.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use url::Url;
 use valvehouse_core::error::{Error, Explanation};
 use valvehouse_core::text::optional;
 
-/// The reason for which there is no answer, or no more of one, of either client.
+/// The reason for a missing or incomplete response, of either client.
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}")]
 pub(super) struct FailedCall {
-    /// Set if no connection was made.
+    /// `true` if no connection was established.
     pub(super) connecting: bool,
-    /// Set if the time ran out.
+    /// `true` if a time limit was exceeded.
     pub(super) timeout: bool,
-    /// The error behind it.
+    /// The underlying error.
     #[source]
     pub(super) cause: Box<dyn StdError + Send + Sync>,
 }
@@ -26,21 +26,21 @@ impl From<reqwest::Error> for FailedCall {
     }
 }
 
-/// The target of a call, as errors name it.
+/// The target of a call in error messages.
 #[derive(Debug, Clone)]
 pub(super) struct Peer {
-    /// The provider's configured name, where the call is for one.
+    /// The configured name of the provider, if the call is for one.
     pub(super) provider: Option<Arc<str>>,
     /// The address without credentials and query.
     pub(super) address: Arc<str>,
-    /// The time that a connection may take.
+    /// The time limit of the connection.
     pub(super) connect: Option<Duration>,
-    /// The time that the whole call may take.
+    /// The time limit of the whole call.
     pub(super) total: Option<Duration>,
 }
 
 impl Peer {
-    /// Errors of a call that has no answer yet.
+    /// Returns the error of a call without a response.
     pub(super) fn unreachable(&self, failed: &FailedCall) -> Error {
         let who = self.name();
         if failed.connecting {
@@ -53,7 +53,7 @@ impl Peer {
                 let hint = self.hint(&reason);
                 format!("{reason}; {hint}")
             };
-            // The system's text may name hosts and certificates.
+            // The text of the system may contain host names and certificates.
             let public = match timeout {
                 true => format!("cannot reach {}: {why}", self.public()),
                 false => format!("cannot reach {}", self.public()),
@@ -69,7 +69,7 @@ impl Peer {
         Error::Unanswered { message, sent: true, timeout: false }
     }
 
-    /// Errors in the middle of an answer.
+    /// Returns the error of an incomplete response.
     pub(super) fn interrupted(&self, failed: &FailedCall) -> Error {
         if failed.timeout {
             return self.too_long();
@@ -79,7 +79,7 @@ impl Peer {
         Error::Provider { message, timeout: false }
     }
 
-    /// No answer began for so long.
+    /// Returns the error of a response that did not start in time.
     pub(super) fn silent(&self, patience: Duration) -> Error {
         let message = self.both(|who| {
             format!("{who} sent no response within {} s{}", patience.as_secs_f64(), self.raise("response_ms"))
@@ -87,7 +87,7 @@ impl Peer {
         Error::Provider { message, timeout: true }
     }
 
-    /// An answer that had begun did not go on for so long.
+    /// Returns the error of a response that stopped for too long.
     pub(super) fn stopped(&self, patience: Duration) -> Error {
         let (seconds, raise) = (patience.as_secs_f64(), self.raise("idle_ms"));
         let message =
@@ -95,14 +95,14 @@ impl Peer {
         Error::Provider { message, timeout: true }
     }
 
-    /// It did not come to its end in time.
+    /// Returns the error of a response that did not end in time.
     pub(super) fn too_long(&self) -> Error {
         let within = optional(self.total, |total| format!(" within {} s", total.as_secs_f64()));
         let message = self.both(|who| format!("{who} did not complete its response{within}"));
         Error::Provider { message, timeout: true }
     }
 
-    /// `provider openai at https://…`, or the address alone.
+    /// Returns `provider openai at https://…`, or the address only.
     pub(super) fn name(&self) -> String {
         match &self.provider {
             Some(provider) => format!("provider {provider} at {}", self.address),
@@ -110,17 +110,17 @@ impl Peer {
         }
     }
 
-    /// The same without its address, for clients.
+    /// Returns the name without the address, for clients.
     fn public(&self) -> String {
         self.provider.as_ref().map_or_else(|| "the service".to_owned(), |name| format!("provider {name}"))
     }
 
-    /// One sentence, with its address for operators and without it for clients.
+    /// Returns a sentence with the address for operators, and without it for clients.
     fn both(&self, sentence: impl Fn(&str) -> String) -> Explanation {
         Explanation::new(sentence(&self.public()), sentence(&self.name()))
     }
 
-    /// The advice that gives it more time.
+    /// Returns the hint to raise a time limit.
     fn raise(&self, key: &str) -> String {
         match &self.provider {
             Some(provider) => format!("; raise timeouts.{key} of provider {provider}"),
@@ -144,10 +144,10 @@ impl Peer {
     }
 }
 
-/// An address that may be shown: without user, password, query and fragment.
+/// Returns a URL for messages: without user, password, query and fragment.
 pub fn shown(url: &Url) -> String {
     let mut url = url.clone();
-    // Only addresses that can have no user refuse; then there is nothing to remove.
+    // This fails only for URLs that cannot have a user.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.set_query(None);
@@ -155,7 +155,7 @@ pub fn shown(url: &Url) -> String {
     url.to_string()
 }
 
-/// The place of an address: scheme, host and port. For addresses of plugins, whose paths hold keys too.
+/// Returns scheme, host and port of a URL, for plugins, whose paths may contain keys.
 pub(super) fn place(url: &Url) -> String {
     match url.origin() {
         origin @ url::Origin::Tuple(..) => {
@@ -166,13 +166,13 @@ pub(super) fn place(url: &Url) -> String {
     }
 }
 
-/// The innermost error: the outer ones only say that sending failed.
+/// Returns the innermost error; the outer ones only say that sending failed.
 fn root_cause(error: &(dyn StdError + Send + Sync + 'static)) -> String {
     let mut cause: &(dyn StdError + 'static) = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
-    // An error without a source would print its URL, query included.
+    // An error without a source would print its URL with the query.
     let text = match cause.downcast_ref::<reqwest::Error>() {
         Some(bare) if bare.is_decode() => "its compressed body is not valid".to_owned(),
         Some(_) => "cannot send the request".to_owned(),
@@ -180,7 +180,7 @@ fn root_cause(error: &(dyn StdError + Send + Sync + 'static)) -> String {
     };
     let mut letters = text.chars();
     match letters.next() {
-        // `Connection refused`, but `TLS …` and `DNS …` stay.
+        // `Connection refused` is changed, but `TLS …` and `DNS …` are not.
         Some(first) if letters.clone().next().is_some_and(char::is_lowercase) => {
             first.to_lowercase().chain(letters).collect()
         }

@@ -1,8 +1,8 @@
-//! Outward HTTP: one pooled client, server-sent events, and keys that never show.
+//! Outgoing HTTP: a pooled client, server-sent events, and redacted keys.
 //!
-//! The only user of `reqwest`, and of `hyper` for calls. Who calls names the provider it talks to, so that an
-//! error can say which line of the configuration to look at. [`YieldingStream`] is how connections write, those that come in
-//! as well.
+//! This is the only package that uses `reqwest`, and `hyper` for calls. Callers name the provider of a call,
+//! so that errors name the setting to check. [`YieldingStream`] schedules the writes of connections,
+//! including incoming ones.
 
 mod body;
 mod call;

@@ -1,5 +1,5 @@
-//! Calls without TLS and without a proxy, such as to a model's server on this machine: what the outward client
-//! does beside sending costs more there than the sending itself.
+//! Calls without TLS and without a proxy, such as to a model server on this computer, for which the general
+//! client has too much overhead.
 
 use super::call::Payload;
 use super::explain::FailedCall;
@@ -27,21 +27,21 @@ use valvehouse_core::error::Error;
 
 /// The name of this client in requests.
 pub(super) const USER_AGENT: &str = concat!("valvehouse/", env!("CARGO_PKG_VERSION"));
-/// So long a connection is silent until it is asked whether the other end is still there.
+/// The idle time after which a connection is probed.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(60);
-/// As much is unpacked at a time.
+/// The size of the chunks in which a body is decompressed, in bytes.
 const PIECE: usize = 16 * 1024;
 
-/// Its connections are kept and shared.
+/// A client with pooled connections.
 pub(super) type Plain =
     Client<MapResponse<HttpConnector, fn(Connection) -> YieldingStream<Connection>>, Outgoing>;
 
-/// The body of a request: all at once, or as it comes.
+/// The body of a request: complete or streamed.
 type Outgoing = Either<Full<Bytes>, StreamBody<BoxStream<'static, Result<Frame<Bytes>, Error>>>>;
 
 type Connection = TokioIo<TcpStream>;
 
-/// A client of that kind.
+/// Creates a client.
 pub(super) fn client(timeouts: &Timeouts) -> Plain {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
@@ -50,7 +50,7 @@ pub(super) fn client(timeouts: &Timeouts) -> Plain {
     Client::builder(TokioExecutor::new()).build(MapResponse::new(connector, YieldingStream::new))
 }
 
-/// Sends a call; the headers of an answer are there.
+/// Sends a call and returns the head of the response.
 pub(super) async fn send(
     client: &Plain,
     method: Method,
@@ -73,8 +73,8 @@ pub(super) async fn send(
     client.request(request).await.map_err(|error| failed(error.is_connect(), error))
 }
 
-/// A body as it comes. Packing is not asked for, since it costs more than the way is long; what comes packed all
-/// the same is unpacked.
+/// Returns a body as a stream. Compression is not requested, because it costs more than it saves on a short
+/// way; a compressed body is decompressed anyway.
 pub(super) fn body(headers: &mut HeaderMap, body: Incoming) -> BoxStream<'static, Result<Bytes, FailedCall>> {
     let packing = headers.get(header::CONTENT_ENCODING).and_then(|packing| packing.to_str().ok());
     let Some(packing) = packing.map(str::to_ascii_lowercase) else { return Bytewise(body).boxed() };
@@ -90,7 +90,7 @@ pub(super) fn body(headers: &mut HeaderMap, body: Incoming) -> BoxStream<'static
     unpacked
 }
 
-/// Unpacks a body, piece by piece.
+/// Decompresses a body in chunks.
 fn read(unpacking: impl AsyncRead + Send + 'static) -> BoxStream<'static, Result<Bytes, FailedCall>> {
     stream::try_unfold(Box::pin(unpacking), |mut unpacking| async {
         let mut piece = vec![0; PIECE];
@@ -101,7 +101,7 @@ fn read(unpacking: impl AsyncRead + Send + 'static) -> BoxStream<'static, Result
     .boxed()
 }
 
-/// The bytes of a body as they come.
+/// The data of a body, without trailers.
 struct Bytewise(Incoming);
 
 impl Stream for Bytewise {
@@ -112,7 +112,7 @@ impl Stream for Bytewise {
             return Poll::Ready(match std::task::ready!(Pin::new(&mut self.0).poll_frame(context)) {
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(bytes) => Some(Ok(bytes)),
-                    // Trailers.
+                    // The frame contains trailers.
                     Err(_) => continue,
                 },
                 Some(Err(error)) => Some(Err(failed(false, error))),

@@ -1,4 +1,4 @@
-//! Server-sent events out of bytes, however these are cut, and back into bytes.
+//! Server-sent events: parsing from arbitrary chunks of bytes, and writing.
 //!
 //! ```
 //! use valvehouse_net::sse::Parser;
@@ -12,13 +12,13 @@ use bytes::{BufMut, Bytes, BytesMut};
 use compact_str::CompactString;
 use std::collections::VecDeque;
 
-/// A line may be this long: services send whole images in one.
+/// The maximum length of a line in bytes; services send whole images in one line.
 pub const MAX_LINE: usize = 16 * 1024 * 1024;
 
-/// An event of many lines may be this large.
+/// The maximum size of an event in bytes.
 pub const MAX_EVENT: usize = 16 * 1024 * 1024;
 
-/// One event.
+/// A server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent {
     /// The value of `event:`.
@@ -27,18 +27,18 @@ pub struct SseEvent {
     pub data: Bytes,
 }
 
-/// An unreadable stream: the received bytes are not an event.
+/// The error of a stream that cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TooLong {
-    /// Longer than [`MAX_LINE`].
+    /// A line is longer than [`MAX_LINE`].
     #[error("a line exceeded its limit of {} MiB", MAX_LINE >> 20)]
     Line,
-    /// Larger than [`MAX_EVENT`].
+    /// An event is larger than [`MAX_EVENT`].
     #[error("an event exceeded its limit of {} MiB", MAX_EVENT >> 20)]
     Event,
 }
 
-/// One event at the end of what is there. Line ends within the data are kept by a `data:` line each.
+/// Appends an event to `out`. Each line of the data is written as a separate `data:` line.
 ///
 /// ```
 /// use valvehouse_net::sse;
@@ -67,17 +67,17 @@ pub fn write(out: &mut BytesMut, name: Option<&str>, data: &[u8]) {
     out.put_u8(b'\n');
 }
 
-/// Reads events. Push what came, then iterate; at the end of input [`Parser::finish`], then iterate
-/// once more.
+/// A parser of events. Pass chunks to [`Parser::push`], then iterate; at the end of the input, call
+/// [`Parser::finish`], then iterate once more.
 ///
-/// LF, CRLF and CR end a line; comments and unknown fields are passed over.
+/// Lines may end with LF, CRLF or CR. Comments and unknown fields are ignored.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// The beginning of a line whose end has not come.
+    /// The beginning of an incomplete line.
     partial: Vec<u8>,
-    /// The last byte was a CR, so an LF would belong to it.
+    /// `true` if the last byte was a CR, so that a following LF belongs to it.
     after_cr: bool,
-    /// The first line may begin with a byte order mark.
+    /// `true` after the first line, which may begin with a byte order mark.
     begun: bool,
     name: Option<CompactString>,
     data: Option<Vec<u8>>,
@@ -94,7 +94,7 @@ enum State {
 }
 
 impl Parser {
-    /// Takes in what came.
+    /// Parses the next chunk.
     pub fn push(&mut self, mut bytes: &[u8]) {
         if self.after_cr && !bytes.is_empty() {
             bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
@@ -115,7 +115,7 @@ impl Parser {
         }
     }
 
-    /// The end of the input: an event without a final empty line counts too.
+    /// Ends the input; an event without a final empty line is complete as well.
     pub fn finish(&mut self) {
         if self.state == State::Reading {
             self.end_line(b"");
@@ -176,7 +176,7 @@ impl Parser {
         }
     }
 
-    /// Without `data:` it is not an event.
+    /// Completes an event; without `data:`, there is none.
     fn dispatch(&mut self) {
         let name = self.name.take().filter(|name| !name.is_empty());
         if let Some(data) = self.data.take() {
@@ -191,7 +191,7 @@ impl Parser {
     }
 }
 
-/// The complete events so far, then once the reason why there cannot be more.
+/// Returns the complete events so far, then the error once if the stream cannot be parsed.
 impl Iterator for Parser {
     type Item = Result<SseEvent, TooLong>;
 

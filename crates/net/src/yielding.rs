@@ -1,8 +1,8 @@
-//! Connections that yield before they write, so that those who are ready do their work first and then all write.
+//! Connections that yield before they write, so that ready tasks do their work first and then write together.
 //!
-//! A write wakes whoever waits at the other end, which costs more than the writing itself where that end had nothing
-//! to do. Woken by the first of many writes, it is busy until the last. A connection that is alone on its thread, or
-//! alone with its counterpart, writes at once.
+//! A write wakes the task at the other end, which costs more than the write itself if that task is idle.
+//! After the first of many writes it is awake until the last. A connection that is alone on its thread, or
+//! alternates with one other, writes at once.
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
@@ -21,19 +21,20 @@ pub struct YieldingStream<T> {
 }
 
 thread_local! {
-    /// The two connections that wrote last on this thread: for one request after another, a client's connection and a
-    /// service's alternate.
+    /// The two connections that wrote last on this thread; with successive requests, a client's connection
+    /// and a service's connection alternate.
     static LAST: Cell<[usize; 2]> = const { Cell::new([0; 2]) };
 }
 
 impl<T> YieldingStream<T> {
-    /// The same connection, which now yields.
+    /// Wraps a connection.
     pub fn new(inner: T) -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(1);
         Self { inner, id: NEXT.fetch_add(1, Relaxed), has_yielded: false }
     }
 
-    /// Returns `true` if to write now; otherwise its task comes again after all that are ready.
+    /// Returns `true` if the connection may write now; otherwise its task is polled again after all ready
+    /// tasks.
     fn may_write(&mut self, context: &Context<'_>) -> bool {
         let [last, before] = LAST.get();
         let is_alone = self.id == last || self.id == before;
@@ -109,13 +110,13 @@ mod tests {
     use hyper_util::rt::TokioIo;
     use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
 
-    /// A connection, and its other end.
+    /// Returns a connection and its other end.
     fn connection() -> (YieldingStream<TokioIo<DuplexStream>>, DuplexStream) {
         let (here, there) = duplex(64);
         (YieldingStream::new(TokioIo::new(here)), there)
     }
 
-    /// The number of attempts until it has written.
+    /// Returns the number of attempts until a write succeeds.
     fn tries(connection: &mut YieldingStream<TokioIo<DuplexStream>>) -> usize {
         let mut context = Context::from_waker(std::task::Waker::noop());
         let mut asks = || Pin::new(&mut *connection).poll_write(&mut context, b"x").is_ready();

@@ -1,12 +1,12 @@
-//! The reason something on this machine was not done.
+//! The error of an operation on the operating system.
 
-/// The action that failed and the reason; and the grant that would allow it, where one would.
+/// The failed operation with its reason, and the grant that would allow it, if any.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// The action that failed, its object, and the reason.
+    /// The operation, its object, and the reason.
     pub message: String,
-    /// The grant that an operator could give, as the command line writes it: `files=FOLDER`.
+    /// The grant that would allow it, in the form of the command line: `files=FOLDER`.
     pub grant: Option<String>,
 }
 
@@ -19,7 +19,7 @@ impl Failure {
         Self { message: message.into(), grant: Some(grant.into()) }
     }
 
-    /// The message with the command that would allow it to this plugin.
+    /// Returns the message with the command that would allow the operation to this plugin.
     pub fn told_to(&self, plugin: &str) -> String {
         match &self.grant {
             Some(grant) => format!("{}; to allow it: valvehouse grant {plugin} {grant}", self.message),

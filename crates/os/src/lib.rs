@@ -1,4 +1,4 @@
-//! The resources of this machine that plugins may reach, as far as an operator granted it: folders, programs,
+//! The resources of the operating system that an operator can grant to plugins: folders, programs and
 //! environment variables.
 
 mod failure;

@@ -5,21 +5,21 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use valvehouse_config::Grant;
 
-/// The environment variables a plugin may read.
+/// The environment variables that a plugin may read.
 #[derive(Debug, Clone, Default)]
 pub struct Variables {
     granted: Grant,
-    /// In place of those of this process.
+    /// The variables that replace those of this process.
     given: Option<Arc<HashMap<String, String>>>,
 }
 
 impl Variables {
-    /// These variables.
+    /// Creates access to these variables.
     pub fn new(granted: &Grant) -> Self {
         Self { granted: granted.clone(), given: None }
     }
 
-    /// Exactly these variables, independent of this process.
+    /// Creates access to exactly these variables, independent of this process.
     pub fn given(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         Self { granted: Grant::Everything, given: Some(Arc::new(variables.into_iter().collect())) }
     }

@@ -200,7 +200,7 @@ pub(in crate::cli) enum Command {
 }
 
 impl Command {
-    /// Returns `true` if the command itself shows what scripts write and break with.
+    /// Returns `true` if the command shows log lines and errors of scripts itself.
     pub(in crate::cli) fn is_shown(&self) -> bool {
         match self {
             #[cfg(feature = "workbench")]
@@ -209,7 +209,7 @@ impl Command {
         }
     }
 
-    /// Returns `true` if scripts break because somebody wants to see them break.
+    /// Returns `true` if scripts may fail on purpose in the command.
     pub(in crate::cli) fn is_tested(&self) -> bool {
         match self {
             #[cfg(feature = "workbench")]

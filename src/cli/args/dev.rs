@@ -1,4 +1,4 @@
-//! The arguments of a host for those who write scripts.
+//! The arguments of `valvehouse dev`.
 
 use clap::{Args, ValueEnum};
 use valvehouse_workbench::dev::{DevOptions, ReplayModels, StepDetail};

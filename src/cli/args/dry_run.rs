@@ -1,4 +1,4 @@
-//! The arguments of one hook, or of a turn, on a body.
+//! The arguments of `valvehouse run`.
 
 use super::pair::pair;
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -80,7 +80,7 @@ pub(in crate::cli) enum Print {
 
 fn hooks() -> Vec<PossibleValue> {
     let hooks = Hook::ALL.into_iter().map(|hook| PossibleValue::new(hook.name()));
-    // The hidden value tells those who look for it where it is.
+    // The hidden value is accepted, so that its error names the right command.
     let scheduled = ScheduledCall::ALL.into_iter().map(|what| PossibleValue::new(what.as_str()));
     let others = [
         PossibleValue::new("action"),

@@ -1,4 +1,4 @@
-//! The arguments of new scripts.
+//! The arguments of `valvehouse new`.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};

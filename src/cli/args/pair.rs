@@ -1,4 +1,4 @@
-//! `KEY=VALUE`, as several commands take it.
+//! The parser of `KEY=VALUE` arguments.
 
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {

@@ -1,4 +1,4 @@
-//! The arguments of ports.
+//! The arguments of `valvehouse port`.
 
 use clap::Args;
 use std::path::PathBuf;

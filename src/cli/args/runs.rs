@@ -1,4 +1,4 @@
-//! The arguments about runs.
+//! The arguments of `valvehouse runs` and `valvehouse resume`.
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;

@@ -1,19 +1,19 @@
-//! The kind of network an address is in.
+//! The classification of network addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The requests that may go to an address.
+/// The class of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Requests of any plugin.
+    /// Any plugin may send requests to it.
     Public,
-    /// A network whose grant is this word, which also describes it.
+    /// A grant has to name it; the text describes its network.
     Private(&'static str),
 }
 
 const KEYS: Kind = Kind::Private("where the cloud hands out keys");
 
-/// The kind of network that an address is in. IPv4 within IPv6 counts as the IPv4 address.
+/// Returns the class of an address. IPv4 addresses within IPv6 are classified as IPv4.
 pub(super) fn kind(address: IpAddr) -> Kind {
     match plain(address) {
         IpAddr::V4(address) => kind_of_v4(address),
@@ -21,12 +21,13 @@ pub(super) fn kind(address: IpAddr) -> Kind {
     }
 }
 
-/// The address that is really meant: `::ffff:127.0.0.1` is `127.0.0.1`.
+/// Returns the canonical address: `127.0.0.1` for `::ffff:127.0.0.1`.
 pub(super) fn plain(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
-/// The addresses at which clouds hand out keys: all of them, Alibaba, Azure, Oracle.
+/// The addresses of cloud metadata services, which hand out keys: a common one, and those of Amazon, Alibaba,
+/// Azure and Oracle.
 const KEYS_V4: [Ipv4Addr; 6] = [
     Ipv4Addr::new(169, 254, 169, 254),
     Ipv4Addr::new(169, 254, 170, 2),
@@ -36,7 +37,7 @@ const KEYS_V4: [Ipv4Addr; 6] = [
     Ipv4Addr::new(192, 0, 0, 192),
 ];
 
-/// The same by IPv6: Amazon twice, Google.
+/// The IPv6 addresses of cloud metadata services: Amazon (two) and Google.
 const KEYS_V6: [Ipv6Addr; 3] = [
     Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
     Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23),
@@ -77,14 +78,14 @@ fn kind_of_v6(address: Ipv6Addr) -> Kind {
         [0xfec0..=0xfeff, ..] => Kind::Private("a private address"),
         [0xff00..=0xffff, ..] => Kind::Private("a multicast address"),
         [0x2001, 0x0db8, ..] | [0x3fff, 0..=0xfff, ..] => Kind::Private("an address of examples"),
-        // Teredo, benchmarks, ORCHID and the like.
+        // Teredo, benchmarking, ORCHID and similar networks.
         [0x2001, 0..=0x1ff, ..] => Kind::Private("an address of the protocol's own"),
         [0x2000..=0x3fff, ..] => Kind::Public,
         _ => Kind::Private("a reserved address"),
     }
 }
 
-/// The IPv4 address that a gateway would go on to: by NAT64, 6to4 or ISATAP.
+/// Returns the IPv4 address that NAT64, 6to4 or ISATAP gateways forward to.
 fn v4_within(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let joined = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
     match address.segments() {
@@ -95,12 +96,12 @@ fn v4_within(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// The private addresses that a request may go to, beside all public ones.
+/// The private addresses that a request may be sent to, in addition to all public ones.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Way(pub(super) Vec<IpAddr>);
 
 impl Way {
-    /// Checks that a connection may go to an address; an error names the kind of address that it is.
+    /// Checks that a connection to an address is allowed; the error describes its network.
     pub(super) fn allows(&self, address: IpAddr) -> Result<(), &'static str> {
         match kind(address) {
             Kind::Public => Ok(()),

@@ -1,4 +1,4 @@
-//! A request as a plugin makes it, checked while it is put together, and what came back.
+//! Requests of plugins, checked while they are built, and their responses.
 
 use super::error::WebError;
 use bytes::Bytes;
@@ -9,29 +9,29 @@ use std::time::Duration;
 use url::Url;
 use valvehouse_json::{Json, Object};
 
-/// A request's body may be this large.
+/// The maximum size of a request's body in bytes.
 pub const MAX_ASKED: usize = 8 * 1024 * 1024;
-/// An answer's body may be this large, unpacked.
+/// The default limit of a response's decompressed body in bytes.
 pub const MAX_ANSWER: usize = 2 * 1024 * 1024;
-/// The most that an answer may be allowed to have, in bytes.
+/// The maximum limit of a response's body that a request can set, in bytes.
 pub const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
-/// The most that a body may have that is read as it comes, in bytes.
+/// The maximum size of a streamed body in bytes.
 pub const MAX_STREAM: usize = 64 * 1024 * 1024;
-/// The longest time a request may be given.
+/// The maximum time limit of a request.
 pub const MAX_WITHIN: Duration = Duration::from_secs(300);
-/// The default timeout.
+/// The default time limit of a request.
 const WITHIN: Duration = Duration::from_secs(10);
-/// Characters of a URL.
+/// The maximum length of a URL in bytes.
 const MAX_URL: usize = 16 * 1024;
-/// Headers a request may have, and their bytes together.
+/// The maximum number of headers in a request, and their maximum total size in bytes.
 const MAX_HEADERS: usize = 64;
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 
-/// Methods a plugin may use. Not `CONNECT` and `TRACE`, which are for proxies.
+/// The methods that a plugin may use; not `CONNECT` and `TRACE`, which are for proxies.
 const METHODS: [Method; 7] =
     [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::OPTIONS];
 
-/// The headers that belong to the connection or are measured by the host.
+/// The headers that belong to the connection or that the host sets.
 const OF_THE_HOST: [&str; 11] = [
     "host",
     "content-length",
@@ -46,7 +46,7 @@ const OF_THE_HOST: [&str; 11] = [
     "via",
 ];
 
-/// A request that is to be made.
+/// A request of a plugin.
 #[derive(Debug, Clone)]
 pub struct Ask {
     pub(super) method: Method,
@@ -70,7 +70,7 @@ impl Ask {
             let method: String = method.chars().take(20).collect();
             return Err(WebError::new(format!("invalid method `{method}`: expected one of {known}")));
         };
-        // None of these errors shows the URL: there may be a password in it.
+        // The errors do not show the URL, because it may contain a password.
         if url.len() > MAX_URL {
             return Err(WebError::new(format!("the URL exceeded its limit of {MAX_URL} bytes")));
         }
@@ -81,7 +81,7 @@ impl Ask {
         Ok(Self { method, url, headers, body, within: WITHIN, max_answer: MAX_ANSWER, header_bytes: 0 })
     }
 
-    /// The request as JSON: `{method, url, headers, body}`.
+    /// Returns the request as JSON: `{method, url, headers, body}`.
     pub fn to_json(&self) -> Json {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let headers = self.headers.iter().map(|(name, value)| (name.as_str(), text(value.as_bytes())));
@@ -118,7 +118,7 @@ impl Ask {
         if OF_THE_HOST.contains(&known.as_str()) || known.as_str().starts_with("proxy-") {
             return Err(WebError::new(format!("the header `{known}` is set by the host; remove it")));
         }
-        // Without the value: it may be a key.
+        // The value is not shown, because it may be a key.
         let Ok(mut value) = HeaderValue::from_str(value) else {
             return Err(WebError::new(format!(
                 "invalid value of the header `{known}`: expected visible ASCII characters"
@@ -155,7 +155,7 @@ impl Ask {
         Ok(self)
     }
 
-    /// Sets the most bytes that its answer may have, [`MAX_ANSWER`] where this is not called.
+    /// Sets the maximum size of the response's body in bytes; the default is [`MAX_ANSWER`].
     ///
     /// # Errors
     ///
@@ -184,23 +184,23 @@ impl Ask {
     }
 }
 
-/// An answer whose body is still coming.
+/// A response whose body is a stream.
 pub struct OpenResponse {
-    /// The status; every one is an answer.
+    /// The HTTP status, whatever it is.
     pub status: u16,
-    /// Headers by their names in lower case, as often as they came.
+    /// The headers with lower-case names; a name may be repeated.
     pub headers: Vec<(String, String)>,
-    /// The body, unpacked.
+    /// The decompressed body.
     pub body: BoxStream<'static, Result<Bytes, WebError>>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone)]
 pub struct WebResponse {
-    /// The status; every one is an answer.
+    /// The HTTP status, whatever it is.
     pub status: u16,
-    /// Headers by their names in lower case, as often as they came.
+    /// The headers with lower-case names; a name may be repeated.
     pub headers: Vec<(String, String)>,
-    /// The body, unpacked.
+    /// The decompressed body.
     pub body: Bytes,
 }

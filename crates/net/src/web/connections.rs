@@ -1,9 +1,7 @@
-//! The hosts one plugin may reach.
+//! The hosts that a plugin may reach, and its connections.
 //!
-//! From a name to the addresses a connection may go to.
-//!
-//! The connections of one plugin: a pool for each set of addresses a request may go to, so that none
-//! ever uses what was checked for another.
+//! Names are resolved to allowed addresses only. Each set of allowed private addresses has a separate
+//! connection pool, so that no request uses a connection checked for another one.
 
 use super::address::Way;
 use super::ask::{Ask, WebResponse};
@@ -22,7 +20,7 @@ use url::Url;
 use valvehouse_config::{Grant, Timeouts};
 use valvehouse_core::error::Error;
 
-/// The web as one plugin may reach it; the default reaches nothing. A clone shares the connections.
+/// The web access of a plugin; by default, it reaches nothing. Clones share the connections.
 #[derive(Debug, Clone, Default)]
 pub struct Web {
     rules: Arc<Rules>,
@@ -30,7 +28,7 @@ pub struct Web {
     pub(super) canned: Option<CannedWeb>,
 }
 
-/// The answers in place of the web's.
+/// A function that answers requests instead of the network.
 #[derive(Clone)]
 pub(super) struct CannedWeb(pub(super) Arc<Answering>);
 
@@ -44,7 +42,7 @@ impl fmt::Debug for CannedWeb {
 
 #[derive(Debug, Default)]
 struct Rules {
-    /// Every public host.
+    /// `true` if every public host is granted.
     everything: bool,
     granted: Vec<Pattern>,
     declared: Vec<Pattern>,
@@ -53,13 +51,13 @@ struct Rules {
 impl Web {
     /// Creates access to the hosts that an operator granted, and to public hosts that the plugin declared.
     ///
-    /// A pattern is a host or `*.` and a domain, whose subdomains are meant; with a port it is that
-    /// port only, without one it is any. A private address is only reached where a grant names the
-    /// address itself (`localhost` stands for its two): no name leads there, whoever granted it, since
-    /// whoever owns the name says where it leads.
+    /// A pattern is a host, or `*.` and a domain for its subdomains, with an optional port. A private address
+    /// is reachable only if a grant names the address itself (`localhost` stands for the two loopback
+    /// addresses). A granted name never leads to a private address, because the owner of the name decides
+    /// what it resolves to.
     ///
     /// # Errors
-    /// Returns a description of each pattern that is not a host.
+    /// Returns a description of each invalid pattern.
     pub fn new(granted: &Grant, declared: &[String]) -> Result<Self, HostPatternError> {
         let names = match granted {
             Grant::Only(names) => names.as_slice(),
@@ -79,14 +77,14 @@ impl Web {
         Ok(Self { rules: Arc::new(rules), ..Self::default() })
     }
 
-    /// The same hosts, whose names are looked up in another way; what is found is checked all the same.
+    /// Replaces the name resolution. The resolved addresses are checked as usual.
     #[must_use]
     pub fn looking_up(self, lookup: Lookup) -> Self {
         Self { clients: Arc::new(Clients::new(lookup)), ..self }
     }
 
-    /// Answers requests to the same hosts with `canned`: no name is looked up, and nothing is sent. A private address
-    /// among the hosts is treated as a name.
+    /// Answers requests to the same hosts with `canned`: no name is resolved, and nothing is sent. A private
+    /// address among the hosts is treated as a name.
     #[must_use]
     pub fn answered_by(
         self,
@@ -95,16 +93,17 @@ impl Web {
         Self { canned: Some(CannedWeb(Arc::new(canned))), ..self }
     }
 
-    /// Checks that a request goes to a host that may be asked, as far as its URL shows.
+    /// Checks that the host of a request is allowed, without resolving its name.
     ///
     /// # Errors
     ///
-    /// Returns the error that the request would end with.
+    /// Returns the error that the request would fail with.
     pub fn check(&self, ask: &Ask) -> Result<(), WebError> {
         self.listed(&ask.url).map(drop)
     }
 
-    /// The way to a URL, if it may be asked. An address in it is checked here, a name when it is looked up.
+    /// Returns the private addresses allowed for a URL if its host is allowed. An address in the URL is
+    /// checked here, a name when it is resolved.
     pub(super) fn way(&self, url: &Url) -> Result<Way, WebError> {
         let (site, port) = self.listed(url)?;
         let opening = self.rules.granted.iter().filter(|pattern| pattern.opens(url.scheme(), port));
@@ -118,7 +117,7 @@ impl Web {
         }
     }
 
-    /// The host of a URL, where it is among those that may be asked.
+    /// Returns the host of a URL if it is allowed.
     pub(super) fn listed(&self, url: &Url) -> Result<(Site, u16), WebError> {
         let refused = |why: &str| WebError::new(format!("cannot request {}: {why}", place(url)));
         if !matches!(url.scheme(), "http" | "https") {
@@ -144,7 +143,7 @@ impl Web {
     }
 }
 
-/// A host as a grant would name it.
+/// Returns a host in the form of a grant.
 fn named(url: &Url, site: &Site) -> String {
     match url.port() {
         Some(port) => format!("{site}:{port}"),
@@ -161,14 +160,14 @@ fn read(patterns: &[String]) -> Result<Vec<Pattern>, Vec<String>> {
     Err(bad.into_iter().filter_map(Result::err).collect())
 }
 
-/// Finds the addresses of a name.
+/// A function that resolves a name to addresses.
 #[derive(Clone)]
 pub struct Lookup(Arc<Find>);
 
 type Find = dyn Fn(String) -> BoxFuture<'static, std::io::Result<Vec<IpAddr>>> + Send + Sync;
 
 impl Lookup {
-    /// Finds them in a way of one's own.
+    /// Creates a resolver from a function.
     pub fn new<F>(find: impl Fn(String) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = std::io::Result<Vec<IpAddr>>> + Send + 'static,
@@ -176,8 +175,8 @@ impl Lookup {
         Self(Arc::new(move |name| Box::pin(find(name))))
     }
 
-    /// Those of them that may be connected to on a way: all, or none where one of them may not be.
-    /// A name with an answer of both kinds is not an honest one.
+    /// Resolves a name, and returns its addresses if all of them are allowed. A name with both public and
+    /// private addresses is suspicious and rejected.
     async fn checked(&self, name: String, way: &Way) -> Result<Vec<SocketAddr>, BoxError> {
         let found = (self.0)(name.clone()).await?;
         if found.is_empty() {
@@ -194,7 +193,7 @@ impl Lookup {
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Default for Lookup {
-    /// As this machine finds them.
+    /// Resolves names with the operating system.
     fn default() -> Self {
         Self::new(|name| async move {
             let found = tokio::net::lookup_host((name, 0)).await?;
@@ -209,7 +208,7 @@ impl std::fmt::Debug for Lookup {
     }
 }
 
-/// The addresses that a client connects to: exactly those that were checked.
+/// A resolver for the HTTP client that returns only checked addresses.
 #[derive(Debug, Clone)]
 pub(super) struct CheckedRoute {
     pub(super) lookup: Lookup,
@@ -228,16 +227,16 @@ impl Resolve for CheckedRoute {
     }
 }
 
-/// Connections a host may keep open for the next request.
+/// The maximum number of idle connections per host.
 const IDLE: usize = 32;
-/// Bytes of an answer's headers.
+/// The maximum size of a response's headers in bytes.
 const MAX_HEADERS: u32 = 64 * 1024;
 
-/// The clients, made when they are first needed: most plugins never ask anybody.
+/// The HTTP clients, created on first use, because most plugins send no requests.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
     lookup: Lookup,
-    /// As many as the grants make different: a few.
+    /// The clients by their allowed private addresses; grants differ in few ways.
     made: Mutex<HashMap<Way, reqwest::Client>>,
 }
 
@@ -251,12 +250,12 @@ impl Clients {
         if let Some(client) = made {
             return Ok(client);
         }
-        // Two at once build two, and one is kept.
+        // Concurrent calls may build two clients, of which one is stored.
         let client = self.build(way.clone()).await?;
         Ok(self.made.lock().entry(way).or_insert(client).clone())
     }
 
-    /// Aside: reading certificates takes longer than a script may run.
+    /// Builds a client on a separate thread, because reading certificates takes longer than a script may run.
     async fn build(&self, way: Way) -> Result<reqwest::Client, Error> {
         let checked = CheckedRoute { lookup: self.lookup.clone(), way };
         client::install_crypto();

@@ -1,11 +1,12 @@
-//! The reason a plugin's request has no answer.
+//! The error of a plugin's request.
 
 use super::pattern::{Pattern, Site};
 use crate::explain::place;
 use std::net::IpAddr;
 use url::Url;
 
-/// The reason for which a plugin's request has no answer. The text holds no credentials: of the URL only the host.
+/// The reason for which a plugin's request failed. The text contains no credentials; of the URL, it contains
+/// only the host.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct WebError {
@@ -13,7 +14,7 @@ pub struct WebError {
     grant: Option<String>,
 }
 
-/// The error of grants and declarations that contain patterns that are not hosts.
+/// The error of invalid host patterns in grants and declarations.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .problems.join("; "))]
 pub struct HostPatternError {
@@ -22,17 +23,18 @@ pub struct HostPatternError {
 }
 
 impl WebError {
-    /// For this reason, which a script may read.
+    /// Creates an error with a message that scripts may read.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), grant: None }
     }
 
-    /// The grant that would let the request through, as `http=` takes it.
+    /// Returns the grant that would allow the request, as the value of `http=`.
     pub fn grant(&self) -> Option<&str> {
         self.grant.as_deref()
     }
 
-    /// The same for a later hop. No grant is proposed: where to was not the plugin's choice.
+    /// Converts the error of a redirect. No grant is suggested, because the plugin did not choose the
+    /// address.
     pub(super) fn after_redirect(self, first: &str) -> Self {
         Self { message: format!("{first} redirects to another address: {}", self.message), grant: None }
     }
@@ -48,13 +50,13 @@ impl WebError {
         Self { message: format!("cannot request {}: {why}", place(url)), grant: Some(host) }
     }
 
-    /// A private address as the URL names it.
+    /// Creates the error for a private address in a URL.
     pub(super) fn private(url: &Url, host: String, what: &str) -> Self {
         let why = format!("`{host}` is {what}, which needs a grant that names it");
         Self { message: format!("cannot request {}: {why}", place(url)), grant: Some(host) }
     }
 
-    /// A name that leads to a private address.
+    /// Creates the error for a name that resolves to a private address.
     pub(super) fn leads_inside(url: &Url, inside: &Inside) -> Self {
         let Inside { site, address, what } = inside;
         let why = format!("the name `{site}` resolves to {what}, which needs a grant that names the address");
@@ -62,7 +64,7 @@ impl WebError {
     }
 }
 
-/// A name resolves to an address that it must not lead to.
+/// The error of a name that resolves to a private address.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the name `{site}` resolves to {what}")]
 pub(super) struct Inside {

@@ -1,4 +1,4 @@
-//! Asking: hop by hop, each checked as if it were the first.
+//! Requests of plugins: each redirect is checked like the first request.
 
 use super::ask::{Ask, MAX_ANSWER, MAX_STREAM, OpenResponse, WebResponse};
 use super::connections::{CannedWeb, Web};
@@ -16,7 +16,7 @@ use std::error::Error as StdError;
 use url::Url;
 use valvehouse_core::error::Error;
 
-/// Redirects that are followed.
+/// The maximum number of redirects.
 const MAX_REDIRECTS: usize = 5;
 
 impl Web {
@@ -40,12 +40,13 @@ impl Web {
         }
     }
 
-    /// Asks for something and reads it as it comes: the time limit is that until the headers are there.
+    /// Sends a request and returns its response with a streamed body. The time limit covers the request until
+    /// the headers.
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no answer. The body ends with one where it breaks off, or is larger than
-    /// [`MAX_STREAM`].
+    /// Returns an error if there is no response. The stream ends with an error if the connection fails, or if
+    /// the body is larger than [`MAX_STREAM`].
     pub async fn open(&self, ask: Ask) -> Result<OpenResponse, WebError> {
         if let Some(CannedWeb(answer)) = &self.canned {
             self.listed(&ask.url)?;
@@ -79,7 +80,7 @@ impl Web {
         Ok(OpenResponse { status, headers, body: body.boxed() })
     }
 
-    /// The last response of a chain of redirects, and the request that it answers.
+    /// Returns the last response of a chain of redirects, and its request.
     async fn follow(&self, mut ask: Ask) -> Result<(Response, Ask), WebError> {
         let first = place(&ask.url);
         for hop in 0..=MAX_REDIRECTS {
@@ -114,7 +115,7 @@ fn told(error: Error) -> WebError {
     WebError::new(error.to_string())
 }
 
-/// The refusal of a name among the causes of an error.
+/// Returns the rejection of a name among the causes of an error.
 fn inside<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Inside> {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -126,17 +127,17 @@ fn inside<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Inside> {
     None
 }
 
-/// The URL with the host in the form that was checked.
+/// Returns a URL with the host in the form that was checked.
 fn without_final_dot(url: &Url) -> Url {
     let mut url = url.clone();
     if let Some(site @ Site::Name(_)) = Site::of(&url) {
-        // It is a host by itself already, so it can be set.
+        // The host is valid, so this cannot fail.
         let _ = url.set_host(Some(&site.to_string()));
     }
     url
 }
 
-/// The request that a redirect asks for; None when this is the answer.
+/// Returns the request of a redirect; `None` if the response is not a redirect.
 pub(super) fn next(ask: &Ask, response: &Response) -> Result<Option<Ask>, WebError> {
     let status = response.status().as_u16();
     let Some(location) = response.headers().get(LOCATION) else { return Ok(None) };
@@ -169,13 +170,13 @@ pub(super) fn next(ask: &Ask, response: &Response) -> Result<Option<Ask>, WebErr
     Ok(Some(next))
 }
 
-/// The headers that another host may see: any other could be a key.
+/// Returns the headers that may be sent to another host; any other could contain a key.
 fn harmless(headers: &HeaderMap) -> HeaderMap {
     let kept = [ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE, USER_AGENT];
     kept.into_iter().filter_map(|name| headers.get(&name).cloned().map(|value| (name, value))).collect()
 }
 
-/// The status and the headers.
+/// Returns the status and the headers.
 fn head(response: &Response) -> (u16, Vec<(String, String)>) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let headers = response.headers().iter();
@@ -185,7 +186,7 @@ fn head(response: &Response) -> (u16, Vec<(String, String)>) {
 
 async fn read(mut response: Response, peer: &Peer, most: usize) -> Result<WebResponse, WebError> {
     let (status, headers) = head(&response);
-    // The announced length is taken at once, so that it counts for its call before it has come.
+    // The announced length is allocated at once, so that it counts for the memory of the call.
     let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
     let mut body = BytesMut::with_capacity(announced.unwrap_or(0).min(most));
     while let Some(bytes) = response.chunk().await.map_err(|error| told(peer.interrupted(&error.into())))? {

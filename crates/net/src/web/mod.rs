@@ -1,10 +1,9 @@
-//! The web as one plugin may reach it: the hosts an operator granted and the public ones it declared,
-//! and no way around them into private networks.
+//! The web access of plugins: the hosts that an operator granted and the public hosts that the plugin
+//! declared, without a way into private networks.
 //!
-//! Every address is checked where it is used: the URL before each hop of a request, redirects
-//! included, and what a name resolves to before a connection is made. So it does not matter how an
-//! address is written or what a name meant a moment ago. No proxy of the environment is used: it
-//! would resolve elsewhere.
+//! Every address is checked where it is used: the URL before each request, including redirects, and the
+//! resolved addresses before a connection. The notation of an address and a changed resolution therefore make
+//! no difference. Proxies of the environment are not used, because they would resolve names themselves.
 
 mod address;
 mod ask;

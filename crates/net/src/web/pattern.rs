@@ -1,13 +1,13 @@
-//! Hosts as an operator or a script names them, and whether a URL is at one.
+//! Host patterns of operators and scripts, and their comparison with URLs.
 
 use super::address::plain;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::{Host, Url};
 
-/// One host, or all below one: `api.example.com`, `*.example.com`, `10.0.0.7:8080`, `[::1]`,
+/// A host, or all subdomains of one: `api.example.com`, `*.example.com`, `10.0.0.7:8080`, `[::1]`,
 /// `https://example.com`.
 ///
-/// Without a port it is any port, with a scheme it is that scheme and its port.
+/// Without a port, all ports match; with a scheme, only that scheme and its port match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
     scheme: Option<String>,
@@ -15,24 +15,24 @@ pub(super) struct Pattern {
     port: Option<u16>,
 }
 
-/// The hosts a pattern means.
+/// The hosts that a pattern matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Hosts {
     One(Site),
-    /// Subdomains, but not the domain itself.
+    /// The subdomains, but not the domain itself.
     Below(String),
 }
 
-/// A host in the one form in which hosts are compared.
+/// A host in canonical form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Site {
-    /// Lower case, punycode, no final dot.
+    /// A name in lower case, in punycode and without a final dot.
     Name(String),
     Address(IpAddr),
 }
 
 impl Site {
-    /// The host of a URL.
+    /// Returns the host of a URL.
     pub(super) fn of(url: &Url) -> Option<Self> {
         Self::from_host(url.host()?.to_owned())
     }
@@ -59,8 +59,8 @@ impl std::fmt::Display for Site {
     }
 }
 
-/// Returns `true` if a normalised name could be a host's. Errors show it within a command to copy, so nothing in it may
-/// mean anything to a shell.
+/// Returns `true` if a normalized name is a valid host name. Errors show it within a command to copy, so it
+/// must not contain characters with a meaning in a shell.
 fn is_name(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     name.len() <= 253
@@ -68,7 +68,7 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Pattern {
-    /// Reads a pattern; `Err` says what it should be.
+    /// Parses a pattern. The error describes the expected form.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("`{text}` {why}");
         let text = text.trim();
@@ -98,7 +98,7 @@ impl Pattern {
         Ok(Self { scheme, host, port: port.or(default) })
     }
 
-    /// Returns `true` if a URL is at what this means.
+    /// Returns `true` if a URL matches the pattern.
     pub(super) fn matches(&self, scheme: &str, site: &Site, port: u16) -> bool {
         self.opens(scheme, port)
             && match (&self.host, site) {
@@ -110,12 +110,12 @@ impl Pattern {
             }
     }
 
-    /// Returns `true` if the addresses it names may be gone to by this scheme and port.
+    /// Returns `true` if the pattern allows this scheme and port.
     pub(super) fn opens(&self, scheme: &str, port: u16) -> bool {
         self.scheme.as_deref().is_none_or(|own| own == scheme) && self.port.is_none_or(|own| own == port)
     }
 
-    /// The addresses it names itself; what `localhost` leads to counts for that name only.
+    /// Returns the addresses that the pattern names; the loopback addresses only for the name `localhost`.
     pub(super) fn addresses(&self, asked: &Site) -> Vec<IpAddr> {
         match &self.host {
             Hosts::One(Site::Address(address)) => vec![*address],
@@ -163,10 +163,10 @@ fn site(text: &str) -> Option<Site> {
     }
 }
 
-/// Host and port; None where the port is none.
+/// Splits a host from its port; `None` for an invalid port.
 fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match text.rsplit_once(':') {
-        // The colons of an IPv6 address, in brackets or bare.
+        // The colons belong to an IPv6 address, with or without brackets.
         Some(_) if text.ends_with(']') || text.parse::<std::net::Ipv6Addr>().is_ok() => {
             return Some((text, None));
         }

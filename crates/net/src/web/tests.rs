@@ -1,4 +1,4 @@
-//! Plugins that ask for what they may not, in every way there is, and honest ones.
+//! Tests of plugins that try to reach private networks in many ways, and of legitimate requests.
 
 use super::fetch::next;
 use super::{Ask, Lookup, MAX_ANSWER, MAX_ASKED, Web, WebError};
@@ -34,7 +34,7 @@ async fn refusal(web: &Web, url: &str) -> String {
     }
 }
 
-/// Returns `true` if an error says that nothing was even tried.
+/// Returns `true` if an error says that the request was rejected before a connection.
 fn is_refused(error: &str) -> bool {
     let reasons = [
         "which needs a grant that names",
@@ -48,7 +48,7 @@ fn is_refused(error: &str) -> bool {
     reasons.iter().any(|reason| error.contains(reason))
 }
 
-/// Addresses that only a grant opens.
+/// Private addresses.
 const INSIDE: [[u8; 4]; 8] = [
     [127, 0, 0, 1],
     [127, 0, 1, 1],
@@ -60,7 +60,7 @@ const INSIDE: [[u8; 4]; 8] = [
     [169, 254, 169, 254],
 ];
 
-/// The ways in which people have written an IPv4 address to get past a check.
+/// Returns notations of an IPv4 address that have been used to bypass checks.
 fn spellings([a, b, c, d]: [u8; 4]) -> Vec<String> {
     let number = u32::from_be_bytes([a, b, c, d]);
     let (low3, low2) = (number & 0xff_ffff, number & 0xffff);
@@ -123,7 +123,7 @@ fn spellings([a, b, c, d]: [u8; 4]) -> Vec<String> {
     ]
 }
 
-/// Hosts that are not an IPv4 address of ours in the first place.
+/// Hosts that are not one of these IPv4 addresses.
 const OTHERS: &[&str] = &[
     "0",
     "0x0",
@@ -191,7 +191,7 @@ const OTHERS: &[&str] = &[
     "",
 ];
 
-/// Names that lead inside, whatever they are called.
+/// A resolver of names that lead to private addresses.
 fn evil_names() -> Lookup {
     Lookup::new(|name| async move {
         let found: &[&str] = match name.as_str() {
@@ -210,7 +210,7 @@ fn evil_hosts() -> Vec<String> {
     spelt.chain(OTHERS.iter().map(ToString::to_string)).collect()
 }
 
-/// The strongest that a plugin can have without naming a private host in a grant.
+/// Returns the most permissive access without a private host in a grant.
 fn reaching_far() -> Vec<Web> {
     let declared = [
         "127.0.0.1",
@@ -264,7 +264,7 @@ async fn no_redirect_leads_inside() {
         hosts.iter().map(|host| format!("http://{host}:{}/", victim.port)).collect();
     targets.extend(hosts.iter().map(|host| format!("//{host}:{}/", victim.port)));
     targets.extend(["file:///etc/passwd", "gopher://127.0.0.1/", "ftp://127.0.0.1/"].map(str::to_owned));
-    // A text that cannot stand in a header reaches nobody.
+    // A text that is invalid in a header cannot be a redirect.
     targets.retain(|target| !target.contains(['\n', '\r']));
     let told = targets.clone();
     let hop = Server::start(move |request| {
@@ -293,7 +293,7 @@ async fn a_name_that_changes_its_mind_is_looked_up_once_and_checked_each_time() 
     let victim = Server::start(|_| ok("secret")).await;
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
-    // Public and without a route first, then inside.
+    // The first resolution is public without a route, the next one is private.
     let lookup = Lookup::new(move |_| {
         let address: IpAddr =
             if count.fetch_add(1, Relaxed) == 0 { "3ffe::1" } else { "127.0.0.1" }.parse().unwrap();
@@ -471,10 +471,10 @@ async fn a_bomb_is_not_unpacked_to_its_end() {
     assert!(error.contains("exceeded its limit of 2 MiB when decompressed"), "{error}");
 }
 
-/// So many mebibytes of zeros: one literal, then nothing but repeats of 258 bytes, two bits each.
+/// Returns a gzip of this number of mebibytes of zeros: one literal, then repetitions of 258 bytes.
 fn gzip_of_zeros(mebibytes: usize) -> Vec<u8> {
     let mut bits: Vec<bool> = vec![true, true, false];
-    // Fixed codes: the literal 0 is 00110000, the length 258 is 11000101, the distance 1 is 00000.
+    // The fixed codes: the literal 0 is 00110000, the length 258 is 11000101, the distance 1 is 00000.
     let code = |text: &str| text.bytes().map(|byte| byte == b'1').collect::<Vec<_>>();
     bits.extend(code("00110000"));
     for _ in 0..(mebibytes << 20) / 258 {

@@ -1,4 +1,4 @@
-//! Opening what is a file, and nothing that could keep its reader waiting.
+//! Opening of regular files, without files that could block the reader.
 
 use super::place::Place;
 use crate::failure::Failure;
@@ -6,15 +6,16 @@ use cap_std::fs::{Dir, File, FileType, FileTypeExt as _, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// Largest file that is read at all: its lines are counted, so all of it is.
+/// The maximum size of a file that is read, in bytes. The file is always read completely, because its lines
+/// are counted.
 pub(super) const LARGEST: u64 = 16 << 20;
 
-/// Opens a file inside an open folder. Pipes, sockets and devices are refused without being opened,
-/// and without waiting where one takes a file's place meanwhile.
+/// Opens a file inside an open folder. Pipes, sockets and devices are rejected without opening them; if one
+/// replaces the file meanwhile, opening it does not block.
 pub(super) fn open(dir: &Dir, path: &Path, options: &mut OpenOptions) -> Result<File, NoFile> {
     match dir.metadata(path) {
         Ok(metadata) => check(&metadata)?,
-        // A file that is not there may be about to be made.
+        // A missing file may be created.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
     }
@@ -23,12 +24,12 @@ pub(super) fn open(dir: &Dir, path: &Path, options: &mut OpenOptions) -> Result<
     Ok(file)
 }
 
-/// Checks that this is a file; an error names the kind that it is otherwise.
+/// Checks that this is a regular file; the error names its kind.
 pub(super) fn check(metadata: &Metadata) -> Result<(), NoFile> {
     if metadata.is_file() { Ok(()) } else { Err(NoFile::Kind(kind(metadata.file_type()))) }
 }
 
-/// The text of an open file.
+/// Reads the text of an open file.
 pub(super) fn text(file: File) -> Result<String, NoFile> {
     let bytes = bytes(file)?;
     let size = bytes.len() as u64;
@@ -38,14 +39,14 @@ pub(super) fn text(file: File) -> Result<String, NoFile> {
     }
 }
 
-/// The bytes of an open file.
+/// Reads the bytes of an open file.
 pub(super) fn bytes(file: File) -> Result<Vec<u8>, NoFile> {
     let size = file.metadata()?.len();
     if size > LARGEST {
         return Err(NoFile::Large(size));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-    // It may grow meanwhile, and some files say that they are empty.
+    // The file may grow meanwhile, and some files report a size of 0.
     file.take(LARGEST + 1).read_to_end(&mut bytes)?;
     let size = bytes.len() as u64;
     if size > LARGEST {
@@ -54,16 +55,16 @@ pub(super) fn bytes(file: File) -> Result<Vec<u8>, NoFile> {
     Ok(bytes)
 }
 
-/// The reason for which something is not read or written as a file.
+/// The reason for which a file cannot be read or written.
 #[derive(Debug)]
 pub(super) enum NoFile {
-    /// It is something else.
+    /// It is not a regular file, but of this kind.
     Kind(&'static str),
-    /// It has too many bytes.
+    /// Its size in bytes exceeds the limit.
     Large(u64),
-    /// It has so many bytes, and they are not text.
+    /// It is not text; this is its size in bytes.
     Binary(u64),
-    /// The system says so.
+    /// The operating system returned an error.
     Io(io::Error),
 }
 
@@ -74,7 +75,7 @@ impl From<io::Error> for NoFile {
 }
 
 impl NoFile {
-    /// The failure of an attempt at this place.
+    /// Returns the failure of an operation at this place.
     pub(super) fn at(&self, place: &Place<'_>, doing: &str) -> Failure {
         let why = match self {
             Self::Io(error) => return place.failure(doing, error),

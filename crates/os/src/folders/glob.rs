@@ -1,6 +1,4 @@
-//! Files by a pattern of their paths.
-//!
-//! Going through folders and all below them.
+//! The search for files by a pattern of their paths, which walks through folders recursively.
 
 use super::granted::Folders;
 use super::list::{EntryKind, entries};
@@ -12,27 +10,27 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use valvehouse_json::Json;
 
-/// Most paths that are given.
+/// The maximum number of returned paths.
 const MAX_PATHS: usize = 2_000;
-/// Longest pattern, in bytes.
+/// The maximum length of a pattern in bytes.
 const MAX_LENGTH: usize = 1_000;
 
-/// The search for paths.
+/// The parameters of a search for paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GlobQuery<'a> {
-    /// `*` and `?` within a name, `**` across folders, `{a,b}`, `[a-z]`. Matched against the path in
-    /// full, the path within its granted folder, and the absolute path.
+    /// The pattern: `*` and `?` within a name, `**` across folders, `{a,b}`, `[a-z]`. It is matched against
+    /// the full path, the path within its granted folder, and the absolute path.
     pub pattern: &'a str,
-    /// Only below this folder.
+    /// The folder to search; `None` for all granted folders.
     pub path: Option<&'a str>,
 }
 
-/// The files that fit, by path.
+/// The matching files, sorted by path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GlobMatches {
-    /// Their paths in full.
+    /// The full paths.
     pub paths: Vec<String>,
-    /// Set if there are more paths, or not every folder was searched.
+    /// `true` if there are more paths, or not every folder was searched.
     pub cut: bool,
 }
 
@@ -90,39 +88,39 @@ impl Pattern {
 }
 
 impl GlobMatches {
-    /// The same for a model or a script.
+    /// Returns the result as JSON for a model or a script.
     pub fn into_json(self) -> Json {
         let paths: Vec<Json> = self.paths.into_iter().map(Json::from).collect();
         Json::from([("paths", paths.into()), ("cut", self.cut.into())])
     }
 }
 
-/// The deepest folder that is looked into.
+/// The maximum depth of folders that are searched.
 const DEEPEST: usize = 64;
-/// The most entries that are looked at.
+/// The maximum number of entries that are visited.
 const MAX_ENTRIES: usize = 200_000;
-/// The longest time of a walk.
+/// The time limit of a walk.
 const MAX_TIME: Duration = Duration::from_secs(10);
 
-/// A walk in progress, and what is left of it.
+/// A walk in progress, and its remaining limits.
 pub(super) struct Walk {
     left: usize,
     end: Instant,
-    /// Set if paths were left out because of the limit.
+    /// `true` if entries were left out because of a limit.
     pub(super) cut: bool,
 }
 
-/// A file that a walk meets.
+/// A file that a walk visits.
 pub(super) struct WalkEntry<'a> {
-    /// The place of the entry.
+    /// The place of the file.
     pub(super) place: Place<'a>,
-    /// The entry, to be opened.
+    /// The entry, which can be opened.
     pub(super) entry: DirEntry,
 }
 
 impl Walk {
-    /// Visits the files below a place, or below all granted folders; by name, each folder's own files
-    /// and folders in one order. Links are not followed.
+    /// Visits the files below a place, or below all granted folders, sorted by name within each folder. Links
+    /// are not followed.
     pub(super) fn below(
         folders: &Folders,
         start: Option<Place<'_>>,
@@ -151,7 +149,7 @@ impl Walk {
         depth: usize,
         visit: &mut dyn FnMut(&WalkEntry<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        // A folder that cannot be read, or is gone by now, hides none of the others.
+        // A folder that cannot be read or was removed must not end the walk.
         let Ok((entries, more)) = entries(dir) else { return ControlFlow::Continue(()) };
         self.cut |= more;
         for (name, entry) in entries {

@@ -1,24 +1,24 @@
-//! The granted folders, and what paths call them.
+//! The granted folders and their names in paths.
 
 use std::path::{Component, Path, PathBuf};
 
-/// The folders a plugin may use.
+/// The folders that a plugin may use.
 #[derive(Debug, Clone, Default)]
 pub struct Folders {
     pub(super) granted: Vec<GrantedFolder>,
 }
 
-/// One of them.
+/// A granted folder.
 #[derive(Debug, Clone)]
 pub(super) struct GrantedFolder {
-    /// The name for paths.
+    /// Its name in paths.
     pub(super) name: String,
-    /// The path of the folder.
+    /// Its path.
     pub(super) path: PathBuf,
 }
 
 impl Folders {
-    /// These folders and what is in them.
+    /// Creates access to these folders and everything in them.
     pub fn new(granted: &[PathBuf]) -> Self {
         let mut paths: Vec<PathBuf> = Vec::new();
         for path in granted.iter().map(|path| plain(path)) {
@@ -31,13 +31,13 @@ impl Folders {
         Self { granted: granted.collect() }
     }
 
-    /// The names for paths, in the order of the grant.
+    /// Returns the names for paths, in the order of the grant.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.granted.iter().map(|folder| folder.name.as_str())
     }
 }
 
-/// A path without `.` and `..`, as it is written: an operator's `data/../notes` is `notes`.
+/// Returns a path without `.` and `..`, without resolving links: `notes` for `data/../notes`.
 fn plain(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut plain = PathBuf::new();
@@ -53,7 +53,7 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// As much of the end of each path as it takes to tell them apart, at least the last part.
+/// Returns the shortest suffix of each path that distinguishes it, which has at least one part.
 fn distinct(paths: &[PathBuf]) -> Vec<String> {
     let parts: Vec<Vec<String>> = paths.iter().map(|path| parts(path)).collect();
     let end = |own: &[String], count: usize| own[own.len().saturating_sub(count)..].join("/");

@@ -1,4 +1,4 @@
-//! Lines of files by a regular expression.
+//! The search for lines of files by a regular expression.
 
 use super::file;
 use super::glob::Pattern;
@@ -13,57 +13,57 @@ use std::path::Path;
 use valvehouse_core::text::shortened;
 use valvehouse_json::Json;
 
-/// Most matching lines that are given.
+/// The maximum number of returned matches.
 const MAX_MATCHES: usize = 500;
-/// Most text in them, in bytes.
+/// The maximum size of their text in bytes.
 const MAX_TEXT: usize = 256 << 10;
-/// Longest part of one line, in bytes.
+/// The maximum length of a returned line in bytes.
 const MAX_LINE: usize = 1_000;
-/// Most lines around each.
+/// The maximum number of lines around a match.
 const MAX_AROUND: usize = 20;
-/// Most memory a pattern may take, in bytes.
+/// The maximum memory of a compiled pattern in bytes.
 const MAX_PATTERN: usize = 1 << 20;
-/// Bytes of a pattern: reading one takes some hundred times as much memory.
+/// The maximum length of a pattern in bytes; parsing needs about a hundred times as much memory.
 const MAX_PATTERN_LENGTH: usize = 64 << 10;
 
-/// The search for texts.
+/// The parameters of a search for text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GrepQuery<'a> {
-    /// A regular expression, tried on each line; `(?i)` ignores case.
+    /// The regular expression, matched against each line; `(?i)` ignores case.
     pub pattern: &'a str,
-    /// Only in this file, or below this folder.
+    /// The file or folder to search; `None` for all granted folders.
     pub path: Option<&'a str>,
-    /// Only in files whose paths fit this pattern.
+    /// A pattern that the paths of files have to match.
     pub glob: Option<&'a str>,
-    /// So many lines before and after each.
+    /// The number of lines before and after each match.
     pub context: usize,
 }
 
-/// A line that fits.
+/// A matching line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Match {
-    /// The file.
+    /// The path of the file.
     pub path: String,
-    /// The line's number, from 1.
+    /// The number of the line, from 1.
     pub line: usize,
-    /// The line, without its end.
+    /// The line without its line break.
     pub text: String,
-    /// Lines before it.
+    /// The lines before it.
     pub before: Vec<String>,
-    /// Lines after it.
+    /// The lines after it.
     pub after: Vec<String>,
 }
 
-/// The lines that fit, by path and number.
+/// The matching lines, by path and number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Matches {
     /// The lines.
     pub matches: Vec<Match>,
-    /// Files that were looked through.
+    /// The number of files that were searched.
     pub files: usize,
-    /// Files that were not: they hold no text, or too much, or cannot be read.
+    /// The number of files that were skipped because they are not text, are too large, or cannot be read.
     pub skipped: usize,
-    /// Set if there are more matches, or not every folder was searched.
+    /// `true` if there are more matches, or not every folder was searched.
     pub cut: bool,
 }
 
@@ -88,7 +88,7 @@ impl Folders {
             if !search.is_meant(&met.place, start.as_ref()) {
                 return ControlFlow::Continue(());
             }
-            // The entry is opened where it was met: a link that took its place leads nowhere else.
+            // The visited entry itself is opened, so that a link that replaced it cannot lead elsewhere.
             let text = met.entry.open_with(&nonblocking()).map_err(file::NoFile::from).and_then(|file| {
                 file::check(&file.metadata()?)?;
                 file::text(file)
@@ -173,7 +173,7 @@ impl Search {
     }
 }
 
-/// A line, or its beginning where it is long.
+/// Returns a line, shortened if it is too long.
 fn short(line: &str) -> String {
     shortened(line.to_owned(), MAX_LINE)
 }
@@ -197,7 +197,7 @@ impl Match {
 }
 
 impl Matches {
-    /// The same for a model or a script.
+    /// Returns the result as JSON for a model or a script.
     pub fn into_json(self) -> Json {
         let matches: Vec<Json> = self.matches.into_iter().map(Match::into_json).collect();
         Json::from([

@@ -1,4 +1,4 @@
-//! The entries of a folder.
+//! The listing of a folder.
 
 use super::granted::Folders;
 use super::place::Place;
@@ -6,9 +6,9 @@ use crate::failure::Failure;
 use cap_std::fs::{Dir, DirEntry};
 use valvehouse_json::Json;
 
-/// Most entries that are given.
+/// The maximum number of returned entries.
 const MAX_ENTRIES: usize = 2_000;
-/// Most entries that are looked at, so that a huge folder fills no memory.
+/// The maximum number of entries that are read, which limits the memory for a huge folder.
 const MAX_SEEN: usize = 200_000;
 
 /// The kind of an entry.
@@ -20,31 +20,31 @@ pub enum EntryKind {
     Folder,
     /// A link; its target is not revealed.
     Link,
-    /// A pipe, a socket, a device.
+    /// A pipe, a socket or a device.
     Other,
 }
 
-/// Something in a folder.
+/// An entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderEntry {
-    /// The name in its folder.
+    /// Its name.
     pub name: String,
-    /// Its path in full.
+    /// Its full path.
     pub path: String,
     /// The kind of entry.
     pub kind: EntryKind,
-    /// The size of a file in bytes.
+    /// The size of a file in bytes; `None` for other kinds.
     pub size: Option<u64>,
 }
 
-/// The entries of a folder, by name.
+/// The entries of a folder, sorted by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
-    /// The folder; "." for all that are granted.
+    /// The path of the folder; "." for all granted folders.
     pub path: String,
     /// The entries.
     pub entries: Vec<FolderEntry>,
-    /// Set if there are more entries.
+    /// `true` if there are more entries.
     pub cut: bool,
 }
 
@@ -78,7 +78,7 @@ impl Folders {
     }
 }
 
-/// The entries of an open folder by name, and whether there are too many of them.
+/// Returns the entries of an open folder sorted by name, and `true` if there are too many of them.
 pub(super) fn entries(dir: &Dir) -> std::io::Result<(Vec<(String, DirEntry)>, bool)> {
     let mut entries = Vec::new();
     for entry in dir.entries()? {
@@ -117,7 +117,7 @@ impl FolderEntry {
 }
 
 impl EntryKind {
-    /// The kind of an entry, links not followed.
+    /// Returns the kind of an entry, without following links.
     pub(super) fn of(entry: &DirEntry) -> Self {
         match entry.file_type() {
             Ok(kind) if kind.is_file() => Self::File,
@@ -127,7 +127,7 @@ impl EntryKind {
         }
     }
 
-    /// Its name in answers.
+    /// Returns the name of the kind.
     pub const fn name(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -139,7 +139,7 @@ impl EntryKind {
 }
 
 impl Listing {
-    /// The same for a model or a script.
+    /// Returns the listing as JSON for a model or a script.
     pub fn into_json(self) -> Json {
         let entries: Vec<Json> = self.entries.into_iter().map(FolderEntry::into_json).collect();
         Json::from([("path", self.path.into()), ("entries", entries.into()), ("cut", self.cut.into())])

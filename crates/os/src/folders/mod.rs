@@ -1,16 +1,16 @@
-//! Granted folders, by open folder: any path, also while things are moved or linked, ends inside or in an
-//! error.
+//! Access to granted folders. A path never leads outside of them, also if files are moved or linked
+//! meanwhile.
 //!
 //! Notations of a path:
-//! - Relative paths begin with the name of a granted folder: `data/notes/x.txt` for `/srv/data`.
-//!   Where only one folder is granted, its name may be left out: `notes/x.txt`.
-//! - Two folders of the same name are distinguished by their parent folders: `old/data`, `new/data`.
-//! - Absolute paths are fine when they begin with a granted folder.
-//! - `.` is all there is: the one folder, or the list of them.
-//! - `..`, backslashes and control characters are refused, harmless or not.
+//! - Relative paths begin with the name of a granted folder: `data/notes/x.txt` for `/srv/data`. If only one
+//!   folder is granted, its name may be left out: `notes/x.txt`.
+//! - Two folders with the same name are distinguished by their parent folders: `old/data`, `new/data`.
+//! - Absolute paths are allowed if they begin with a granted folder.
+//! - `.` is the only granted folder, or the list of all of them.
+//! - `..`, backslashes and control characters are rejected.
 //!
-//! Answers always name paths in full, `data/notes/x.txt`, so that each can be used again. Links are
-//! followed as long as they stay inside; nothing reveals whether a path outside exists.
+//! Results contain full paths, such as `data/notes/x.txt`, which can be used again. Links are followed if
+//! they stay inside. Errors do not reveal whether a path outside exists.
 
 mod file;
 mod glob;

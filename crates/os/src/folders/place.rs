@@ -1,4 +1,4 @@
-//! From what a caller says to a place inside a granted folder.
+//! The conversion of a path to a place inside a granted folder.
 
 use super::granted::{Folders, GrantedFolder};
 use crate::failure::Failure;
@@ -7,19 +7,19 @@ use cap_std::fs::Dir;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// Longest path anybody may say, in bytes.
+/// The maximum length of a path in bytes.
 const MAX_LENGTH: usize = 4_096;
 
-/// A place inside a granted folder, there or not.
+/// A place inside a granted folder, which may not exist.
 #[derive(Debug, Clone)]
 pub(super) struct Place<'a> {
     folder: &'a GrantedFolder,
-    /// The rest of the path inside: names only, nothing for the folder itself.
+    /// The path within the folder, which contains only names; empty for the folder itself.
     inside: PathBuf,
 }
 
 impl Folders {
-    /// The place a path means.
+    /// Returns the place of a path.
     pub(super) fn place(&self, said: &str) -> Result<Place<'_>, Failure> {
         self.place_or_all(said)?.ok_or_else(|| {
             Failure::new(format!(
@@ -29,7 +29,7 @@ impl Folders {
         })
     }
 
-    /// The place a path means, None where it means all the folders there are.
+    /// Returns the place of a path; `None` if it stands for all granted folders.
     pub(super) fn place_or_all(&self, said: &str) -> Result<Option<Place<'_>>, Failure> {
         if self.granted.is_empty() {
             return Err(Failure::ungranted("no folder is granted", "files=FOLDER"));
@@ -48,12 +48,12 @@ impl Folders {
         }
     }
 
-    /// All granted folders, each as a place.
+    /// Returns the places of all granted folders.
     pub(super) fn places(&self) -> impl Iterator<Item = Place<'_>> {
         self.granted.iter().map(|folder| Place { folder, inside: PathBuf::new() })
     }
 
-    /// The folder whose name a path begins with, the longest name first, and the rest.
+    /// Returns the folder whose name a path begins with, the longest name first, and the rest of the path.
     fn named(&self, parts: &[&str]) -> Option<(&GrantedFolder, PathBuf)> {
         let begins = |folder: &&GrantedFolder| {
             let name: Vec<&str> = folder.name.split('/').collect();
@@ -64,8 +64,8 @@ impl Folders {
         Some((folder, parts[length..].iter().collect()))
     }
 
-    /// The innermost folder that an absolute path begins with: as it was granted, or as it really is
-    /// called where that is a link.
+    /// Returns the place of an absolute path in the innermost folder that it begins with, by the granted or
+    /// the canonical path of the folder.
     fn absolute(&self, said: &str) -> Option<Place<'_>> {
         let said: PathBuf = Path::new(said).components().collect();
         let below = |folder: &'_ GrantedFolder| {
@@ -91,7 +91,7 @@ impl Folders {
     }
 }
 
-/// The names a path is made of.
+/// Splits a path into names.
 fn parts(said: &str) -> Result<Vec<&str>, Failure> {
     let refused = |why: &str| Err(Failure::new(format!("`{}` {why}", said.escape_debug())));
     if said.len() > MAX_LENGTH {
@@ -121,7 +121,7 @@ fn parts(said: &str) -> Result<Vec<&str>, Failure> {
 }
 
 impl<'a> Place<'a> {
-    /// The folder it is in, open. It is opened each time, since it may be made or moved meanwhile.
+    /// Opens the granted folder. It is opened each time, because it may be created or moved meanwhile.
     pub(super) fn open(&self) -> Result<Dir, Failure> {
         Dir::open_ambient_dir(&self.folder.path, ambient_authority()).map_err(|error| {
             let why = match error.kind() {
@@ -136,27 +136,27 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// The path inside of that folder, as the functions of an open folder want it.
+    /// Returns the path within the open folder.
     pub(super) fn inside(&self) -> &Path {
         if self.is_folder_itself() { Path::new(".") } else { &self.inside }
     }
 
-    /// Returns `true` if this is the granted folder.
+    /// Returns `true` if this is the granted folder itself.
     pub(super) fn is_folder_itself(&self) -> bool {
         self.inside.as_os_str().is_empty()
     }
 
-    /// Its path on this machine, links not followed.
+    /// Returns its path on this computer, without following links.
     pub(super) fn path(&self) -> PathBuf {
         if self.is_folder_itself() { self.folder.path.clone() } else { self.folder.path.join(&self.inside) }
     }
 
-    /// Its path as answers name it.
+    /// Returns its path for results.
     pub(super) fn shown(&self) -> String {
         self.shown_in(&self.folder.name)
     }
 
-    /// Its path below another beginning: the folder's name, or where it is.
+    /// Returns its path with another prefix: the name of the folder, or its path.
     fn shown_in(&self, begin: &str) -> String {
         match self.inside.to_string_lossy() {
             inside if inside.is_empty() && begin.is_empty() => "/".to_owned(),
@@ -165,34 +165,34 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The notations of this place: in full, within its folder, absolute.
+    /// Returns the notations of this place: the full path, the path within its folder, and the absolute path.
     pub(super) fn sayings(&self) -> [String; 3] {
         let whole = self.folder.path.to_string_lossy();
         let inside = self.inside.to_string_lossy().into_owned();
         [self.shown(), inside, self.shown_in(whole.trim_end_matches('/'))]
     }
 
-    /// A place below this one.
+    /// Returns a place below this one.
     pub(super) fn below(&self, name: &str) -> Self {
         Self { folder: self.folder, inside: self.inside.join(name) }
     }
 
-    /// The folder this stands in and its name there; none for a granted folder itself.
+    /// Returns the parent and the name of this place; `None` for a granted folder itself.
     pub(super) fn parent(&self) -> Option<(Self, &str)> {
         let name = self.inside.file_name()?.to_str()?;
         let inside = self.inside.parent()?.to_owned();
         Some((Self { folder: self.folder, inside }, name))
     }
 
-    /// The same folder, another place in it.
+    /// Returns another place in the same folder.
     pub(super) fn elsewhere(&self, inside: PathBuf) -> Self {
         Self { folder: self.folder, inside }
     }
 
-    /// The failure of a look at this place.
+    /// Returns the failure of an operation at this place.
     pub(super) fn failure(&self, doing: &str, error: &io::Error) -> Failure {
         let shown = self.shown();
-        // An escape has no number of the system's: the path was followed here.
+        // An escape is detected in this process, so it has no error number of the system.
         let is_escape = error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none();
         if is_escape {
             return Failure::new(format!(

@@ -1,4 +1,4 @@
-//! Reading the text of a file.
+//! Reading files.
 
 use super::file;
 use super::granted::Folders;
@@ -7,39 +7,39 @@ use cap_std::fs::OpenOptions;
 use std::path::PathBuf;
 use valvehouse_json::Json;
 
-/// Most text that is given at once, in bytes.
+/// The maximum size of text returned by one read, in bytes.
 const MAX: usize = 1 << 20;
-/// Most bytes that are given at once.
+/// The maximum number of bytes returned by one read.
 const MAX_BYTES: usize = 8 << 20;
 
-/// The lines that are wanted, counted from 1.
+/// A range of lines, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lines {
-    /// The first.
+    /// The first line.
     pub first: usize,
-    /// The last; to the end where there is none.
+    /// The last line; `None` for the end of the file.
     pub last: Option<usize>,
 }
 
 impl Lines {
-    /// All there are.
+    /// All lines.
     pub const ALL: Self = Self { first: 1, last: None };
 }
 
-/// The text that was read.
+/// The text of a file or of some of its lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileText {
     /// The path.
     pub path: String,
-    /// The lines, with their ends.
+    /// The lines with their line breaks.
     pub text: String,
-    /// The first of them.
+    /// The number of the first line.
     pub first_line: usize,
-    /// The last of them; one below the first where there are none.
+    /// The number of the last line; one less than the first if there are no lines.
     pub last_line: usize,
     /// The number of lines of the file.
     pub total_lines: usize,
-    /// Set if the file is longer than one read returns.
+    /// `true` if the text was cut at the limit.
     pub cut: bool,
 }
 
@@ -67,11 +67,12 @@ impl Folders {
         Ok(FileText { path: place.shown(), text, first_line: first, last_line, total_lines: total, cut })
     }
 
-    /// The bytes of a file of at most 8 MiB.
+    /// Returns the bytes of a file of at most 8 MiB.
     ///
     /// # Errors
     ///
-    /// Returns an error if it is larger, if it is not there, or if the path leads outside of the granted folders.
+    /// Returns an error if the file is larger or does not exist, or if the path leads outside of the granted
+    /// folders.
     pub fn read_bytes(&self, path: &str) -> Result<Vec<u8>, Failure> {
         let place = self.place(path)?;
         let bytes = file::open(&place.open()?, place.inside(), OpenOptions::new().read(true))
@@ -94,7 +95,7 @@ impl Folders {
         place.open()?.try_exists(place.inside()).map_err(|error| place.failure("look at", &error))
     }
 
-    /// The path of a folder on this machine.
+    /// Returns the path of a folder on this computer.
     pub(crate) fn folder(&self, path: &str) -> Result<PathBuf, Failure> {
         let place = self.place(path)?;
         place.open()?.open_dir(place.inside()).map_err(|error| place.failure("open the folder", &error))?;
@@ -102,7 +103,8 @@ impl Folders {
     }
 }
 
-/// As many whole lines as fit, or the beginning of the first; how many; and whether that is not all.
+/// Returns as many whole lines as fit, or the beginning of the first one, with the number of lines, and
+/// `true` if something was cut.
 fn fitting(lines: &[&str]) -> (String, usize, bool) {
     let mut text = String::new();
     for (count, line) in lines.iter().enumerate() {
@@ -118,7 +120,7 @@ fn fitting(lines: &[&str]) -> (String, usize, bool) {
 }
 
 impl FileText {
-    /// The same for a model or a script.
+    /// Returns the text as JSON for a model or a script.
     pub fn into_json(self) -> Json {
         Json::from([
             ("path", self.path.into()),

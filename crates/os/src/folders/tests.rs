@@ -1,4 +1,4 @@
-//! Granted folders as seen by those who want out, and by those who want in.
+//! Tests of granted folders: attempts to leave them, and legitimate access.
 
 use super::{EntryKind, Folders, GlobQuery, GrepQuery, Lines, WriteMode};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 const SECRET: &str = "TOP SECRET";
 
-/// `data` and `notes` as granted, beside what nobody may see.
+/// The granted folders `data` and `notes`, next to private files.
 struct House {
     dir: TempDir,
 }
@@ -55,7 +55,7 @@ impl House {
         Folders::new(&[self.at("data"), self.at("notes")])
     }
 
-    /// Everything outside of the granted folders, with what is in it.
+    /// Returns all files outside of the granted folders with their contents.
     fn outside(&self) -> BTreeMap<PathBuf, String> {
         fn add(path: &Path, all: &mut BTreeMap<PathBuf, String>) {
             for entry in fs::read_dir(path).unwrap() {
@@ -89,7 +89,7 @@ fn grep(pattern: &str) -> GrepQuery<'_> {
     GrepQuery { pattern, path: None, glob: None, context: 0 }
 }
 
-/// Returns all paths that could lead to a secret: links, and the ways to write a path.
+/// Returns paths that try to lead to a private file: links, and notations of paths.
 fn ways_out(house: &House) -> Vec<String> {
     let base = house.dir.path().to_str().unwrap().to_owned();
     let links: [(&str, String); 18] = [
@@ -329,7 +329,7 @@ fn what_is_swapped_while_it_is_used_leads_nowhere_else() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Relaxed) {
-                // A folder, then a link out of the house in its place; a file, then a link.
+                // A folder is replaced by a link to the outside and back; a file is replaced by a link.
                 let _ = fs::rename(&real, &flip);
                 fs::write(&leaf, "inside").unwrap();
                 let _ = fs::rename(&flip, &real);
@@ -370,7 +370,7 @@ fn a_path_is_said_in_full_or_within_the_one_folder_or_absolutely() {
     for path in ["a.txt", "data/a.txt", "./a.txt", "data//a.txt", "./data/./a.txt", "a.txt/"] {
         assert_eq!(text(&one, path), "one\ntwo\nthree\n", "{path}");
     }
-    // The first part is the folder's name where it can be.
+    // The first part of a path is the name of the folder if possible.
     assert_eq!(text(&one, "data/data/a.txt"), "inner\n");
     assert_eq!(text(&two, "data/a.txt"), "one\ntwo\nthree\n");
     assert_eq!(text(&two, "notes/n.md"), "a note\n");
@@ -651,7 +651,7 @@ fn grepping_names_file_and_line_and_what_is_around() {
     house.file("data/many", &format!("needle{}\n", "x".repeat(100_000)));
     let long = house.one().grep(GrepQuery { path: Some("many"), ..grep("needle") }).unwrap();
     assert!(long.matches[0].text.len() < 1_100 && long.matches[0].text.ends_with("(100006 bytes)"));
-    // Linear: what takes other engines for ever takes a moment.
+    // The time is linear, whereas other engines take exponential time.
     house.file("data/many", &"a".repeat(50_000));
     assert!(house.one().grep(grep("(a+)+$b")).unwrap().matches.is_empty());
 }

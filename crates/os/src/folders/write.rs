@@ -1,4 +1,4 @@
-//! Writing and removing files, and making folders.
+//! Writing and removing files, and creating folders.
 
 use super::file;
 use super::granted::Folders;
@@ -9,44 +9,44 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use valvehouse_json::Json;
 
-/// Most text that is written at once, in bytes.
+/// The maximum size of a text written at once, in bytes.
 const MAX: usize = 1 << 20;
-/// Most bytes that are written at once.
+/// The maximum number of bytes written at once.
 const MAX_BYTES: usize = 8 << 20;
-/// Largest file that grows by appending, in bytes: no larger one could be read again.
+/// The maximum size of a file after appending, in bytes; a larger one could not be read.
 const LARGEST: u64 = file::LARGEST;
 
-/// The way in which a text is written.
+/// The way in which a file is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteMode {
-    /// Behind what is there, instead of in its place.
+    /// `true` to append instead of replacing the content.
     pub append: bool,
-    /// Missing folders on the way are made.
+    /// `true` to create missing parent folders.
     pub parents: bool,
 }
 
-/// The outcome of writing.
+/// The result of writing a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriteResult {
     /// The path.
     pub path: String,
-    /// The number of bytes.
+    /// The number of written bytes.
     pub bytes: usize,
-    /// Set if the file is new.
+    /// `true` if the file is new.
     pub created: bool,
 }
 
-/// A folder that was made.
+/// The result of creating a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreatedFolder {
     /// The path.
     pub path: String,
-    /// Set if the file is new.
+    /// `true` if the folder is new.
     pub created: bool,
 }
 
 impl Folders {
-    /// Writes a text. Readers see either the old or the new text, never a part of it, unless it is appended.
+    /// Writes a text. Unless it is appended, readers see either the old or the new text, never a part of it.
     ///
     /// # Errors
     /// Returns an error if the file is not granted for writing, the text is too long, or the write fails.
@@ -54,11 +54,12 @@ impl Folders {
         self.write_at_most(path, text.as_bytes(), how, MAX)
     }
 
-    /// Writes up to 8 MiB of any bytes, as [`Folders::write`] writes a text.
+    /// Writes at most 8 MiB of arbitrary bytes, like [`Folders::write`].
     ///
     /// # Errors
     ///
-    /// Returns an error if they are more, or if the path does not lead to a file in a granted folder.
+    /// Returns an error if the bytes exceed the limit, or if the path does not lead to a file in a granted
+    /// folder.
     pub fn write_bytes(&self, path: &str, bytes: &[u8], how: WriteMode) -> Result<WriteResult, Failure> {
         self.write_at_most(path, bytes, how, MAX_BYTES)
     }
@@ -134,7 +135,7 @@ fn make_parents(dir: &Dir, place: &Place<'_>) -> Result<(), Failure> {
     }
 }
 
-/// The place that a link points to, so that it is written through and stays a link.
+/// Returns the place that a link points to, so that the target is written and the link is kept.
 fn behind_link<'a>(dir: &Dir, place: Place<'a>) -> Result<Place<'a>, Failure> {
     match dir.symlink_metadata(place.inside()) {
         Ok(metadata) if metadata.is_symlink() => {
@@ -147,13 +148,13 @@ fn behind_link<'a>(dir: &Dir, place: Place<'a>) -> Result<Place<'a>, Failure> {
     }
 }
 
-/// Writes beside the file, then takes its place.
+/// Writes a new file and renames it to the old one.
 fn replace(dir: &Dir, place: &Place<'_>, text: &[u8]) -> Result<bool, Failure> {
     let refused = |error: io::Error| place.failure("write", &error);
     let (parent, name) = place
         .parent()
         .ok_or_else(|| Failure::new(format!("cannot write `{}`: it is not a file", place.shown())))?;
-    // Both names are in this one open folder, wherever it is moved meanwhile.
+    // Both names are in this open folder, even if it is moved meanwhile.
     let parent = dir.open_dir(parent.inside()).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
             let missing = parent.shown();
@@ -184,7 +185,7 @@ fn replace(dir: &Dir, place: &Place<'_>, text: &[u8]) -> Result<bool, Failure> {
     Ok(created)
 }
 
-/// A file on its way; what did not arrive is taken away again.
+/// A file that is being written, removed if it is not completed.
 struct Beside<'a> {
     dir: &'a Dir,
     name: String,
@@ -211,7 +212,7 @@ fn append(dir: &Dir, place: &Place<'_>, text: &[u8]) -> Result<bool, Failure> {
 }
 
 impl WriteResult {
-    /// The same for a model or a script.
+    /// Returns the result as JSON for a model or a script.
     pub fn into_json(self) -> Json {
         Json::from([
             ("path", self.path.into()),
@@ -222,7 +223,7 @@ impl WriteResult {
 }
 
 impl CreatedFolder {
-    /// The same for a model or a script.
+    /// Returns the result as JSON for a model or a script.
     pub fn into_json(self) -> Json {
         Json::from([("path", self.path.into()), ("created", self.created.into())])
     }

@@ -1,9 +1,9 @@
-//! The output of a program: read to the end, stored up to a limit.
+//! The captured output of a program: read to the end, stored up to a limit.
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// The most bytes that are kept.
+/// The maximum number of stored bytes.
 pub(super) const MAX: usize = 102_400;
 
 /// One output of a program.
@@ -17,8 +17,8 @@ struct Output {
 }
 
 impl Capture {
-    /// Listens until nobody can write any more. What is too much is heard and forgotten, so that
-    /// whoever writes it can go on.
+    /// Reads the output until it is closed. Bytes beyond the limit are discarded, so that the program is not
+    /// blocked.
     pub(super) async fn hear(&self, output: Option<impl AsyncRead + Unpin>) {
         let Some(mut output) = output else { return };
         let mut bytes = vec![0; 16 << 10];
@@ -27,7 +27,7 @@ impl Capture {
         }
     }
 
-    /// The text, with a mark where something was left out; and whether something was.
+    /// Returns the text, with a note if a part was omitted, and `true` if so.
     pub(super) fn finish(&self) -> (String, bool) {
         let Output { mut kept, left_out } = std::mem::take(&mut *self.0.lock());
         if left_out == 0 {
@@ -48,7 +48,7 @@ impl Output {
     }
 }
 
-/// The place at which the last letter begins, should the cut go through it.
+/// Returns the length without an incomplete character at the end.
 fn until_last_whole_letter(bytes: &[u8]) -> usize {
     let begin = bytes.len().saturating_sub(4);
     let is_begin = |byte: &u8| byte & 0b1100_0000 != 0b1000_0000;

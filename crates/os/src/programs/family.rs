@@ -1,32 +1,30 @@
-//! A program and everything it started, ended together.
+//! A program and all processes that it started, killed together, and the folder in which it starts.
 //!
-//! Most of a family shares a process group, which one signal ends. Who leaves it (`setsid`, a second
-//! fork) still carries a mark: a variable of the environment, and a limit that nothing else uses and
-//! that clearing the environment does not clear. They are looked for until none is left. Only a
-//! program that takes pains to lose both marks and its group gets away; that is for a sandbox of the
-//! system's to prevent.
-//!
-//! The folder in which a program starts.
+//! Most of these processes share a process group, which one signal kills. A process that leaves the group
+//! (`setsid`, a second fork) still has a mark: an environment variable, and a resource limit that nothing
+//! else uses and that clearing the environment does not remove. Marked processes are searched until none is
+//! left. Only a program that deliberately loses both marks and its group escapes; a sandbox of the operating
+//! system has to prevent that.
 
 use crate::failure::Failure;
 use std::path::{Path, PathBuf};
 use tokio::process::{Child, Command};
 
-/// The variable that marks a family.
+/// The environment variable that marks the processes.
 const VARIABLE: &str = "VALVEHOUSE_RUN";
 
-/// The shell that marks a family before there is one, where there is a shell.
+/// The shell that marks a process before the program starts, if there is a shell.
 const SHELL: &str = "/bin/sh";
-/// Sets the limit, by this shell's letter for it, and executes the program.
+/// A script that sets the limit, by either letter that shells use for it, and executes the program.
 const BEGIN: &str = r#"ulimit -w "$0" 2>/dev/null || ulimit -x "$0" 2>/dev/null; exec "$@""#;
 
-/// The marks by which a family is known.
+/// The marks of the processes of one run.
 #[derive(Debug)]
 pub(super) struct Mark {
-    /// The value of the variable: this run, behind the runs that this host itself is part of.
+    /// The value of the variable: the runs that this host itself belongs to, then this run.
     value: String,
     own: String,
-    /// The maximum number of file locks, which current kernels ignore.
+    /// The limit of file locks, which current kernels ignore.
     limit: u64,
 }
 
@@ -37,7 +35,8 @@ impl Mark {
         Self { value, own, limit: fastrand::u64(1 << 48..1 << 60) }
     }
 
-    /// The command that starts a program, without the host's environment and with both marks from its first moment.
+    /// Returns the command that starts a program without the host's environment, and with both marks from the
+    /// start.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = if cfg!(target_os = "linux") && Path::new(SHELL).exists() {
             let mut shell = Command::new(SHELL);
@@ -51,28 +50,28 @@ impl Mark {
     }
 }
 
-/// A running program and what it started; dropped, they are ended.
+/// A running program and the processes that it started, killed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Family(Option<Kin>);
 
 #[derive(Debug)]
 struct Kin {
     group: Option<group::Group>,
-    /// The folder is removed when no process works in it.
+    /// The folder, removed when no process is running in it.
     _workplace: Workplace,
 }
 
 impl Family {
-    /// The family of a program that has just been started.
+    /// Creates the family of a program that has just started.
     pub(super) fn of(child: &Child, mark: Mark, workplace: Workplace) -> Self {
         let group = child.id().and_then(|id| group::Group::new(id, mark.own, mark.limit));
         Self(Some(Kin { group, _workplace: workplace }))
     }
 
-    /// Ends all of it; done when none is left.
+    /// Kills all processes, and returns when none is left.
     pub(super) async fn end(mut self) {
         let kin = Self(self.0.take());
-        // Should it not come to run, what it holds is dropped, which ends the family as well.
+        // If the task does not run, it is dropped, which kills the processes as well.
         let _ = tokio::task::spawn_blocking(move || kin.end_here()).await;
     }
 
@@ -90,7 +89,7 @@ impl Drop for Family {
         if let Some(group) = &kin.group {
             group.signal();
         }
-        // Looking for the others takes longer than a dropped future may.
+        // Searching for the other processes takes too long for a dropped future.
         let looking = std::thread::Builder::new().name("end-programs".into());
         let spawned = looking.spawn(move || {
             if let Some(group) = &kin.group {
@@ -112,16 +111,17 @@ mod group {
     use std::collections::HashSet;
     use std::time::{Duration, Instant};
 
-    /// The longest time for which a family is looked for.
+    /// The time limit of the search for processes.
     const MAX_TIME: Duration = Duration::from_secs(2);
-    /// The number of looks in a row that must find nobody, where others come and go too fast to be sure at once.
+    /// The number of consecutive scans without a process after which the search ends, if other processes
+    /// start and end too fast for a complete scan.
     const SURE: u32 = 10;
 
-    /// A process group and those who left it.
+    /// A process group, and the processes that left it.
     #[derive(Debug)]
     pub(super) struct Group {
         leader: Pid,
-        /// The oldest process of the family.
+        /// The start time of the oldest process of the family.
         born: u64,
         variable: String,
         limit: String,
@@ -130,21 +130,21 @@ mod group {
     impl Group {
         pub(super) fn new(leader: u32, variable: String, limit: u64) -> Option<Self> {
             let leader = Pid::from_raw(leader.cast_signed())?;
-            // The shell has done this already where there is one. A program that is gone by now, or runs as
-            // somebody else, has the other mark.
+            // The shell has set the limit already if there is one. A program that has ended, or runs as
+            // another user, has the other mark.
             let limited = Rlimit { current: Some(limit), maximum: Some(limit) };
             let _ = prlimit(Some(leader), Resource::Locks, limited);
             let born = Stat::of(leader.as_raw_nonzero().get()).map_or(0, |stat| stat.born);
             Some(Self { leader, born, variable, limit: limit.to_string() })
         }
 
-        /// Ends those who share the group.
+        /// Kills the processes of the group.
         pub(super) fn signal(&self) {
-            // None left is what is wanted.
+            // An error means that no process is left.
             let _ = kill_process_group(self.leader, Signal::KILL);
         }
 
-        /// Ends everybody, and those who are started meanwhile.
+        /// Kills all processes, including those that start meanwhile.
         pub(super) fn end(&self) {
             let end = Instant::now() + MAX_TIME;
             let (mut nobody, mut over) = (0, HashSet::new());
@@ -165,9 +165,8 @@ mod group {
             }
         }
 
-        /// Looks at every process there is and ends each member at once, the latest first: those are
-        /// the ones that start others. Who ends while it is looked at may have started another one just
-        /// before, which is not among them.
+        /// Scans all processes and kills each member at once, the latest first, because those start others. A
+        /// process that ends during the scan may have started another one just before, which is not included.
         fn look(&self, over: &mut HashSet<(i32, u64)>) -> Look {
             let mut look = Look { found: 0, is_whole: true };
             for number in numbers() {
@@ -187,7 +186,7 @@ mod group {
             look
         }
 
-        /// A member held so that no later process of the same number is meant.
+        /// Returns a handle of a member that cannot refer to a later process with the same id.
         fn held(&self, number: i32) -> Option<OwnedFd> {
             let held = pidfd_open(Pid::from_raw(number)?, PidfdFlags::empty()).ok()?;
             matches!(self.role(number), Role::Member).then_some(held)
@@ -212,7 +211,7 @@ mod group {
             let says =
                 |bytes: &[u8], mark: &str| bytes.windows(mark.len()).any(|window| window == mark.as_bytes());
             let environment = read("environ").unwrap_or_default();
-            // Read last: it is there as long as the process is.
+            // Read last, because the file exists as long as the process.
             let Ok(limits) = read("limits") else { return Role::Gone };
             let mut limits = limits.split(|byte| *byte == b'\n');
             let is_limited =
@@ -221,27 +220,27 @@ mod group {
         }
     }
 
-    /// The findings of one look.
+    /// The result of a scan.
     struct Look {
-        /// The number of members that were left.
+        /// The number of members found.
         found: usize,
-        /// Set if all processes were stopped while they were listed.
+        /// `true` if no process ended during the scan.
         is_whole: bool,
     }
 
-    /// The role of a process in a family.
+    /// The relation of a process to a family.
     enum Role {
         Member,
         Stranger,
-        /// The program has ended, and its status is not read yet.
+        /// The process has ended, and its status is not read yet.
         Over {
             born: u64,
         },
-        /// The program has ended altogether.
+        /// The process no longer exists.
         Gone,
     }
 
-    /// The numbers of all processes, the highest first.
+    /// Returns the ids of all processes, highest first.
     fn numbers() -> Vec<i32> {
         let Ok(all) = std::fs::read_dir("/proc") else { return Vec::new() };
         let numbers = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -250,7 +249,7 @@ mod group {
         numbers
     }
 
-    /// The state of a process, as the system reports it.
+    /// The state of a process reported by the system.
     struct Stat {
         is_over: bool,
         group: i32,
@@ -262,7 +261,7 @@ mod group {
         fn of(number: i32) -> Option<Self> {
             let text = std::fs::read(format!("/proc/{number}/stat")).ok()?;
             let text = String::from_utf8_lossy(&text);
-            // The name stands in brackets and may hold anything, brackets included.
+            // The name is in parentheses and may contain any character, including parentheses.
             let (_, rest) = text.rsplit_once(')')?;
             let fields: Vec<&str> = rest.split_whitespace().collect();
             Some(Self {
@@ -275,7 +274,7 @@ mod group {
     }
 }
 
-/// Elsewhere only the group is known.
+/// On other systems, only the process group is known.
 #[cfg(not(target_os = "linux"))]
 mod group {
     #[derive(Debug)]
@@ -303,21 +302,21 @@ mod group {
     }
 }
 
-/// The folder a program starts in.
+/// The folder in which a program starts.
 #[derive(Debug)]
 pub(super) struct Workplace {
     pub(super) path: PathBuf,
-    /// `true` if it is made for this one run, and removed after it.
+    /// `true` if it was created for this run and is removed afterwards.
     fresh: bool,
 }
 
 impl Workplace {
-    /// A granted folder.
+    /// Creates a reference to a granted folder.
     pub(super) fn granted(path: PathBuf) -> Self {
         Self { path, fresh: false }
     }
 
-    /// An empty folder that is removed when this is dropped.
+    /// Creates an empty folder that is removed when this is dropped.
     pub(super) fn fresh() -> Result<Self, Failure> {
         let path = std::env::temp_dir().join(format!("valvehouse-{}", uuid::Uuid::new_v4().simple()));
         make(&path).map_err(|error| {
@@ -337,7 +336,7 @@ impl Drop for Workplace {
     }
 }
 
-/// For this user only: others share the folder it is made in.
+/// Creates a folder for this user only, because its parent is shared.
 fn make(path: &std::path::Path) -> std::io::Result<()> {
     let mut folder = std::fs::DirBuilder::new();
     #[cfg(unix)]

@@ -1,9 +1,9 @@
-//! Granted programs: run without the host's environment, for a limited time, with a limited output,
-//! and ended with everything they started.
+//! Granted programs: run without the host's environment, with limited time and output, and killed together
+//! with all processes that they started.
 //!
-//! A program that runs may do what the host's user may do: the grant says which programs run, not
-//! what they do. Granting `sh`, an interpreter, or a program that runs others (`git`, `find`, `make`)
-//! grants all of them.
+//! A running program may do everything that the host's user may do: the grant selects programs, not their
+//! actions. Granting `sh`, an interpreter, or a program that runs others (`git`, `find`, `make`) grants all
+//! programs.
 
 mod capture;
 mod family;

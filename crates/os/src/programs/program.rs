@@ -1,25 +1,25 @@
-//! The program that is meant, if it is granted.
+//! The resolution of a command to a granted program.
 
 use crate::failure::Failure;
 use std::path::{Path, PathBuf};
 use valvehouse_config::Grant;
 
-/// The folders in which programs without a path are looked for; the host's own search path does not count.
+/// The folders in which programs without a path are searched, instead of the host's own search path.
 pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The command that is run.
+/// The command to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// A program and its arguments, passed as they are.
+    /// A program and its arguments, passed unchanged.
     Argv(Vec<String>),
-    /// A text for `sh -c`, where `sh` is granted.
+    /// A text for `sh -c`, if `sh` is granted.
     Shell(String),
 }
 
 /// A granted program with its arguments.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// As it was said.
+    /// The name in the command.
     name: String,
     /// The path of the program.
     pub(super) path: PathBuf,
@@ -27,7 +27,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// The program that is to be run, where it is granted and there.
+    /// Returns the program of a command if it is granted and exists.
     pub(super) fn granted(granted: &Grant, what: Command) -> Result<Self, Failure> {
         let (name, args) = match what {
             Command::Shell(text) => ("sh".to_owned(), vec!["-c".to_owned(), text]),
@@ -51,7 +51,8 @@ impl Program {
     }
 }
 
-/// A bare name grants what the search path has under it, a path that one file.
+/// Returns `true` if a program is granted. A name grants the program in the search path, a path grants that
+/// file.
 fn is_granted(granted: &Grant, name: &str) -> bool {
     match granted {
         Grant::Nothing => false,

@@ -1,4 +1,4 @@
-//! A program run to its end.
+//! Runs of granted programs.
 
 use super::capture::Capture;
 use super::family::Workplace;
@@ -18,12 +18,12 @@ use valvehouse_json::Json;
 
 /// The default time limit of a program.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The time limit for the end of an output after its last writer ended.
+/// The time limit for the end of an output after the program has ended.
 const LAST_WORDS: Duration = Duration::from_millis(50);
-/// The time that a killed program may take to be gone.
+/// The time limit for the end of a killed program.
 const LAST_BREATH: Duration = Duration::from_secs(1);
 
-/// The programs a plugin may run.
+/// The programs that a plugin may run.
 #[derive(Debug, Clone, Default)]
 pub struct Programs {
     granted: Grant,
@@ -32,7 +32,7 @@ pub struct Programs {
     canned: Option<CannedPrograms>,
 }
 
-/// The one who answers in the place of programs.
+/// A function that answers calls instead of running programs.
 #[derive(Clone)]
 struct CannedPrograms(Arc<CannedAnswer>);
 
@@ -44,37 +44,37 @@ impl std::fmt::Debug for CannedPrograms {
     }
 }
 
-/// The way in which it is run.
+/// The options of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The input; nothing where there is none.
+    /// The standard input; `None` for an empty one.
     pub stdin: Option<String>,
-    /// The folder in which it starts: a path in a granted folder. Otherwise in the first granted folder, and where none
-    /// is granted in an empty one, taken away afterwards.
+    /// The folder in which the program starts, as a path in a granted folder. The default is the first
+    /// granted folder or, without one, an empty folder that is removed afterwards.
     pub folder: Option<String>,
-    /// The time limit, 30 seconds by default.
+    /// The time limit; the default is 30 seconds.
     pub timeout: Option<Duration>,
 }
 
-/// The end of a program, and its output.
+/// The result of a program, and its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// Its exit code, unless a signal ended it.
+    /// The exit code; `None` if a signal ended the program.
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the program, if any.
     pub signal: Option<i32>,
-    /// The output; bytes that are not UTF-8 are replaced, and a part that is too much is left out with a note.
+    /// The standard output. Invalid UTF-8 is replaced, and a part beyond the limit is omitted with a note.
     pub stdout: String,
-    /// The same of its complaints.
+    /// The standard error, with the same treatment.
     pub stderr: String,
-    /// Set if output was left out.
+    /// `true` if output was omitted.
     pub cut: bool,
-    /// Set if the process was killed because its time was over.
+    /// `true` if the program was killed at its time limit.
     pub timed_out: bool,
 }
 
 impl Programs {
-    /// These programs, started in these folders.
+    /// Creates access to these programs, which start in these folders.
     pub fn new(granted: &Grant, folders: &[PathBuf]) -> Self {
         Self { granted: granted.clone(), folders: Folders::new(folders), canned: None }
     }
@@ -87,8 +87,8 @@ impl Programs {
         Self { canned: Some(CannedPrograms(Arc::new(canned))), ..Self::default() }
     }
 
-    /// Runs a program until it ends or its time is over. All processes that it started end with it, also if the
-    /// returned future is dropped.
+    /// Runs a program until it ends or reaches its time limit. All processes that it started are killed at
+    /// its end, also if the future is dropped.
     ///
     /// # Errors
     /// Returns an error if the program is not granted, cannot be started or exceeds a limit.
@@ -115,7 +115,7 @@ impl Programs {
         .await;
         family.end().await;
         if !has_ended {
-            // The reader of the other end is gone; somebody who could not be ended may hold it still.
+            // The program has ended, but a process that could not be killed may still hold its output open.
             let _ = tokio::time::timeout(LAST_WORDS, &mut talk).await;
         }
         let timed_out = ended.is_err();
@@ -127,7 +127,7 @@ impl Programs {
         Ok(Output::of(status, &stdout, &stderr, timed_out))
     }
 
-    /// The granted programs in words, for a description.
+    /// Lists the granted programs, for a description.
     pub fn names(&self) -> String {
         match &self.granted {
             Grant::Nothing => "none".to_owned(),
@@ -166,7 +166,7 @@ fn start(program: &Program, workplace: Workplace, reads: bool) -> Result<(Child,
     Ok((child, family))
 }
 
-/// The near ends of a program's input and outputs.
+/// The host's ends of a program's standard streams.
 struct Pipes {
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
@@ -184,7 +184,7 @@ impl Pipes {
     }
 }
 
-/// A program need not listen to the end.
+/// Writes the input; the program may close it early.
 async fn say(stdin: Option<ChildStdin>, text: String) {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(text.as_bytes()).await;
@@ -198,8 +198,8 @@ impl Output {
         Self { code, signal: status.and_then(signal), stdout, stderr, cut: one || other, timed_out }
     }
 
-    /// The same for a model or a script: `exit_code stdout stderr`, and the rest where there is
-    /// something to say.
+    /// Returns the result as JSON for a model or a script: `exit_code`, `stdout` and `stderr`, and the other
+    /// fields if they are set.
     pub fn into_json(self) -> Json {
         let code = self.code.map(i64::from);
         let output = Json::from([
