@@ -14,6 +14,8 @@ const MAX_NESTING: usize = 16;
 const MAX_VALUES: usize = 10_000;
 /// The number of values that can be visited again faster than their container can be looked up.
 const QUICK: usize = 16;
+/// The number of addresses that are compared faster than a table of them is made.
+const QUICK_REPEATS: usize = 8;
 
 impl Json {
     /// Returns a deep copy, which shares nothing with this value. A container that occurs in several places of
@@ -175,13 +177,31 @@ pub(super) fn check_places<'a>(
 
 /// A set that detects containers that occur in several places of a value.
 #[derive(Default)]
-pub struct Repeats(HashSet<usize>);
+pub struct Repeats {
+    /// The first addresses; most values share few containers, and a table costs an allocation.
+    first: [usize; QUICK_REPEATS],
+    count: usize,
+    others: HashSet<usize>,
+}
 
 impl Repeats {
     /// Returns `true` if this container was passed before.
     pub fn is_repeated(&mut self, value: &Json) -> bool {
         // A container with one handle cannot occur again.
-        value.is_shared() && value.address().is_some_and(|address| !self.0.insert(address))
+        value.is_shared() && value.address().is_some_and(|address| !self.insert(address))
+    }
+
+    /// Returns `false` if the address is in the set already.
+    fn insert(&mut self, address: usize) -> bool {
+        if self.first[..self.count].contains(&address) {
+            return false;
+        }
+        if self.count < QUICK_REPEATS {
+            self.first[self.count] = address;
+            self.count += 1;
+            return true;
+        }
+        self.others.insert(address)
     }
 }
 
