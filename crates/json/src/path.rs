@@ -5,14 +5,15 @@ use crate::value::{Json, MAX_DEPTH, MisplacedValue};
 impl Json {
     /// Returns the value at a path, null if it is missing.
     pub fn at_path(&self, path: &str) -> Self {
-        let mut here = self.clone();
-        for step in path.split('.').filter(|step| !step.is_empty()) {
-            here = here.step(step);
-            if here.is_null() {
-                break;
+        let Some((step, rest)) = first_step(path) else { return self.clone() };
+        match self {
+            // What is only passed is not copied.
+            Self::Object(object) => {
+                object.with(step, |value| value.map_or(Self::Null, |value| value.at_path(rest)))
             }
+            Self::Array(_) => self.step(step).at_path(rest),
+            _ => Self::Null,
         }
-        here
     }
 
     /// Returns the value at a path. A missing value is set to the default, and missing objects on the path are
@@ -52,6 +53,13 @@ impl Json {
         self.set(step, value.clone())?;
         Ok(value)
     }
+}
+
+/// Splits a path after its first key.
+fn first_step(path: &str) -> Option<(&str, &str)> {
+    let path = path.trim_start_matches('.');
+    let end = path.bytes().position(|byte| byte == b'.').unwrap_or(path.len());
+    (!path.is_empty()).then(|| path.split_at(end))
 }
 
 #[cfg(test)]
