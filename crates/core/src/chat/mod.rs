@@ -26,4 +26,4 @@ pub use messages::{IntoMessages, Message};
 pub use parts::ChunkParts;
 pub use request::ChatRequest;
 pub use response::Head;
-pub use split::split;
+pub use split::{TextChunks, split, split_texts};

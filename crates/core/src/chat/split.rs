@@ -3,9 +3,35 @@
 use super::{Head, message};
 use valvehouse_json::Json;
 
+/// The chunks of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextChunks {
+    /// A chunk for each word.
+    Words,
+    /// One chunk, for a receiver that only needs the result.
+    Whole,
+}
+
+impl TextChunks {
+    fn of(self, text: &str) -> impl Iterator<Item = &str> {
+        let mut rest = text;
+        std::iter::from_fn(move || {
+            let end = if self == Self::Words { first_word(rest) } else { rest.len() };
+            let (next, after) = rest.split_at(end);
+            rest = after;
+            (!next.is_empty()).then_some(next)
+        })
+    }
+}
+
 /// Splits a `chat.completion` into chunks: for each choice its role, its words, its tool calls and its finish
 /// reason, followed by the usage if requested.
 pub fn split(completion: &Json, with_usage: bool) -> Vec<Json> {
+    split_texts(completion, TextChunks::Words, with_usage)
+}
+
+/// Splits a `chat.completion` as [`split`] does, with its texts in these chunks.
+pub fn split_texts(completion: &Json, texts: TextChunks, with_usage: bool) -> Vec<Json> {
     let head = Head {
         id: completion.text_or_empty("id"),
         model: completion.text_or_empty("model"),
@@ -14,7 +40,7 @@ pub fn split(completion: &Json, with_usage: bool) -> Vec<Json> {
     let mut chunks = Vec::new();
     for (place, choice) in completion.list("choices").iter().enumerate() {
         let index = choice.get("index").unwrap_or_else(|| place.into());
-        for delta in sources_behind_texts(deltas(&choice.field("message"))) {
+        for delta in sources_behind_texts(deltas(&choice.field("message"), texts)) {
             let chunk = [("index", index.clone()), ("delta", delta), ("finish_reason", Json::Null)];
             chunks.push(head.object("chat.completion.chunk", vec![chunk.into()]));
         }
@@ -54,7 +80,7 @@ const BLOCKS: &str = "content_blocks";
 
 /// Returns the deltas of a message with known blocks, block by block. The stored fields of a block follow its
 /// text, as in a stream.
-fn laid_out(message: &Json, blocks: &[Json]) -> Vec<Json> {
+fn laid_out(message: &Json, blocks: &[Json], chunks: TextChunks) -> Vec<Json> {
     let first = Json::object();
     let mut deltas = vec![first.clone()];
     let fields = message.entries();
@@ -81,7 +107,7 @@ fn laid_out(message: &Json, blocks: &[Json]) -> Vec<Json> {
             let length = usize::try_from(length).unwrap_or(0);
             let end = rest[place].char_indices().nth(length).map_or(rest[place].len(), |(at, _)| at);
             let (text, after) = rest[place].split_at(end);
-            deltas.extend(words(text).map(|word| Json::from([(texts[place].1, word.into())])));
+            deltas.extend(chunks.of(text).map(|word| Json::from([(texts[place].1, word.into())])));
             rest[place] = after.into();
         } else if kind == "tool_use" {
             let own = calls.iter().position(|(_, call)| call.get("id") == block.get("id"));
@@ -90,18 +116,18 @@ fn laid_out(message: &Json, blocks: &[Json]) -> Vec<Json> {
         deltas.push(Json::from([(BLOCKS, vec![block.deep_clone()].into())]));
     }
     for ((_, key), text) in texts.iter().zip(&rest) {
-        deltas.extend(words(text).map(|word| Json::from([(*key, word.into())])));
+        deltas.extend(chunks.of(text).map(|word| Json::from([(*key, word.into())])));
     }
     deltas.extend(calls.into_iter().map(call));
     deltas
 }
 
-fn deltas(message: &Json) -> Vec<Json> {
+fn deltas(message: &Json, texts: TextChunks) -> Vec<Json> {
     let blocks = message.list(BLOCKS);
     let is_text =
         message.get("content").is_none_or(|content| content.is_null() || content.as_str().is_some());
     if !blocks.is_empty() && is_text {
-        return laid_out(message, &blocks);
+        return laid_out(message, &blocks, texts);
     }
     let first = Json::object();
     let mut deltas = vec![first.clone()];
@@ -116,7 +142,7 @@ fn deltas(message: &Json) -> Vec<Json> {
             ("content" | "reasoning_content" | "reasoning" | "refusal", Json::Text(text)) => {
                 // A new object accepts any value, here and below.
                 first.put(&key, "");
-                deltas.extend(words(text).map(|word| Json::from([(&*key, word.into())])));
+                deltas.extend(texts.of(text).map(|word| Json::from([(&*key, word.into())])));
             }
             ("tool_calls", Json::Array(calls)) => {
                 for (index, call) in calls.items().iter().enumerate() {
@@ -133,16 +159,10 @@ fn deltas(message: &Json) -> Vec<Json> {
     deltas
 }
 
-/// Splits a text into words, each with the white space that follows it.
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let word = rest.find(char::is_whitespace).unwrap_or(rest.len());
-        let space = rest[word..].find(|letter: char| !letter.is_whitespace()).unwrap_or(rest.len() - word);
-        let (next, after) = rest.split_at(word + space);
-        rest = after;
-        (!next.is_empty()).then_some(next)
-    })
+/// Returns the length in bytes of the first word, with the white space that follows it.
+fn first_word(text: &str) -> usize {
+    let word = text.find(char::is_whitespace).unwrap_or(text.len());
+    text[word..].find(|letter: char| !letter.is_whitespace()).map_or(text.len(), |space| word + space)
 }
 
 fn add_others(from: &Json, to: &Json, except: &[&str]) {
@@ -168,8 +188,9 @@ mod tests {
 
     #[test]
     fn words_keep_the_space_that_follows() {
-        assert_eq!(words(" a b \n c").collect::<Vec<_>>(), [" ", "a ", "b \n ", "c"]);
-        assert_eq!(words("").count(), 0);
+        let words = |text| TextChunks::Words.of(text).collect::<Vec<_>>();
+        assert_eq!(words(" a b \n c"), [" ", "a ", "b \n ", "c"]);
+        assert!(words("").is_empty());
     }
 
     #[test]
@@ -205,7 +226,8 @@ mod tests {
                 message.set("tool_calls", calls).unwrap();
             }
             let answer = Head::new("m").completion(message, "stop");
-            prop_assert_eq!(folded(&split(&answer, true)), answer);
+            prop_assert_eq!(folded(&split(&answer, true)), answer.clone());
+            prop_assert_eq!(folded(&split_texts(&answer, TextChunks::Whole, true)), answer);
         }
     }
 }

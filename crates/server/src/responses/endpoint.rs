@@ -17,7 +17,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use valvehouse_core::chat::{ChatRequest, response, split};
+use valvehouse_core::chat::{ChatRequest, TextChunks, response, split_texts};
 use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -118,7 +118,10 @@ impl Encoder for Answer {
         let choice = Json::from(response::first_choice(&answer));
         self.writer.expect_logprobs(&choice);
         self.writer.expect_thoughts(&choice);
-        split(&answer, true).iter().for_each(|chunk| drop(self.writer.write(chunk)));
+        // Only the response is sent: there are no events of its beginning.
+        self.writer.go_on(0);
+        let chunks = split_texts(&answer, TextChunks::Whole, true);
+        chunks.iter().for_each(|chunk| drop(self.writer.write(chunk)));
         let last = Json::from(self.end().await.pop());
         Ok(last.field("response"))
     }
