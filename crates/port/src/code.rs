@@ -1,8 +1,8 @@
-//! Pieces of a script.
+//! Fragments of script code.
 
 use crate::kinds::Type;
 
-/// The strength with which the parts of an expression hold together.
+/// The precedence of the operators; a higher number binds tighter.
 pub(crate) mod strength {
     pub(crate) const ANY: u8 = 0;
     pub(crate) const OR: u8 = 3;
@@ -20,13 +20,13 @@ pub(crate) mod strength {
     pub(crate) const ATOM: u8 = 15;
 }
 
-/// An expression of a script.
+/// An expression of the script.
 #[derive(Debug, Clone)]
 pub(crate) struct Code {
     pub(crate) text: String,
     strength: u8,
     pub(crate) kind: Type,
-    /// `true` if the value may be absent, so that `?.` follows.
+    /// `true` if the value may be `()`, so that its members are read with `?.`.
     pub(crate) is_optional: bool,
 }
 
@@ -39,14 +39,14 @@ impl Code {
         Self::new(text, strength::ATOM, kind)
     }
 
-    /// The code as an operand of an operator.
+    /// Returns the code as an operand, in parentheses if it binds weaker than `least`.
     pub(crate) fn at(&self, least: u8) -> String {
-        // A block in front of an operator is a statement of its own to Rhai.
+        // Rhai would parse a block in front of an operator as a separate statement.
         let is_block = self.text.starts_with('{') && least > strength::ANY;
         if self.strength < least || is_block { format!("({})", self.text) } else { self.text.clone() }
     }
 
-    /// The code in front of a point.
+    /// Returns the code as the left side of `.`.
     pub(crate) fn owner(&self) -> String {
         self.at(strength::ATOM)
     }
@@ -61,32 +61,32 @@ impl Code {
         self
     }
 
-    /// Returns `true` if the code can stand twice: names and fields.
+    /// Returns `true` if the code may be repeated without a side effect: it consists of names and fields.
     pub(crate) fn is_simple(&self) -> bool {
         self.text.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.".contains(letter))
     }
 
-    /// Returns the code of a method call on the value.
+    /// Returns the code that calls a method of the value.
     pub(crate) fn method(&self, name: &str, args: &[String], kind: Type) -> Self {
         let point = if self.is_optional { "?." } else { "." };
         Self::atom(format!("{}{point}{name}({})", self.owner(), args.join(", ")), kind)
             .optional(self.is_optional)
     }
 
-    /// Returns the code of a property of the value.
+    /// Returns the code that reads a property of the value.
     pub(crate) fn property(&self, name: &str, kind: Type) -> Self {
         let point = if self.is_optional { "?." } else { "." };
         Self::atom(format!("{}{point}{name}", self.owner()), kind).optional(self.is_optional)
     }
 
-    /// Returns the code of an element of the value.
+    /// Returns the code that reads an element of the value.
     pub(crate) fn index(&self, index: &str, kind: Type) -> Self {
         let mark = if self.is_optional { "?" } else { "" };
         Self::atom(format!("{}{mark}[{index}]", self.owner()), kind).optional(self.is_optional)
     }
 }
 
-/// Returns the code of a call.
+/// Returns the code that calls a function.
 pub(crate) fn call(name: &str, args: &[String], kind: Type) -> Code {
     Code::atom(crate::value::wrapped(&format!("{name}("), args, ")").replace(",\n)", "\n)"), kind)
 }

@@ -1,12 +1,12 @@
-//! Comments of documentation: the keys on top of a file, and what functions say of their parameters.
+//! Docstrings: the keys at the top of a file and the descriptions of parameters.
 
 use crate::names;
 use crate::python::{Expr, ExprKind, Stmt, StmtKind};
 
-/// The keys that mean the same here.
+/// The keys that have the same meaning in a script.
 const KEYS: [&str; 7] = ["title", "author", "author_url", "version", "description", "license", "icon_url"];
 
-/// Returns the text that a block begins with.
+/// Returns the docstring of a block: the text literal that is its first statement.
 pub(crate) fn docstring(body: &[Stmt]) -> Option<&str> {
     match body.first().map(|first| &first.kind) {
         Some(StmtKind::Expr(expr)) => expr.as_text(),
@@ -14,12 +14,12 @@ pub(crate) fn docstring(body: &[Stmt]) -> Option<&str> {
     }
 }
 
-/// Returns `true` for statements that are texts only.
+/// Returns `true` for a statement that is only a text literal or `...`.
 pub(crate) fn is_comment(stmt: &Stmt) -> bool {
     matches!(&stmt.kind, StmtKind::Expr(Expr { kind: ExprKind::Text(_) | ExprKind::Ellipsis, .. }))
 }
 
-/// The keys on top of a file that are kept, with their values.
+/// Returns the keys of a file's docstring that a script has too, with their values.
 pub(crate) fn keys(text: &str) -> Vec<(String, String)> {
     let mut keys: Vec<(String, String)> = Vec::new();
     for line in text.lines() {
@@ -34,12 +34,12 @@ pub(crate) fn keys(text: &str) -> Vec<(String, String)> {
     keys
 }
 
-/// Returns a text on one line that can stand in a comment.
+/// Returns a text as one line that can be part of a block comment.
 pub(crate) fn line_of(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace("*/", "* /").replace("/*", "/ *")
 }
 
-/// The documentation of a function.
+/// The docstring of a function.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct FunctionDocs {
     pub(crate) description: String,
@@ -47,7 +47,7 @@ pub(crate) struct FunctionDocs {
 }
 
 impl FunctionDocs {
-    /// Reads `:param name: …` as Open WebUI does, and lists behind `Args:`.
+    /// Reads `:param name: …` lines as Open WebUI does, and lists after `Args:`.
     pub(crate) fn of(body: &[Stmt]) -> Self {
         let Some(text) = docstring(body) else { return Self::default() };
         let text = crate::value::dedent(text);
@@ -112,7 +112,7 @@ impl FunctionDocs {
         docs
     }
 
-    /// Returns what is said of a parameter.
+    /// Returns the description of a parameter.
     pub(crate) fn param(&self, name: &str) -> Option<&str> {
         self.params
             .iter()

@@ -1,6 +1,6 @@
-//! The types of values, as far as they are known.
+//! The types of values, where they are known.
 
-/// The type of a value, as far as the translation depends on it.
+/// The type of a value, as precise as the translation needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Type {
     Unknown,
@@ -12,49 +12,49 @@ pub(crate) enum Type {
     Bytes,
     List(Box<Type>),
     Map,
-    /// The settings of the plugin, or of a user.
+    /// The settings of the plugin or of a user.
     Valves,
-    /// An answer of a service.
+    /// An HTTP response.
     Answer,
-    /// An answer that is read piece by piece.
+    /// An HTTP response whose body is streamed.
     Stream,
-    /// A client of services, with the code of the headers that it always sends.
+    /// An HTTP client, with the code of the headers that it adds to each request.
     Session(String),
-    /// An answer of a model of the host; on the way to its message.
+    /// A response of a model of the host, or a value on the path to its message.
     Model,
     ModelChoices,
     Match,
     Pattern,
-    /// Seconds since 1970.
+    /// A point in time, in seconds since 1970.
     Time,
-    /// A length of time, in seconds.
+    /// A duration in seconds.
     Span,
     Closure,
-    /// An emitter of events.
+    /// The function that emits events.
     Emitter,
-    /// A function that asks the user.
+    /// The function that asks the user a question.
     Caller,
     Logger,
-    /// An instance of a class of the file, by its place.
+    /// An instance of a class of the file; the number is the index of the class.
     Object(usize),
-    /// A value that exists in Python only: locks, semaphores, event loops.
+    /// A value that exists only in Python, such as a lock, a semaphore or an event loop.
     Nothing,
     Encoder,
-    /// The tokens of a text: the code is the text.
+    /// The tokens of a text; the code is the text.
     Tokens,
-    /// A page of HTML: the code is its text.
+    /// An HTML page; the code is its text.
     Page,
-    /// A digest that is not read yet: the code is the function with its data.
+    /// A hash that is not finished yet; the code is the function with its data.
     Digest,
     /// A caught error.
     Error,
-    /// A URL in its parts.
+    /// A parsed URL.
     Address,
     Uuid,
 }
 
 impl Type {
-    /// The type of a variable that has values of both types.
+    /// Returns the type of a variable that is assigned values of both types.
     pub(crate) fn join(self, other: Self) -> Self {
         match (self, other) {
             (a, b) if a == b => a,
@@ -75,7 +75,7 @@ impl Type {
         Self::List(Box::new(element))
     }
 
-    /// The type of the elements of a list.
+    /// Returns the type of the elements of a list.
     pub(crate) fn element(&self) -> Self {
         match self {
             Self::List(element) => (**element).clone(),
@@ -84,7 +84,7 @@ impl Type {
         }
     }
 
-    /// Returns `true` if a value of the type exists in Python only, so that no code assigns it.
+    /// Returns `true` if values of the type exist only in Python, so that the draft has no code for them.
     pub(crate) fn is_ghost(&self) -> bool {
         matches!(
             self,

@@ -1,8 +1,8 @@
-//! Drafts of scripts from Python: reads an Open WebUI function, tool or pipe and writes the filter or tool that does the
-//! same, as far as it can tell. Nothing is executed.
+//! Drafts scripts from Python: reads an Open WebUI function, tool or pipe and writes an equivalent filter or
+//! tool. It does not execute the Python code.
 //!
-//! [`port`] returns the text of the script and of a test, and what was left to the author. The package knows the script
-//! language as text only; the host checks what comes out.
+//! [`port`] returns the script, a test and the lines that are left to the author. The crate treats the script
+//! language as text; the host checks the result.
 
 mod code;
 mod docs;

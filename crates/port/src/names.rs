@@ -1,6 +1,6 @@
-//! Identifiers and texts as Rhai writes them.
+//! Identifiers and text literals in Rhai's syntax.
 
-/// The words that cannot be names of variables or functions.
+/// The words that cannot name a variable or function.
 const RESERVED: [&str; 62] = [
     "as",
     "async",
@@ -66,7 +66,7 @@ const RESERVED: [&str; 62] = [
     "with",
 ];
 
-/// The functions of the host that a draft calls or that the host calls; functions of the plugin get another name.
+/// The functions that the host provides or calls; a function of the plugin with such a name is renamed.
 const HOST_FUNCTIONS: [&str; 40] = [
     "after",
     "ask",
@@ -110,7 +110,7 @@ const HOST_FUNCTIONS: [&str; 40] = [
     "yield_text",
 ];
 
-/// Returns the name of a variable.
+/// Returns a Python name as a variable name of the script.
 pub(crate) fn variable(name: &str) -> String {
     let plain: String = name
         .chars()
@@ -136,29 +136,29 @@ pub(crate) fn variable(name: &str) -> String {
 
 const YIELD: &str = "yield";
 
-/// Returns the name of a function of the plugin.
+/// Returns a Python name as a function name of the script.
 pub(crate) fn function(name: &str) -> String {
     let name = variable(name);
     if HOST_FUNCTIONS.contains(&name.as_str()) { format!("{name}_") } else { name }
 }
 
-/// Returns `true` for a text that can stand behind a point or as a key without quotes.
+/// Returns `true` for a text that can follow `.` or be a key without quotes.
 pub(crate) fn is_key(text: &str) -> bool {
     let begins = text.trim_start_matches('_').starts_with(|first: char| first.is_ascii_alphabetic());
     begins && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
-/// Returns `true` for words that need quotes as keys of a map.
+/// Returns `true` for a word that needs quotes as a key of a map.
 pub(crate) fn is_reserved(text: &str) -> bool {
     RESERVED.contains(&text) || text == YIELD
 }
 
-/// Returns a key of a map literal.
+/// Returns a text as a key of a map literal.
 pub(crate) fn key(text: &str) -> String {
     if is_key(text) && !is_reserved(text) { text.to_owned() } else { quoted(text) }
 }
 
-/// Returns a text in double quotes.
+/// Returns a text literal in double quotes.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for letter in text.chars() {
@@ -176,7 +176,7 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
-/// Returns a text in backticks if it has escapes that these spare, or else in double quotes.
+/// Returns a text literal: in backticks if this avoids escapes, or else in double quotes.
 pub(crate) fn pattern(text: &str) -> String {
     let is_plain = !text.contains(['`', '\n', '\r', '\t']) && !text.contains("${");
     if text.contains('\\') && is_plain && !text.chars().any(char::is_control) {
@@ -186,7 +186,7 @@ pub(crate) fn pattern(text: &str) -> String {
     }
 }
 
-/// Returns a name in words with underscores: `EventEmitter` is `event_emitter`.
+/// Returns a name in snake case: `EventEmitter` becomes `event_emitter`.
 pub(crate) fn snake_case(name: &str) -> String {
     let mut out = String::new();
     let mut was_lower = false;
@@ -200,7 +200,7 @@ pub(crate) fn snake_case(name: &str) -> String {
     out
 }
 
-/// Returns the id of a plugin: at most 64 of `a`-`z`, `0`-`9`, `_` and `-`.
+/// Returns a plugin id for a name: at most 64 characters of `a`-`z`, `0`-`9`, `_` and `-`.
 pub(crate) fn id(name: &str) -> String {
     let mut out = String::new();
     for letter in name.chars().flat_map(char::to_lowercase) {

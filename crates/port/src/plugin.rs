@@ -1,4 +1,4 @@
-//! The parts of a plugin: its class, its settings, its functions and what it keeps.
+//! The parts of a plugin: its class, settings, functions and state.
 
 use crate::docs;
 use crate::names;
@@ -21,7 +21,7 @@ pub enum PluginKind {
 }
 
 impl PluginKind {
-    /// The kind in a sentence.
+    /// Returns the name of the kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Filter => "filter",
@@ -32,10 +32,10 @@ impl PluginKind {
     }
 }
 
-/// A class beside that of the plugin.
+/// A class of the file other than the plugin's.
 pub(crate) struct Object<'a> {
     pub(crate) class: &'a Class,
-    /// The fields of a class of data, with their defaults.
+    /// The fields of a data class, with their defaults.
     pub(crate) fields: Vec<(String, Option<&'a Expr>)>,
     pub(crate) is_data: bool,
     pub(crate) is_error: bool,
@@ -43,12 +43,12 @@ pub(crate) struct Object<'a> {
     pub(crate) methods: BTreeMap<&'a str, &'a Function>,
 }
 
-/// The counterpart of an attribute of the plugin.
+/// The translation of an attribute of the plugin.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Attribute {
-    /// A constant under this name.
+    /// A constant with this name.
     Constant(String),
-    /// A value in `state`.
+    /// An entry of `state`.
     State,
 }
 
@@ -62,26 +62,27 @@ pub(crate) struct Plugin<'a> {
     pub(crate) method_order: Vec<&'a str>,
     pub(crate) functions: BTreeMap<&'a str, &'a Function>,
     pub(crate) objects: Vec<Object<'a>>,
-    /// The full names of what is imported, by the names in the file.
+    /// The full names of imports by their names in the file.
     pub(crate) imports: BTreeMap<String, String>,
-    /// The lines of imports.
+    /// The imports: the first line, the last line and the module.
     pub(crate) import_lines: Vec<(usize, usize, String)>,
     pub(crate) constants: Values,
-    /// The constants of the file whose values are known at run time only, with their lines.
+    /// The constants of the file that can be computed only at run time, with their first and last lines.
     pub(crate) computed: BTreeMap<String, (&'a Expr, usize, usize)>,
     pub(crate) attributes: BTreeMap<String, Attribute>,
-    /// The first values of attributes.
+    /// The initial values of attributes.
     pub(crate) initial: BTreeMap<String, &'a Expr>,
-    /// The settings that the plugin is made with.
+    /// The settings that the plugin passes when it creates its `Valves`.
     pub(crate) overrides: BTreeMap<String, Value>,
     pub(crate) comments: &'a [Comment],
-    /// Other statements of the file or the class.
+    /// The other statements of the file and the class.
     pub(crate) other: Vec<&'a Stmt>,
     pub(crate) constant_lines: Vec<(usize, usize)>,
 }
 
 impl<'a> Plugin<'a> {
-    /// Finds the plugin of a file: the first of `Pipe`, `Filter`, `Tools`, `Action`, `Pipeline`, as Open WebUI chooses.
+    /// Finds the plugin of a file: the first of `Pipe`, `Filter`, `Tools`, `Action` and `Pipeline`, in the
+    /// order of Open WebUI.
     pub(crate) fn of(module: &'a Module) -> Option<Self> {
         let mut top: Vec<&'a Stmt> = Vec::new();
         flatten(&module.body, &mut top);
@@ -166,7 +167,7 @@ impl<'a> Plugin<'a> {
         }
     }
 
-    /// Reads the imports within functions; names are known in the whole file.
+    /// Reads the imports inside functions; their names apply to the whole file.
     fn inner_imports(&mut self, body: &'a [Stmt]) {
         for stmt in body {
             stmt.walk(&mut |stmt| match &stmt.kind {
@@ -344,7 +345,7 @@ impl<'a> Plugin<'a> {
         }
     }
 
-    /// Decides which attributes are constants and which change.
+    /// Decides which attributes are constants and which are state.
     fn attributes(&mut self) {
         let mut changed: BTreeSet<&str> = BTreeSet::new();
         let mut used: BTreeSet<&str> = BTreeSet::new();
@@ -421,7 +422,7 @@ impl<'a> Plugin<'a> {
     }
 }
 
-/// The methods that change their owner: a list, map, set or queue.
+/// The methods that modify their receiver: a list, map, set or queue.
 pub(crate) const CHANGES: [&str; 15] = [
     "append",
     "extend",
@@ -440,11 +441,11 @@ pub(crate) const CHANGES: [&str; 15] = [
     "appendleft",
 ];
 
-/// The statements of a block, with those of `if` and `try`.
+/// Collects the statements of a block, including those inside `if` and `try`.
 fn flatten<'a>(body: &'a [Stmt], out: &mut Vec<&'a Stmt>) {
     for stmt in body {
         match &stmt.kind {
-            // The handlers stand in for missing packages.
+            // The handlers only replace missing packages.
             StmtKind::Try { body, .. } => flatten(body, out),
             StmtKind::If { branches, .. } => branches.iter().take(1).for_each(|(condition, body, _)| {
                 if !is_main(condition) {
@@ -460,7 +461,7 @@ fn is_main(condition: &Expr) -> bool {
     matches!(&condition.kind, ExprKind::Compare(left, _) if left.as_name() == Some("__name__"))
 }
 
-/// The attribute, if the expression is one of the plugin itself.
+/// Returns the name of the attribute if the expression is an attribute of the plugin.
 pub(crate) fn of_self(expr: &Expr) -> Option<&str> {
     match &expr.kind {
         ExprKind::Attribute(of, name) if matches!(of.as_name(), Some("self" | "cls")) => Some(name),
@@ -468,7 +469,7 @@ pub(crate) fn of_self(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// The attribute of the plugin that an expression is within.
+/// Returns the attribute of the plugin that an expression starts with.
 fn base_of(expr: &Expr) -> Option<&str> {
     of_self(expr).or_else(|| match &expr.kind {
         ExprKind::Attribute(of, _) | ExprKind::Index(of, _) => base_of(of),
@@ -476,7 +477,7 @@ fn base_of(expr: &Expr) -> Option<&str> {
     })
 }
 
-/// Returns `true` if a name is used by what it uses.
+/// Returns `true` if a name depends on itself, directly or through other names.
 fn leads_to_itself(name: &str, uses: impl Fn(&str) -> Vec<String>) -> bool {
     let mut seen = BTreeSet::new();
     let mut next = uses(name);

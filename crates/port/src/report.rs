@@ -1,26 +1,26 @@
-//! Remarks on a draft for its author.
+//! Notes for the author of a draft.
 
 use std::collections::BTreeSet;
 
-/// The kind of a remark.
+/// The kind of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum NoteKind {
-    /// A Python package, or a function of one, without a counterpart.
+    /// A Python package, or a function of one, that has no counterpart.
     Package,
-    /// Code of Open WebUI.
+    /// Internal code of Open WebUI.
     HostCode,
-    /// Files, programs and the environment of the machine.
+    /// Files, programs and environment variables.
     Os,
     /// Threads, tasks and locks.
     Concurrency,
-    /// A pattern with look-around or a reference to a group.
+    /// A regular expression with look-around or a reference to a group.
     Pattern,
-    /// HTTP beyond requests and answers.
+    /// HTTP features beyond requests and responses.
     Http,
     /// Bytes and their encodings.
     Bytes,
-    /// A construct of Python without a counterpart.
+    /// A Python construct that has no counterpart.
     Python,
     /// A method of a value whose type is unknown.
     Method,
@@ -31,7 +31,7 @@ pub enum NoteKind {
 }
 
 impl NoteKind {
-    /// The kind in a few words.
+    /// Returns a label of a few words.
     pub fn label(self) -> &'static str {
         match self {
             Self::Package => "Python packages",
@@ -48,7 +48,7 @@ impl NoteKind {
         }
     }
 
-    /// The page of the documentation that has the counterparts.
+    /// Returns the page of the documentation that describes the counterparts.
     pub fn page(self) -> &'static str {
         match self {
             Self::Package | Self::HostCode | Self::Python | Self::Method => {
@@ -65,12 +65,12 @@ impl NoteKind {
     }
 }
 
-/// A remark on the draft.
+/// A note on a line of the draft.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note {
     /// The kind.
     pub kind: NoteKind,
-    /// The part of the line without a translation, or the difference to look at.
+    /// The part of the line that has no translation, or the difference that the author must check.
     pub text: String,
     /// The line of the Python file, counted from 1.
     pub line: usize,
@@ -78,28 +78,28 @@ pub struct Note {
     pub is_todo: bool,
 }
 
-/// The lines of code of a plugin, without blank lines, comments and documentation.
+/// The number of code lines of a plugin, without blank lines, comments and docstrings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LineCount {
-    /// All lines.
+    /// The number of all lines.
     pub all: usize,
-    /// The lines that were left as `// TODO`.
+    /// The number of lines that were left as `// TODO`.
     pub left: usize,
 }
 
 impl LineCount {
-    /// The lines that were translated.
+    /// Returns the number of translated lines.
     pub fn translated(&self) -> usize {
         self.all.saturating_sub(self.left)
     }
 
-    /// The share of lines that were translated, in percent.
+    /// Returns the share of translated lines in percent; 100 if there are no lines.
     pub fn percent(&self) -> usize {
         (self.translated() * 100).checked_div(self.all).unwrap_or(100)
     }
 }
 
-/// The lines by number, so that a line counts once.
+/// The numbers of the lines, so that each line counts once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Count {
     all: BTreeSet<usize>,

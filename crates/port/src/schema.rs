@@ -1,17 +1,18 @@
-//! Annotations of values.
+//! Type annotations.
 
 use crate::kinds::Type;
 use crate::python::{BinaryOp, Expr, ExprKind};
 use crate::text::last_name;
 use crate::value::{Value, Values};
 
-/// The levels of an annotation.
+/// The maximum depth of an annotation.
 const MAX_DEPTH: usize = 8;
 
 /// The declared type of a setting or a parameter.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Schema {
-    /// `string`, `integer`, `number`, `boolean`, `array` or `object`; absent for any value.
+    /// The JSON type: `string`, `integer`, `number`, `boolean`, `array` or `object`; absent if any value is
+    /// allowed.
     pub(crate) kind: Option<&'static str>,
     pub(crate) items: Option<&'static str>,
     pub(crate) choices: Vec<Value>,
@@ -24,7 +25,7 @@ impl Schema {
         Self { kind: Some(kind), ..Self::default() }
     }
 
-    /// Returns what an annotation says; `enums` are the values of the classes that list some.
+    /// Reads an annotation; `enums` has the values of the enum classes.
     pub(crate) fn of(annotation: &Expr, enums: &Values) -> Self {
         Self::at_depth(annotation, enums, 0)
     }
@@ -109,7 +110,7 @@ impl Schema {
         }
     }
 
-    /// The type of values in the translation.
+    /// Returns the type of values in the translation.
     pub(crate) fn value_type(&self) -> Type {
         if self.is_optional && !matches!(self.kind, Some("string" | "array" | "object")) {
             return Type::Unknown;

@@ -1,29 +1,30 @@
-//! Declarations of variables: Python has one scope a function, Rhai one a block.
+//! Declarations of variables: in Python the scope is the function, in Rhai it is the block.
 
 use crate::python::{Expr, ExprKind, Stmt, StmtKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The declarations of a function.
+/// The declarations of a function's variables.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Declarations {
-    /// The variables to declare before a statement, by the place of the statement.
+    /// The variables to declare before a statement, by its place.
     pub(crate) before: BTreeMap<usize, Vec<String>>,
-    /// The variables that a statement declares by assigning them.
+    /// The variables that an assignment declares, by the place of the statement.
     pub(crate) at: BTreeMap<usize, BTreeSet<String>>,
-    /// The variables of loops that are read behind them.
+    /// The loop variables that are read after their loop.
     pub(crate) outlive: BTreeSet<String>,
 }
 
-/// The statements times variables up to which the block of each variable is looked for.
+/// The maximum product of statements and variables for which the innermost block of each variable is
+/// computed.
 const MAX_WORK: usize = 2_000_000;
 
-/// The identity of a statement.
+/// Returns the identity of a statement: its address.
 pub(crate) fn place(stmt: &Stmt) -> usize {
     std::ptr::from_ref(stmt) as usize
 }
 
 impl Declarations {
-    /// Decides for the variables that a function assigns; `given` are declared already.
+    /// Computes where the variables of a function are declared; `given` are declared already.
     pub(crate) fn of(body: &[Stmt], given: &BTreeSet<String>) -> Self {
         let mut assigned = BTreeSet::new();
         let mut looped = BTreeSet::new();
@@ -32,7 +33,7 @@ impl Declarations {
         let mut statements = 0_usize;
         body.iter().for_each(|stmt| stmt.walk(&mut |_| statements += 1));
         if statements.saturating_mul(assigned.len() + looped.len()) > MAX_WORK {
-            // A function of so many lines declares all of its variables on top.
+            // A function above this limit declares all of its variables at the top.
             let all: BTreeSet<String> =
                 assigned.union(&looped).filter(|name| !given.contains(*name)).cloned().collect();
             if let Some(first) = body.first() {
@@ -47,7 +48,8 @@ impl Declarations {
             }
         }
         for name in looped.intersection(&assigned) {
-            // Assigned elsewhere too: the variable of the loop is another one, unless it is read first.
+            // The name is also assigned elsewhere. The loop has a separate variable, unless the name is read
+            // first.
             if !given.contains(name) && !begins_with_assignment(body, name) {
                 declarations.outlive.insert(name.clone());
             }
@@ -59,7 +61,7 @@ impl Declarations {
         declarations
     }
 
-    /// Declares a variable in the innermost block with all of its uses.
+    /// Declares a variable in the innermost block that contains all of its uses.
     fn place(&mut self, body: &[Stmt], name: &str, is_loop: bool) -> bool {
         let items = items(body);
         let outlives = self.outlive.contains(name);
@@ -82,7 +84,7 @@ impl Declarations {
         }
         let assigns = first.assigns(name);
         if is_loop && !assigns {
-            // A value of the round before may be read.
+            // The variable may hold a value of the previous iteration.
             return false;
         }
         if assigns {
@@ -94,13 +96,13 @@ impl Declarations {
     }
 }
 
-/// A statement, or the head of a `with` whose body follows.
+/// A statement, or the head of a `with` whose body follows as further items.
 struct Item<'a> {
     stmt: &'a Stmt,
     is_head: bool,
 }
 
-/// The statements of a block; the body of `with` is part of it.
+/// Returns the statements of a block; the body of a `with` belongs to the block.
 fn items(body: &[Stmt]) -> Vec<Item<'_>> {
     let mut all = Vec::new();
     for stmt in body {
@@ -128,7 +130,7 @@ impl Item<'_> {
         !outlives && binds(self.stmt, name)
     }
 
-    /// Returns `true` if the statement does nothing with the variable but to assign it.
+    /// Returns `true` if the statement assigns the variable and does not read it.
     fn assigns(&self, name: &str) -> bool {
         let is = |expr: &Expr| expr.as_name() == Some(name);
         match &self.stmt.kind {
@@ -181,7 +183,7 @@ fn expr_uses(expr: &Expr, name: &str) -> bool {
     found
 }
 
-/// Returns `true` if the first use of a variable, in the order of the text, is a plain assignment or a loop.
+/// Returns `true` if the first use of a variable in the text is a plain assignment or a loop over it.
 fn begins_with_assignment(body: &[Stmt], name: &str) -> bool {
     for item in items(body) {
         if item.assigns(name) || binds(item.stmt, name) {
@@ -199,7 +201,7 @@ fn begins_with_assignment(body: &[Stmt], name: &str) -> bool {
     true
 }
 
-/// Returns `true` if a variable of loops is used where no loop sets it.
+/// Returns `true` if a loop variable is used outside of the loops that set it.
 fn is_read_outside(body: &[Stmt], name: &str) -> bool {
     body.iter().any(|stmt| {
         if binds(stmt, name) {
@@ -211,7 +213,7 @@ fn is_read_outside(body: &[Stmt], name: &str) -> bool {
     })
 }
 
-/// Returns `true` if an expression reads a variable that it does not bind itself.
+/// Returns `true` if an expression reads a variable that it does not bind.
 fn reads_free(expr: &Expr, name: &str) -> bool {
     match &expr.kind {
         ExprKind::Name(other) => other == name,
@@ -232,7 +234,7 @@ fn reads_free(expr: &Expr, name: &str) -> bool {
     }
 }
 
-/// Collects the variables that a function assigns, and those of its loops.
+/// Collects the variables that a function assigns and its loop variables.
 fn collect(body: &[Stmt], assigned: &mut BTreeSet<String>, looped: &mut BTreeSet<String>) {
     for stmt in body {
         match &stmt.kind {
@@ -276,7 +278,7 @@ fn names_of(target: &Expr, out: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns `true` if a variable is assigned in a function.
+/// Returns `true` if a function assigns a variable.
 pub(crate) fn is_assigned(body: &[Stmt], name: &str) -> bool {
     let mut assigned = BTreeSet::new();
     let mut looped = BTreeSet::new();
@@ -284,7 +286,7 @@ pub(crate) fn is_assigned(body: &[Stmt], name: &str) -> bool {
     assigned.contains(name) || looped.contains(name)
 }
 
-/// Returns `true` if a function uses a name, also within functions of its own.
+/// Returns `true` if a function uses a name, including uses in its inner functions.
 pub(crate) fn uses(body: &[Stmt], name: &str) -> bool {
     block_uses(body, name, true)
 }

@@ -1,4 +1,4 @@
-//! From the parts of a plugin to the text of a script and of its test.
+//! Writes the script and its test from the parts of a plugin.
 
 use crate::docs::{self, FunctionDocs};
 use crate::names;
@@ -13,7 +13,7 @@ use crate::value::{self, Value};
 use crate::valves::Valve;
 use std::fmt;
 
-/// The bytes of a Python file that is read.
+/// The maximum size of a Python file in bytes.
 pub const MAX_BYTES: usize = 512 * 1024;
 
 /// A draft of a script.
@@ -21,29 +21,29 @@ pub const MAX_BYTES: usize = 512 * 1024;
 pub struct Draft {
     /// The kind of the plugin.
     pub kind: PluginKind,
-    /// The id: the name of the file without its ending.
+    /// The id: the name of the file without its extension.
     pub id: String,
-    /// The text of the script.
+    /// The source of the script.
     pub script: String,
-    /// The text of its test.
+    /// The source of the test.
     pub test: String,
-    /// The remarks, by line: lines left to the author, and differences to look at.
+    /// The notes, by line: lines left to the author and differences to check.
     pub notes: Vec<Note>,
-    /// The lines of code, and those that were left.
+    /// The numbers of all code lines and of those that were left as `// TODO`.
     pub lines: LineCount,
-    /// `true` if nothing of the plugin is called by the host.
+    /// `true` if the plugin has no function that the host calls.
     pub is_empty: bool,
 }
 
-/// The reason for which a file has no draft.
+/// The reason why a file has no draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PortError {
-    /// The file is not Python.
+    /// The file is not valid Python.
     Syntax(SyntaxError),
-    /// The file has more than [`MAX_BYTES`].
+    /// The file is larger than [`MAX_BYTES`].
     TooLong,
-    /// No class of the file is a plugin.
+    /// The file has no plugin class.
     NoPlugin,
 }
 
@@ -68,10 +68,10 @@ impl std::error::Error for PortError {
     }
 }
 
-/// Drafts the script of a plugin. `name` is that of its file; nothing is executed.
+/// Drafts a script for a Python plugin without executing it. `name` is the name of its file.
 ///
 /// # Errors
-/// Fails if the text is not Python, is too long, or has no plugin that can be ported.
+/// Fails if the source is not valid Python, is larger than [`MAX_BYTES`], or has no plugin class.
 pub fn port(source: &str, name: &str) -> Result<Draft, PortError> {
     if source.len() > MAX_BYTES {
         return Err(PortError::TooLong);
@@ -250,7 +250,7 @@ fn count_heads(
                     return;
                 }
                 translator.effects.count.seen(stmt.line, stmt.end_line);
-                // What an attribute begins with, if hooks use it.
+                // The initial value of an attribute that a hook uses.
                 if let StmtKind::Assign { targets, value } = &stmt.kind
                     && let Some(name) = targets.first().and_then(of_self)
                     && plugin.attributes.get(name) == Some(&Attribute::State)
@@ -268,7 +268,7 @@ fn count_heads(
     }
 }
 
-/// Counts what no hook calls, and what has no place here.
+/// Counts the functions that no hook calls and the statements that have no place in a script.
 fn left_over(translator: &mut Translator<'_>, plugin: &Plugin<'_>) {
     for name in ["on_startup", "on_shutdown"] {
         let Some(function) = plugin.methods.get(name) else { continue };
@@ -311,7 +311,7 @@ fn left_over(translator: &mut Translator<'_>, plugin: &Plugin<'_>) {
     }
 }
 
-/// Counts the functions that no translated line calls, and imports of packages.
+/// Counts the functions that no translated line calls, and the imports of packages.
 fn unreached(translator: &mut Translator<'_>, plugin: &Plugin<'_>) {
     let methods = plugin.methods.values().map(|function| (Owner::Plugin, *function));
     let functions = plugin.functions.values().map(|function| (Owner::Module, *function));
@@ -367,7 +367,7 @@ fn unreached(translator: &mut Translator<'_>, plugin: &Plugin<'_>) {
     }
 }
 
-/// Returns `true` if a method sets an attribute.
+/// Returns `true` if a method assigns an attribute of the plugin.
 fn sets(function: &Function, name: &str) -> bool {
     let mut found = false;
     for stmt in &function.body {
@@ -380,7 +380,7 @@ fn sets(function: &Function, name: &str) -> bool {
     found
 }
 
-/// Returns `true` for modules of Python, Open WebUI and packages with counterparts.
+/// Returns `true` for a module of Python, of Open WebUI or of a package that has counterparts.
 fn is_known_module(module: &str) -> bool {
     const KNOWN: [&str; 80] = [
         "__future__",
@@ -477,7 +477,7 @@ fn is_print(expr: &python::Expr) -> bool {
     }
 }
 
-/// The hooks of a plugin by the names that they have here.
+/// Returns the hooks of a plugin with their names in a script.
 fn hooks<'a>(plugin: &Plugin<'a>) -> Vec<(&'static str, &'a Function)> {
     let names: &[(&str, &'static str)] = match plugin.kind {
         PluginKind::Filter | PluginKind::Pipe => &[
@@ -500,7 +500,7 @@ fn public_methods<'a>(plugin: &Plugin<'a>) -> Vec<&'a Function> {
     all.filter(|function| function.decorators.is_empty()).collect()
 }
 
-/// The models that a plugin lists as an attribute.
+/// Returns the models that a pipe lists in an attribute.
 fn listed_pipes(plugin: &Plugin<'_>) -> Option<Value> {
     if plugin.kind != PluginKind::Pipe {
         return None;
@@ -552,7 +552,7 @@ fn switches(plugin: &Plugin<'_>) -> Vec<String> {
     all
 }
 
-/// The hosts that a draft may reach.
+/// Returns the hosts that the draft needs permission for.
 fn hosts(effects: &Effects, constants: &value::Values, valves: &[Valve], code: &str) -> Vec<String> {
     let mut all: std::collections::BTreeSet<String> = effects.hosts.clone();
     for name in &effects.constants {
@@ -570,7 +570,7 @@ fn hosts(effects: &Effects, constants: &value::Values, valves: &[Valve], code: &
     all
 }
 
-/// Collects the hosts of the texts in a constant.
+/// Collects the hosts of the URLs in a constant.
 fn links(value: &Value, out: &mut std::collections::BTreeSet<String>) {
     match value {
         Value::Text(text) => out.extend(crate::translate::host(text)),
@@ -580,7 +580,7 @@ fn links(value: &Value, out: &mut std::collections::BTreeSet<String>) {
     }
 }
 
-/// Returns the keys of the opening comment.
+/// Returns the keys of the script's opening comment.
 fn front(
     plugin: &Plugin<'_>,
     id: &str,
@@ -678,7 +678,7 @@ fn declared_parameters(translator: &mut Translator<'_>, plugin: &Plugin<'_>, too
     all
 }
 
-/// The default of a parameter, also within `Field(…)`.
+/// Returns the default of a parameter, which may be inside `Field(…)`.
 fn field_default(default: &python::Expr, plugin: &Plugin<'_>) -> Option<Value> {
     if let python::ExprKind::Call(of, args) = &default.kind
         && of.path().is_some_and(|path| path.ends_with("Field"))

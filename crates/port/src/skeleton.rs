@@ -1,4 +1,4 @@
-//! A test to begin with.
+//! The test of a draft.
 
 use crate::plugin::Plugin;
 use crate::python::{Function, ParamKind};
@@ -6,7 +6,7 @@ use crate::schema::Schema;
 use crate::value::Value;
 use std::collections::BTreeSet;
 
-/// Returns a test of each hook or tool.
+/// Returns a test that calls each hook or tool.
 pub(crate) fn test(
     plugin: &Plugin<'_>,
     id: &str,
@@ -21,7 +21,7 @@ pub(crate) fn test(
     if capabilities.contains("llm") {
         canned.push_str("    canned::model(\"An answer\");\n");
     }
-    // The first of several.
+    // The test presses the first button.
     let buttons = plugin.initial.get("actions").and_then(|list| Value::of(list, &plugin.constants));
     let first = match &buttons {
         Some(Value::List(all)) => all.first(),

@@ -1,18 +1,18 @@
-//! Parts of texts. A place that a text does not have is an empty part.
+//! Slices of texts. A range that a text does not have gives an empty text.
 
 use std::slice::SliceIndex;
 
-/// Returns the part of a text at a range of bytes.
+/// Returns the slice of a text at a byte range.
 pub(crate) fn part(text: &str, range: impl SliceIndex<str, Output = str>) -> &str {
     text.get(range).unwrap_or("")
 }
 
-/// Returns the first name of a path with dots.
+/// Returns the first name of a dotted path.
 pub(crate) fn first_name(path: &str) -> &str {
     path.split_once('.').map_or(path, |(first, _)| first)
 }
 
-/// Returns the last name of a path with dots.
+/// Returns the last name of a dotted path.
 pub(crate) fn last_name(path: &str) -> &str {
     path.rsplit_once('.').map_or(path, |(_, last)| last)
 }

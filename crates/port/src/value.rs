@@ -1,13 +1,13 @@
-//! Values that are known without running anything: literals, and what is computed from them.
+//! Values that are known without running the plugin: literals and expressions of literals.
 
 use crate::names;
 use crate::python::{BinaryOp, Expr, ExprKind, FormatPart, UnaryOp};
 use crate::text::part;
 use std::collections::BTreeMap;
 
-/// The levels of lists and maps in a value.
+/// The maximum depth of nested lists and maps.
 const MAX_DEPTH: usize = 24;
-/// The bytes of a text that is put together from others.
+/// The maximum size of a concatenated text in bytes.
 const MAX_TEXT: usize = 64 * 1024;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -21,11 +21,11 @@ pub(crate) enum Value {
     Map(Vec<(String, Value)>),
 }
 
-/// The values of names.
+/// Known values by name.
 pub(crate) type Values = BTreeMap<String, Value>;
 
 impl Value {
-    /// Returns the value of an expression, or nothing if it is known at run time only.
+    /// Returns the value of an expression, or `None` if it can be computed only at run time.
     pub(crate) fn of(expr: &Expr, known: &Values) -> Option<Self> {
         Self::at_depth(expr, known, 0)
     }
@@ -144,7 +144,7 @@ impl Value {
         })
     }
 
-    /// The value within a text.
+    /// Returns the value as Python formats it into a text.
     fn as_text(&self) -> Option<String> {
         Some(match self {
             Self::Text(text) => text.clone(),
@@ -155,7 +155,7 @@ impl Value {
         })
     }
 
-    /// The value as JSON.
+    /// Returns the value as JSON.
     pub(crate) fn json(&self) -> String {
         match self {
             Self::None => "{}".to_owned(),
@@ -170,7 +170,7 @@ impl Value {
         }
     }
 
-    /// The value as a literal.
+    /// Returns the value as a Rhai literal.
     pub(crate) fn code(&self) -> String {
         match self {
             Self::None => "()".to_owned(),
@@ -205,7 +205,7 @@ fn json_text(text: &str) -> String {
     out
 }
 
-/// Returns a map literal of entries.
+/// Returns a map literal with the entries.
 pub(crate) fn map(entries: &[String]) -> String {
     if entries.is_empty() {
         return "#{}".to_owned();
@@ -214,7 +214,7 @@ pub(crate) fn map(entries: &[String]) -> String {
     if fits(&line) { line } else { on_lines("#{", entries, "}") }
 }
 
-/// Returns elements in brackets, on lines of their own if they are long.
+/// Returns elements in brackets, each on its own line if they do not fit one line.
 pub(crate) fn wrapped(open: &str, all: &[String], close: &str) -> String {
     let line = format!("{open}{}{close}", all.join(", "));
     if all.is_empty() || fits(&line) { line } else { on_lines(open, all, close) }
@@ -229,7 +229,7 @@ fn fits(line: &str) -> bool {
     line.chars().count() <= 90 && !line.contains('\n')
 }
 
-/// Removes the white space that all lines begin with.
+/// Removes the common indentation of all lines.
 pub(crate) fn dedent(text: &str) -> String {
     let width = |line: &str| line.chars().take_while(|letter| *letter == ' ').count();
     let least = text.lines().filter(|line| !line.trim().is_empty()).map(width).min().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The settings: from a class of fields to `const Valves`.
+//! Settings: translates a class of fields into `const Valves`.
 
 use crate::kinds::Type;
 use crate::names;
@@ -11,18 +11,18 @@ use crate::value::{Value, Values};
 pub(crate) struct Valve {
     pub(crate) name: String,
     pub(crate) schema: Schema,
-    /// The default; absent if it is computed when the plugin starts.
+    /// The default; absent if it can be computed only when the plugin starts.
     pub(crate) value: Option<Value>,
     description: Option<String>,
     minimum: Option<String>,
     maximum: Option<String>,
     pattern: Option<String>,
-    /// The lines of the declaration.
+    /// The first and last lines of the declaration.
     pub(crate) lines: (usize, usize),
 }
 
 impl Valve {
-    /// Returns a secret text that an environment variable held before.
+    /// Returns a secret setting that replaces an environment variable.
     pub(crate) fn of_environment(name: &str, variable: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -36,7 +36,7 @@ impl Valve {
         }
     }
 
-    /// Returns the fields of a class.
+    /// Returns the settings that a class declares.
     pub(crate) fn all(class: &Class, known: &Values) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         for stmt in &class.body {
@@ -73,7 +73,7 @@ impl Valve {
             pattern: None,
             lines: (0, 0),
         };
-        // `Annotated[int, Field(ge=1)]` declares as a default does.
+        // `Annotated[int, Field(ge=1)]` declares the same as a default of `Field(ge=1)`.
         if let Some(ExprKind::Index(_, inside)) = annotation.map(|annotation| &annotation.kind)
             && let ExprKind::Tuple(all) = &inside.kind
         {
@@ -139,7 +139,7 @@ impl Valve {
         }
     }
 
-    /// Reads how the setting is shown in Open WebUI.
+    /// Reads the form options of the setting in Open WebUI.
     fn extra(&mut self, extra: &[(String, Value)]) {
         for (key, value) in extra {
             match (key.as_str(), value) {
@@ -179,7 +179,7 @@ impl Valve {
             && matches!(self.schema.kind, None | Some("string"))
     }
 
-    /// The type of the value.
+    /// Returns the type of the value.
     pub(crate) fn value_type(&self) -> Type {
         match (&self.value, self.schema.value_type()) {
             _ if self.is_map() => Type::Map,
@@ -192,12 +192,12 @@ impl Valve {
         }
     }
 
-    /// Returns `true` for a map, which is declared as text of JSON.
+    /// Returns `true` for a map, which is declared as JSON text.
     fn is_map(&self) -> bool {
         self.schema.kind == Some("object") || matches!(self.value, Some(Value::Map(_)))
     }
 
-    /// Returns `true` if the value may be the address of a service.
+    /// Returns `true` if the value may be the URL of a service.
     pub(crate) fn is_address(&self) -> bool {
         if !matches!(self.value_type(), Type::Text) {
             return false;
@@ -216,7 +216,7 @@ impl Valve {
                 .any(|word| name.contains(word))
     }
 
-    /// The declaration.
+    /// Returns the code of the declaration.
     pub(crate) fn code(&self) -> String {
         let value = self.value.clone().unwrap_or(Value::None);
         let name = names::key(&self.name);
@@ -228,7 +228,7 @@ impl Valve {
         };
         let mut entries = Vec::new();
         let value = match (self.schema.kind, value) {
-            // A secret of few characters stands for none.
+            // A non-empty secret of fewer than six characters is taken for a placeholder and dropped.
             (_, Value::Text(text)) if self.schema.is_secret && text.chars().count() < 6 => {
                 if text.is_empty() { Value::Text(text) } else { Value::None }
             }
@@ -247,10 +247,10 @@ impl Valve {
             (Some("array"), Value::Text(_)) | (Some("object"), Value::List(_)) => Value::None,
             (_, value) => value,
         };
-        // A map has no form for people: it is text of JSON, which the script reads.
+        // A map has no form field: it is JSON text, which the script parses.
         let is_map = self.is_map();
         let value = if is_map { Value::Text(value.json()) } else { value };
-        // An address that is not set yet is an empty text.
+        // A URL setting without a default is an empty text.
         let value =
             if value == Value::None && self.is_address() { Value::Text(String::new()) } else { value };
         let is_none = value == Value::None;
@@ -308,7 +308,7 @@ impl Valve {
     }
 }
 
-/// The arguments of `Field(…)`.
+/// Returns the arguments of `Field(…)`.
 fn field(expr: &Expr) -> Option<&[Arg]> {
     match &expr.kind {
         ExprKind::Call(of, args)
@@ -320,7 +320,7 @@ fn field(expr: &Expr) -> Option<&[Arg]> {
     }
 }
 
-/// Returns the next integer; a number with a point is its own limit.
+/// Returns the next integer; a number with a decimal point is returned unchanged.
 fn above(value: &str, by: i64) -> String {
     value
         .parse::<i64>()

@@ -1,6 +1,6 @@
 //! The syntax tree.
 
-/// The depth of a tree that is read: of expressions, and of statements within statements.
+/// The maximum depth of the tree, for nested expressions and for nested statements.
 pub(super) const MAX_DEPTH: u16 = 60;
 
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub(crate) struct Expr {
 pub(crate) enum ExprKind {
     Name(String),
     Int(i64),
-    /// A number with a point or too large for an integer, as Rhai writes it.
+    /// A float, or an integer that does not fit 64 bits, in Rhai's syntax.
     Float(String),
     Text(String),
     Bytes(String),
@@ -39,7 +39,7 @@ pub(crate) enum ExprKind {
     List(Vec<Expr>),
     Tuple(Vec<Expr>),
     Set(Vec<Expr>),
-    /// Without a key: `**value`.
+    /// The key is absent for `**value`.
     Dict(Vec<(Option<Expr>, Expr)>),
     ListOf(Box<Expr>, Vec<Comprehension>),
     SetOf(Box<Expr>, Vec<Comprehension>),
@@ -144,7 +144,7 @@ pub(crate) struct Stmt {
     pub(crate) kind: StmtKind,
     /// The first line, counted from 1.
     pub(crate) line: usize,
-    /// The last line of its head: of a compound statement the line with the colon.
+    /// The last line of the statement; for a compound statement, the line of its colon.
     pub(crate) end_line: usize,
 }
 
@@ -193,7 +193,7 @@ pub(crate) enum StmtKind {
     },
     Return(Option<Expr>),
     Raise(Option<Expr>),
-    /// The branches with their lines: `if` and each `elif`.
+    /// The `if` branch and each `elif` branch, with their lines.
     If {
         branches: Vec<(Expr, Vec<Stmt>, usize)>,
         otherwise: Vec<Stmt>,
@@ -225,7 +225,7 @@ pub(crate) enum StmtKind {
     },
     Function(Function),
     Class(Class),
-    /// The modules and the names under which they are known.
+    /// The modules and their aliases.
     Import(Vec<(String, Option<String>)>),
     ImportFrom {
         module: String,
@@ -243,7 +243,7 @@ pub(crate) enum StmtKind {
 }
 
 impl Expr {
-    /// The name, if the expression is one.
+    /// Returns the name if the expression is a name.
     pub(crate) fn as_name(&self) -> Option<&str> {
         match &self.kind {
             ExprKind::Name(name) => Some(name),
@@ -251,7 +251,7 @@ impl Expr {
         }
     }
 
-    /// The text, if the expression is a text literal.
+    /// Returns the text if the expression is a text literal.
     pub(crate) fn as_text(&self) -> Option<&str> {
         match &self.kind {
             ExprKind::Text(text) => Some(text),
@@ -259,12 +259,12 @@ impl Expr {
         }
     }
 
-    /// Returns the dotted path, empty for any other expression.
+    /// Returns the dotted path, or an empty text for any other expression.
     pub(crate) fn path_or_empty(&self) -> String {
         self.path().unwrap_or_default()
     }
 
-    /// The dotted path of names and attributes: `a.b.c`.
+    /// Returns the dotted path of names and attributes, such as `a.b.c`.
     pub(crate) fn path(&self) -> Option<String> {
         match &self.kind {
             ExprKind::Name(name) => Some(name.clone()),
@@ -273,7 +273,7 @@ impl Expr {
         }
     }
 
-    /// The expression without `await`.
+    /// Returns the expression without `await`.
     pub(crate) fn awaited(&self) -> &Self {
         match &self.kind {
             ExprKind::Await(inner) => inner.awaited(),
@@ -281,7 +281,7 @@ impl Expr {
         }
     }
 
-    /// Calls a function with each expression directly within this one.
+    /// Calls a function with each direct subexpression.
     pub(crate) fn children<'a>(&'a self, f: &mut dyn FnMut(&'a Self)) {
         match &self.kind {
             ExprKind::Attribute(of, _)
@@ -342,7 +342,7 @@ impl Expr {
         }
     }
 
-    /// Calls a function with this expression and every one within it.
+    /// Calls a function with this expression and each expression inside it.
     pub(crate) fn walk<'a>(&'a self, f: &mut dyn FnMut(&'a Self)) {
         f(self);
         self.children(&mut |child| child.walk(f));
@@ -369,7 +369,7 @@ impl FormatPart {
 }
 
 impl Stmt {
-    /// Calls a function with each expression of the statement itself, not of those within it.
+    /// Calls a function with each expression of the statement, without those of nested statements.
     pub(crate) fn expressions<'a>(&'a self, f: &mut dyn FnMut(&'a Expr)) {
         match &self.kind {
             StmtKind::Expr(value) | StmtKind::Return(Some(value)) | StmtKind::Raise(Some(value)) => f(value),
@@ -427,7 +427,7 @@ impl Stmt {
         }
     }
 
-    /// The blocks directly within the statement; those of functions and classes too.
+    /// Returns the blocks directly inside the statement, including the bodies of functions and classes.
     pub(crate) fn blocks(&self) -> Vec<&[Stmt]> {
         match &self.kind {
             StmtKind::If { branches, otherwise } => {
@@ -449,7 +449,7 @@ impl Stmt {
         }
     }
 
-    /// Calls a function with this statement and every one within it.
+    /// Calls a function with this statement and each statement inside it.
     pub(crate) fn walk<'a>(&'a self, f: &mut dyn FnMut(&'a Self)) {
         f(self);
         for block in self.blocks() {

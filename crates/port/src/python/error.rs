@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A place at which a text is not Python, or is nested deeper than is read.
+/// A place where a file is not valid Python or exceeds the maximum depth.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
     /// The line, counted from 1.

@@ -1,16 +1,17 @@
-//! From tokens to expressions: by the strength of operators, so that each level of brackets costs few calls.
+//! Parses tokens into expressions, by operator precedence; this keeps the recursion per bracket level
+//! shallow.
 
 use super::ast::{Arg, BinaryOp, BoolOp, CompareOp, Comprehension, Expr, ExprKind, Star, UnaryOp};
 use super::error::SyntaxError;
 use super::parser::{Parser, is_keyword};
 use super::token::{TextToken, Token, TokenKind};
 
-/// The strength of comparisons; `not` is one below, arithmetic above.
+/// The precedence of comparisons; `not` is one lower, arithmetic is higher.
 const COMPARISON: u8 = 4;
 const UNARY: u8 = 12;
 
 impl Parser {
-    /// Reads an expression without a comma outside of brackets.
+    /// Parses an expression that has no comma outside of brackets.
     pub(super) fn expression(&mut self) -> Result<Expr, SyntaxError> {
         self.deeper(|parser| {
             let line = parser.peek().line;
@@ -46,7 +47,7 @@ impl Parser {
         })
     }
 
-    /// Reads an expression, or several with commas, which are a tuple.
+    /// Parses an expression, or a tuple of several that are separated by commas.
     pub(super) fn expressions(&mut self) -> Result<Expr, SyntaxError> {
         let line = self.peek().line;
         let first = self.starred()?;
@@ -63,7 +64,7 @@ impl Parser {
         self.node(ExprKind::Tuple(all), line)
     }
 
-    /// Reads the pattern of a `case`, whose `if` begins a guard.
+    /// Parses the pattern of a `case`; an `if` after it starts a guard.
     pub(super) fn pattern(&mut self) -> Result<Expr, SyntaxError> {
         let line = self.peek().line;
         let one = |parser: &mut Self| {
@@ -106,7 +107,7 @@ impl Parser {
         self.expression()
     }
 
-    /// Reads what a loop or comprehension assigns to.
+    /// Parses the targets of a loop or comprehension.
     pub(super) fn targets(&mut self) -> Result<Expr, SyntaxError> {
         let line = self.peek().line;
         let first = self.target()?;
@@ -150,7 +151,7 @@ impl Parser {
         self.node(ExprKind::Yield(value), line)
     }
 
-    /// Reads operators of at least this strength.
+    /// Parses operators of at least the given precedence.
     fn binary(&mut self, least: u8) -> Result<Expr, SyntaxError> {
         let line = self.peek().line;
         let mut left = if least <= 3 && self.is_word("not") {
@@ -185,7 +186,7 @@ impl Parser {
                 }
                 Operator::Binary(op) => {
                     self.next();
-                    // `**` binds to the right, and weaker than a sign on its right.
+                    // `**` is right-associative and binds weaker than a sign on its right.
                     let least = if op == BinaryOp::Pow { strength } else { strength + 1 };
                     let right = self.deeper(|parser| parser.binary(least))?;
                     self.node(ExprKind::Binary(op, Box::new(left), Box::new(right)), line)?
@@ -262,7 +263,7 @@ impl Parser {
         self.node(ExprKind::Unary(op, Box::new(value)), line)
     }
 
-    /// Reads an atom with the calls, indexes and attributes behind it.
+    /// Parses an atom with the calls, indexes and attributes that follow it.
     fn postfix(&mut self) -> Result<Expr, SyntaxError> {
         let mut value = self.atom()?;
         loop {
@@ -286,7 +287,7 @@ impl Parser {
         }
     }
 
-    /// Reads the arguments of a call behind its opening bracket, and the closing one.
+    /// Parses the arguments of a call after its opening bracket, including the closing one.
     pub(super) fn arguments(&mut self) -> Result<Vec<Arg>, SyntaxError> {
         let mut args = Vec::new();
         while !self.is_op(")") {
@@ -478,7 +479,7 @@ impl Parser {
         Ok(all)
     }
 
-    /// Reads a map or a set.
+    /// Parses a map or a set.
     fn braces(&mut self) -> Result<Expr, SyntaxError> {
         let line = self.next().line;
         let mut entries = Vec::new();
@@ -559,6 +560,6 @@ fn number_kind(number: &str) -> Option<ExprKind> {
     }
     let real = lower.strip_suffix('j').unwrap_or(&lower);
     let value: f64 = real.parse().ok().filter(|value: &f64| value.is_finite())?;
-    // With a point, whatever its size.
+    // The literal always has a decimal point, whatever its size.
     Some(ExprKind::Float(format!("{value:?}")))
 }

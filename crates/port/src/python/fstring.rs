@@ -1,4 +1,4 @@
-//! Text literals: their escapes, and the expressions within format texts.
+//! Text literals: their escapes and the expressions in f-strings.
 
 use super::ast::{ExprKind, FormatPart};
 use super::error::SyntaxError;
@@ -7,11 +7,11 @@ use super::parser::Parser;
 use super::token::{TextToken, Token};
 use crate::text::part;
 
-/// The depth of format texts within format texts that is read.
+/// The maximum depth of f-strings inside f-strings.
 const MAX_NESTED: usize = 4;
 
 impl Parser {
-    /// Joins the text literals that follow each other.
+    /// Joins adjacent text literals.
     pub(super) fn texts(&mut self, tokens: &[(TextToken, Token)]) -> Result<ExprKind, SyntaxError> {
         let is_bytes = tokens.iter().any(|(text, _)| text.is_bytes);
         if !tokens.iter().any(|(text, _)| text.is_format) {
@@ -40,7 +40,7 @@ impl Parser {
         Ok(ExprKind::Format(parts))
     }
 
-    /// Splits a format text into its texts and values.
+    /// Splits an f-string into its texts and values.
     fn format_parts(
         &mut self,
         raw: &str,
@@ -61,7 +61,7 @@ impl Parser {
                     text.push('}');
                     rest = part(rest, if rest.starts_with("}}") { 2 } else { 1 }..);
                 }
-                // `\N{…}` is a character by its name.
+                // `\N{…}` is a character by name; its braces hold no value.
                 '\\' if !is_raw => {
                     let length = if rest.starts_with("\\N{") {
                         rest.find('}').map_or(rest.len(), |end| end + 1)
@@ -123,18 +123,18 @@ impl Parser {
     }
 }
 
-/// The text between the braces of a format text, in its parts.
+/// A replacement field of an f-string: the text between its braces, split into parts.
 struct Field<'a> {
     value: &'a str,
     conversion: Option<char>,
     format: Option<&'a str>,
     is_debug: bool,
-    /// With its closing brace, in bytes.
+    /// The length in bytes, including the closing brace.
     length: usize,
 }
 
 impl<'a> Field<'a> {
-    /// Splits what follows an opening brace.
+    /// Splits the text after an opening brace.
     fn split(text: &'a str) -> Option<Self> {
         let mut depth = 0_usize;
         let mut quote: Option<(char, bool)> = None;

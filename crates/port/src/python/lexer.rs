@@ -1,4 +1,4 @@
-//! From the text of a file to tokens.
+//! Splits the text of a file into tokens.
 
 use super::error::SyntaxError;
 use super::token::{TextToken, Token, TokenKind};
@@ -6,23 +6,23 @@ use crate::text::part;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// The levels of indentation that are read; Python reads as many.
+/// The maximum number of indentation levels, which is Python's own limit.
 const MAX_INDENTATION: usize = 100;
 
-/// The operators, the longest first.
+/// The operators, longest first.
 const OPERATORS: [&str; 48] = [
     "**=", "//=", "<<=", ">>=", "...", "!=", "**", "//", "<<", ">>", "<=", ">=", "==", "->", "+=", "-=",
     "*=", "/=", "%=", "&=", "|=", "^=", "@=", ":=", "<>", "(", ")", "[", "]", "{", "}", ",", ":", ";", ".",
     "=", "+", "-", "*", "/", "%", "&", "|", "^", "~", "<", ">", "@",
 ];
 
-/// A comment of a line.
+/// A comment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Comment {
     pub(crate) line: usize,
-    /// The text behind `#`, trimmed.
+    /// The text after `#`, trimmed.
     pub(crate) text: String,
-    /// `true` if nothing else is on the line.
+    /// `true` if the line has nothing but the comment.
     pub(crate) is_alone: bool,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Lexer<'a> {
     rest: &'a str,
     line: usize,
     column: usize,
-    /// The open brackets, within which line ends mean nothing.
+    /// The open brackets with their lines and columns; line ends inside brackets are ignored.
     brackets: Vec<(char, usize, usize)>,
     indents: Vec<usize>,
     tokens: Vec<Token>,
@@ -39,7 +39,7 @@ pub(super) struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// Returns the tokens of a text, the comments beside.
+    /// Returns the tokens and the comments of a text.
     pub(super) fn read(text: &'a str) -> Result<(Vec<Token>, Vec<Comment>), SyntaxError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lexer = Self::at(text, 1, 1);
@@ -47,7 +47,8 @@ impl<'a> Lexer<'a> {
         Ok((lexer.tokens, lexer.comments))
     }
 
-    /// Returns the tokens of an expression within a text, whose first character stands at a place.
+    /// Returns the tokens of an expression inside a text; `line` and `column` are those of its first
+    /// character.
     pub(super) fn read_expression(
         text: &'a str,
         line: usize,
@@ -102,7 +103,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Reads the white space at the beginning of a line.
+    /// Reads the indentation of a line.
     fn indentation(&mut self) -> Result<(), SyntaxError> {
         let mut width = 0;
         loop {
@@ -214,7 +215,8 @@ impl<'a> Lexer<'a> {
             if !(next.is_ascii_alphanumeric() || next == '.' || next == '_' || is_sign) {
                 break;
             }
-            // `1if x else y`: a number ends where a letter cannot belong to it.
+            // A number may touch the word after it, as in `1if x else y`; it ends at a letter that cannot be
+            // part of it.
             if next.is_ascii_alphabetic() && !belongs_to_number(&text, next) {
                 break;
             }
@@ -245,7 +247,7 @@ impl<'a> Lexer<'a> {
         self.text_at(prefix, self.line, self.column)
     }
 
-    /// Reads a text literal from its first quote on.
+    /// Reads a text literal, starting at its first quote.
     fn text_at(&mut self, prefix: &str, line: usize, column: usize) -> Result<(), SyntaxError> {
         let unclosed = || SyntaxError::new(line, column, "a text is not closed");
         let prefix = prefix.to_ascii_lowercase();
@@ -259,7 +261,7 @@ impl<'a> Lexer<'a> {
             self.bump();
         }
         let mut raw = String::new();
-        // The brackets within the braces of a format text, where its own quote may stand since Python 3.12.
+        // The open braces of an f-string; since Python 3.12, its own quote may occur inside them.
         let mut braces = 0_usize;
         loop {
             let next = self.peek().ok_or_else(unclosed)?;
@@ -311,7 +313,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Copies a text within the braces of a format text, with its quotes.
+    /// Copies a text literal inside the braces of an f-string, with its quotes.
     fn nested_text(&mut self, raw: &mut String, outer: char, is_long: bool) -> Option<()> {
         let quote = self.bump()?;
         raw.push(quote);
@@ -346,7 +348,7 @@ impl<'a> Lexer<'a> {
         let found = OPERATORS.into_iter().find(|operator| self.rest.starts_with(operator));
         let Some(operator) = found else {
             if self.rest.starts_with('!') && self.brackets.len() == 1 {
-                // `!r` of a format text ends its expression.
+                // `!r` ends the expression of a replacement field.
                 return Err(self.error("unexpected `!`"));
             }
             let next = self.peek().unwrap_or_default();

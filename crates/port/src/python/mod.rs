@@ -1,7 +1,7 @@
-//! A reader of Python 3: tokens, a syntax tree with bounded depth, and errors with line and column.
+//! A parser for Python 3: tokens, a syntax tree of bounded depth, and errors with line and column.
 //!
-//! It reads what plugins are written in, up to the statements of Python 3.14, and accepts more than Python does: it
-//! checks the structure, not the meaning.
+//! It supports the syntax up to Python 3.14 and accepts more than Python does: it checks the structure and
+//! not the meaning.
 
 mod ast;
 mod error;

@@ -1,4 +1,4 @@
-//! From tokens to statements.
+//! Parses tokens into statements.
 
 use super::ast::{
     Arg, BinaryOp, Class, Expr, ExprKind, Function, Handler, MAX_DEPTH, Param, ParamKind, Stmt, StmtKind,
@@ -7,14 +7,14 @@ use super::error::SyntaxError;
 use super::lexer::{Comment, Lexer};
 use super::token::{Token, TokenKind};
 
-/// A file.
+/// A parsed file.
 #[derive(Debug, Clone)]
 pub(crate) struct Module {
     pub(crate) body: Vec<Stmt>,
     pub(crate) comments: Vec<Comment>,
 }
 
-/// Reads a file.
+/// Parses a file.
 pub(crate) fn parse(text: &str) -> Result<Module, SyntaxError> {
     let (tokens, comments) = Lexer::read(text)?;
     let mut parser = Parser { tokens, at: 0, depth: 0, format_nesting: 0 };
@@ -28,14 +28,14 @@ pub(crate) fn parse(text: &str) -> Result<Module, SyntaxError> {
 pub(super) struct Parser {
     tokens: Vec<Token>,
     at: usize,
-    /// The expressions within each other.
+    /// The number of nested expressions and statements.
     depth: u16,
     pub(super) format_nesting: usize,
 }
 
 impl Parser {
     pub(super) fn peek(&self) -> &Token {
-        // The last token is the end of the file, which is never passed.
+        // The last token is the end of the file; the parser never moves past it.
         &self.tokens[self.at.min(self.tokens.len() - 1)]
     }
 
@@ -51,7 +51,7 @@ impl Parser {
         token
     }
 
-    /// The line on which the last token ends.
+    /// Returns the line on which the previous token ends.
     fn last_line(&self) -> usize {
         self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).map_or(1, |token| token.end_line)
     }
@@ -104,7 +104,7 @@ impl Parser {
         }
     }
 
-    /// Builds a node, unless the tree becomes too deep.
+    /// Creates a node, or returns an error if the tree becomes too deep.
     pub(super) fn node(&self, kind: ExprKind, line: usize) -> Result<Expr, SyntaxError> {
         let mut expr = Expr { kind, line, depth: 0 };
         let mut deepest = 0;
@@ -132,7 +132,7 @@ impl Parser {
         result
     }
 
-    /// Reads other tokens in between.
+    /// Parses other tokens and then returns to the current ones.
     pub(super) fn within<T>(
         &mut self,
         tokens: Vec<Token>,
@@ -262,7 +262,7 @@ impl Parser {
     fn with_statement(&mut self) -> Result<(StmtKind, usize), SyntaxError> {
         self.next();
         let start = self.at;
-        // In brackets, the items may stand on several lines.
+        // Items in brackets may span several lines.
         if self.eat_op("(")
             && let Ok(items) = self.with_items()
             && self.eat_op(")")
@@ -323,7 +323,7 @@ impl Parser {
         Ok(Function { name, params, body, decorators, header_end })
     }
 
-    /// Skips the parameters of a generic function or class.
+    /// Skips the type parameters of a generic function or class.
     fn type_params(&mut self) -> Result<(), SyntaxError> {
         if !self.is_op("[") {
             return Ok(());
@@ -378,7 +378,7 @@ impl Parser {
         Ok(Class { name, bases, body, decorators })
     }
 
-    /// Returns `true` at the soft keyword `match`: the line ends in a colon, and a block of `case` follows.
+    /// Returns `true` at the soft keyword `match`: a block that starts with `case` follows the line.
     fn is_match(&self) -> bool {
         let mut rest = self.tokens.iter().skip(self.at + 1).map(|token| &token.kind);
         if matches!(rest.clone().next(), Some(TokenKind::Op("=" | "." | "," | ")" | ":"))) {
@@ -394,7 +394,7 @@ impl Parser {
         let subject = self.expressions()?;
         self.expect_op(":")?;
         let end = self.last_line();
-        // The end of the line and the indentation, which `is_match` has seen.
+        // The end of the line and the indentation; `is_match` has checked them.
         self.next();
         self.next();
         let mut cases = Vec::new();
@@ -604,7 +604,7 @@ fn augmented(op: &str) -> Option<BinaryOp> {
     })
 }
 
-/// Returns `true` for words that are never names.
+/// Returns `true` for a reserved word of Python.
 pub(super) fn is_keyword(word: &str) -> bool {
     const KEYWORDS: [&str; 35] = [
         "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",

@@ -4,18 +4,18 @@
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Token {
     pub(super) kind: TokenKind,
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub(super) line: usize,
-    /// In characters, counted from 1.
+    /// The column in characters, counted from 1.
     pub(super) column: usize,
-    /// The line on which it ends.
+    /// The line on which the token ends.
     pub(super) end_line: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum TokenKind {
     Name(String),
-    /// A number as it is written, without underscores.
+    /// A number as written, without underscores.
     Number(String),
     Text(TextToken),
     /// An operator or a delimiter.
@@ -29,7 +29,7 @@ pub(super) enum TokenKind {
 /// A text literal.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct TextToken {
-    /// The characters between the quotes as written.
+    /// The characters between the quotes, as written.
     pub(super) raw: String,
     pub(super) is_raw: bool,
     pub(super) is_bytes: bool,
@@ -37,7 +37,7 @@ pub(super) struct TextToken {
 }
 
 impl TokenKind {
-    /// The token in an error message.
+    /// Returns the token as error messages show it.
     pub(super) fn shown(&self) -> String {
         match self {
             Self::Name(name) => format!("`{name}`"),

@@ -4,11 +4,11 @@ use super::context::{Hindrance, Outcome};
 use crate::python::{Arg, Expr, Star};
 use crate::report::NoteKind;
 
-/// The arguments of a call by place and by name.
+/// The arguments of a call by position and by name.
 pub(super) struct Arguments<'e> {
     pub(super) positional: Vec<&'e Expr>,
     pub(super) named: Vec<(&'e str, &'e Expr)>,
-    /// `*list` and `**map`.
+    /// The arguments `*list` and `**map`.
     pub(super) spread: Vec<(Star, &'e Expr)>,
 }
 
@@ -25,7 +25,7 @@ impl<'e> Arguments<'e> {
         all
     }
 
-    /// The argument at a place or with a name.
+    /// Returns the argument at a position or with a name.
     pub(super) fn get(&self, at: usize, name: &str) -> Option<&'e Expr> {
         self.positional.get(at).copied().or_else(|| self.named(name))
     }
@@ -38,7 +38,7 @@ impl<'e> Arguments<'e> {
         self.positional.get(at).copied()
     }
 
-    /// The argument at a place, which the call must have.
+    /// Returns the argument at a position, or a hindrance if the call does not have it.
     pub(super) fn need(&self, at: usize, of: &str) -> Outcome<&'e Expr> {
         match self.at(at) {
             Some(value) if self.spread.is_empty() => Ok(value),

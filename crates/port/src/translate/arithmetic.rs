@@ -1,4 +1,4 @@
-//! Operators between two values.
+//! Binary operators.
 
 use super::context::{Hindrance, Outcome, Translator};
 use crate::code::{Code, call, strength};
@@ -18,7 +18,7 @@ impl Translator<'_> {
         self.operate(op, &left, &right)
     }
 
-    /// Returns the code of an operator.
+    /// Returns the code of a binary operator.
     pub(super) fn operate(&mut self, op: BinaryOp, left: &Code, right: &Code) -> Outcome {
         let numbers = match (&left.kind, &right.kind) {
             (Type::Int, Type::Int) => Type::Int,
@@ -42,7 +42,7 @@ impl Translator<'_> {
                 of("+", strength::ADD, kind)
             }
             BinaryOp::Sub => match (&left.kind, &right.kind) {
-                // The difference of sets.
+                // `-` on sets is their difference.
                 (Type::List(_), Type::List(_)) if right.is_simple() => Code::atom(
                     format!("{}.filter(|one| !(one in {}))", left.owner(), right.text),
                     left.kind.clone(),
@@ -61,7 +61,7 @@ impl Translator<'_> {
                 if left.kind == Type::Float || right.kind == Type::Float {
                     of("/", strength::MULTIPLY, Type::Float)
                 } else {
-                    // Rhai divides integers as `//` does.
+                    // Rhai divides integers as Python's `//` does.
                     let text = format!("{}.to_float() / {}", left.owner(), right.at(strength::MULTIPLY + 1));
                     Code::new(text, strength::MULTIPLY, Type::Float)
                 }
@@ -100,7 +100,7 @@ impl Translator<'_> {
     }
 }
 
-/// A text several times.
+/// Returns the code that repeats a text.
 fn repeated(text: &Code, times: &Code) -> Code {
     let range = format!("0..{}", times.at(strength::RANGE + 1));
     let code =

@@ -1,4 +1,4 @@
-//! Assignments to variables, attributes, elements and several of them.
+//! Assignments to variables, attributes, elements and tuples of them.
 
 use super::context::{Hindrance, Outcome, Role, Translator, Variable};
 use crate::code::{Code, strength};
@@ -33,7 +33,7 @@ impl Translator<'_> {
         match targets {
             [target] => self.assign_to(stmt, target, code),
             _ => {
-                // `a = b = value`
+                // `a = b = value`.
                 let is_literal =
                     code.is_simple() || matches!(code.text.as_str(), "()" | "[]" | "#{}" | "\"\"");
                 let code = if is_literal {
@@ -48,7 +48,7 @@ impl Translator<'_> {
         }
     }
 
-    /// `a, b = c, d`
+    /// Translates `a, b = c, d`.
     fn assign_each(&mut self, stmt: &Stmt, targets: &[Expr], values: &[Expr]) -> Outcome<()> {
         let codes: Vec<Code> = values.iter().map(|value| self.expr(value)).collect::<Result<_, _>>()?;
         let is_independent = targets.iter().enumerate().all(|(at, target)| {
@@ -78,7 +78,7 @@ impl Translator<'_> {
         targets.iter().zip(held).try_for_each(|(target, code)| self.assign_to(stmt, target, code))
     }
 
-    /// Assigns to a variable, an attribute, an element, or several of them.
+    /// Assigns to a variable, an attribute, an element or a tuple of them.
     pub(super) fn assign_to(&mut self, stmt: &Stmt, target: &Expr, code: Code) -> Outcome<()> {
         match &target.kind {
             ExprKind::Name(name) => self.assign_name(stmt, name, code),
@@ -127,7 +127,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns the code of what is changed: a variable and the way from it.
+    /// Returns the code of the receiver of a change: a variable with a path of fields and elements.
     fn owner(&mut self, of: &Expr) -> Outcome {
         if let Some(filled) = self.filled(of)? {
             return Ok(filled);
@@ -144,7 +144,7 @@ impl Translator<'_> {
                 }
             }
             ExprKind::Call(function, args) => {
-                // What a call returns is changed through a variable.
+                // The result of a call is changed through a variable.
                 if let ExprKind::Attribute(map, name) = &function.kind
                     && name == "get"
                     && self.full_path(function).is_none()
@@ -198,7 +198,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Notes the type of a variable, and returns the one that holds from here on.
+    /// Records the type of a variable and returns the type to use from here on.
     pub(super) fn note_type(&mut self, name: &str, kind: Type) -> Type {
         if self.scope.is_inferring {
             let known = self.scope.joined.remove(name);
@@ -245,14 +245,14 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// `self.name = value`
+    /// Translates `self.name = value`.
     fn assign_own(&mut self, name: &str, code: &Code) -> Outcome<()> {
         if let Role::Method(_) = self.scope.role {
             if self.scope.is_closure {
                 return Hindrance::err(NoteKind::Python, "`self` within a function of a method");
             }
             let value = match code.kind {
-                // An emitter is always there.
+                // An emitter is always present.
                 Type::Emitter | Type::Caller => "true",
                 ref kind if kind.is_ghost() => "()",
                 _ => &code.text,
@@ -261,7 +261,7 @@ impl Translator<'_> {
             return Ok(());
         }
         match name {
-            // The host fills the settings.
+            // The host fills in the settings.
             "valves" | "user_valves" if code.kind == Type::Valves => return Ok(()),
             "valves" | "user_valves" => {
                 return Hindrance::err(

@@ -1,4 +1,4 @@
-//! The functions that Python has without an import.
+//! Python's built-in functions.
 
 use super::arguments::Arguments;
 use super::context::{Hindrance, Outcome, Translator};
@@ -421,7 +421,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns what an exception says.
+    /// Returns the code of an exception's message.
     pub(super) fn error_value(&mut self, arguments: &Arguments<'_>) -> Outcome {
         match arguments.at(0).or_else(|| arguments.named("detail")).or_else(|| arguments.named("message")) {
             Some(message) => Ok(self.expr(message)?.typed(Type::Text)),
@@ -429,7 +429,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns the text that `print` writes.
+    /// Returns the code of the text that `print` writes.
     pub(super) fn printed(&mut self, arguments: &Arguments<'_>) -> Outcome<String> {
         let separator = match arguments.named("sep").and_then(Expr::as_text) {
             Some(separator) => separator.to_owned(),
@@ -459,7 +459,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns a value that loops run over as a list.
+    /// Returns the code of an iterable as a list.
     pub(super) fn as_list(&mut self, value: &Expr) -> Outcome {
         if let ExprKind::Call(of, args) = &value.kind {
             if of.as_name() == Some("range") {
@@ -484,7 +484,7 @@ impl Translator<'_> {
         })
     }
 
-    /// Returns a function as a value.
+    /// Returns the code of a function that is passed as a value.
     pub(super) fn function_value(&mut self, function: &Expr) -> Outcome<String> {
         match &function.kind {
             ExprKind::Name(name) if !self.scope.variables.contains_key(name) => match name.as_str() {
@@ -525,7 +525,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns the code of a key of `sorted`, `max` and `min` for a variable.
+    /// Returns the code of the `key` of `sorted`, `max` or `min`, applied to a variable.
     fn key_of(&mut self, key: &Expr, variable: &str, element: &Type) -> Outcome {
         match &key.kind {
             ExprKind::Lambda(params, body) => {
@@ -551,7 +551,7 @@ impl Translator<'_> {
         self.ordered(&list, arguments)
     }
 
-    /// Returns a list in order, by `key=` and `reverse=`.
+    /// Returns the code of a sorted list, with `key=` and `reverse=`.
     pub(super) fn ordered(&mut self, list: &Code, arguments: &Arguments<'_>) -> Outcome {
         let kind = list.kind.clone();
         let is_reversed = match arguments.named("reverse").map(|value| &value.kind) {

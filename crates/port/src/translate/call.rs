@@ -1,4 +1,4 @@
-//! Calls of functions and methods of the file.
+//! Calls of the file's functions and methods.
 
 use super::arguments::Arguments;
 use super::context::{Hindrance, Outcome, Owner, Role, Translator};
@@ -14,7 +14,7 @@ use crate::value;
 impl<'a> Translator<'a> {
     pub(super) fn call(&mut self, of: &Expr, args: &[Arg], line: usize) -> Outcome {
         let arguments = Arguments::of(args);
-        // `self.method(…)`, `Filter.method(…)`
+        // `self.method(…)` or `Filter.method(…)`.
         if let Some(name) = of_self(of).or_else(|| self.own_class(of)) {
             return self.own_call(name, &arguments);
         }
@@ -48,7 +48,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Returns the codes of arguments without names.
+    /// Returns the code of each argument, without names.
     pub(super) fn all(&mut self, arguments: &Arguments<'_>, of: &str) -> Outcome<Vec<String>> {
         if !arguments.spread.is_empty() {
             return Hindrance::err(NoteKind::Python, format!("`*` in the arguments of {of}"));
@@ -62,7 +62,7 @@ impl<'a> Translator<'a> {
         self.texts(&all)
     }
 
-    /// Returns the code of a call of a function by its name.
+    /// Returns the code that calls a function by name.
     fn named_call(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
         if let Some(variable) = self.scope.variables.get(name).cloned() {
             return match variable.kind {
@@ -96,7 +96,7 @@ impl<'a> Translator<'a> {
         self.builtin(name, arguments)
     }
 
-    /// Returns the code of a call of a method of the plugin.
+    /// Returns the code that calls a method of the plugin.
     fn own_call(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
         if let Role::Method(at) = self.scope.role {
             return self.this_call(at, name, arguments);
@@ -133,7 +133,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Returns the code of a call of a method of the same object.
+    /// Returns the code that calls a method of the same object.
     fn this_call(&mut self, at: usize, name: &str, arguments: &Arguments<'_>) -> Outcome {
         if self.scope.is_closure {
             return Hindrance::err(NoteKind::Python, "`self` within a function of a method");
@@ -155,7 +155,7 @@ impl<'a> Translator<'a> {
         Ok(call(&format!("{of}{code}"), &args, Type::Unknown))
     }
 
-    /// Returns the code of a call of a method of an object.
+    /// Returns the code that calls a method of an object.
     pub(super) fn object_call(
         &mut self,
         of: &Code,
@@ -181,7 +181,7 @@ impl<'a> Translator<'a> {
         Ok(of.method(&code, &args, Type::Unknown))
     }
 
-    /// Returns the code that makes an object of a class of the file.
+    /// Returns the code that creates an object of a class of the file.
     fn make(&mut self, at: usize, arguments: &Arguments<'_>) -> Outcome {
         let Some(object) = self.plugin.objects.get(at) else {
             return Hindrance::err(NoteKind::Python, "an unknown class");
@@ -239,7 +239,7 @@ impl<'a> Translator<'a> {
         Ok(Code::atom(value::map(&entries), Type::Object(at)))
     }
 
-    /// Returns the arguments of a call of a function of the file in the order of its parameters.
+    /// Returns the arguments of a call in the order of the function's parameters.
     pub(super) fn bind(
         &mut self,
         owner: Owner,
@@ -323,7 +323,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Returns the map of arguments of a tool.
+    /// Returns the arguments of a tool as a map literal.
     fn bind_map(&mut self, function: &'a Function, arguments: &Arguments<'_>) -> Outcome<String> {
         if !arguments.spread.is_empty() {
             return Hindrance::err(NoteKind::Python, "`*` in the arguments of a tool");
@@ -345,13 +345,13 @@ impl<'a> Translator<'a> {
         Ok(value::map(&entries))
     }
 
-    /// The parameters of a function without the object that it belongs to.
+    /// Returns the parameters of a function without `self`.
     pub(super) fn params(&self, owner: Owner, function: &'a Function) -> Vec<&'a Param> {
         let skip = usize::from(owner != Owner::Module && !is_static(function) && !function.params.is_empty());
         function.params.iter().skip(skip).collect()
     }
 
-    /// Returns the type that a parameter is known to have.
+    /// Returns the type of a parameter, if it is known.
     pub(super) fn param_type(&self, param: &Param) -> Type {
         let name = param.name.to_lowercase();
         if name.contains("event_emitter") || name == "emitter" {
@@ -382,7 +382,7 @@ impl<'a> Translator<'a> {
             crate::schema::Schema::of(annotation, &self.plugin.constants).value_type()
         });
         match kind {
-            // Annotations of texts and numbers are often wrong by `None`.
+            // Many annotations of texts and numbers omit `None`.
             Type::Bool
                 if param.default.as_ref().is_some_and(|value| matches!(value.kind, ExprKind::None)) =>
             {
@@ -392,7 +392,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Returns the code that sends an event or asks the user.
+    /// Returns the code that emits an event or asks the user.
     pub(super) fn event(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
         let event = arguments.need(0, name)?;
         let event = self.expr(event)?;
@@ -400,12 +400,12 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// Returns `true` for a function of a class that is called without an object.
+/// Returns `true` for a static method.
 pub(super) fn is_static(function: &Function) -> bool {
     function.decorators.iter().any(|one| one.as_name() == Some("staticmethod"))
 }
 
-/// The value that a factory of a field makes.
+/// Returns the code of the default that a field's `default_factory` creates.
 fn default_factory(default: &Expr) -> Option<&'static str> {
     let ExprKind::Call(_, args) = &default.kind else { return None };
     let factory = Arguments::of(args).named("default_factory")?;

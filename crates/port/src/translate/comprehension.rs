@@ -1,4 +1,4 @@
-//! Comprehensions and small functions: closures.
+//! Comprehensions and lambdas, which become closures.
 
 use super::context::{Hindrance, Outcome, Translator, Variable};
 use crate::code::{Code, strength};
@@ -8,7 +8,7 @@ use crate::python::{Comprehension, Expr, ExprKind, Param};
 use crate::report::NoteKind;
 
 impl Translator<'_> {
-    /// Runs a step with variables that it alone sees.
+    /// Runs a step with additional variables that exist only within it.
     pub(super) fn with_variables<T>(
         &mut self,
         variables: Vec<(String, Variable)>,
@@ -35,7 +35,7 @@ impl Translator<'_> {
         Ok(Code::new(format!("{bars} {}", body.text), strength::ANY, Type::Closure))
     }
 
-    /// Returns a closure of one parameter: the target of a loop, taken apart if it has several names.
+    /// Returns a closure of one parameter; a loop target of several names is unpacked inside it.
     fn closure(
         &mut self,
         target: &Expr,
@@ -68,7 +68,7 @@ impl Translator<'_> {
         }
     }
 
-    /// The code of a name within a closure; not that of a variable outside.
+    /// Returns the code of a name inside a closure, which differs from the code of each outer variable.
     fn free_name(&self, name: &str) -> String {
         let mut code = names::variable(name);
         while self.scope.variables.iter().any(|(other, variable)| other != name && variable.code == code) {
@@ -77,7 +77,7 @@ impl Translator<'_> {
         code
     }
 
-    /// Returns what a comprehension runs over, as a list, with the type of its elements.
+    /// Returns the iterable of a comprehension as a list, with the type of its elements.
     fn source(&mut self, of: &Comprehension) -> Outcome {
         if let ExprKind::Call(function, args) = &of.iter.kind {
             if let ExprKind::Attribute(map, name) = &function.kind
@@ -117,7 +117,7 @@ impl Translator<'_> {
             return Hindrance::err(NoteKind::Python, "an empty comprehension");
         };
         if !rest.is_empty() {
-            // The inner lists are joined.
+            // Nested loops produce nested lists, which are concatenated.
             let source = self.filtered(first)?;
             let element = source.kind.element();
             let (inner, body) =
@@ -134,7 +134,7 @@ impl Translator<'_> {
         Ok(source.method("map", &[closure], Type::list_of(body.kind)))
     }
 
-    /// Returns the source of a comprehension with its conditions.
+    /// Returns the iterable of a comprehension, filtered by its conditions.
     pub(super) fn filtered(&mut self, of: &Comprehension) -> Outcome {
         let mut source = self.source(of)?;
         for condition in &of.conditions {
@@ -147,7 +147,7 @@ impl Translator<'_> {
         Ok(source)
     }
 
-    /// Returns `any(…)`, `all(…)` over a generator.
+    /// Returns the code of `any(…)` or `all(…)` over a generator.
     pub(super) fn quantified(&mut self, name: &str, value: &Expr, of: &[Comprehension]) -> Outcome {
         let method = if name == "any" { "some" } else { "all" };
         let Some((first, rest)) = of.split_first() else {
@@ -165,7 +165,7 @@ impl Translator<'_> {
         Ok(source.method(method, &[closure], Type::Bool).optional(false))
     }
 
-    /// Returns the first element of a generator, `()` if there is none.
+    /// Returns the code of a generator's first element, which is `()` if there is none.
     pub(super) fn first_of(&mut self, value: &Expr, of: &[Comprehension]) -> Outcome {
         let [only] = of else { return Hindrance::err(NoteKind::Python, "`next` over nested loops") };
         let source = self.source(only)?;
@@ -186,7 +186,7 @@ impl Translator<'_> {
         if value.as_name().is_some() && value.as_name() == only.target.as_name() {
             return Ok(found);
         }
-        // What is made of the element, if there is one.
+        // The expression of the generator, evaluated only if an element was found.
         let (closure, body) = self.closure(&only.target, &element, |translator| translator.expr(value))?;
         let name = self.fresh("found");
         let code = format!(
@@ -237,7 +237,7 @@ impl Translator<'_> {
     }
 }
 
-/// The keys and values of a map as a list.
+/// Returns the entries of a map as a list of pairs.
 pub(super) fn entries(map: &Code) -> Code {
     let kind = Type::list_of(Type::list());
     if map.is_simple() {

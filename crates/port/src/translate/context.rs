@@ -1,4 +1,4 @@
-//! The state of a translation: the plugin, the function at hand, and the results.
+//! The state of a translation: the plugin, the current function and the results.
 
 use super::helper::Helper;
 use crate::code::Code;
@@ -11,7 +11,7 @@ use crate::scope::Declarations;
 use crate::valves::Valve;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The reason for which an expression has no translation.
+/// The reason why an expression has no translation.
 #[derive(Debug, Clone)]
 pub(super) struct Hindrance {
     pub(super) kind: NoteKind,
@@ -38,30 +38,30 @@ pub(crate) enum Owner {
     Object(usize),
 }
 
-/// A function of the file.
+/// A function of the file with its owner.
 #[derive(Clone)]
 pub(crate) struct FunctionRef<'a> {
     pub(crate) owner: Owner,
     pub(crate) function: &'a Function,
 }
 
-/// The way in which a function is called.
+/// The caller of a function, which decides its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// By the host, with parameters by name.
+    /// The host calls it with parameters by name.
     Hook,
-    /// By the host, with a map of arguments.
+    /// The host calls it with a map of arguments.
     Tool,
-    /// By other functions.
+    /// Other functions call it.
     Plain,
-    /// As a method of an object, which is `this`.
+    /// It is a method of an object, which is `this`.
     Method(usize),
 }
 
-/// The destination of the values that a generator yields.
+/// The destination of a generator's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Yields {
-    /// They are sent as pieces of the answer.
+    /// They are sent as deltas of the response.
     Sent,
     /// They are collected in a list.
     Collected,
@@ -73,35 +73,35 @@ pub(super) struct Variable {
     pub(super) kind: Type,
 }
 
-/// The function that is being translated.
+/// The state of the function that is being translated.
 #[derive(Debug, Clone)]
 pub(super) struct Scope {
     pub(super) role: Role,
     pub(super) variables: BTreeMap<String, Variable>,
     pub(super) declarations: Declarations,
-    /// The types of variables that the first reading found.
+    /// The types of variables from the first pass.
     pub(super) joined: BTreeMap<String, Type>,
-    /// The variables from which answers are read piece by piece.
+    /// The variables that hold streamed responses.
     pub(super) streamed: BTreeSet<String>,
     pub(super) yields: Yields,
-    /// The variable with the error that is being handled.
+    /// The variable that holds the error inside a handler.
     pub(super) error: Option<String>,
     pub(super) out: Vec<String>,
     pub(super) indent: usize,
     pub(super) is_closure: bool,
-    /// `true` while a function is read for the types of its variables only.
+    /// `true` during the first pass, which only infers the types of variables.
     pub(super) is_inferring: bool,
-    /// `true` if the next request is read piece by piece.
+    /// `true` if the next request streams its response.
     pub(super) wants_stream: bool,
-    /// The variables that hold lines of a streamed answer.
+    /// The variables that hold lines of a streamed response.
     pub(super) line_variables: BTreeSet<String>,
-    /// The `name := value` that are assigned before their statement, by their place.
+    /// The `name := value` expressions that are assigned before their statement, by place.
     pub(super) hoisted: BTreeSet<usize>,
-    /// The variables whose values belong to the host, so that all see their changes.
+    /// The variables whose values belong to the host; changes through them are visible to all.
     pub(super) live: BTreeSet<String>,
-    /// The variables of loops that are written back into their lists, with the line that does so.
+    /// The loop variables that are written back into their list, with the line that writes them.
     pub(super) written_back: Vec<(String, String)>,
-    /// The parameters of functions within the function.
+    /// The parameters of inner functions.
     pub(super) closures: BTreeMap<String, Vec<Param>>,
 }
 
@@ -129,12 +129,12 @@ impl Scope {
     }
 }
 
-/// The parts of the script that the translation of functions adds.
+/// The needs of the translated functions: capabilities, hosts, helpers, constants and notes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Effects {
     pub(crate) capabilities: BTreeSet<&'static str>,
     pub(crate) hosts: BTreeSet<String>,
-    /// The hosts of other texts.
+    /// The hosts of URLs that no request uses directly.
     pub(crate) links: BTreeSet<String>,
     pub(crate) helpers: BTreeSet<Helper>,
     pub(crate) constants: BTreeSet<String>,
@@ -150,7 +150,7 @@ pub(crate) struct Translator<'a> {
     pub(super) valves: BTreeMap<String, Type>,
     pub(super) user_valves: BTreeMap<String, Type>,
     pub(crate) function_names: BTreeMap<(Owner, String), String>,
-    /// The methods that need `state`, and those that are tools.
+    /// The methods that use `state`.
     pub(crate) needs_state: BTreeSet<String>,
     pub(crate) tools: BTreeSet<String>,
     pub(crate) effects: Effects,
@@ -158,7 +158,7 @@ pub(crate) struct Translator<'a> {
     pub(super) queued: BTreeSet<(Owner, String)>,
     pub(super) scope: Scope,
     pub(super) next_comment: usize,
-    /// The types of attributes.
+    /// The types of the plugin's attributes.
     pub(super) attribute_kinds: BTreeMap<String, crate::kinds::Type>,
     /// The generators whose values are collected in a list.
     pub(super) collected: BTreeSet<String>,
@@ -195,7 +195,7 @@ impl<'a> Translator<'a> {
         translator
     }
 
-    /// Declares which methods are tools, before anything is translated.
+    /// Records which methods are tools; call it before the translation.
     pub(crate) fn set_tools(&mut self, tools: impl IntoIterator<Item = String>) {
         self.tools = tools.into_iter().collect();
     }
@@ -229,7 +229,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Finds the methods that use changing attributes, themselves or through others.
+    /// Finds the methods that use `state`, directly or through other methods.
     fn find_state(&mut self) {
         let plugin = self.plugin;
         let mut calls: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -260,7 +260,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Returns the name of a function in the script, and sees to it that it is translated.
+    /// Returns the name of a function in the script and queues it for translation.
     pub(super) fn use_function(&mut self, owner: Owner, function: &'a Function) -> String {
         let key = (owner, function.name.clone());
         let name = self.function_names.get(&key).cloned().unwrap_or_else(|| names::function(&function.name));
@@ -275,7 +275,7 @@ impl<'a> Translator<'a> {
         self.queued.contains(&(owner, name.to_owned()))
     }
 
-    /// Marks a function as translated elsewhere.
+    /// Marks a function as translated, so that it is not queued.
     pub(crate) fn begin(&mut self, owner: Owner, name: &str) {
         self.queued.insert((owner, name.to_owned()));
     }
@@ -293,7 +293,7 @@ impl<'a> Translator<'a> {
         self.effects.notes.push(Note { kind, text: text.into(), line, is_todo: false });
     }
 
-    /// Writes lines, indented.
+    /// Writes lines with the current indentation.
     pub(super) fn emit(&mut self, text: &str) {
         let indent = "    ".repeat(self.scope.indent);
         for line in text.lines() {
@@ -301,7 +301,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Returns a new name for a variable that the translation adds.
+    /// Returns an unused name for a variable that the translation adds.
     pub(super) fn fresh(&mut self, base: &str) -> String {
         let mut number = 1_usize;
         loop {
@@ -315,7 +315,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Leaves a statement to the author.
+    /// Leaves a statement to the author as `// TODO`.
     pub(super) fn leave(&mut self, stmt: &Stmt, blocked: &Hindrance) {
         self.leave_lines(stmt.line, stmt.end_line, blocked);
     }
@@ -335,7 +335,7 @@ impl<'a> Translator<'a> {
         self.emit(&text);
     }
 
-    /// Writes the comments that stand before the end of a statement.
+    /// Writes the comments up to a line.
     pub(super) fn comments_to(&mut self, line: usize) {
         let comments = self.plugin.comments;
         while let Some(comment) = comments.get(self.next_comment).filter(|comment| comment.line <= line) {
@@ -353,7 +353,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Moves to the first comment behind a line.
+    /// Moves to the first comment after a line.
     pub(super) fn comments_from(&mut self, line: usize) {
         self.next_comment = self.plugin.comments.partition_point(|comment| comment.line <= line);
     }

@@ -76,7 +76,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Returns the codes of several expressions.
+    /// Returns the code of each expression.
     pub(super) fn texts(&mut self, all: &[&Expr]) -> Outcome<Vec<String>> {
         all.iter().map(|one| Ok(self.expr(one)?.text)).collect()
     }
@@ -104,7 +104,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Returns the code of a value of the file that is computed when Python loads it: a function, or nothing.
+    /// Returns the code of a value that Python computes when it loads the file: a call of the function that
+    /// computes it, a pattern, or nothing for a value that exists only in Python.
     fn computed(&mut self, name: &str, value: &Expr, (line, end): (usize, usize)) -> Outcome {
         let outer =
             std::mem::replace(&mut self.scope, super::context::Scope::new(super::context::Role::Plain));
@@ -129,7 +130,7 @@ impl<'a> Translator<'a> {
         if let Some(path) = self.full_path(expr) {
             return self.imported(&path);
         }
-        // `Color.RED`, `Color.RED.value`
+        // `Color.RED` or `Color.RED.value`.
         if let ExprKind::Attribute(class, member) = &of.kind
             && name == "value"
             && let Some(class) = class.as_name()
@@ -176,7 +177,7 @@ impl<'a> Translator<'a> {
                 Ok(Code::atom(constant, kind))
             }
             Some(Attribute::State) => {
-                // What exists in Python only has a type and no code.
+                // A value that exists only in Python has a type but no code.
                 if let Some(value) = self.plugin.initial.get(name).copied() {
                     let kind = match self.attribute_kinds.get(name) {
                         Some(kind) => kind.clone(),
@@ -196,7 +197,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Returns the type of an expression, without its effects.
+    /// Returns the type of an expression without recording effects.
     pub(super) fn kind_of(&mut self, value: &Expr) -> Type {
         let effects = self.effects.clone();
         let was = std::mem::replace(&mut self.scope.is_inferring, true);
@@ -206,7 +207,7 @@ impl<'a> Translator<'a> {
         kind
     }
 
-    /// Returns the reason for which an expression has no translation.
+    /// Returns the reason why an expression has no translation.
     pub(crate) fn hindrance(&mut self, value: &Expr) -> Option<crate::report::Note> {
         let effects = self.effects.clone();
         let was = std::mem::replace(&mut self.scope.is_inferring, true);
@@ -217,7 +218,7 @@ impl<'a> Translator<'a> {
         Some(crate::report::Note { kind: blocked.kind, text: blocked.text, line: value.line, is_todo: true })
     }
 
-    /// Returns `true` for a statement that does nothing here.
+    /// Returns `true` for a statement that has no effect in a script.
     pub(crate) fn is_needless(&mut self, expr: &Expr) -> bool {
         self.kind_of(expr).is_ghost()
     }
@@ -230,7 +231,7 @@ impl<'a> Translator<'a> {
                     if of.text == "Valves" { self.valves.get(name) } else { self.user_valves.get(name) };
                 let kind = kind.cloned().unwrap_or(Type::Unknown);
                 if kind == Type::Map {
-                    // A map is declared as text of JSON.
+                    // A map setting is declared as JSON text.
                     return Ok(crate::code::call(
                         "json::parse",
                         &[of.property(name, Type::Text).text],
@@ -312,7 +313,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Returns a condition: a boolean.
+    /// Returns the code of a condition, which is a boolean.
     pub(super) fn condition(&mut self, expr: &Expr) -> Outcome {
         match &expr.kind {
             ExprKind::Logic(op, all) => {
@@ -320,7 +321,7 @@ impl<'a> Translator<'a> {
                 for one in all {
                     let part = self.condition(one)?;
                     let is_true = part.text == "true";
-                    // What is always there needs no question.
+                    // A value that is always present needs no test.
                     if !(is_true && *op == BoolOp::And) {
                         parts.push(part);
                     }
@@ -365,7 +366,7 @@ impl<'a> Translator<'a> {
                         Type::Bool,
                     ),
                     _ => {
-                        // An empty fallback is as false as nothing.
+                        // An empty fallback is as false as `()`.
                         let fallbacks = [" ?? false", " ?? \"\"", " ?? []", " ?? #{}", " ?? 0"];
                         let text = fallbacks.iter().find_map(|fallback| value.text.strip_suffix(fallback));
                         let text = text.filter(|text| !text.contains(['{', '|', '+'])).unwrap_or(&value.text);
@@ -376,7 +377,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Returns the code of `a or b` and `a and b`.
+    /// Returns the code of `a or b` or `a and b`.
     fn choice_of(&mut self, op: BoolOp, all: &[Expr]) -> Outcome {
         let codes: Vec<Code> = all.iter().map(|one| self.expr(one)).collect::<Result<_, _>>()?;
         if codes.iter().all(|code| code.kind == Type::Bool) {
@@ -415,7 +416,7 @@ impl<'a> Translator<'a> {
         let mut parts = Vec::new();
         for (op, right) in others {
             let right = match (op, &right.kind) {
-                // `x in d.keys()` is `x in d`.
+                // `x in d.keys()` equals `x in d`.
                 (CompareOp::In | CompareOp::NotIn, ExprKind::Call(of, args)) if args.is_empty() => {
                     match &of.kind {
                         ExprKind::Attribute(of, name) if name == "keys" => self.expr(of)?,
@@ -523,12 +524,12 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The key of an attribute in `state`.
+/// Returns the key of an attribute in `state`.
 pub(super) fn state_key(name: &str) -> String {
     names::variable(name.trim_start_matches('_'))
 }
 
-/// The type of a constant.
+/// Returns the type of a constant.
 pub(super) fn type_of(value: &Value) -> Type {
     match value {
         Value::None => Type::None,
@@ -545,7 +546,7 @@ pub(super) fn type_of(value: &Value) -> Type {
     }
 }
 
-/// Returns the opposite of a condition.
+/// Returns the negation of a condition.
 pub(super) fn negated(condition: &Code) -> Code {
     if let Some(inner) = condition.text.strip_prefix("!empty(")
         && condition.at(strength::ATOM) == condition.text
@@ -568,7 +569,7 @@ pub(super) fn negated(condition: &Code) -> Code {
     }
 }
 
-/// Returns `true` if the first bracket to close is the last character.
+/// Returns `true` if the last character closes the call's bracket.
 fn is_one_call(rest: &str) -> bool {
     let mut depth = 1_usize;
     for (at, letter) in rest.char_indices() {

@@ -1,4 +1,4 @@
-//! Texts with values in them.
+//! Formatted texts.
 
 use super::context::{Hindrance, Outcome, Translator};
 use super::helper::Helper;
@@ -9,7 +9,7 @@ use crate::python::{Expr, ExprKind, FormatPart};
 use crate::report::NoteKind;
 use crate::text::part;
 
-/// A part of a text.
+/// A part of a formatted text.
 enum Part {
     Text(String),
     Value(Code),
@@ -44,7 +44,7 @@ impl Translator<'_> {
         Ok(text_of(&all))
     }
 
-    /// Returns the code of a value with a format behind `:`.
+    /// Returns the code of a value with the format after `:`.
     fn formatted(&mut self, code: Code, format: &[FormatPart]) -> Outcome {
         let spec = match format {
             [] => return Ok(code),
@@ -60,7 +60,7 @@ impl Translator<'_> {
         }
         let unknown = || Hindrance::new(NoteKind::Python, format!("the format `:{spec}`"));
         let mut rest = spec;
-        // [[fill]align][sign][#][0][width][,][.precision][type]
+        // The syntax: [[fill]align][sign][#][0][width][,][.precision][type]
         let mut fill = ' ';
         let mut align = None;
         let mut chars = rest.chars();
@@ -136,7 +136,7 @@ impl Translator<'_> {
         Ok(out)
     }
 
-    /// `"%s of %d" % (a, b)`
+    /// Translates `"%s of %d" % (a, b)`.
     pub(super) fn percent_format(&mut self, text: &str, right: &Expr) -> Outcome {
         let values: Vec<&Expr> = match &right.kind {
             ExprKind::Tuple(all) => all.iter().collect(),
@@ -146,7 +146,7 @@ impl Translator<'_> {
         self.percent(text, &values)
     }
 
-    /// Puts values in the places of a text that begin with `%`.
+    /// Inserts values at the `%` placeholders of a text.
     pub(super) fn percent(&mut self, text: &str, values: &[&Expr]) -> Outcome {
         let mut parts = Vec::new();
         let mut plain = String::new();
@@ -183,7 +183,7 @@ impl Translator<'_> {
         Ok(text_of(&parts))
     }
 
-    /// `"{} of {n}".format(a, n=b)`
+    /// Translates `"{} of {n}".format(a, n=b)`.
     pub(super) fn brace_format(
         &mut self,
         text: &str,
@@ -229,7 +229,8 @@ impl Translator<'_> {
     }
 }
 
-/// Returns the code of a text: in backticks where it can be, with line breaks and other signs in double quotes.
+/// Returns the code of a text: in backticks where possible, in double quotes for line breaks and other
+/// special characters.
 fn text_of(parts: &[Part]) -> Code {
     let mut all: Vec<String> = Vec::new();
     let mut template = String::new();
@@ -269,7 +270,7 @@ fn text_of(parts: &[Part]) -> Code {
         }
     }
     flush(&mut template, &mut has_value, &mut all);
-    // Texts beside each other are one.
+    // Adjacent text literals become one.
     let mut joined: Vec<String> = Vec::new();
     for one in all {
         match joined.last_mut() {

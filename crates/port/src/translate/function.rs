@@ -14,7 +14,7 @@ use crate::text::part;
 use crate::value::Value;
 use std::collections::BTreeSet;
 
-/// The parameters that the host gives by name.
+/// The parameters that the host passes by name.
 const GIVEN: [&str; 12] = [
     "__id__",
     "__user__",
@@ -31,7 +31,7 @@ const GIVEN: [&str; 12] = [
 ];
 
 impl<'a> Translator<'a> {
-    /// Returns the text of a function.
+    /// Returns the code of a function.
     pub(crate) fn function(&mut self, of: &FunctionRef<'a>, role: Role, name: &str) -> String {
         let function = of.function;
         self.effects.count.seen(head_line(function), head_line(function));
@@ -48,10 +48,10 @@ impl<'a> Translator<'a> {
             lines.push("let yielded = [];".to_owned());
         }
         lines.iter().for_each(|line| self.emit(line));
-        // What others pass is taken for theirs.
+        // Arguments are assumed to belong to the host.
         self.scope.live = given.clone();
 
-        // The first reading finds the types of variables, the second writes.
+        // The first pass infers the types of variables, the second writes the code.
         let start = self.scope.clone();
         let effects = self.effects.clone();
         self.scope.is_inferring = true;
@@ -97,7 +97,7 @@ impl<'a> Translator<'a> {
         format!("fn {name}({}) {{{body}}}", params.join(", "))
     }
 
-    /// Puts what attributes begin with into `state`.
+    /// Adds lines that put the initial values of attributes into `state`.
     fn prepare_state(&mut self, of: &FunctionRef<'a>, body: &mut Vec<String>) {
         if of.owner != Owner::Plugin || !self.needs_state.contains(&of.function.name) {
             return;
@@ -142,7 +142,7 @@ impl<'a> Translator<'a> {
         *body = lines;
     }
 
-    /// Declares the parameters. Returns those of the script; `lines` begin the body.
+    /// Declares the parameters. Returns those of the script and adds to `lines` the first lines of the body.
     fn parameters(
         &mut self,
         of: &FunctionRef<'a>,
@@ -262,7 +262,7 @@ impl<'a> Translator<'a> {
         params
     }
 
-    /// A function within a function: a closure.
+    /// Translates an inner function into a closure.
     pub(super) fn inner_function(&mut self, stmt: &'a Stmt, function: &'a Function) -> Outcome<()> {
         if scope::uses(&function.body, &function.name) {
             return Hindrance::err(NoteKind::Python, "a function within a function that calls itself");
@@ -300,7 +300,7 @@ impl<'a> Translator<'a> {
             self.scope.variables.insert(param.name.clone(), Variable { code, kind });
         }
         let mut assigned = given.clone();
-        // What the outer function declared and this one does not assign is captured.
+        // The closure captures the outer variables that it does not assign.
         assigned
             .extend(outer.variables.keys().filter(|name| !scope::is_assigned(&function.body, name)).cloned());
         self.scope.declarations = Declarations::of(&function.body, &assigned);
@@ -331,7 +331,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// Returns the role of a function that others call.
+    /// Returns the role of a function that other functions call.
     pub(crate) fn role_of(&self, of: &FunctionRef<'a>) -> Role {
         match of.owner {
             Owner::Object(at) if !is_static(of.function) => Role::Method(at),
@@ -339,7 +339,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Translates all functions that are called, until none is missing.
+    /// Translates the called functions, and those that they call in turn.
     pub(crate) fn called_functions(&mut self, done: &mut Vec<String>) {
         while let Some(of) = self.queue.pop() {
             let key = (of.owner, of.function.name.clone());
@@ -353,7 +353,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Returns the functions of values that Python computes when it loads a file.
+    /// Returns the functions for values that Python computes when it loads the file.
     pub(crate) fn computed_functions(&mut self) -> Vec<String> {
         let mut done: Vec<String> = Vec::new();
         let mut seen = BTreeSet::new();
@@ -371,7 +371,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The line of `def`.
+/// Returns the last line of the function's head: the line before its body.
 pub(crate) fn head_line(function: &Function) -> usize {
     function.body.first().map_or(0, |first| {
         let start = docs::docstring(&function.body).map_or(first.line, |_| first.line);
@@ -383,7 +383,7 @@ fn first_name(hook: &str) -> String {
     if hook == "stream" { "event".to_owned() } else { "body".to_owned() }
 }
 
-/// Makes the last `return` of a body its value.
+/// Turns the last `return` of a body into its final expression.
 fn finish(body: &mut Vec<String>) {
     while body.last().is_some_and(|line| line == "    return;") {
         body.pop();
@@ -395,7 +395,7 @@ fn finish(body: &mut Vec<String>) {
     }
 }
 
-/// Returns `true` if a word stands in a text.
+/// Returns `true` if a text contains a word.
 pub(crate) fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| is_word_at(text, at, word.len()))
 }

@@ -1,10 +1,10 @@
-//! Generators, and variables from which answers are read piece by piece.
+//! Generators, and variables that hold streamed responses.
 
 use crate::plugin::{Plugin, PluginKind, of_self};
 use crate::python::{Expr, ExprKind, Function, Stmt, StmtKind};
 use std::collections::BTreeSet;
 
-/// Returns `true` for a function that yields.
+/// Returns `true` for a generator function.
 pub(super) fn is_generator(function: &Function) -> bool {
     yields(&function.body)
 }
@@ -64,7 +64,7 @@ pub(super) fn collected(plugin: &Plugin<'_>) -> BTreeSet<String> {
     all
 }
 
-/// Returns the variables from which a function reads answers piece by piece.
+/// Returns the variables whose responses a function reads as a stream.
 pub(super) fn streamed(body: &[Stmt]) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for stmt in body {

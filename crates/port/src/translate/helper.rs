@@ -1,6 +1,6 @@
-//! Small functions that a draft brings along where Rhai has no short form.
+//! Helper functions of a draft, for operations that have no short form in Rhai.
 
-/// A function in the draft.
+/// A helper function of the draft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Helper {
     CheckStatus,

@@ -1,4 +1,4 @@
-//! Requests to services.
+//! HTTP requests.
 
 use super::arguments::Arguments;
 use super::context::{Hindrance, Outcome, Translator};
@@ -11,7 +11,7 @@ use crate::report::NoteKind;
 use crate::value;
 
 impl Translator<'_> {
-    /// Returns a client: `requests.Session()`, `aiohttp.ClientSession(headers=…)`.
+    /// Returns an HTTP client: `requests.Session()` or `aiohttp.ClientSession(headers=…)`.
     pub(super) fn session(&mut self, arguments: &Arguments<'_>) -> Outcome {
         let headers = match arguments.named("headers") {
             Some(headers) => self.expr(headers)?.text,
@@ -20,7 +20,7 @@ impl Translator<'_> {
         Ok(Code::atom("()", Type::Session(headers)))
     }
 
-    /// Returns the code of a request.
+    /// Returns the code of an HTTP request.
     pub(super) fn request(
         &mut self,
         method: &str,
@@ -123,7 +123,7 @@ impl Translator<'_> {
     }
 
     fn body(&mut self, value: &Expr, options: &mut Vec<(String, String)>) -> Outcome<()> {
-        // `data=json.dumps(x)` is JSON.
+        // `data=json.dumps(x)` is a JSON body.
         if let ExprKind::Call(of, args) = &value.kind {
             let inner = match &of.kind {
                 ExprKind::Attribute(inner, name) if name == "encode" => match &inner.kind {
@@ -146,7 +146,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Returns the header of a name and a password.
+    /// Returns the code of the `Authorization` header for a user name and a password.
     fn basic(&mut self, value: &Expr) -> Outcome<String> {
         let (user, password) = match &value.kind {
             ExprKind::Tuple(all) => match all.as_slice() {
@@ -164,7 +164,7 @@ impl Translator<'_> {
         Ok(format!("#{{ authorization: \"Basic \" + base64::encode({pair}) }}"))
     }
 
-    /// Remembers the host of a URL that is known.
+    /// Records the host of a URL, if it is known.
     fn host_of(&mut self, url: &Expr) {
         let text = match &url.kind {
             ExprKind::Text(text) => Some(text.clone()),
@@ -180,7 +180,7 @@ impl Translator<'_> {
         self.effects.hosts.extend(text.as_deref().and_then(host));
     }
 
-    /// Returns the code of a method of a client.
+    /// Returns the code of a call of an HTTP client's method.
     pub(super) fn session_method(
         &mut self,
         name: &str,
@@ -199,7 +199,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns the code of a method of an answer.
+    /// Returns the code of a call of a response's method.
     pub(super) fn answer_method(&mut self, of: &Code, name: &str) -> Outcome {
         let is_stream = of.kind == Type::Stream;
         match name {
@@ -232,7 +232,7 @@ impl Translator<'_> {
     }
 }
 
-/// Returns the host of a URL, if it is whole.
+/// Returns the host of a URL, if the URL contains it completely.
 pub(crate) fn host(url: &str) -> Option<String> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
     let end = rest.find(['/', '?', '#', ':']);

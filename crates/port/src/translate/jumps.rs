@@ -1,4 +1,4 @@
-//! Returns, errors and their handling.
+//! `return`, `raise` and `try`.
 
 use super::arguments::Arguments;
 use super::context::{Hindrance, Outcome, Role, Translator, Variable, Yields};
@@ -103,7 +103,7 @@ impl<'a> Translator<'a> {
         self.leave_scope(known);
         self.emit("}");
         if is_empty {
-            // Nothing is left to try.
+            // The body is empty, so there is nothing to catch.
             self.scope.out.truncate(start);
         }
         self.block(finally);
@@ -117,7 +117,7 @@ impl<'a> Translator<'a> {
                 variable.kind = inner.kind.clone();
             }
         }
-        // What exists in Python only has no block.
+        // A value that exists only in Python is not bound to a block.
         for (name, variable) in inner {
             if variable.kind.is_ghost() {
                 self.scope.variables.entry(name).or_insert(variable);
@@ -171,7 +171,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// Returns the condition for errors of some types.
+/// Returns the condition that matches errors of some types.
 fn condition(types: &Expr, variable: &str) -> Option<String> {
     let paths: Vec<String> = match &types.kind {
         ExprKind::Tuple(all) => all.iter().filter_map(Expr::path).collect(),

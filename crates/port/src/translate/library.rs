@@ -1,4 +1,4 @@
-//! The functions of Python's modules and of Open WebUI.
+//! Functions of Python's modules and of Open WebUI.
 
 use super::arguments::Arguments;
 use super::context::{Hindrance, Outcome, Translator};
@@ -11,7 +11,7 @@ use crate::report::NoteKind;
 use crate::value::Value;
 
 impl Translator<'_> {
-    /// Returns the code of a call by the full name of the function.
+    /// Returns the code that calls a function by its full name.
     pub(super) fn library(&mut self, path: &str, arguments: &Arguments<'_>, line: usize) -> Outcome {
         let (module, name) = path.rsplit_once('.').unwrap_or(("", path));
         match module {
@@ -274,7 +274,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Calls a function with arguments that were passed on.
+    /// Calls a function with the arguments that follow it, as `asyncio.to_thread(f, x)` does.
     pub(super) fn forwarded(
         &mut self,
         positional: &[&Expr],
@@ -301,7 +301,7 @@ impl Translator<'_> {
         self.call(function, &args, line)
     }
 
-    /// Returns the code of a model's answer.
+    /// Returns the code that requests a chat completion from a model.
     fn chat(&mut self, arguments: &Arguments<'_>) -> Outcome {
         let form = arguments
             .named("form_data")
@@ -316,7 +316,7 @@ impl Translator<'_> {
         Ok(call("llm::chat", &[form.text], Type::Model))
     }
 
-    /// Returns several results: at once, where the calls are known.
+    /// Returns the code of `asyncio.gather`: a call of `parallel`.
     fn gather(&mut self, arguments: &Arguments<'_>) -> Outcome {
         let settles = arguments
             .named("return_exceptions")
@@ -363,7 +363,7 @@ impl Translator<'_> {
         Ok(call("parallel", &[crate::value::wrapped("[", &functions, "]")], Type::list_of(kind)))
     }
 
-    /// Returns the setting that stands for an environment variable.
+    /// Returns the setting that replaces an environment variable.
     pub(super) fn environment(&mut self, name: &Expr, fallback: Option<&Expr>) -> Outcome {
         let Some(Value::Text(variable)) = Value::of(name, &self.plugin.constants) else {
             return Hindrance::err(NoteKind::Os, "an environment variable with a computed name");
@@ -386,7 +386,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns a line of the log.
+    /// Returns the code that writes a log line.
     pub(super) fn log(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
         let level = match name {
             "debug" | "trace" => "debug",
@@ -399,7 +399,7 @@ impl Translator<'_> {
             | "FileHandler" | "getLevelName" | "disable" | "addFilter" => {
                 return Ok(Code::atom("()", Type::Logger));
             }
-            // What else a logger does sets it up.
+            // The other methods of a logger configure it.
             _ => return Ok(Code::atom("()", Type::Logger)),
         };
         let skip = usize::from(name == "log");
@@ -416,7 +416,7 @@ impl Translator<'_> {
         Ok(call(&format!("log::{level}"), &[text], Type::None))
     }
 
-    /// Returns the code of a function of Open WebUI.
+    /// Returns the code that calls a function of Open WebUI.
     fn host_function(&mut self, name: &str, path: &str, arguments: &Arguments<'_>) -> Outcome {
         let at = |place: usize| arguments.need(place, name);
         match name {
@@ -558,7 +558,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns the code of a function of `urllib.parse`.
+    /// Returns the code that calls a function of `urllib.parse`.
     fn address(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
         let value = self.expr(arguments.need(0, name)?)?;
         Ok(match name {

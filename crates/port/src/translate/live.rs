@@ -1,4 +1,4 @@
-//! Live values: those of the host are references as in Python, those that the script makes are copied.
+//! Live values: values of the host are references as in Python, values that the script creates are copied.
 
 use super::context::Translator;
 use crate::plugin::CHANGES;
@@ -38,7 +38,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Notes whether a variable is live from here on.
+    /// Records whether a variable is live from here on.
     pub(super) fn note_live(&mut self, name: &str, value: &Expr) {
         if self.is_live(value) {
             self.scope.live.insert(name.to_owned());
@@ -48,7 +48,7 @@ impl Translator<'_> {
     }
 }
 
-/// Returns `true` if a statement itself changes what a variable holds.
+/// Returns `true` if a statement, without its nested ones, changes the value that a variable holds.
 pub(super) fn changes(stmt: &Stmt, name: &str) -> bool {
     let within = |target: &Expr| is_within(target, name);
     match &stmt.kind {
@@ -69,7 +69,7 @@ pub(super) fn changes(stmt: &Stmt, name: &str) -> bool {
     }
 }
 
-/// Returns `true` if any statement of a block changes what a variable holds.
+/// Returns `true` if a statement of a block changes the value that a variable holds.
 pub(super) fn block_changes(body: &[Stmt], name: &str) -> bool {
     let mut found = false;
     body.iter().for_each(|stmt| stmt.walk(&mut |inner| found |= changes(inner, name)));

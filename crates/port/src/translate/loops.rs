@@ -1,4 +1,4 @@
-//! Loops, and what generators yield.
+//! Loops and the values of generators.
 
 use super::context::{Hindrance, Outcome, Translator, Variable, Yields};
 use super::generators::is_generator;
@@ -9,7 +9,7 @@ use crate::plugin::{PluginKind, of_self};
 use crate::python::{Expr, ExprKind, Stmt, StmtKind};
 use crate::report::NoteKind;
 
-/// The head of a loop, and the lines that its body begins with.
+/// The head of a loop and the first lines of its body.
 struct Head {
     pattern: String,
     source: String,
@@ -25,7 +25,7 @@ impl<'a> Translator<'a> {
         otherwise: &'a [Stmt],
     ) -> Outcome<()> {
         let iter = iter.awaited();
-        // `for piece in self.generate(…): yield piece`
+        // `for piece in self.generate(…): yield piece`.
         if let [only] = body
             && let StmtKind::Expr(Expr { kind: ExprKind::Yield(Some(value)), .. }) = &only.kind
             && value.as_name().is_some()
@@ -69,7 +69,7 @@ impl<'a> Translator<'a> {
         self.block(body);
         self.scope.written_back.truncate(was_written);
         if let Some(flag) = &flag {
-            // Where the loop ends early, the other branch does not run.
+            // A `break` skips the `else` branch of the loop.
             for line in self.scope.out.split_off(mark) {
                 if line.trim() == "break;" {
                     self.scope.out.push(line.replace("break;", &format!("{flag} = false;")));
@@ -107,7 +107,7 @@ impl<'a> Translator<'a> {
                         Some(start) => Some(self.expr(&start.value)?.at(strength::ADD + 1)),
                         None => None,
                     };
-                    // `enumerate(zip(a, b))` and others are lists of pairs.
+                    // `enumerate(zip(a, b))` and similar calls give lists of pairs.
                     let list = self.as_list(&list.value)?;
                     let mut lines = Vec::new();
                     let value = self.loop_value(value, &list.kind.element(), &mut lines)?;
@@ -192,7 +192,7 @@ impl<'a> Translator<'a> {
         Ok(Head { pattern, source: source.at(strength::RANGE), lines })
     }
 
-    /// Returns the variable of a loop; several names are taken apart within it.
+    /// Returns the loop variable; a target of several names is unpacked inside the loop.
     fn loop_value(&mut self, target: &Expr, element: &Type, lines: &mut Vec<String>) -> Outcome<String> {
         match &target.kind {
             ExprKind::Name(name) => Ok(self.loop_variable(name, element.clone(), lines)),
@@ -204,14 +204,14 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A variable that the translation adds.
+    /// Returns the name of a new variable that the translation adds.
     fn held(&mut self, base: &str, kind: Type) -> String {
         let name = self.fresh(base);
         self.scope.variables.insert(format!("{name} "), Variable { code: name.clone(), kind });
         name
     }
 
-    /// Declares the variable of a loop; one that is read behind it is another.
+    /// Declares the loop variable. If it is read after the loop, the loop has a separate variable.
     fn loop_variable(&mut self, name: &str, kind: Type, lines: &mut Vec<String>) -> String {
         if self.scope.declarations.outlive.contains(name)
             && let Some(outer) = self.scope.variables.get(name).map(|variable| variable.code.clone())
@@ -227,7 +227,7 @@ impl<'a> Translator<'a> {
         code
     }
 
-    /// Declares a variable at the beginning of the body of a loop.
+    /// Declares a variable at the start of the loop body.
     fn set_in_loop(&mut self, name: &str, value: &Code, lines: &mut Vec<String>) {
         if self.scope.declarations.outlive.contains(name)
             && let Some(outer) = self.scope.variables.get(name).map(|variable| variable.code.clone())
@@ -258,7 +258,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// `yield value`
+    /// Translates `yield value`.
     pub(super) fn yielded(&mut self, value: Option<&Expr>) -> Outcome<()> {
         let Some(value) = value else { return Ok(()) };
         let code = self.expr(value)?;
@@ -275,7 +275,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// `yield from value`
+    /// Translates `yield from value`.
     pub(super) fn yield_all(&mut self, value: &Expr) -> Outcome<()> {
         if self.is_sent_generator(value) {
             let call = self.expr(value)?;
@@ -291,7 +291,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// Sends the lines of a streamed answer.
+    /// Writes a loop that sends the lines of a streamed response.
     pub(super) fn send_lines(&mut self, stream: &Code) {
         let send = self.helper(Helper::SendLine);
         self.emit(&format!("for line in {} {{", stream.text));
@@ -299,7 +299,7 @@ impl<'a> Translator<'a> {
         self.emit("}");
     }
 
-    /// Returns `true` for a call of a generator whose values are sent as pieces of the answer.
+    /// Returns `true` for a call of a generator whose values are sent as deltas of the response.
     fn is_sent_generator(&self, value: &Expr) -> bool {
         if self.plugin.kind != PluginKind::Pipe || self.scope.yields == Yields::Collected {
             return false;
@@ -313,7 +313,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The names that a loop sets.
+/// Returns the names that a loop sets.
 fn target_names(target: &Expr) -> Vec<&str> {
     match &target.kind {
         ExprKind::Name(name) => vec![name],
@@ -322,7 +322,7 @@ fn target_names(target: &Expr) -> Vec<&str> {
     }
 }
 
-/// Returns `true` for the code of a variable or a field of it.
+/// Returns `true` for the code of a variable or of one of its fields.
 fn is_place(code: &str) -> bool {
     code.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && code.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.".contains(letter))

@@ -18,7 +18,7 @@ impl Translator<'_> {
         arguments: &Arguments<'_>,
         line: usize,
     ) -> Outcome {
-        // Texts that are joined or filled in.
+        // A text literal: `"…".format(…)`.
         if let Some(text) = of.as_text()
             && name == "format"
         {
@@ -31,7 +31,7 @@ impl Translator<'_> {
                 _ => Hindrance::err(NoteKind::Settings, format!("`self.valves.{name}()`")),
             };
         }
-        // A static method of a class of the file, or the making of an object: `Item.parse(…)`.
+        // A static method of a class of the file, or a constructor such as `Item.parse(…)`.
         if let Some(class) = of.as_name()
             && !self.scope.variables.contains_key(class)
             && let Some(at) = self.plugin.objects.iter().position(|object| object.class.name == class)
@@ -43,12 +43,12 @@ impl Translator<'_> {
                 _ => self.object_call(&Code::atom("#{}", Type::Object(at)), at, name, arguments),
             };
         }
-        // `await asyncio.get_event_loop().run_in_executor(None, f, x)`
+        // `await asyncio.get_event_loop().run_in_executor(None, f, x)`.
         if name == "run_in_executor" {
             let rest: Vec<&Expr> = arguments.positional.iter().skip(1).copied().collect();
             return self.forwarded(&rest, &arguments.named, line);
         }
-        // `x.get(…)["k"]`: what may be absent.
+        // `x.get(…)["k"]` reads from a value that may be absent.
         let of = match name {
             "get" => self.receiver(of)?,
             _ => self.expr(of)?,
@@ -107,7 +107,7 @@ impl Translator<'_> {
         }
     }
 
-    /// `map.get(key, fallback)`
+    /// Translates `map.get(key, fallback)`.
     pub(super) fn get_of_map(&mut self, of: &Code, arguments: &Arguments<'_>) -> Outcome {
         let key = arguments.need(0, "get")?;
         let value = match key.as_text() {
@@ -127,18 +127,18 @@ impl Translator<'_> {
             return Ok(value);
         }
         let kind = match (&value.kind, &fallback.kind) {
-            // A condition asks whether it is empty.
+            // A condition tests whether the value is empty.
             (Type::Unknown, Type::Bool | Type::Int | Type::Float) => Type::Unknown,
             (Type::Unknown, kind) => kind.clone(),
             (kind, _) => kind.clone(),
         };
-        // Texts that may be lists: contents of messages.
+        // The content of a message may be a text or a list.
         let kind = if kind == Type::Text && key.as_text() == Some("content") { Type::Unknown } else { kind };
         let text = format!("{} ?? {}", value.at(strength::COALESCE), fallback.at(strength::COALESCE + 1));
         Ok(Code::new(text, strength::COALESCE, kind))
     }
 
-    /// Returns the code of a method that its name tells.
+    /// Returns the code of a method that is recognised by its name, for a receiver of any type.
     fn any_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Outcome {
         let is_log = of.text.rsplit('.').next().is_some_and(|last| last.to_lowercase().contains("log"));
         if is_log
@@ -146,7 +146,7 @@ impl Translator<'_> {
         {
             return self.log(name, arguments);
         }
-        // A method that one class of the file has.
+        // A method that exactly one class of the file has.
         if of.kind == Type::Unknown {
             let mut owners = self
                 .plugin
@@ -178,7 +178,7 @@ impl Translator<'_> {
         let need = |at: usize| arguments.need(at, name);
         let text = |name: &str, of: &Code, kind: Type| call(name, std::slice::from_ref(&of.text), kind);
         Ok(match (name, arguments.count()) {
-            // Texts.
+            // Methods of texts.
             ("strip", 0) => text("text::trim", of, Type::Text),
             ("lstrip", 0) => text("text::trim_start", of, Type::Text),
             ("rstrip", 0) => text("text::trim_end", of, Type::Text),
@@ -334,7 +334,7 @@ impl Translator<'_> {
                 call("regex::is_match", &[of.text.clone(), "`^[\\p{L}\\p{N}]+$`".to_owned()], Type::Bool)
             }
             ("isspace", 0) => call("regex::is_match", &[of.text.clone(), "`^\\s+$`".to_owned()], Type::Bool),
-            // A text without letters is neither.
+            // `isupper` and `islower` are false for a text without letters.
             ("isupper", 0) => {
                 let code = format!("{0} == {0}.to_upper() && {0} != {0}.to_lower()", of.owner());
                 Code::new(code, strength::AND, Type::Bool)
@@ -375,7 +375,7 @@ impl Translator<'_> {
             ("expandtabs" | "swapcase" | "translate" | "maketrans", _) => {
                 return Hindrance::err(NoteKind::Method, format!("`.{name}()`"));
             }
-            // Maps.
+            // Methods of maps.
             ("get", 1 | 2) => return self.get_of_map(of, arguments),
             ("keys", 0) => of.method("keys", &[], Type::list_of(Type::Text)),
             ("values", 0) => of.method("values", &[], Type::list()),
@@ -434,7 +434,7 @@ impl Translator<'_> {
                 of.method("copy", &[], of.kind.clone())
             }
             ("model_dump_json", 0) => text("json::stringify", of, Type::Text),
-            // Lists.
+            // Methods of lists.
             ("append", 1) => {
                 let value = self.expr(need(0)?)?;
                 of.method("push", &[value.text], Type::None)
@@ -484,7 +484,7 @@ impl Translator<'_> {
                 let other = self.expr(need(0)?)?;
                 Code::atom(format!("{}.all(|one| one in {})", of.owner(), other.text), Type::Bool)
             }
-            // Patterns, matches, times and answers of unknown origin.
+            // Methods of patterns, matches, times and responses, for a receiver of unknown type.
             ("search" | "match" | "fullmatch" | "findall" | "finditer", 1) => {
                 return self.pattern_method(of, name, arguments);
             }
@@ -513,7 +513,7 @@ impl Translator<'_> {
     }
 }
 
-/// A character within `[…]` of a pattern.
+/// Returns a character as it is written inside `[…]` of a pattern.
 fn class_of(letter: char) -> String {
     match letter {
         '\\' | ']' | '[' | '^' | '-' | '&' | '~' => format!("\\{letter}"),

@@ -1,7 +1,7 @@
-//! From the tree of a plugin to the functions of a script.
+//! Translates the tree of a plugin into the functions of a script.
 //!
-//! A statement is translated whole or left as `// TODO`, with its line. A function is read twice: first for the types of
-//! its variables, then for its code.
+//! A statement is either translated completely or left as `// TODO` with its source line. Each function is
+//! translated in two passes: the first infers the types of its variables, the second writes its code.
 
 mod arguments;
 mod arithmetic;

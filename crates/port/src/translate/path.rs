@@ -1,4 +1,4 @@
-//! Names of modules: what is imported, and its values.
+//! Names and values of imported modules.
 
 use super::context::{Hindrance, Outcome, Translator};
 use crate::code::Code;
@@ -9,12 +9,13 @@ use crate::report::NoteKind;
 use crate::text::{first_name, last_name};
 
 impl Translator<'_> {
-    /// Returns the full name of a dotted path that begins with an import, empty for any other expression.
+    /// Returns the full name of a dotted path that starts with an import, or an empty text for any other
+    /// expression.
     pub(super) fn full_path_or_empty(&self, expr: &Expr) -> String {
         self.full_path(expr).unwrap_or_default()
     }
 
-    /// Returns the full name of a dotted path that begins with an import.
+    /// Returns the full name of a dotted path that starts with an import.
     pub(super) fn full_path(&self, expr: &Expr) -> Option<String> {
         let path = expr.path()?;
         let (root, rest) =
@@ -29,7 +30,7 @@ impl Translator<'_> {
         })
     }
 
-    /// Returns the code of a value of a module.
+    /// Returns the code of a module's value.
     pub(super) fn imported(&mut self, path: &str) -> Outcome {
         let text = |text: &str| Ok(Code::atom(names::quoted(text), Type::Text));
         match path {
@@ -90,7 +91,7 @@ fn status(name: &str) -> Option<u16> {
     })
 }
 
-/// The kind of a module without counterpart.
+/// Returns the kind of note for a module that has no counterpart.
 pub(super) fn kind_of(path: &str) -> NoteKind {
     match first_name(path) {
         "open_webui" | "apps" | "main" | "backend" => NoteKind::HostCode,

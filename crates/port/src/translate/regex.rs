@@ -1,4 +1,4 @@
-//! Patterns: `re.…` and the methods of compiled ones.
+//! Regular expressions: `re.…` and the methods of compiled patterns.
 
 use super::arguments::Arguments;
 use super::context::{Hindrance, Outcome, Translator, Variable};
@@ -9,7 +9,7 @@ use crate::python::{BinaryOp, Expr, ExprKind};
 use crate::report::NoteKind;
 
 impl Translator<'_> {
-    /// Returns a condition that asks for a match only.
+    /// Returns the code of a condition that only tests whether a pattern matches.
     pub(super) fn match_condition(&mut self, expr: &Expr) -> Outcome<Option<Code>> {
         let ExprKind::Call(of, args) = &expr.kind else { return Ok(None) };
         let arguments = Arguments::of(args);
@@ -41,7 +41,7 @@ impl Translator<'_> {
         Ok(Some(call("regex::is_match", &[text.text, pattern], Type::Bool)))
     }
 
-    /// Returns the code of a function of `re`.
+    /// Returns the code that calls a function of `re`.
     pub(super) fn re(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
         match name {
             "compile" => {
@@ -74,7 +74,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns the code of a method of a compiled pattern.
+    /// Returns the code that calls a method of a compiled pattern.
     pub(super) fn pattern_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Outcome {
         match name {
             "search" | "match" | "fullmatch" | "findall" | "finditer" => {
@@ -184,7 +184,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Returns the code of a method of a match.
+    /// Returns the code that calls a method of a match.
     pub(super) fn match_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Outcome {
         match name {
             "group" | "__getitem__" => match arguments.at(0) {
@@ -210,7 +210,7 @@ fn as_call(function: &str) -> String {
     if is_function { format!("{function}(groups)") } else { format!("{function}.call(groups)") }
 }
 
-/// Returns a pattern that fits the beginning, or all of a text.
+/// Returns a pattern that is anchored as `match` or `fullmatch` require.
 fn anchored(name: &str, pattern: &str) -> String {
     let (start, end) = match name {
         "match" => ("^(?:", ")"),
@@ -225,7 +225,7 @@ fn anchored(name: &str, pattern: &str) -> String {
     }
 }
 
-/// Returns the number of groups of a pattern that is a literal.
+/// Returns the number of groups in a pattern literal.
 fn groups(pattern: &str) -> usize {
     let mut count = 0;
     let mut chars = pattern.chars().peekable();
@@ -251,12 +251,12 @@ fn groups(pattern: &str) -> usize {
     count
 }
 
-/// Returns `true` for a pattern that looks around.
+/// Returns `true` for a pattern with look-around.
 pub(super) fn is_beyond(pattern: &str) -> bool {
     ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|mark| pattern.contains(mark))
 }
 
-/// Returns the pattern if the host can read it.
+/// Returns the pattern if the host supports it.
 fn checked(pattern: &str) -> Outcome<String> {
     if is_beyond(pattern) {
         return Hindrance::err(NoteKind::Pattern, "a pattern with look-around");
@@ -276,7 +276,7 @@ fn checked(pattern: &str) -> Outcome<String> {
                 return Hindrance::err(NoteKind::Pattern, "a pattern that refers to a group");
             }
             Some('Z') => out.push('z'),
-            // Escapes that mean the character itself.
+            // Escapes of a character that stand for the character itself.
             Some(
                 plain @ ('"' | '\'' | '<' | '>' | '/' | ',' | ':' | ';' | '=' | '!' | '@' | '%' | '`' | '_'
                 | ' ' | '&' | '~' | '-' | '#'),
@@ -293,7 +293,7 @@ fn checked(pattern: &str) -> Outcome<String> {
     Ok(out)
 }
 
-/// Returns a replacement with `$1` for `\1`.
+/// Returns a replacement with `${1}` in place of `\1`.
 fn references(replacement: &str) -> String {
     let mut out = String::new();
     let mut chars = replacement.chars().peekable();

@@ -1,4 +1,4 @@
-//! Elements and parts of lists, texts and maps.
+//! Elements and slices of lists, texts and maps.
 
 use super::context::{Hindrance, Outcome, Translator};
 use super::helper::Helper;
@@ -14,7 +14,7 @@ impl Translator<'_> {
             let of = self.expr(of)?;
             return self.slice(&of, start.as_deref(), end.as_deref(), step.as_deref());
         }
-        // `os.environ["KEY"]`
+        // `os.environ["KEY"]`.
         if self.full_path(of).as_deref() == Some("os.environ") {
             return self.environment(index, None);
         }
@@ -36,7 +36,7 @@ impl Translator<'_> {
         Ok(of.index(&index.text, element))
     }
 
-    /// Returns the code of a value of a map by a known key.
+    /// Returns the code that reads a map by a known key.
     pub(super) fn key_of_map(&mut self, of: &Code, key: &str) -> Outcome {
         match (&of.kind, key) {
             (Type::Model, "choices") => return Ok(of.clone().typed(Type::ModelChoices)),
@@ -64,10 +64,10 @@ impl Translator<'_> {
         Ok(of.index(&names::quoted(key), Type::Unknown))
     }
 
-    /// Returns the code of a value whose keys follow: what may be absent is optional.
+    /// Returns the code of a value whose keys are read next; it is optional if it may be absent.
     pub(super) fn receiver(&mut self, of: &Expr) -> Outcome {
         match &of.kind {
-            // `x.get("k", {})["l"]` and `(x.get("k") or {})["l"]`
+            // `x.get("k", {})["l"]` or `(x.get("k") or {})["l"]`.
             ExprKind::Call(function, args) => {
                 if let ExprKind::Attribute(map, name) = &function.kind
                     && name == "get"
@@ -165,7 +165,7 @@ fn is_minus_one(expr: &Expr) -> bool {
     matches!(&expr.kind, ExprKind::Unary(UnaryOp::Minus, inner) if matches!(inner.kind, ExprKind::Int(1)))
 }
 
-/// Returns `true` for `{}` and `None` as a fallback.
+/// Returns `true` for an empty fallback, such as `{}` or `None`.
 fn is_nothing(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::None => true,

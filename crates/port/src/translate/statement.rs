@@ -22,7 +22,7 @@ impl<'a> Translator<'a> {
         self.scope.indent += 1;
         self.block(body);
         self.scope.indent -= 1;
-        // What the block declared ends with it.
+        // Variables that the block declared end with it.
         for (name, variable) in known {
             let kind = self.scope.variables.get(&name).map(|inner| inner.kind.clone());
             let kind = kind.filter(|kind| *kind != Type::None).unwrap_or_else(|| variable.kind.clone());
@@ -47,7 +47,7 @@ impl<'a> Translator<'a> {
             self.give_up(stmt, &blocked);
             return;
         }
-        // Elements of a list that the script made are copies within a loop.
+        // Inside a loop, the elements of a list that the script created are copies.
         for (name, line) in self.scope.written_back.clone() {
             if super::live::changes(stmt, &name) {
                 self.emit(&line);
@@ -66,7 +66,7 @@ impl<'a> Translator<'a> {
         self.scope.variables.insert(name.to_owned(), Variable { code, kind });
     }
 
-    /// Returns the name of a variable, which no other variable has.
+    /// Returns a name in the script that no other variable has.
     pub(super) fn code_name(&self, name: &str) -> String {
         let mut code = names::variable(name);
         let is_plain = code == name && !name.ends_with('_') && !matches!(name, "state" | "args");
@@ -85,7 +85,7 @@ impl<'a> Translator<'a> {
         code
     }
 
-    /// Leaves a statement, and declares what it would have.
+    /// Leaves a statement to the author and declares the variables that it would have declared.
     fn give_up(&mut self, stmt: &'a Stmt, blocked: &Hindrance) {
         self.leave(stmt, blocked);
         let place = scope::place(stmt);
@@ -130,7 +130,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Counts the lines of a block that is left.
+    /// Counts the lines of a block that is left to the author.
     fn leave_block(&mut self, body: &[Stmt]) {
         for stmt in body {
             stmt.walk(&mut |inner| {
@@ -221,7 +221,7 @@ impl<'a> Translator<'a> {
                 self.emit("continue;");
                 Ok(())
             }
-            // Names of modules within a function are those of the file.
+            // Imports inside a function apply to the whole file.
             StmtKind::Import(_)
             | StmtKind::ImportFrom { .. }
             | StmtKind::Scope
@@ -236,7 +236,7 @@ impl<'a> Translator<'a> {
             ExprKind::Yield(value) => return self.yielded(value.as_deref()),
             ExprKind::YieldFrom(value) => return self.yield_all(value),
             ExprKind::Call(of, args) => {
-                // Work in the background.
+                // A background task.
                 let path = self.full_path_or_empty(of);
                 if matches!(path.as_str(), "asyncio.create_task" | "asyncio.ensure_future")
                     && let Some(work) = args.first()
@@ -245,7 +245,7 @@ impl<'a> Translator<'a> {
                     self.emit(&format!("after(|| {});", work.text));
                     return Ok(());
                 }
-                // `map.setdefault(key, []).append(value)`
+                // `map.setdefault(key, []).append(value)`.
                 if let ExprKind::Attribute(owner, name) = &of.kind
                     && let Some(owner) = self.filled(owner)?
                 {
@@ -287,7 +287,7 @@ impl<'a> Translator<'a> {
         self.emit(&if ends_itself { code.to_owned() } else { format!("{code};") });
     }
 
-    /// Fills a key of a map with its default, for `map.setdefault(key, default)` whose result changes.
+    /// Writes the default of a missing key, for a `map.setdefault(key, default)` whose result is changed.
     pub(super) fn filled(&mut self, owner: &Expr) -> Outcome<Option<Code>> {
         let ExprKind::Call(of, args) = &owner.kind else { return Ok(None) };
         let ExprKind::Attribute(map, name) = &of.kind else { return Ok(None) };
@@ -347,7 +347,7 @@ impl<'a> Translator<'a> {
                 Ok(code) => code.text,
                 Err(blocked) => {
                     if !is_first {
-                        // The remark stands within `else`.
+                        // The note is written inside `else`.
                         self.emit("} else {");
                         self.scope.indent += 1;
                         levels += 1;
@@ -357,7 +357,7 @@ impl<'a> Translator<'a> {
                     "false".to_owned()
                 }
             };
-            // What is always there needs no question.
+            // A value that is always present needs no test.
             if code == "true" && branches.len() == 1 && otherwise.is_empty() && is_first {
                 self.block(body);
                 break;
@@ -462,7 +462,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// Returns the condition of a `case`; nothing if it always fits.
+    /// Returns the condition of a `case`, or `None` if it always matches.
     fn pattern_condition(&mut self, value: &Code, pattern: &Expr) -> Outcome<Option<String>> {
         match &pattern.kind {
             ExprKind::Name(name) if name == "_" => Ok(None),

@@ -1,4 +1,4 @@
-//! Points in time: seconds since 1970.
+//! Points in time, in seconds since 1970.
 
 use super::arguments::Arguments;
 use super::context::{Hindrance, Outcome, Translator};
@@ -9,7 +9,7 @@ use crate::python::{Expr, ExprKind};
 use crate::report::NoteKind;
 
 impl Translator<'_> {
-    /// Returns a part of a point in time: its year, hour …
+    /// Returns the code of a part of a point in time, such as its year or hour.
     pub(super) fn part_of_time(&mut self, of: &Code, name: &str) -> Outcome {
         let format = match name {
             "year" => "%Y",
@@ -26,7 +26,7 @@ impl Translator<'_> {
         Ok(Code::atom(format!("parse_int(time::format({}, \"{format}\"))", of.text), Type::Int))
     }
 
-    /// Returns the code of a method of a point in time or of a span.
+    /// Returns the code that calls a method of a point in time or of a duration.
     pub(super) fn time_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Outcome {
         match name {
             "strftime" => {
@@ -55,7 +55,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns the seconds of a span: `timedelta(days=1, hours=2)`.
+    /// Returns the code of a duration in seconds: `timedelta(days=1, hours=2)`.
     pub(super) fn span(&mut self, arguments: &Arguments<'_>) -> Outcome {
         let mut parts = Vec::new();
         let places = ["days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks"];
@@ -92,7 +92,7 @@ impl Translator<'_> {
         })
     }
 
-    /// Returns the milliseconds of a number of seconds.
+    /// Returns the code that converts seconds to milliseconds.
     pub(super) fn milliseconds(&mut self, value: &Expr) -> Outcome<Option<String>> {
         match &value.kind {
             ExprKind::None => return Ok(None),
@@ -102,7 +102,7 @@ impl Translator<'_> {
                 let milliseconds = (seconds * 1_000.0).clamp(0.0, 9.0e15);
                 return Ok(Some(grouped(milliseconds as i64)));
             }
-            // `(connect, read)`
+            // The timeouts `(connect, read)`.
             ExprKind::Tuple(all) => {
                 return match all.last() {
                     Some(last) => self.milliseconds(last),
@@ -136,7 +136,7 @@ impl Translator<'_> {
     }
 }
 
-/// A number with `_` between thousands.
+/// Returns a number with `_` between its thousands.
 fn grouped(number: i64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
