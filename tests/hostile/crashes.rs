@@ -1,4 +1,5 @@
-//! Hosts that end abnormally: the next start names whose fault it was, runs everything else, and wrongs nobody.
+//! Abnormal ends of the host: the next start names the plugin that caused it, runs the other plugins and
+//! blames no wrong one.
 
 use super::host::{Host, ask, project};
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use valvehouse_testkit::command::{program, save};
 
-/// A guard that computes for long where it is asked to; longer than anything here lasts.
+/// A guard that computes on request, for longer than any test takes.
 const SPINS: &str = r#"/*
 global: false
 security: true
@@ -22,7 +23,7 @@ fn inlet(body) {
     body
 }"#;
 const PATIENT: &str = "\n[filters.hostile]\nbudget = { ms = 600_000, operations = 1_000_000_000_000 }\n";
-/// Nothing a test waits for may take longer.
+/// The maximum time that a test waits for a condition.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
@@ -44,7 +45,7 @@ fn valvehouse(folder: &TempDir, words: &[&str]) -> (Option<i32>, String) {
     (status.code(), text)
 }
 
-/// The thread for slow scripts that computes.
+/// Returns the thread id of the slow-script thread if it is computing.
 fn spinning(host: &Host) -> Option<i32> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", host.id())).ok()?.flatten();
     tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).find(|task: &i32| {
@@ -53,7 +54,7 @@ fn spinning(host: &Host) -> Option<i32> {
     })
 }
 
-/// Asks the guard to compute, and waits until it does.
+/// Makes the guard compute and waits until it does.
 fn spin(host: &Host) -> i32 {
     let address = host.address();
     std::thread::spawn(move || ask(&address, "hostile", "spin", false));
@@ -66,9 +67,10 @@ fn kill(process: i32, signal: Signal) {
     kill_process(Pid::from_raw(process).unwrap(), signal).unwrap();
 }
 
-/// Ends a host by a fault on the thread that runs the guard.
+/// Makes a host crash on the thread that runs the guard.
 fn crash(folder: &Arc<TempDir>) {
-    // Between two slices the thread runs nobody's script: then the fault is nobody's.
+    // Between two time slices the thread runs no script; a crash at that moment is not attributed to a
+    // plugin.
     for _ in 0..5 {
         let host = Host::start_in(folder);
         kill(spin(&host), Signal::ABORT);
@@ -101,7 +103,7 @@ fn a_version_that_ends_the_process_is_quarantined_until_it_is_released_or_saved_
     let log = host.end();
     assert!(log.contains("quarantined") && !log.contains("DEAD"), "{log}");
 
-    // Another text is another version.
+    // A changed source is a different version, which is not quarantined.
     crash(&folder);
     let mut host = Host::start_in(&folder);
     assert!(host.ask("hostile", "hello", false).is(503));
@@ -117,7 +119,7 @@ fn a_host_that_is_killed_while_scripts_run_quarantines_none() {
         let mut host = Host::start_in(&folder);
         assert!(host.ask("hostile", "hello", false).is(200));
         spin(&host);
-        // Ends by SIGKILL, as everywhere here.
+        // The host ends by SIGKILL, as in all of these tests.
         host.end();
     }
     let mut host = Host::start_in(&folder);
@@ -126,7 +128,7 @@ fn a_host_that_is_killed_while_scripts_run_quarantines_none() {
     assert!(!folder.path().join(".valvehouse/quarantine.json").exists());
 }
 
-/// Returns `true` if the record of a host shows that a file is being loaded.
+/// Returns `true` if the crash record of a host shows that it is loading a file.
 fn is_loading(folder: &Path, process: u32) -> bool {
     let own = format!("running-{process}-");
     let files = std::fs::read_dir(folder.join(".valvehouse")).into_iter().flatten().flatten();
@@ -143,7 +145,7 @@ fn no_file_makes_a_host_unstartable() {
     let (address, _) = mpsc::channel();
     let host = Host::launch_in(&folder, address);
     until("the file that is loaded", || is_loading(folder.path(), host.id()).then_some(()));
-    // Longer than any file takes that does no harm.
+    // Longer than any harmless file takes to load.
     std::thread::sleep(Duration::from_millis(500));
     host.end();
 
@@ -153,7 +155,7 @@ fn no_file_makes_a_host_unstartable() {
     assert!(log.contains("V010") && log.contains("while the plugin was loaded"), "{log}");
 }
 
-/// The process that another one started, once it has computed for a while.
+/// Returns a child process that has computed for some time.
 fn computing_child_of(parent: u32) -> Option<i32> {
     let processes = std::fs::read_dir("/proc").ok()?.flatten();
     let mut processes = processes.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok());
@@ -162,7 +164,7 @@ fn computing_child_of(parent: u32) -> Option<i32> {
         let words: Vec<&str> =
             stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
         let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
-        // Its parent, and hundredths of a second.
+        // The parent process, and the processor time in hundredths of a second.
         number(1) == u64::from(parent) && number(11) + number(12) > 150
     })
 }
@@ -182,11 +184,11 @@ fn a_file_that_ends_the_process_which_loads_it_is_a_problem_of_that_file_for_che
     assert_eq!(status.code(), Some(1), "{told}");
     let of_hostile = told.lines().find(|line| line.contains("filters/hostile.rhai")).unwrap_or_default();
     assert!(of_hostile.contains("V010") && told.contains("signal: 6"), "{told}");
-    // The others are checked all the same.
+    // The other files are still checked.
     assert!(told.contains("filters/later.rhai:1") && told.contains("checked 3 files"), "{told}");
 }
 
-/// Asks to create a filter; returns the answer, as far as there is one.
+/// Requests the creation of a filter. Returns the response as far as it was received.
 fn create(address: &str, id: &str, content: &str) -> String {
     let body = serde_json::json!({"id": id, "content": content, "type": "filter"}).to_string();
     let mut answer = String::new();
@@ -223,8 +225,8 @@ fn a_text_that_hangs_while_it_is_created_is_quarantined_after_the_end_of_the_hos
     host.end();
 }
 
-/// Creates a plugin that takes long to compile and then one that does not; returns `true` if the second one is created
-/// while the first one is still being compiled.
+/// Creates a plugin that takes long to compile, then one that compiles quickly. Returns `true` if the second
+/// one is created while the first one is still being compiled.
 fn is_created_before_the_slow_one() -> bool {
     let folder = project(PATIENT, "filters/other.rhai", "fn inlet(body) { body }");
     let mut host = Host::start_in(&folder);
@@ -244,12 +246,12 @@ fn is_created_before_the_slow_one() -> bool {
 
 #[test]
 fn a_text_that_takes_long_to_compile_delays_no_other_that_is_created() {
-    // The slow text is given up after half a minute, which may pass on a busy machine.
+    // The host stops compiling the slow plugin after half a minute, which may pass on a busy machine.
     assert!((0..4).any(|_| is_created_before_the_slow_one()));
 }
 
-/// Saves a file that takes long to load and one that does not; returns `true` if the second one is live while the first
-/// one is still being loaded.
+/// Saves a file that takes long to load, then one that loads quickly. Returns `true` if the second one is
+/// live while the first one is still being loaded.
 fn is_live_before_the_slow_one() -> bool {
     let folder = project(PATIENT, "filters/other.rhai", "fn inlet(body) { body }");
     let mut host = Host::start_in(&folder);
@@ -263,7 +265,7 @@ fn is_live_before_the_slow_one() -> bool {
     assert!(created.starts_with("HTTP/1.0 200"), "{created}");
     let is_before = is_loading(folder.path(), host.id());
 
-    // Another text takes its place, and nobody waits for the first one any more.
+    // A new version replaces the slow one, and the load of the slow one is abandoned.
     save(folder.path(), "filters/hostile.rhai", "fn inlet(body) { skip(\"at last\") }");
     until("the text that loads", || host.ask("calm", "hello", false).text.contains("at last").then_some(()));
     host.end();
@@ -272,6 +274,6 @@ fn is_live_before_the_slow_one() -> bool {
 
 #[test]
 fn a_file_that_takes_long_to_load_delays_nobody_elses_save() {
-    // The slow file is given up after half a minute, which may pass on a busy machine.
+    // The host stops loading the slow file after half a minute, which may pass on a busy machine.
     assert!((0..4).any(|_| is_live_before_the_slow_one()));
 }

@@ -1,4 +1,4 @@
-//! Whole files: what a parser has to survive.
+//! Complete files that a parser must survive.
 
 use super::{Comes, Hostile};
 use Comes::{Fails, NotLoaded, Well};

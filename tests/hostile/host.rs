@@ -1,4 +1,4 @@
-//! A host in a process of its own, with two models: one that a hostile plugin stands before, one without.
+//! A host in a separate process with two models: one behind a hostile plugin and one without.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use valvehouse_testkit::command::{exchange, program, save, status_in};
 
-/// Virtual memory of a process, in KiB. Stacks are 256 MiB each, of which only what is used is backed.
+/// The virtual memory of a process in KiB. Each stack reserves 256 MiB, of which only the used pages are
+/// resident.
 const ADDRESS_SPACE: u64 = 6 << 20;
-/// The bytes that a process may have resident on top of a harmless one.
+/// The permitted resident memory beyond that of a host with a harmless plugin, in bytes.
 const RESIDENT: u64 = 128 << 20;
-/// The time that an answer may take before the host counts as hung.
+/// The time after which a request counts as hung.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Of a flood of talk the end counts.
+/// The number of bytes of output to keep, from its end.
 const TALK: usize = 256 * 1024;
 
 const CONFIG: &str = r#"
@@ -45,12 +46,12 @@ fn outlet(body) { body.messages[-1].text = "still here"; body }"#;
 /// The limits of a host.
 pub(super) struct Limits {
     pub(super) resident: u64,
-    /// The time of a request in which nothing hostile happens.
+    /// The processor time of a harmless request.
     harmless: Duration,
 }
 
 impl Limits {
-    /// Beside a host with a harmless script.
+    /// Measures a host with a harmless script.
     pub(super) fn beside_harmless() -> Self {
         let mut host = Host::start("filters/hostile.rhai", "fn inlet(body) { body }");
         host.ask("calm", "hello", false);
@@ -63,9 +64,9 @@ impl Limits {
         Self { resident, harmless }
     }
 
-    /// The processor time a request may take whose script has this deadline: twice that, as promised,
-    /// in an optimised host. In one that is not, a host function that is begun in time takes many times as
-    /// long as it should.
+    /// Returns the permitted processor time of a request whose script has the given deadline: twice the
+    /// deadline in an optimised build. In a debug build it is more, because a host function that started in
+    /// time takes many times as long.
     pub(super) fn time(&self, deadline: Duration) -> Duration {
         let slower = if cfg!(debug_assertions) { 10 } else { 1 };
         let of_functions = deadline.min(Duration::from_millis(100)) * 2 * (slower - 1);
@@ -81,7 +82,7 @@ pub(super) struct Host {
     folder: Arc<TempDir>,
 }
 
-/// The folder of a project with one plugin beside the calm one, and more settings.
+/// Creates the folder of a project with one plugin, the calm filter and additional settings.
 pub(super) fn project(settings: &str, file: &str, text: &str) -> Arc<TempDir> {
     let folder = tempfile::tempdir().unwrap();
     let filters = if file.starts_with("filters/") { "[\"hostile\"]" } else { "[]" };
@@ -92,7 +93,7 @@ pub(super) fn project(settings: &str, file: &str, text: &str) -> Arc<TempDir> {
     Arc::new(folder)
 }
 
-/// The status and the text of an answer; 0 when there was none.
+/// The status and the text of a response; the status is 0 if there was none.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -106,13 +107,13 @@ impl Answer {
 }
 
 impl Host {
-    /// Starts a host with one plugin beside the calm one.
+    /// Starts a host with one plugin and the calm filter.
     pub(super) fn start(file: &str, text: &str) -> Self {
         Self::start_in(&project("", file, text))
     }
 
-    /// Starts a host with these files beside the calm filter, and so much virtual memory in KiB. The
-    /// configuration is followed by the calm model.
+    /// Starts a host with the given files, the calm filter and a limit of virtual memory in KiB. The calm
+    /// model is appended to the configuration.
     pub(super) fn start_with(
         config: &str,
         address_space: u64,
@@ -126,13 +127,13 @@ impl Host {
         Self::launch(&Arc::new(folder), address_space, sender).listening(&address)
     }
 
-    /// Starts a host in a folder, which stays when it ends.
+    /// Starts a host in a folder, which remains after the host has ended.
     pub(super) fn start_in(folder: &Arc<TempDir>) -> Self {
         let (sender, address) = mpsc::channel();
         Self::launch_in(folder, sender).listening(&address)
     }
 
-    /// The same without waiting until it listens.
+    /// Starts a host without waiting until it listens.
     pub(super) fn launch_in(folder: &Arc<TempDir>, address: mpsc::Sender<String>) -> Self {
         Self::launch(folder, ADDRESS_SPACE, address)
     }
@@ -149,8 +150,8 @@ impl Host {
         self
     }
 
-    /// Saves a file while the host runs, and waits until it reports that it loaded the plugin or not.
-    /// Returns `false` if it died or never did.
+    /// Saves a file while the host runs and waits until the host reports the result of the load. Returns
+    /// `false` if the host died or reported nothing.
     pub(super) fn load(&mut self, file: &str, text: &str) -> bool {
         let id = Path::new(file).file_stem().and_then(|id| id.to_str()).unwrap_or_default().to_owned();
         save(self.folder.path(), file, text);
@@ -171,34 +172,34 @@ impl Host {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// From here on [`Self::resident`] counts anew. Returns what is resident now.
+    /// Resets the peak that [`Self::resident`] returns. Returns the current resident memory in bytes.
     pub(super) fn reset_peak(&self) -> u64 {
         let _ = std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5");
         self.status("VmRSS:")
     }
 
-    /// Its process.
+    /// Returns the id of the process.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until it has ended by itself; all it said.
+    /// Waits until the process ends by itself. Returns its output.
     pub(super) fn ended(mut self) -> String {
         self.child.wait().unwrap();
         self.whole_talk()
     }
 
-    /// Returns the address on which it listens.
+    /// Returns the address on which the host listens.
     pub(super) fn address(&self) -> String {
         self.address.clone()
     }
 
-    /// One chat with a model.
+    /// Sends one chat request to a model.
     pub(super) fn ask(&mut self, model: &str, text: &str, stream: bool) -> Answer {
         ask(&self.address, model, text, stream)
     }
 
-    /// Returns the processor time of all its threads.
+    /// Returns the processor time of all threads of the host.
     pub(super) fn processor_time(&self) -> Duration {
         let tasks =
             std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
@@ -207,25 +208,25 @@ impl Host {
         Duration::from_nanos(nanoseconds.sum())
     }
 
-    /// Returns its peak of resident memory, in bytes.
+    /// Returns the peak of the host's resident memory in bytes.
     pub(super) fn resident(&self) -> u64 {
         self.status("VmHWM:")
     }
 
-    /// A line of the process's status, in bytes.
+    /// Returns a value of the process's status in bytes.
     fn status(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let value = status.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
         value.and_then(|kib| kib.trim().parse::<u64>().ok()).unwrap_or(0) << 10
     }
 
-    /// The end of what a process said that has ended.
+    /// Returns the last part of the output of a process that has ended.
     fn whole_talk(self) -> String {
         self.listener.join().unwrap();
         String::from_utf8_lossy(&self.talk.lock().unwrap()).into_owned()
     }
 
-    /// Ends it; the end of what it said.
+    /// Kills the process. Returns the last part of its output.
     pub(super) fn end(mut self) -> String {
         let ended = self.child.try_wait().unwrap();
         self.child.kill().unwrap();
@@ -245,7 +246,7 @@ fn spawn(project: &Path, address_space: u64) -> Child {
         .args(["-c", &limited])
         .args([program().as_path(), project])
         .env("NO_COLOR", "1")
-        // A panic that tells its way reads all of the program's debugging information for that.
+        // A panic with a backtrace would read all debug information of the program.
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -254,7 +255,7 @@ fn spawn(project: &Path, address_space: u64) -> Child {
         .unwrap()
 }
 
-/// Keeps the end of what it says, and sends on where it listens.
+/// Keeps the last part of the output, and sends the address on which the host listens.
 fn listen(child: &mut Child, talk: Arc<Mutex<Vec<u8>>>, address: mpsc::Sender<String>) -> JoinHandle<()> {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     std::thread::spawn(move || {
@@ -271,7 +272,7 @@ fn listen(child: &mut Child, talk: Arc<Mutex<Vec<u8>>>, address: mpsc::Sender<St
     })
 }
 
-/// One chat with a model of the host at an address.
+/// Sends one chat request to a model of the host at an address.
 pub(super) fn ask(address: &str, model: &str, text: &str, stream: bool) -> Answer {
     let body = json!({"model": model, "stream": stream, "messages": [{"role": "user", "content": text}]});
     let body = body.to_string();
@@ -279,7 +280,7 @@ pub(super) fn ask(address: &str, model: &str, text: &str, stream: bool) -> Answe
     let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     let (head, body) = exchange(address, &request, PATIENCE).unwrap_or_default();
     let status = status_in(&head).unwrap_or(0);
-    // In a stream a failure is an event.
+    // In a stream, a failure is an event.
     let failed = body.contains("data: {\"error\"");
     let text = match serde_json::from_str::<Value>(&body) {
         Ok(body) => match body["choices"][0]["message"]["content"].as_str() {

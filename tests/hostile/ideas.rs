@@ -1,7 +1,7 @@
-//! Attacks that the other lists do not know: what a file declares by the thousand, what is folded before anything
-//! runs, what hosts do for a script beside its own calls, and texts that are slow to read.
+//! Attacks that the other lists do not cover: thousands of declarations, constant folding, the host's work
+//! for a script outside of its calls, and texts that are slow to read.
 //!
-//! In each inlet `s` is a text of 4 MB.
+//! In each inlet, `s` is a text of 4 MB.
 
 use super::host::{Host, Limits};
 use super::{Comes, DEPTH, Hostile};
@@ -9,10 +9,10 @@ use Comes::{Breaks, Ends, NotLoaded, Refuses, ToolFails, Well};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The log's words: whichever limit is reached first, the log names the script.
+/// The word in the log: whichever limit is reached first, the log names the script.
 const LIMITS: &[&str] = &["hostile"];
 
-/// The constants of a file are too large where they are used.
+/// The constants of a file are too large when they are used.
 const FOLDED: &[&str] = &["size of the constants"];
 
 const LARGE: &str = "let s = \"\"; s.pad(4_000_000, \"a\");";
@@ -131,7 +131,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
         "let all = []; all.pad(90_000, 0); for i in 0..90_000 { all[i] = s; } try { throw \"x\"; } catch (e) { e = #{ error: \"E\", message: all, line: 1 }; let m = e; `${m}`; e.message; }",
         Ends(LIMITS),
     ),
-    // Values that go out.
+    // Values that leave the script.
     ("denies with the status of a half answer", "deny(\"x\", 101);", Refuses(500)),
     ("denies with the status of no content", "deny(\"x\", 204);", Refuses(500)),
     ("denies with the status of nothing new", "throw #{ status: 304, message: \"x\" };", Refuses(500)),
@@ -183,7 +183,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
     ),
 ];
 
-/// Over a streamed answer.
+/// Files whose requests have a streamed response.
 const STREAMS: &[(&str, &str, Comes)] = &[
     (
         "an event of a megabyte five hundred times",
@@ -251,12 +251,12 @@ const TOOLS: &[(&str, &str, Comes)] = &[
     ("tools that call themselves", "fn tools() { let f = |f| f.call(f); f.call(f) }", NotLoaded(&[DEPTH])),
 ];
 
-/// One line for each number.
+/// Returns one line for each number.
 fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
     (0..count).map(line).collect()
 }
 
-/// Whole files in `filters/`.
+/// Complete files in `filters/`.
 fn filters() -> Vec<(&'static str, String, Comes)> {
     let doubled = |end: &str| {
         let mut code = "const a0 = \"xxxxxxxxxxxxxxxx\";\n".to_owned();
@@ -377,7 +377,7 @@ fn filters() -> Vec<(&'static str, String, Comes)> {
     ]
 }
 
-/// Whole files in `tools/`.
+/// Complete files in `tools/`.
 fn tools() -> Vec<(&'static str, String, Comes)> {
     let parameters = |count: usize, one: &dyn Fn(usize) -> String| {
         format!("const parameters = #{{\n{}}};\nfn handler(args) {{ 1 }}", lines(count, one))

@@ -1,16 +1,15 @@
-//! Values that hold each other are given back: calls that make them leave no more behind than calls that do
-//! not.
+//! Cyclic values are freed: calls that create them leave no more memory behind than other calls.
 
 use super::host::Host;
 use std::fmt::Write as _;
 
-/// The bytes that each call allocates and that a leak would lose.
+/// The number of bytes that each call allocates and that a leak would lose.
 const LOST: usize = 1_000_000;
-/// Calls before memory is first looked at, and after that.
+/// The number of calls before the first measurement, and between the two measurements.
 const FIRST: usize = 20;
 const CALLS: usize = 60;
 
-/// Each ends in a cycle in which `s` is held; the last expression of an inlet is still `body`.
+/// Each ends in a cycle that holds `s`; the last expression of an inlet is still `body`.
 const CYCLES: &[(&str, &str)] = &[
     ("a map through its closure", "let m = #{ s: s }; m.f = || m;"),
     ("a map by index", "let m = #{ s: s }; let k = \"f\"; m[k] = || m;"),
@@ -61,7 +60,7 @@ const CYCLES: &[(&str, &str)] = &[
         "of what a loop runs over",
         "let all = [[s], [s]]; for x in all { let y = x; let f = || y; y.push(f); }",
     ),
-    // These hold nothing of themselves.
+    // These create no cycle.
     ("a counter", "let n = 0; let t = s; let inc = || { n += 1; t.len() + n }; inc.call(); inc.call();"),
     (
         "a memo",
@@ -69,7 +68,7 @@ const CYCLES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Other hooks that may make a cycle, each with the code of its file.
+/// Other hooks that can create a cycle, each with the source of its file.
 const PLACES: &[(&str, &str)] = &[
     ("outlet", "fn outlet(body) { let m = #{ s: text() }; m.f = || m; body }"),
     ("pre_chat", "fn pre_chat(ctx) { let m = #{ s: text(), c: ctx }; m.f = || m; ctx }"),

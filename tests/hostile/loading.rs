@@ -4,7 +4,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 use valvehouse::script::{Code, Diagnostic, Kind, Script, Settings, SourceFile};
 
-/// Repeats a pattern until a text has this length; `%` is replaced by a number that counts up.
+/// Repeats a pattern up to the given length; `%` is replaced by a counter.
 fn repeat(pattern: &str, length: usize) -> String {
     let mut text = String::with_capacity(length + pattern.len());
     let mut number = 0;
@@ -15,7 +15,7 @@ fn repeat(pattern: &str, length: usize) -> String {
     text
 }
 
-/// The opening and the closing of as many blocks as fit.
+/// Returns as many nested blocks as fit the length.
 fn nest(open: &str, close: &str, length: usize) -> String {
     let count = length / (open.len() + close.len());
     open.repeat(count) + close.repeat(count).as_str()
@@ -23,7 +23,7 @@ fn nest(open: &str, close: &str, length: usize) -> String {
 
 type Shape = fn(usize) -> String;
 
-/// Files that differ in what they have too much of.
+/// Files that each contain too much of one construct.
 const SHAPES: &[(&str, Shape)] = &[
     ("nested if", |n| format!("fn inlet(body) {{{}}}", nest("if a{", "}", n))),
     ("nested if within the limit", |n| {
@@ -103,7 +103,7 @@ const SHAPES: &[(&str, Shape)] = &[
     ("letters of three bytes", |n| format!("fn inlet(body) {{ {} }}", "語".repeat(n / 3))),
 ];
 
-/// A number in letters: keys of an opening comment have no digits.
+/// Returns a number in letters, because keys of an opening comment have no digits.
 fn letters(mut number: usize) -> String {
     let mut text = String::new();
     loop {
@@ -115,7 +115,7 @@ fn letters(mut number: usize) -> String {
     }
 }
 
-/// Returns the processor time of this thread: other programs do not count.
+/// Returns the processor time of this thread, which other programs do not affect.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -133,15 +133,16 @@ fn time_to_load(kind: Kind, text: &str) -> Duration {
     took
 }
 
-/// The largest ratio of the load times of a file of tenfold length and the short one: ten, and room for a busy
+/// The maximum ratio of the load times of a tenfold file and the short one: ten, with room for a busy
 /// machine. Quadratic work takes a hundred times as long.
 const MAX_RATIO: u32 = 30;
-/// The smallest load time that ratios are computed with: shorter times are dominated by fixed costs.
+/// The minimum load time to compute ratios with: fixed costs dominate shorter times.
 const FLOOR: Duration = Duration::from_millis(10);
-/// The number of loads of both until a ratio counts as wrong: other work on the machine disturbs single ones.
+/// The number of attempts before a ratio counts as wrong: other work on the machine disturbs single
+/// measurements.
 const TRIES: usize = 5;
 
-/// Loads every shape of file as a filter and as a tool and returns what `wrong` says of them.
+/// Loads every shape as a filter and as a tool and returns the failures that `wrong` reports.
 fn of_all_shapes(wrong: fn(Kind, Shape) -> Option<String>) -> Vec<String> {
     let check = move || {
         let mut found = Vec::new();
@@ -152,7 +153,7 @@ fn of_all_shapes(wrong: fn(Kind, Shape) -> Option<String>) -> Vec<String> {
         }
         found
     };
-    // Scripts are compiled where there is as much stack as on the threads of a host.
+    // Scripts are compiled with the stack size of the host's threads.
     std::thread::Builder::new().stack_size(valvehouse::executor::STACK).spawn(check).unwrap().join().unwrap()
 }
 

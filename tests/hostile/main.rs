@@ -1,8 +1,8 @@
-//! Scripts that mean harm, each in a host of its own with little address space: every one ends in time,
-//! as its line says, with an error that names it; and the host answers the next request. A test program of
-//! its own, so that nothing else runs beside it that would be held up, or would hold it up.
+//! Hostile scripts, each in a separate host with a small address space: every script ends in time, with the
+//! result that its entry expects and an error that names it, and the host answers the next request. This is a
+//! separate test program, so that no other test runs in parallel.
 
-// The limits and measures of a process here are there on Linux only; a helper that fails is a failed test.
+// The process limits and measurements exist only on Linux; a helper that fails is a failed test.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -28,23 +28,24 @@ use std::time::Duration;
 /// The expected result of a script.
 #[derive(Clone, Copy, Debug)]
 enum Comes {
-    /// It is allowed to do this, and the request is answered.
+    /// The script is allowed to do this, and the request succeeds.
     Well,
-    /// It breaks: the request fails with 500, and the host's log names the script and says one of these.
+    /// The script fails: the request fails with 500, and the log names the script and contains one of these
+    /// texts.
     Breaks(&'static [&'static str]),
-    /// It throws, which is its right: the request is refused with this status.
+    /// The script throws, and the request is refused with this status.
     Refuses(u16),
-    /// It is not loaded, the host says why in one of these words, and requests go by without it.
+    /// The script is not loaded, the log contains one of these texts, and requests skip the script.
     NotLoaded(&'static [&'static str]),
-    /// The request is refused with this status: the script's value goes no further.
+    /// The request is refused with this status because the host does not accept the script's value.
     Fails(u16),
-    /// It comes to an end, answered or refused; or it breaks, on a slower machine, as above.
+    /// The script ends in time, with any result; if it fails, the log contains one of these texts.
     Ends(&'static [&'static str]),
-    /// The tool breaks; the model is told which one and one of these, and the turn goes on.
+    /// The tool fails; the model receives the tool's name and one of these texts, and the turn continues.
     ToolFails(&'static [&'static str]),
 }
 
-/// The budgets as errors name them. Which of several is used up first is a matter of the machine.
+/// The budgets as errors name them. Which one is exhausted first depends on the machine.
 const OPERATIONS: &str = "limit of 1000000 operations";
 const TIME: &str = "time limit of 100 ms";
 const MEMORY: &str = "memory limit of 64 MB";
@@ -52,10 +53,10 @@ const DEPTH: &str = "stack overflow";
 const SIZE: &str = "ength of string too large";
 const LENGTH: &str = "ize of array/BLOB too large";
 const BUDGET: &[&str] = &[OPERATIONS, TIME, MEMORY];
-/// The limits of a value that nests too deep, unless building it was too much already.
+/// The errors for a value that is nested too deeply; creating it may exhaust a budget first.
 const DEEP: &[&str] = &["limit of 128", OPERATIONS, TIME, MEMORY];
 
-/// A script, where it lies, and what is asked for to make it run.
+/// A script, its place, and the request that runs it.
 struct Hostile {
     name: String,
     /// `filters/hostile.rhai` or `tools/hostile.rhai`.
@@ -65,18 +66,18 @@ struct Hostile {
     says: String,
     streams: bool,
     comes: Comes,
-    /// Its deadline.
+    /// The deadline of the script.
     deadline: Duration,
 }
 
 impl Hostile {
-    /// A filter that only the hostile model has.
+    /// A filter of the hostile model only.
     fn filter(name: &str, text: String, comes: Comes) -> Self {
         let text = match text.strip_prefix("/*\n") {
             Some(rest) => format!("/*\nglobal: false\n{rest}"),
             None => format!("/*\nglobal: false\n*/\n{text}"),
         };
-        // Tables of tokens are unpacked once, by the host: that is not a time of the script's.
+        // The host unpacks the token tables once; this time does not count for the script.
         let deadline = Duration::from_millis(if text.contains("tokens::") { 2_000 } else { 100 });
         Self {
             name: name.to_owned(),
@@ -89,7 +90,7 @@ impl Hostile {
         }
     }
 
-    /// Runs it, and says everything that is wrong with how it went.
+    /// Runs the script and returns all failures.
     fn judge(&self, limits: &Limits) -> Vec<String> {
         let mut host = Host::start(self.file, &self.text);
         host.ask("calm", "hello", false);
@@ -118,7 +119,7 @@ impl Hostile {
         wrong.into_iter().map(|wrong| format!("{}: {wrong}", self.name)).collect()
     }
 
-    /// Returns the difference between an answer and the expected result.
+    /// Returns the difference between a response and the expected result.
     fn misses(&self, answer: &Answer, log: &str) -> Option<String> {
         let says_one = |text: &str, words: &[&str]| words.iter().any(|word| text.contains(word));
         let named = |words: &[&str]| log.lines().any(|line| line.contains("hostile")) && says_one(log, words);
@@ -128,7 +129,7 @@ impl Hostile {
             Comes::Refuses(status) | Comes::Fails(status) => answer.is(status),
             Comes::Ends(words) => matches!(answer.status, 200 | 400) || (answer.is(500) && named(words)),
             Comes::NotLoaded(words) => answer.is(200) && named(words),
-            // A tool's own timeout may come first on a slow machine.
+            // On a slow machine, the timeout of the tool may come first.
             Comes::ToolFails(words) => {
                 answer.is(200)
                     && answer.text.contains("hostile")

@@ -1,13 +1,13 @@
-//! Attacks by single calls of natives: they write, compare, sort and search values that are small in memory and
-//! endless when traversed, and values that hold each other.
+//! Attacks by single calls of natives: they write, compare, sort and search values that are small in memory
+//! but huge when traversed, and cyclic values.
 //!
-//! In each `s` is a text of 4 MB, and `all` is an array of 90,000 references to it.
+//! In each, `s` is a text of 4 MB and `all` is an array of 90,000 references to it.
 
 use super::{BUDGET, Comes, DEPTH, Hostile};
 use Comes::{Breaks, Ends, NotLoaded, Refuses, ToolFails, Well};
 use std::time::Duration;
 
-/// The log's words: whichever limit is reached first, the log names the script.
+/// The word in the log: whichever limit is reached first, the log names the script.
 const LIMITS: &[&str] = &["hostile"];
 
 const LARGE: &str = "let s = \"\"; s.pad(4_000_000, \"a\");";
@@ -16,7 +16,7 @@ const KEYS: &str = "let keys = #{}; for i in 0..9_000 { keys[`k${i}`] = s; }";
 
 /// Bodies of `inlet(body, state, __metadata__)`.
 const INLETS: &[(&str, &str, Comes)] = &[
-    // Texts that grow at a stroke.
+    // Texts that grow in a single call.
     ("replace each letter by all", "let t = s; t.replace(\"a\", t);", Ends(LIMITS)),
     ("replace a char by all", "let t = s; t.replace('a', t);", Ends(LIMITS)),
     ("replace nothing by all", "let t = s; t.replace(\"\", t);", Ends(LIMITS)),
@@ -53,7 +53,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
         "for i in 0..9_000 { body.messages.push(#{ role: \"system\", content: s }); } body.messages.system = s; body.messages.append_system(s);",
         Ends(LIMITS),
     ),
-    // The text form of what is many times the same.
+    // The text form of values with many references to one value.
     ("interpolate references", "ALL `${all}`;", Ends(LIMITS)),
     ("to_string of references", "ALL all.to_string();", Ends(LIMITS)),
     ("debug references", "ALL debug(all); all.to_debug();", Ends(LIMITS)),
@@ -113,7 +113,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
         "ALL body.l = []; for i in 0..5_000 { body.l.push(0); } for i in 0..5_000 { body.l[i] = s; } loop { body.l == all; all == body.l; body.l in [all]; }",
         Ends(LIMITS),
     ),
-    // Values that are compared, hashed, sorted, searched.
+    // Values that are compared, hashed, sorted and searched.
     (
         "switch over a closure of references",
         "ALL let f = || all; switch f { 1 => 2, _ => 3 }; switch [f] { 1 => 2, _ => 3 };",
@@ -220,13 +220,13 @@ const INLETS: &[(&str, &str, Comes)] = &[
         "let f = |f| [1].map(|x| [1].filter(|y| regex::replace(\"a\", \"a\", |g| f.call(f)))); f.call(f);",
         Ends(LIMITS),
     ),
-    // Not evaluated, not slept.
+    // Disabled functions by other names, and function values.
     ("sleep by a name put together", "Fn(\"sl\" + \"eep\").call(60);", Breaks(&["sleep"])),
     ("eval by a name put together", "Fn(\"ev\" + \"al\").call(\"loop {}\");", Ends(LIMITS)),
     ("a name of 4 MB", "let f = Fn(s); `${f}`; f.call(1);", Ends(LIMITS)),
     ("curry without end", "ALL let f = |x| x; loop { f = f.curry(all); `${f}`; }", Ends(LIMITS)),
     ("functions listed without end", "loop { `${get_fn_metadata_list()}`; }", Ends(LIMITS)),
-    // Patterns.
+    // Regular expressions.
     (
         "a pattern that counts",
         "let t = \"\"; for i in 0..5_000 { t += if random::int(0, 1) == 0 { \"a\" } else { \"b\" }; } let u = \"\"; u.pad(4_000_000, t); regex::is_match(u, \"[ab]*a[ab]{2000}c\");",
@@ -270,7 +270,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
         Ends(LIMITS),
     ),
     ("an escaped text as pattern", "regex::is_match(s, regex::escape(s));", Ends(LIMITS)),
-    // Pieces.
+    // Splitting.
     ("pieces of one letter", "s.split(\"\"); s.split('a'); s.split(\"a\"); s.split();", Ends(LIMITS)),
     ("pieces of one letter, from behind", "s.split_rev(\"a\"); s.split_rev('a', 90_000);", Ends(LIMITS)),
     ("letters of a text", "loop { s.to_chars(); }", Ends(LIMITS)),
@@ -306,7 +306,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
         "let t = timestamp(); loop { try { t + 1.0e300; } catch {} try { t - 9223372036854775807; } catch {} `${t}`; t == t; }",
         Ends(LIMITS),
     ),
-    // Values that hold each other.
+    // Cyclic values.
     ("a map that holds itself, as JSON", "let a = #{}; a.f = || a; #{ a: a }.to_json();", Ends(LIMITS)),
     (
         "two maps that hold each other, as JSON",
@@ -332,7 +332,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
     ),
 ];
 
-/// Whole files.
+/// Complete files.
 const FILES: &[(&str, &str, Comes)] = &[
     (
         "pipes that replace",
@@ -393,7 +393,7 @@ const FILES: &[(&str, &str, Comes)] = &[
     ),
 ];
 
-/// Over a streamed answer.
+/// Files whose requests have a streamed response.
 const STREAMS: &[(&str, &str, Comes)] = &[
     ("stream that replaces", "fn stream(event) { LARGE s.replace(\"a\", s); event }", Ends(LIMITS)),
     (

@@ -1,14 +1,13 @@
-//! Every other place a script runs in: streams, tools, the moments around both, and what is kept between
-//! calls.
+//! Every other place where a script runs: streams, tools, the hooks around both, and state between calls.
 
 use super::{BUDGET, Comes, DEPTH, Hostile, LENGTH, MEMORY, OPERATIONS, SIZE, TIME};
 use Comes::{Breaks, Ends, Fails, NotLoaded, Refuses, ToolFails, Well};
 use std::time::Duration;
 
-/// For `stream` and `stream_end`.
+/// The budgets of `stream` and `stream_end`.
 const STREAM: &[&str] = &["limit of 50000 operations", "time limit of 5 ms"];
 
-/// Filters that do harm in other moments: what the file says, and what must come of it.
+/// Hostile filters in other hooks: the source and the expected result.
 const FILTERS: &[(&str, &str, Comes)] = &[
     ("pre_chat loop", "fn pre_chat(ctx) { loop {} }", Breaks(BUDGET)),
     ("post_chat loop", "fn post_chat(ctx) { loop {} }", Breaks(BUDGET)),
@@ -39,7 +38,7 @@ const FILTERS: &[(&str, &str, Comes)] = &[
         "fn inlet(body, state, __metadata__) { state.x = []; state.x.push(__metadata__); __metadata__.y = #{ z: state.x }; body }",
         Breaks(&["put inside itself"]),
     ),
-    // The same values in many places.
+    // Values that occur in many places.
     (
         "laughs",
         "fn inlet(body) { body.x = [\"ha\"]; let x = body.x; for i in 0..100 { body.x = [x, x]; x = body.x; } body }",
@@ -299,7 +298,7 @@ const FILTERS: &[(&str, &str, Comes)] = &[
     ),
 ];
 
-/// Streamed answers of many words.
+/// Files whose requests have a streamed response of many words.
 const STREAMS: &[(&str, &str, Comes)] = &[
     ("stream loop", "fn stream(event) { loop {} }", Breaks(STREAM)),
     (
@@ -356,7 +355,7 @@ const STREAMS: &[(&str, &str, Comes)] = &[
     ),
 ];
 
-/// Tools, called once by the model that the hostile file stands behind.
+/// Tools, each called once by the model.
 const TOOLS: &[(&str, &str, Comes)] = &[
     (
         "tool loop",
@@ -423,7 +422,7 @@ const TOOLS: &[(&str, &str, Comes)] = &[
     ),
 ];
 
-/// Calls of functions with arguments nobody expects: each fails by itself or does something harmless.
+/// Calls with unusual arguments: each fails by itself or has a harmless effect.
 const ODD: &[&str] = &[
     "text::truncate(\"abc\", -1)",
     "text::truncate(\"abc\", 9223372036854775807, \"ü\")",
@@ -555,7 +554,7 @@ const ODD: &[&str] = &[
 
 pub(super) fn all() -> impl Iterator<Item = Hostile> {
     let filters = FILTERS.iter().map(|(name, text, comes)| Hostile::filter(name, (*text).to_owned(), *comes));
-    // A script that does not break sees every event of the answer, and has its time for each.
+    // A script that does not fail receives every event of the response, with a deadline for each.
     let events = |comes: &Comes| if matches!(comes, Ends(_)) { 50 } else { 1 };
     let streams = STREAMS.iter().map(move |(name, text, comes)| Hostile {
         says: "many words ".repeat(25),

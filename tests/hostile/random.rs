@@ -1,7 +1,7 @@
-//! Programs made up from a grammar of the scripting language: mostly valid ones, that call what the host
-//! offers with values that mean harm. The same seed makes the same programs.
+//! Programs generated from a grammar of the scripting language: mostly valid ones that call the host's
+//! functions with hostile values. The same seed gives the same programs.
 //!
-//! Runs some by default; `tests/fuzz scripts [SECONDS [SEED]]` runs as many as it can in so many seconds of
+//! A few run by default; `tests/fuzz scripts [SECONDS [SEED]]` runs programs for the given seconds of
 //! processor time.
 
 use super::corpus::values::{hostile, is_unreachable};
@@ -10,15 +10,15 @@ use super::host::Limits;
 use std::time::Duration;
 use valvehouse::script::reference::{Registration, registrations};
 
-/// Programs of one round.
+/// The number of programs per round.
 const ROUND: usize = 64;
-/// So many programs that hurt their host are enough to report.
+/// The number of failures after which the run stops.
 const ENOUGH: usize = 20;
-/// Statements of a program, and how deep they and their expressions nest.
+/// The maximum number of statements of a program, and the maximum depth of its statements and expressions.
 const STATEMENTS: u64 = 14;
 const DEPTH: u32 = 3;
 
-/// A small generator of numbers (SplitMix64): equal on every machine.
+/// A random number generator (SplitMix64) with the same sequence on every machine.
 struct Numbers(u64);
 
 impl Numbers {
@@ -33,7 +33,7 @@ impl Numbers {
         self.next() % limit.max(1)
     }
 
-    /// Returns `true` in so many of a hundred cases.
+    /// Returns `true` with the given probability in percent.
     fn chance(&mut self, of_hundred: u64) -> bool {
         self.below(100) < of_hundred
     }
@@ -43,15 +43,15 @@ impl Numbers {
     }
 }
 
-/// Makes one program.
+/// Generates one program.
 struct Program<'a> {
     numbers: Numbers,
     functions: &'a [Registration],
-    /// Variables in scope.
+    /// The variables in scope.
     variables: Vec<String>,
     made: usize,
     depth: u32,
-    /// Rhai's limit for closures in a file is a multiple of this.
+    /// The number of closures, which must stay below Rhai's limit per file.
     closures: usize,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Program<'a> {
             code.push_str(&self.statement());
         }
         if !matches!(position, Position::Inlet | Position::Outlet) {
-            // Another hook without messages has other lists.
+            // Hooks without messages use other lists.
             code = code.replace("body.messages", "body.l").replace("body.texts", "body.l");
         }
         Case { family: name, position, code }
@@ -100,7 +100,7 @@ impl<'a> Program<'a> {
         if self.variables.is_empty() { "1".to_owned() } else { self.numbers.one_of(&self.variables).clone() }
     }
 
-    /// Mostly caught when it fails, so that the program goes on.
+    /// Returns a statement; most failures are caught so that the program continues.
     fn statement(&mut self) -> String {
         let scope = self.variables.len();
         match self.numbers.below(20) {
@@ -127,7 +127,7 @@ impl<'a> Program<'a> {
                 let word = *self.numbers.one_of(&["x", "f", "text", "content", "messages"]);
                 caught(&format!("{variable}.{word} = {value};"))
             }
-            // Values that hold each other.
+            // Cyclic values.
             10 | 11 => {
                 let (holder, held) = (self.variable(), self.variable());
                 self.closures += 1;
@@ -223,7 +223,7 @@ impl<'a> Program<'a> {
         statements
     }
 
-    /// An expression that is mostly of a kind.
+    /// Returns an expression, which is mostly of the given type.
     fn expression(&mut self, kind: &str) -> String {
         if self.depth >= DEPTH {
             return if self.numbers.chance(60) { self.variable() } else { self.hostile(kind) };
@@ -269,7 +269,7 @@ impl<'a> Program<'a> {
         made
     }
 
-    /// A call of something that is registered, its arguments mostly of the right kinds.
+    /// Returns a call of a registered function; most arguments have the right types.
     fn call(&mut self) -> String {
         let function = self.numbers.one_of(self.functions).clone();
         self.depth += 1;
@@ -330,7 +330,7 @@ fn random_programs_do_not_hurt_their_host() {
     let seconds = number("VALVEHOUSE_FUZZ_SECONDS").unwrap_or(0);
     let limits = Limits::beside_harmless();
     let (mut report, mut made) = (Report::default(), 0);
-    // At least one round.
+    // At least one round runs.
     while report.wrong.len() < ENOUGH && (made == 0 || report.processor < Duration::from_secs(seconds)) {
         let cases = programs(seed, made, &functions);
         let known = report.wrong.len();

@@ -1,4 +1,4 @@
-//! One request whose scripts start many calls: each is within its budget, and so is their sum.
+//! One request whose scripts start many calls: each call stays within its budget, and so does their sum.
 
 use super::host::Host;
 use super::{Hostile, Limits};
@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-/// The bytes that the calls of one request may hold together while they wait: four times the memory of one.
+/// The number of bytes that the waiting calls of one request may hold together: four times the memory of one
+/// call.
 const HELD: u64 = 256 << 20;
 
-/// A model that has these tools.
+/// Returns the configuration of a model with these tools.
 fn settings(tools: &[(String, String)]) -> String {
     let names: Vec<&str> = tools.iter().map(|(name, _)| name.as_str()).collect();
     format!(
@@ -19,7 +20,7 @@ fn settings(tools: &[(String, String)]) -> String {
     )
 }
 
-/// A tool that does something 64 times beside each other.
+/// Returns a tool that runs a piece of code 64 times in parallel.
 fn many(requirements: &str, seconds: u32, part: &str) -> String {
     format!(
         "/*\ndescription: many at once\nrequirements: {requirements}\ntimeout: {seconds}000\n*/\nfn handler(args) {{\n    \
@@ -32,8 +33,8 @@ fn asks(tool: &str) -> String {
     format!("llm::chat(#{{ messages: [#{{ role: \"user\", content: \"/{tool}\" }}] }}).text")
 }
 
-/// Returns the peak of a host's resident memory while it answered one request that calls a tool, above a
-/// harmless one; others ask all the while, and all are answered.
+/// Returns the increase of the host's peak resident memory during one request that calls a tool. Other
+/// requests run at the same time, and all are answered.
 fn peak(grants: &str, tools: impl IntoIterator<Item = (String, String)>, asked: &str) -> u64 {
     let limits = Limits::beside_harmless();
     let tools: Vec<_> = tools.into_iter().collect();
@@ -124,7 +125,7 @@ fn answers_that_come_beside_each_other_are_held_within_the_memory_of_the_call() 
     assert_eq!(above, 0, "{} MB", above >> 20);
 }
 
-/// Natives that go over megabytes within the milliseconds of a stream hook.
+/// Natives that traverse megabytes within the few milliseconds of a stream hook.
 pub(super) fn all() -> impl Iterator<Item = Hostile> {
     const TIME: &[&str] = &["time limit of 5 ms", "limit of 50000 operations"];
     let natives = [

@@ -1,4 +1,4 @@
-//! A hook that waits again and again: its time by the clock on the wall is bounded all the same.
+//! A hook that waits again and again: its wall-clock time is bounded.
 
 use super::host::{Host, project};
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use std::time::Duration;
 const ANSWER: &str =
     r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}"#;
 
-/// A service that takes a while for each answer.
+/// Starts a service that responds slowly.
 fn slow_service() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -50,7 +50,7 @@ fn inlet(body) {
 }"#;
     let folder = project(&settings, "filters/hostile.rhai", asks);
     let mut host = Host::start_in(&folder);
-    // The client gives up after two minutes, four times as long as the hook may take.
+    // The client gives up after two minutes, four times the limit of the hook.
     let answer = host.ask("hostile", "hello", false);
     let log = host.end();
     assert!(answer.is(500) && log.contains("did not end within 30000 ms"), "{answer:?}\n{log}");

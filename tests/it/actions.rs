@@ -1,4 +1,4 @@
-//! Buttons under messages: pressed over HTTP, listed, reloaded, refused.
+//! Buttons under messages: presses over HTTP, lists, reloads and refusals.
 
 use crate::host::{Answer, Setup, TestHost, until};
 use crate::well_formed::lines_of;
@@ -10,7 +10,7 @@ trait Actions {
 }
 
 impl Actions for Setup {
-    /// Puts a file into `actions/` before the start.
+    /// Adds a file to `actions/` before the start.
     fn action(self, id: &str, source: &str) -> Self {
         self.script("actions", id, source)
     }
@@ -43,7 +43,7 @@ fn save(host: &TestHost, id: &str, source: &str) {
     std::fs::write(folder.join(format!("{id}.rhai")), source).unwrap();
 }
 
-/// The ids of the buttons under the answers of a model.
+/// Returns the ids of the buttons under the responses of a model.
 async fn buttons(host: &TestHost, model: &str) -> Vec<String> {
     let list = host.get("/v1/models").await.ok();
     let models = list["data"].as_array().unwrap();
@@ -129,7 +129,7 @@ async fn events_come_in_a_header_or_as_they_are_emitted_and_a_person_can_be_aske
     let told = press(&host, "tells").await;
     let events: Value = serde_json::from_str(told.header("x-valvehouse-events").unwrap()).unwrap();
     assert_eq!(events, json!([{"type": "status", "data": {"description": "done"}}]));
-    // Without a stream nobody can answer.
+    // Without a stream, the client cannot answer a question.
     press(&host, "asks").await.denied(400, "send \"stream\": true");
     let mut body = body_of("x");
     body["stream"] = true.into();
@@ -149,7 +149,7 @@ async fn events_come_in_a_header_or_as_they_are_emitted_and_a_person_can_be_aske
     let events = lines_of(&text);
     assert_eq!(events[0]["event"]["data"]["description"], "asking");
     assert_eq!(events.last().unwrap()["result"]["content"], "hello Ann");
-    // A failure before the first event has a status of its own.
+    // A failure before the first event has an error status.
     let refused = press_with(&host, "refuses", &body).await;
     assert!(!refused.is_stream());
     refused.denied(403, "not you");
@@ -273,7 +273,7 @@ async fn an_action_that_never_ends_is_stopped_and_so_is_one_whose_client_has_lef
         traces["live"].as_array().unwrap().is_empty()
     })
     .await;
-    // One that is not streamed ends with its connection.
+    // A press that is not streamed ends with its connection.
     let pressed = host.request("POST", "/api/chat/actions/left").body(body_of("x").to_string());
     assert!(pressed.timeout(Duration::from_millis(300)).send().await.is_err());
     until("the press is over", || async {
@@ -331,7 +331,7 @@ async fn a_key_is_needed_and_each_user_has_their_own_valves() {
     host.set_valves("greets", Some("ann"), json!({"greeting": "good day"})).await;
     let press_as = async |key: &str| {
         let mut body = body_of("x");
-        // Whoever has a key is the user of that key.
+        // With keys, the user is that of the key.
         body["user"] = json!({"id": "ann"});
         let request = host.request("POST", "/api/chat/actions/greets").body(body.to_string());
         Answer::of(if key.is_empty() { request } else { request.bearer_auth(key) }).await
@@ -469,7 +469,7 @@ async fn mistakes_of_clients_do_not_open_the_breaker_of_an_action() {
     }
     assert_eq!(press(&host, "last").await.ok()["content"], "an answer!");
     press(&host, "asks").await.denied(400, "cannot ask a person");
-    // Faults of the script count as before.
+    // Faults of the script count for the breaker.
     for _ in 0..2 {
         press(&host, "faulty").await.denied(500, "the plugin `faulty` failed in its action");
     }

@@ -1,4 +1,4 @@
-//! Work of scripts for the time when the client has its answer: `fn done(body)` and `after(|| …)`.
+//! Work of scripts after the client has its response: `fn done(body)` and `after(|| …)`.
 
 use crate::host::{TestHost, saying, streaming, until};
 use crate::tools::HELPER;
@@ -6,7 +6,7 @@ use crate::upstream::{Gate, MODEL, Reply, Upstream, chunk};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Reports to a service what a filter did, and where it may.
+/// Returns a filter that reports its work to a service, and the setting that permits the service's host.
 fn reports(service: &Upstream, code: &str) -> (String, String) {
     let url = service.url();
     let address = url.trim_start_matches("http://").trim_end_matches("/v1").to_owned();

@@ -1,12 +1,12 @@
-//! Agents over HTTP: runs that wait for a person, are followed and decided on; conversations that are
-//! looked at, branched off, carried elsewhere and forgotten.
+//! Agents over HTTP: runs that wait for a person, are followed and get decisions; conversations that are
+//! read, branched, exported, imported and forgotten.
 
 use crate::host::{Answer, Setup, TestHost, saying, until};
 use crate::upstream::{Gate, MODEL, Reply, UpstreamRequest, chunk};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-/// A model with a memory and a tool that costs money.
+/// A model with a memory and a payment tool.
 const AGENT: &str = "[[models]]\nname = \"clerk\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"pay\", \"human_input\"]\n\
      system_prompt = \"You pay.\"\nmemory = true\n";
 pub(crate) const PAY: &str = r#"/*
@@ -15,7 +15,7 @@ description: Pays.
 const parameters = #{ amount: #{ type: "integer", required: true } };
 fn handler(args) { `paid ${args.amount}` }
 "#;
-/// Asks a person before each payment.
+/// Asks for approval before each payment.
 pub(crate) const APPROVAL: &str = r#"
 fn pre_invocation(ctx) {
     if ctx.tool.name != "pay" { return; }
@@ -28,7 +28,7 @@ fn clerk() -> Setup {
     TestHost::new().config(AGENT).tool("pay", PAY).filter("approval", APPROVAL)
 }
 
-/// The upstream calls what a user's last message names, and repeats what the tool said.
+/// Makes the upstream call the tool that the user's last message names, and repeat the tool's result.
 fn obeys(host: &TestHost) {
     host.upstream.script(|asked| {
         let messages = asked.json()["messages"].as_array().cloned().unwrap_or_default();
@@ -74,7 +74,7 @@ impl AgentRequests for TestHost {
         ok(&self.put("POST", "/api/v1/agents/clerk/runs", &body).await)
     }
 
-    /// A run that waits for approval.
+    /// Starts a run that waits for approval. Returns its id.
     async fn paying(&self, chat_id: &str) -> String {
         obeys(self);
         let run = self.run(chat_id, "pay").await;
@@ -101,7 +101,7 @@ fn roles(messages: &Value) -> Vec<&str> {
     messages.as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect()
 }
 
-/// Names and data of server-sent events.
+/// Returns the names and the data of server-sent events.
 fn named_events(text: &str) -> Vec<(String, Value)> {
     let events = text.split("\n\n").filter(|event| event.contains("data: {"));
     let part = |event: &str, name: &str| {
@@ -310,7 +310,7 @@ async fn a_run_is_followed_from_its_first_step_over_its_pause_to_its_end() {
     assert!(steps.len() > 4 && steps.is_sorted_by(|a, b| a < b), "{text}");
     let (name, end) = events.last().unwrap();
     assert_eq!((name.as_str(), &end["status"], &end["agent"]), ("end", &json!("done"), &json!("clerk")));
-    // One that has ended is told whole.
+    // The events of a run that has ended are sent completely.
     let again = host.get(&format!("/api/v1/agents/runs/{run}/events")).await;
     assert_eq!(named_events(again.body()).last().unwrap().0, "end");
 }
@@ -359,7 +359,7 @@ async fn a_conversation_branches_off_at_a_checkpoint() {
     };
     assert_eq!(said(host.look("conversations/c2").await), ["one", "heard: one", "other", "heard: other"]);
     assert_eq!(said(host.look("conversations/c1").await), ["one", "heard: one", "two", "heard: two"]);
-    // A client that sends the whole conversation along finds the branch again.
+    // A client that sends the whole conversation continues the branch.
     let mut body = saying("clerk", "x");
     body["chat_id"] = json!("c2");
     body["user"] = json!("ann");
@@ -441,7 +441,7 @@ async fn a_run_that_failed_is_named_and_can_be_tried_again() {
     until("it is done", || async { host.look(&format!("runs/{run}")).await["status"] == "done" }).await;
 }
 
-/// A process beside the host that talks with a model.
+/// A second process that chats with a model of the host's project.
 struct Beside(std::process::Child);
 
 impl Beside {
@@ -452,7 +452,7 @@ impl Beside {
         Self(command.stdin(none()).stdout(none()).stderr(none()).spawn().unwrap())
     }
 
-    /// Ends it as a crash would.
+    /// Kills the process.
     fn dies(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();

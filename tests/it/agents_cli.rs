@@ -1,12 +1,12 @@
-//! Agents on the command line: runs that wait in one process and go on in another, conversations that are
-//! continued, branched off, carried elsewhere and forgotten. Every command is a process of its own.
+//! Agents on the command line: runs that wait in one process and continue in another, and conversations that
+//! are continued, branched, exported, imported and forgotten. Every command is a separate process.
 
 use crate::agents_api::{APPROVAL, PAY};
 use crate::cli::{CommandOutput, Project};
 use std::process::Command;
 use valvehouse::json::Json;
 
-/// A model with a memory that answers without a network, and calls what it is told to.
+/// A model with a memory that needs no network and makes the calls that its user requests.
 const CLERK: &str = "[[models]]\nname = \"clerk\"\nprovider = \"demo\"\nmodel = \"demo\"\nmemory = true\n\
      tools = [\"pay\", \"human_input\"]\n[[providers]]\nname = \"demo\"\nkind = \"demo\"\n\
      [[models]]\nname = \"plain\"\nprovider = \"demo\"\nmodel = \"demo\"\n";
@@ -15,7 +15,7 @@ fn clerk() -> Project {
     Project::new().with("valvehouse.toml", CLERK).with("tools/pay.rhai", PAY).filter("approval", APPROVAL)
 }
 
-/// The only run there is, as programs see it.
+/// Returns the only run, in the JSON format.
 fn only_run(project: &Project) -> Json {
     let runs = project.run("--format json runs").ends(0).json().get("runs").unwrap().items();
     assert_eq!(runs.len(), 1, "{runs:?}");
@@ -26,7 +26,7 @@ fn text(json: &Json, path: &str) -> String {
     json.at_path(path).as_str().unwrap_or_else(|| panic!("{path} is not text in {json}")).to_owned()
 }
 
-/// A run that waits for approval, in a conversation of its own.
+/// Starts a run that waits for approval in a new conversation.
 fn paying(project: &Project) -> (String, String) {
     project
         .run_with(&["chat", r#"/pay {"amount":10}"#], "")
@@ -47,7 +47,7 @@ fn a_run_pauses_in_one_process_and_goes_on_in_another() {
     shown.prints(&chat).prints("calls pay {\"amount\":10}").says(&format!("resume {run} --approve"));
     project.run(&format!("resume {run} --approve")).ends(0).prints("paid 10");
     assert_eq!(text(&only_run(&project), "status"), "done");
-    // A run that is over cannot be decided again.
+    // A finished run takes no decision.
     project.run(&format!("resume {run} --approve")).ends(2).says("has no pending action");
     project.run("resume none").ends(2).says("unknown run `none`");
 }
@@ -160,7 +160,7 @@ fn a_conversation_is_branched_off_carried_elsewhere_and_forgotten() {
         .says("cannot create the conversation `b`: it already exists");
     project.run_with(&["chat", "--continue=b", "hello"], "").ends(0);
 
-    // In another project it goes on where it stood.
+    // In another project, the run continues where it was.
     let other = clerk();
     other.write("chat.json", &exported.out);
     other.run("runs import chat.json --chat c").ends(0).says("chat --continue=c");
@@ -191,14 +191,14 @@ fn a_host_sees_what_a_process_beside_it_decided() {
     assert!(server.get(&format!("/api/v1/agents/runs/{run}")).contains("\"status\":\"done\""));
 }
 
-/// Returns the end of a command whose question is answered; none where there is no such command.
+/// Answers the question of a command and returns its result; `None` if the command does not exist.
 #[cfg(target_os = "linux")]
 fn answering(mut command: Command, answer: &str) -> Option<CommandOutput> {
     use std::io::Write;
     use std::process::Stdio;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().ok()?;
-    // Open until it ends: at the end of input the terminal is gone.
+    // The input stays open until the command ends: the end of input would close the terminal.
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(answer.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();

@@ -1,4 +1,4 @@
-//! Messages on their way to a service and back: what their clients say and hear is not lost.
+//! Messages between clients and services lose nothing in either direction.
 
 use crate::host::{Answer, TestHost};
 use crate::upstream::{MODEL, Reply};

@@ -1,4 +1,4 @@
-//! Any events of a service, in any order, and with any filters: the client has one well-formed stream, or one
+//! Any events of a service in any order, with any filters: the client receives one well-formed stream, or one
 //! error at its end.
 
 use crate::kernel::{asking, echo, json, script, stream_body};
@@ -10,10 +10,10 @@ use valvehouse::json::Json;
 use valvehouse::kernel::ModelDefaults;
 use valvehouse::provider::Reply;
 
-/// Asks for usage, and brings a tool of its own.
+/// The request asks for usage and declares a tool of the client.
 const BODY: &str = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"stream_options":{"include_usage":true},"tools":[{"type":"function","function":{"name":"open_door"}}]}"#;
 
-/// The changes of filters to events, sensible and not.
+/// Changes that filters make to events, useful ones and others.
 const FILTERS: [&str; 17] = [
     "fn stream(event) { event }",
     "fn stream(event) { [] }",
@@ -34,7 +34,7 @@ const FILTERS: [&str; 17] = [
     "fn post_chat(ctx) { ctx.result.finish_reason = \"length\"; ctx.result.content = \"other\"; }",
 ];
 
-/// A delta as some service would send it.
+/// A delta that a service could send.
 fn delta() -> impl Strategy<Value = &'static str> {
     select(vec![
         r#"{"role":"assistant","content":""}"#,
@@ -128,7 +128,7 @@ proptest! {
         let mut sent: Vec<Value> = streamed.pieces.iter().map(|piece| parsed(&piece.event)).collect();
         match &streamed.answer {
             Err(error) => sent.push(serde_json::json!({"error": {"message": error.to_string()}})),
-            // An answer without a choice says nothing, and nobody can make it.
+            // A response without a choice has no content, so no stream can be made of it.
             Ok(answer) if answer.at_path("choices").items().is_empty() => return Ok(()),
             Ok(_) => {}
         }

@@ -1,4 +1,4 @@
-//! Unusual requests of clients and answers of services, and the behavior that clients then expect.
+//! Unusual requests of clients and unusual responses of services, with the behavior that clients expect.
 
 use crate::cli::Project;
 use crate::host::{Answer, TestHost, saying, streaming};
@@ -49,7 +49,7 @@ async fn odd_bodies_are_accepted_or_refused_for_what_they_are() {
     }
 }
 
-/// A body as zstd packs it: what is given as it is, then `blocks` times as many zeros as one block may stand for.
+/// Returns a zstd body: the text, followed by `blocks` blocks of zeros of the maximum size.
 fn zstd(text: &str, blocks: usize) -> Vec<u8> {
     let mut out = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58];
     let block = |kind: u32, size: usize, is_last: bool| {
@@ -84,7 +84,7 @@ async fn bodies_that_codex_packs_are_read_at_every_endpoint() {
         };
         let body = body.to_string();
         let (one, other) = body.split_at(7);
-        // Frames follow each other; white space unpacks to much more than it is.
+        // Frames follow each other, and white space unpacks to a much larger size.
         let answer = asked([zstd(one, 0), zstd(other, 3)].concat()).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body());
         let bomb = asked(zstd(&body, 16)).await;
@@ -132,10 +132,10 @@ async fn a_text_too_long_for_scripts_is_a_413_that_names_the_limit() {
     let host = TestHost::new().filter("looks", LOOKS).start().await;
     host.chat(&saying(MODEL, &long)).await.refused(413, "max_text_mb");
     assert_eq!(host.ask("hi").await.text(), "hello from upstream");
-    // Nobody reads it.
+    // No filter reads it.
     let host = TestHost::new().filter("idle", "fn outlet(body) { }").start().await;
     assert_eq!(host.chat(&saying(MODEL, &long)).await.text(), "hello from upstream");
-    // A script that makes one itself is broken.
+    // A script that creates such a text itself fails.
     let grows = "fn inlet(body) { let t = \"0123456789\"; loop { t += t; } }";
     let host = TestHost::new().filter("grows", grows).start().await;
     assert_eq!(host.ask("hi").await.status, 500);
@@ -227,7 +227,7 @@ async fn live_and_plain_values_are_joined_alike() {
             Err(error) => assert_eq!(expected, "cannot", "{code}: {error}"),
         }
     }
-    // A message's own field is not hidden by what the host knows under its name.
+    // A field of the message takes precedence over the host's property of the same name.
     let filter = script(
         "own",
         "fn outlet(body) { let m = body.messages[-1]; m.content = `${m.images.len()} ${m.images[0]}`; }",
@@ -238,7 +238,7 @@ async fn live_and_plain_values_are_joined_alike() {
     assert_eq!(chat(&kernel, "hi").await.unwrap().text(), "1 drawn");
 }
 
-/// Ten rounds of an agent that runs its own tools: what the service was asked, round by round.
+/// Returns the requests to the service over ten rounds of an agent that runs its own tools.
 async fn ten_rounds(config: &str, streams: bool, patches: bool) -> Vec<serde_json::Value> {
     let host = TestHost::new().config(config).start().await;
     let rounds = AtomicUsize::new(0);
@@ -306,7 +306,7 @@ async fn an_agents_loop_of_ten_rounds_is_the_same_with_the_shipped_collection_as
     }
 }
 
-/// The blocks of an answer of a round: signed thinking, text, calls in parallel, and at times a search.
+/// Returns the blocks of a round's response: signed thinking, text, parallel calls and sometimes a search.
 fn blocks_of_round(round: usize) -> Vec<serde_json::Value> {
     if round == 10 {
         return vec![json!({"type": "text", "text": "All done."})];
@@ -328,7 +328,7 @@ fn blocks_of_round(round: usize) -> Vec<serde_json::Value> {
     }
 }
 
-/// Ten rounds of an agent that speaks as Anthropic's clients do, before a service that does, too: what that was asked.
+/// Returns the requests to an Anthropic service over ten rounds of an agent that uses Anthropic's protocol.
 async fn ten_rounds_of_messages(config: &str, streams: bool) -> Vec<serde_json::Value> {
     use crate::lanes::{blocks, raw};
     let claude = crate::upstream::Upstream::start().await;
@@ -405,7 +405,7 @@ async fn an_agents_loop_over_messages_is_the_same_with_the_shipped_collection_as
     }
 }
 
-/// The shipped collection, each filter with more time than a busy machine takes from it.
+/// Returns the configuration of the shipped filters, with budgets that a busy machine does not exhaust.
 fn shipped() -> String {
     let root = env!("CARGO_MANIFEST_DIR");
     let files = std::fs::read_dir(format!("{root}/filters")).unwrap();
@@ -418,7 +418,7 @@ fn shipped() -> String {
     format!("[folders]\nfilters = \"{root}/filters\"\ntools = \"{root}/tools\"\n{budgets}")
 }
 
-/// A service that answers every connection with these bytes and closes it; its address.
+/// Starts a service that answers every connection with these bytes and closes it. Returns its address.
 async fn service_of(bytes: &'static str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -471,7 +471,8 @@ async fn what_is_no_answer_of_a_service_is_one_502_at_each_endpoint() {
                 let got = Answer::of(request.body(body.to_string())).await;
                 let is_object = answer.ends_with("{\"choices\":[]}") || answer.ends_with("\n{}");
                 if is_object && !streams && path != "/v1/messages" {
-                    // A whole answer that is an object may be one in OpenAI's form; nobody here asks for its choices.
+                    // A response that is an object may be valid in OpenAI's format; without filters, the host
+                    // does not check its choices.
                     continue;
                 }
                 let what = format!("{answer:?} {path} streams: {streams}, {filter:?}: {}", got.body());

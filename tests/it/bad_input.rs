@@ -1,10 +1,10 @@
-//! Any bad input: a clear word in the right place, and nothing else is disturbed.
+//! Bad input of any kind: a clear message in the right place, and everything else keeps working.
 
 use crate::host::{Answer, TestHost, saying};
 use crate::upstream::{MODEL, Reply};
 use serde_json::json;
 
-/// Runs beside everything bad and must not notice.
+/// A filter that must keep working next to all bad input.
 const GOOD: &str = r#"fn outlet(body) { body.messages[-1].text += " (good)"; body }"#;
 
 async fn undisturbed(host: &TestHost) {
@@ -12,7 +12,7 @@ async fn undisturbed(host: &TestHost) {
     assert_eq!(host.ready().await["plugins"]["good"], "live");
 }
 
-/// The problem's words, its place and its help, as an operator reads them.
+/// Returns the problems of a plugin as an operator reads them: message, place and help.
 fn told(host: &TestHost, id: &str) -> String {
     host.problems(id).iter().map(|problem| format!("{problem}\n")).collect()
 }
@@ -62,7 +62,7 @@ async fn a_wrong_body_for_operators_names_every_wrong_field_with_a_near_miss() {
         answer.refused(400, message);
         assert_eq!(answer.json()["error"]["param"], param, "{path}");
     }
-    // What Open WebUI sends beside it is ignored, and still hints at what was meant.
+    // The other fields of Open WebUI are ignored, and the misspelled field gets a suggestion.
     let update = json!({"contnet": "x", "meta": {}});
     let answer = host.request("POST", "/api/v1/functions/id/good/update").body(update.to_string());
     Answer::of(answer).await.denied(400, "missing `content`; did you mean it by `contnet`?");
@@ -97,7 +97,7 @@ async fn a_file_that_is_no_script_is_named_with_what_is_wrong_with_it() {
         setup = setup.filter(id, source);
     }
     let host = setup.start().await;
-    // One of them comes while the host runs.
+    // One of the bad files is saved while the host runs.
     host.save("half", two_lines);
     host.stands("half", "broken").await;
     for (id, _, expected) in bad {
@@ -116,11 +116,11 @@ async fn a_file_that_is_no_script_is_named_with_what_is_wrong_with_it() {
 async fn a_file_that_cannot_be_read_holds_up_nobody() {
     let host = TestHost::new().filter("good", GOOD).start().await;
     let path = |id: &str| host.path_of(id);
-    // Readable by its rights, root included, and yet not to be read.
+    // The permissions allow it, even for root, but a read fails.
     std::os::unix::fs::symlink("/proc/self/mem", path("unreadable")).unwrap();
     std::os::unix::fs::symlink("/nowhere/at/all", path("dangling")).unwrap();
     let socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
-    // Nobody writes into it: who opens it waits for ever.
+    // The pipe has no writer, so opening it would block forever.
     let made = std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap();
     assert!(made.success());
     std::fs::create_dir(path("folder")).unwrap();
@@ -268,7 +268,7 @@ async fn fifty_megabytes_are_refused_and_a_few_are_not() {
     let answer = host.chat(&saying(MODEL, &"x".repeat(50 << 20))).await;
     answer.refused(413, "the request body exceeded its limit of 32 MB");
     assert_eq!(answer.error()["code"], "request_too_large");
-    // Without a length in advance it is the same.
+    // The limit applies without a declared length as well.
     let pieces = (0..50).map(|_| Ok::<_, std::io::Error>(vec![b' '; 1 << 20]));
     let endless = reqwest::Body::wrap_stream(futures::stream::iter(pieces));
     host.post(endless).await.refused(413, "limit of 32 MB");
@@ -332,7 +332,7 @@ fn inlet(body) {
     }
 }
 "#;
-    // Each is told as what it is, also after the fifth.
+    // Each error keeps its own message, after the fifth failure too.
     let config = "[breaker]\nfailure_threshold = 0\n";
     let host = TestHost::new().config(config).filter("good", GOOD).filter("bad", bad).start().await;
     for text in ["number", "messages", "loop", "deep", "self"] {

@@ -1,5 +1,5 @@
-//! Plugins that break again and again: left alone for a while, tried again, and told of everywhere; and
-//! what the calls of plugins cost.
+//! Plugins that fail repeatedly: they are disabled for a while, tried again, and reported everywhere; and the
+//! cost of plugin calls.
 
 use crate::host::{TestHost, saying, until};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use valvehouse::host::{PluginStanding, SharedStatus};
 use valvehouse::json::Json;
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
 
-/// Rests for longer than any test runs.
+/// A cool-down that is longer than any test.
 const LONG: &str = "[breaker]\nfailure_threshold = 3\ncool_down_ms = 3_600_000\n";
-/// Breaks when it is told to.
+/// Fails on request.
 const MOODY: &str =
     r#"fn inlet(body) { if body.messages[-1].text == "break" { let x = 1 / 0; } body.touched = true; body }"#;
 
@@ -115,7 +115,7 @@ async fn with_no_breaker_it_is_tried_every_time() {
     assert_eq!(host.ask("hello").await.status, 200);
 }
 
-/// Returns a plugin's report once it is as asked.
+/// Waits until a plugin's report satisfies a condition and returns it.
 async fn told(host: &TestHost, id: &str, is_so: impl Fn(&PluginStanding) -> bool) -> PluginStanding {
     let ask = || async { SharedStatus::told(&host.store().hosts().await.unwrap()).of(id).cloned() };
     until("the host tells", || async { ask().await.is_some_and(|told| is_so(&told)) }).await;

@@ -1,5 +1,5 @@
-//! Services that break, lie about what they send, or say nothing: whatever comes over the socket, a
-//! client has one well-formed answer or one error, soon, and the connection to the service is closed.
+//! Services that fail, send wrong data or send nothing: for any bytes from the socket, the client receives
+//! one well-formed response or one error within a short time, and the connection to the service is closed.
 
 use crate::host::{Answer, TestHost};
 use crate::upstream::{Reply, chunk};
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 const LOOKS: &str = "fn stream(event) { event }\nfn outlet(body) { body }";
 const EVENTS: &str = "text/event-stream";
 
-/// The parts of an answer that a client read.
+/// The result that a client received.
 #[derive(Debug, PartialEq)]
 enum Got {
-    /// A whole answer of this text.
+    /// A complete response with this text.
     Text(String),
-    /// This text, and then an error with these words.
+    /// This text, followed by an error that contains the second text.
     Cut(String, String),
-    /// An error with this status and these words.
+    /// An error with this status that contains this text.
     Refused(u16, String),
 }
 
@@ -29,7 +29,7 @@ impl Got {
         if !answer.is_stream() {
             return Self::Text(answer.text());
         }
-        // The end alone is ours where nobody looks.
+        // Without a filter, only the end of the stream comes from the host.
         let events = if looked { answer.events() } else { crate::well_formed::lines_of(answer.body()) };
         let words = events.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str());
         let text: String = words.collect();
@@ -63,18 +63,18 @@ fn refused(status: u16, words: &str) -> Got {
     Got::Refused(status, words.to_owned())
 }
 
-/// A host whose service is given up soon, with nobody who looks or with one.
+/// Starts a host with short timeouts for its service, with or without a filter that reads the stream.
 async fn host(looked: bool) -> TestHost {
     let setup = TestHost::new().provider("timeouts = { response_ms = 2000, idle_ms = 1000 }");
     if looked { setup.filter("looks", LOOKS).start().await } else { setup.start().await }
 }
 
-/// Both ways give this, within two seconds of the service's own time.
+/// Checks that both ways give the same result within two seconds of the service's own time.
 async fn both(what: &str, reply: Reply, expected: Got) {
     each(what, reply, &expected, &expected).await;
 }
 
-/// Checks the answer where nobody looks, and the one where somebody does.
+/// Checks the result without and with a filter that reads the stream.
 async fn each(what: &str, reply: Reply, relayed: &Got, looked_at: &Got) {
     for (looked, expected) in [(false, relayed), (true, looked_at)] {
         let host = host(looked).await;
@@ -99,7 +99,7 @@ fn says(word: &str) -> String {
     chunk(&json!({"content": word}), None)
 }
 
-/// A whole stream that says one word.
+/// Returns a complete stream of one word.
 fn one() -> String {
     chunk(&json!({"role": "assistant", "content": "one"}), None) + end().as_str()
 }
@@ -228,7 +228,7 @@ async fn every_way_to_end_lines_is_read() {
 
 #[tokio::test]
 async fn lines_with_line_ends_of_their_own_come_at_once() {
-    // CR alone ends lines too: a service that uses it is not held back to its end.
+    // A single CR ends a line too, so events of such a service are forwarded at once.
     let body = chunk(&json!({"role": "assistant", "content": "one"}), None).replace('\n', "\r");
     for looked in [false, true] {
         let host = host(looked).await;
@@ -273,7 +273,7 @@ async fn packed_answers_are_unpacked_or_refused() {
         host.upstream.reply(torn.clone());
         let got = Got::of(&host.stream("hi").await, looked);
         assert!(!matches!(got, Got::Text(_)), "{got:?}");
-        // The client may or may not be able to unpack.
+        // The result does not depend on the encodings that the client accepts.
         host.upstream.reply(packed(EVENTS, &one()));
         let request = host.posting(crate::host::streaming(crate::upstream::MODEL, "hi").to_string());
         let answer = Answer::of(request.header("accept-encoding", "gzip, br")).await;
@@ -316,7 +316,7 @@ async fn silence_says_that_it_is_still_there() {
             assert_eq!(spoken, comments > 0, "{}", answer.body());
             assert!(comments <= 9, "{}", answer.body());
             assert_eq!(answer.text(), "one two");
-            // Never within an event.
+            // Never inside an event.
             let second = says(" two");
             let (start, rest) = second.split_at(20);
             let reply = Reply::begun(["one"]).then(format!("event: message\n{start}"));

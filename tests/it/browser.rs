@@ -1,5 +1,5 @@
-//! The operators' page in the system's browser: what a person does there, and what comes of it. The stories
-//! are told in `tests/browser`.
+//! The operator page in the system's browser: user actions and their effects. The scenarios are in
+//! `tests/browser`.
 
 use crate::host::{Setup, TestHost};
 use crate::python::passes;
@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// Has a control of every sort, and says what it was set to.
+/// Has a setting of every type and prints their values.
 const GREETS: &str = r#"/*
 title: Greets
 description: Greets whoever asks.
@@ -37,7 +37,7 @@ fn inlet(body, valves, __user__) {
 fn outlet(body, valves) { body.messages[-1].text = `${valves.greeting} ${body.messages[-1].text}`; body }
 "#;
 
-/// Changes what is said, and refuses some of it.
+/// Changes messages and refuses some.
 const MARKS: &str = r#"
 fn inlet(body) {
     let said = body.messages[-1].text;
@@ -51,13 +51,13 @@ fn inlet(body) {
 const SIGNS: &str =
     "/*\ntitle: Signs\n*/\nfn outlet(body) {\n    body.messages[-1].text += \" -- signed\";\n    body\n}\n";
 
-/// The time of the model `mock-1`: long enough to be seen.
+/// The response time of the model `mock-1`, long enough to be visible on the page.
 const SLOW: Duration = Duration::from_secs(3);
 
-/// One browser at a time: several would leave each other no processor.
+/// Only one browser runs at a time, because several would starve each other of processor time.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// Node.js with a driver and the system's browser. `tests/run` fetches what is missing.
+/// Returns Node.js with a driver for the system's browser. `tests/run` installs what is missing.
 fn driver() -> Option<Command> {
     let required = ["CI", "VALVEHOUSE_REQUIRE_BROWSER"].iter().any(|name| std::env::var_os(name).is_some());
     let skipped = |why: String| {
@@ -86,7 +86,7 @@ fn at(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Tells the stories of one file at a host.
+/// Runs the scenarios of one file against a host.
 async fn tells(file: &str, setup: Setup, more: &[(&str, &str)]) {
     let Some(mut node) = driver() else { return };
     let _turn = TURN.lock().await;
@@ -133,10 +133,10 @@ async fn the_page_is_for_everybody_at_every_width() {
     tells("looks.cjs", setup, &[]).await;
 }
 
-/// Refuses what is bad.
+/// A guard that refuses the text `bad`.
 const GUARD: &str = "/*\nsecurity: true\n*/\nfn inlet(body) { if body.messages[-1].text == \"bad\" { deny(\"guarded\", 403); } body }\nfn outlet(body) { body }";
 
-/// Counts, and says how far it is.
+/// Counts its calls and emits its progress.
 const KEEPS: &str = r#"/*
 requirements: kv
 */

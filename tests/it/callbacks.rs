@@ -1,4 +1,4 @@
-//! Scripts that listen to agents: which of them are told, and what they find when they are.
+//! Scripts that subscribe to callbacks of agents: which of them are called, and with what data.
 
 use crate::host::TestHost;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ async fn those_that_run_for_the_model_are_told_in_their_order() {
     let body = Json::parse(body.as_bytes()).unwrap();
     let options = valvehouse::kernel::RunOptions::new(turn.clone());
     ready.kernel.run(crate::kernel::request(body), options).answer().await.unwrap();
-    // The turn is over by now.
+    // The turn has ended by now.
     let told = notifier(&host, &turn, &["asked".to_owned()]);
     told.custom("a", &Json::Null);
     told.custom("b", &Json::Null);

@@ -1,4 +1,4 @@
-//! The command line as a user meets it: the real binary in folders of its own.
+//! The command line as users see it: the real binary in separate folders.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -112,7 +112,7 @@ fn the_settings_in_force_are_shown_with_where_they_come_from_and_without_secrets
     assert_eq!(one.at_path("0.value"), Json::from("32"));
     project.run("config server.nothing").ends(2).says("unknown setting `server.nothing`");
 
-    // All there could be: also where the settings are wrong.
+    // The reference of all settings is available even if the configuration is invalid.
     let project = Project::new().with("valvehouse.toml", "[serve]\n");
     project.run("config").ends(78);
     project.run("config --reference").ends(0).prints("# Configuration").prints("VALVEHOUSE__SERVER__LISTEN");
@@ -222,7 +222,7 @@ fn check_tells_code_scanning_what_it_needs() {
     let (rules, results) = (report.at_path("runs.0.tool.driver.rules"), report.at_path("runs.0.results"));
     assert_eq!((rules.items().len(), results.items().len()), (3, 3), "{report}");
     for result in results.items() {
-        // GitHub asks for a rule that is there, a level, a message, one place with a relative URI.
+        // GitHub requires an existing rule, a level, a message and one location with a relative URI.
         let rule = rules.at(result.at_path("ruleIndex").as_i64().unwrap()).unwrap();
         assert_eq!(rule.text("id"), result.text("ruleId"));
         for words in ["shortDescription.text", "fullDescription.text", "help.text", "help.markdown"] {
@@ -427,7 +427,7 @@ fn grants_are_taken_back_one_by_one_or_all_at_once() {
     project.run("grant weather --revoke shell").ends(2).says("`shell` is not granted to `weather`");
     project.run("grant weather --revoke http").ends(0).prints("http = api.example.com (valvehouse.toml) — ");
     project.run("grant weather --revoke http").ends(2).says("by valvehouse.toml; remove it there");
-    // A plugin that is gone can still lose its grants.
+    // Grants of a removed plugin can still be revoked.
     std::fs::remove_file(project.path("filters/weather.rhai")).unwrap();
     project.run("grant weahter --revoke").ends(2).says("did you mean `weather`?");
     project.run("grant weather --revoke").ends(0).prints("no more grants are stored for weather");
@@ -446,7 +446,7 @@ fn a_grant_that_makes_no_sense_is_told_and_changes_nothing() {
     project.run("grant weather files").ends(2).says("files needs a folder");
     project.run("grant file_read http=a.org").ends(2).says("`file_read` does not use `http`, only files");
     project.run("grant weather").ends(0).says("nothing is granted to `weather`");
-    // A script that never loaded may wait for just this.
+    // A script that has never loaded may be waiting for this grant.
     project.run("grant bad http=a.org").ends(0).prints("http = a.org");
     project.run("grant shell_exec shell=git files=.").ends(0).prints("shell = git").prints("files = .");
 }
@@ -625,7 +625,7 @@ fn where_input_ends_nobody_answers_and_nobody_waits() {
     let project = Project::new().filter("asks", ASKS);
     project.run_with(&["chat", "hello"], "").ends(65).says("nobody is there to answer");
     project.run_with(&["chat", "hello"], "y\n").ends(65).says("nobody is there to answer");
-    // All of stdin was the text.
+    // The whole of stdin was the message.
     project.run_with(&["chat"], "hello\ny\nOslo\n").ends(65).says("nobody is there to answer");
     let caught = "fn inlet(body) { try { ask(#{ type: \"input\" }); } catch (e) { body.messages[-1].content = e.message; } body }";
     let project = Project::new().filter("asks", caught);
@@ -637,7 +637,7 @@ fn a_question_whose_time_is_up_is_taken_back() {
     let script = "fn inlet(body) {\n    try { ask(#{ type: \"input\", timeout: 100 }); } catch (e) { body.messages[-1].content = e.message; }\n    body\n}";
     let project = Project::new().filter("asks", script);
     let mut child = project.command(&["chat", "hello"]).stdin(Stdio::piped()).spawn().unwrap();
-    // Open and silent to the end.
+    // The input stays open and silent until the end.
     let stdin = child.stdin.take();
     let (mut out, mut talk) = (String::new(), String::new());
     child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
@@ -759,13 +759,13 @@ fn a_host_that_is_asked_to_end_does_so_and_says_good_bye() {
 fn a_second_signal_does_not_wait_for_answers_under_way() {
     let mut server = Project::new().serve("");
     let mut stream = TcpStream::connect(server.address()).unwrap();
-    // A request whose body never comes.
+    // A request whose body is never sent.
     write!(
         stream,
         "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n"
     )
     .unwrap();
-    // The host asks for the body: it is under way.
+    // The host asks for the body, so the request is in progress.
     stream.read_exact(&mut [0; 12]).unwrap();
     signal(server.id(), "-TERM");
     server.hears("stopping");

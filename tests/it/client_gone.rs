@@ -1,5 +1,5 @@
-//! A client that goes away ends everything that was done for it, in whatever state that is: the
-//! connection to the service is closed within 100 ms.
+//! A client that disconnects ends all work for it in any state: the connection to the service is closed
+//! within 100 ms.
 
 use crate::host::{TestHost, saying, streaming};
 use crate::upstream::{Gate, MODEL, Reply, Upstream};
@@ -12,7 +12,8 @@ const LOOKS: &str = "fn stream(event) { event }\nfn outlet(body) { body }";
 const HOLDS: &str = "/*\nhold: true\n*/\nfn outlet(body) { body }";
 const SOON: Duration = Duration::from_millis(100);
 
-/// Asks, reads until it has read this, leaves, and says how long the service was still worked with.
+/// Sends a request, reads up to a text and disconnects. Returns how long the service's connection stayed
+/// open.
 async fn leaves(
     host: &TestHost,
     service: &Upstream,
@@ -39,7 +40,7 @@ async fn leaves(
     left.elapsed()
 }
 
-/// Leaves five times. The machine may be busy once: the one in the middle counts.
+/// Disconnects five times and checks the median, because the machine may be busy once.
 async fn is_told_soon(what: &str, host: &TestHost, service: &Upstream, body: &Value, after: Option<&str>) {
     let before = service.asked().len();
     let mut took = Vec::new();
@@ -102,7 +103,7 @@ async fn a_tool_that_waits_for_a_service_leaves_it_at_once() {
         for body in [saying("helper", "/look"), streaming("helper", "/look")] {
             is_told_soon(&format!("{filter}: a tool"), &host, &service, &body, None).await;
         }
-        // That nobody waits any more is not the tool's fault: it does not rest.
+        // An abandoned call does not count as a failure of the tool.
         assert_eq!(host.snapshot().plugins["look"].state_name(), "live");
     }
 }

@@ -1,4 +1,4 @@
-//! The scripts that come along, as their authors would look after them: `valvehouse check` and `valvehouse test`.
+//! The shipped scripts pass `valvehouse check` and `valvehouse test`.
 
 use std::process::Command;
 use valvehouse::json::Json;

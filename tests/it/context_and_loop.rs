@@ -1,5 +1,4 @@
-//! Context and state: what filters and tools know of each other along a turn, and the tool loop
-//! that carries it.
+//! Context and state: the values that filters and tools share in a turn, and the tool loop.
 
 use crate::kernel::*;
 use serde_json::json as value;
@@ -21,7 +20,7 @@ async fn chat_with(kernel: &Kernel, options: ChatOptions) -> Result<TurnAnswer, 
     kernel.chat_with_tools(vec![message::user("hi")], options).await
 }
 
-/// Returns the results of calls that the model reads after it made them.
+/// Returns the results of tool calls that the model receives.
 async fn told(tools: impl IntoIterator<Item = Tool>, asked: &[(&str, &str)]) -> Vec<String> {
     let (builder, model) = asking([calls("", asked), "done".into()]);
     chat(&builder.tools(tools).build(), "hi").await.unwrap();
@@ -309,13 +308,14 @@ async fn calls_of_the_clients_tools_pass_through() {
     let names: Vec<_> = offered.iter().map(|tool| tool.at_path("function.name").to_string()).collect();
     assert_eq!(names, [r#""open_door""#, r#""echo""#]);
 
-    // Their calls cannot run within the turn when they are mixed with ours, and the model is told.
+    // Calls of the client's tools cannot run in the turn if they are mixed with the host's; the model is told
+    // so.
     let (builder, model) = asking([calls("", &[("open_door", "{}"), ("echo", "{}")]), "done".into()]);
     chat_with(&builder.tool(echo()).build(), options()).await.unwrap();
     let told = said(&model.requests()[1], "tool");
     assert!(told[0].contains("runs at the client") && told[1] == "{}", "{told:?}");
 
-    // Without tools of ours whatever is called is the client's business.
+    // Without tools of the host, every call is for the client.
     let (builder, model) = asking([calls("", &[("anything", "{}")])]);
     chat_with(&builder.build(), ChatOptions::default()).await.unwrap();
     assert_eq!(model.requests().len(), 1);
@@ -432,6 +432,6 @@ async fn history_is_what_was_said_up_to_the_model_call() {
     let (builder, _) = asking([calls("", &[("lookup", "{}")]), "done".into()]);
     let tool = Tool::from_json_fn("lookup", |_| Ok("x".into()));
     let chatted = chat(&builder.tool(tool).filter(look).build(), "hi").await.unwrap();
-    // The question, the call, its result.
+    // The question, the call and its result.
     assert_eq!(chatted.context.get("seen").unwrap(), Json::from(3_i64));
 }

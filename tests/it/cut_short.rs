@@ -1,5 +1,5 @@
-//! A service whose stream ends anywhere, under a model with a memory: the same words or a clear error,
-//! the whole answer remembered or nothing of it, and a run that can be tried again.
+//! A service whose stream ends at any point, for a model with a memory: the client receives the same text or
+//! a clear error, the store keeps the whole response or nothing, and the run can be retried.
 
 use crate::host::{TestHost, streaming};
 use crate::recordings::{self, Recording};
@@ -13,20 +13,20 @@ use valvehouse::store::RunStatus;
 
 const REMEMBERS: &str =
     "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true";
-/// Looks at every event, as filters do.
+/// Reads every event, as filters do.
 const LOOKS: &str = "fn stream(event) { event }";
 
-/// Between two cuts, unless VALVEHOUSE_CASES asks for every byte.
+/// The distance between two cuts in bytes, unless VALVEHOUSE_CASES requests a cut at every byte.
 const STRIDE: usize = 37;
-/// Longer ones say nothing new: they are cut at as many places as one of this length.
+/// The length in bytes above which a recording gets as many cuts as one of this length.
 const MAX_LENGTH: usize = 4_000;
-/// Chats at once.
+/// The number of concurrent chats.
 const AT_ONCE: usize = 16;
 
-/// The way in which a stream ends before its time.
+/// The way in which a stream ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum End {
-    /// The service says that this was all.
+    /// The response ends regularly.
     Well,
     /// The connection breaks.
     Breaks,
@@ -76,7 +76,7 @@ async fn remembered(host: &TestHost, chat: &str) -> Vec<Value> {
     messages.iter().map(|message| serde_json::from_str(&message.to_string()).unwrap()).collect()
 }
 
-/// Returns the places at which recordings are cut.
+/// Returns the cuts of all recordings.
 fn cuts(all: &[Recording]) -> Vec<CutPoint> {
     let everywhere = std::env::var_os("VALVEHOUSE_CASES").is_some();
     let mut cuts = Vec::new();
@@ -131,7 +131,7 @@ async fn a_stream_cut_anywhere_is_remembered_whole_or_not_at_all_and_can_be_trie
     );
 }
 
-/// One cut; whether nothing was lost by it.
+/// Checks one cut. Returns `true` if the response was complete.
 async fn check(host: &TestHost, all: &[Recording], wholes: &[Outcome], cut: &CutPoint) -> bool {
     let (chat, whole) = (cut.chat(), &wholes[cut.recording]);
     let came = ask(host, &chat).await;

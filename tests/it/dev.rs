@@ -1,4 +1,4 @@
-//! `valvehouse dev` as whoever writes scripts meets it: files are saved, requests sent, and its lines read.
+//! `valvehouse dev` as script authors use it: they save files, send requests and read the output.
 
 use crate::cli::{Project, Server};
 use valvehouse::json::Json;
@@ -9,7 +9,7 @@ fn inlet(body) { print("looking"); body.messages.append_system("Be polite."); }
 fn outlet(body, valves) { body.messages[-1].content += valves.signature; }
 "#;
 
-/// The next JSON line of this event.
+/// Returns the next JSON line with this event.
 #[track_caller]
 fn event(server: &Server, event: &str) -> Json {
     let line = server.hears(&format!(r#""event":"{event}""#));
@@ -56,7 +56,7 @@ fn each_request_is_a_line_with_a_bar_and_what_the_filters_changed() {
     assert_eq!(server.says("hi").0, 403);
     assert!(server.hears("#2  chat  demo  403").ends_with("  !"));
     server.hears("polite inlet  refused  closed");
-    // The line of an error is shown.
+    // The output shows the line of an error.
     project.write("filters/polite.rhai", "fn inlet(body) {\n    let x = 1;\n    x.nothing();\n}");
     server.hears("reloaded polite");
     assert_eq!(server.says("hi").0, 500);
@@ -79,7 +79,7 @@ fn requests_open_as_far_as_is_asked_for() {
     server.says("hi");
     server.says("ho");
     server.hears("#1  chat");
-    // Nothing comes between the two.
+    // There is no output between the two.
     assert!(server.hears("").contains("#2  chat"));
 }
 
@@ -90,7 +90,7 @@ fn a_save_runs_the_last_request_again_and_shows_what_the_filters_make_of_it_now(
     server.says("hi");
     let before = event(&server, "request");
     assert_eq!(before.text("bar").as_deref(), Some("~M~"));
-    // The model gets another question; its answer is the recorded one.
+    // The model would get a different question, so the recorded response is used.
     project.write(
         "filters/polite.rhai",
         &POLITE
@@ -100,7 +100,7 @@ fn a_save_runs_the_last_request_again_and_shows_what_the_filters_make_of_it_now(
     let replay = event(&server, "replay");
     assert_eq!(replay.at_path("asked.0.after").to_string(), r#""ho""#, "{replay}");
     assert_eq!(replay.at_path("answer").items().len(), 0, "{replay}");
-    // The request is compared with the last time.
+    // The request is compared with the previous one.
     project.write("filters/polite.rhai", &POLITE.replace("-- yours", "-- ours"));
     let replay = event(&server, "replay");
     assert_eq!(replay.at_path("asked.0.after").to_string(), r#""hi""#, "{replay}");
@@ -144,7 +144,7 @@ fn outlet(body) { body.messages[-1].content += ` (${kv::get("seen")})`; }
         let replay = event(&server, "replay");
         let answer = replay.at_path("answer.0.after").to_string();
         let said = if word == "lower" { "you said: hi" } else { "YOU SAID: HI" };
-        // Filters see the words of the model, not those that filters made of them before.
+        // Filters receive the model's original text, not the text that filters changed before.
         assert!(answer.contains(said) && answer.contains(&format!("({count})")), "{replay}");
     }
     assert!(server.says("hi").1.contains("(2)"));
@@ -170,13 +170,13 @@ fn test_the_answer_is_signed() {
     server.hears(r#"- "Be polite.""#);
     server.hears(r#"+ "Be rude.""#);
     server.hears("looking");
-    // Tests run when they are saved, too.
+    // The tests run when the test file is saved, too.
     project.write("filters/polite.test.rhai", &TESTS.replace("Be polite", "Be rude"));
     server.hears("tests of polite: 2 tests passed");
     project.write("filters/polite.test.rhai", "fn test_x() { let x = ; }");
     server.hears("tests of polite do not compile");
     server.hears("filters/polite.test.rhai:1:");
-    // The module that a script imports is its own.
+    // A module that a script imports counts as part of it.
     project.write("filters/_words.rhai", "fn word() { \"polite\" }");
     project.write(
         "filters/said.rhai",

@@ -1,4 +1,4 @@
-//! The files in `editors/`: what they name is there, and what they start is the language server.
+//! The files in `editors/`: the names that they use exist, and they start the language server.
 
 use crate::cli::Project;
 use serde_json::Value;
@@ -34,7 +34,7 @@ fn the_extension_of_vs_code_is_complete() {
     assert_eq!(contributes["configuration"]["properties"]["valvehouse.arguments"]["default"][0], "lsp");
 }
 
-/// All rules of a grammar.
+/// Calls `see` for every rule of a grammar.
 fn each_rule<'a>(rule: &'a Value, see: &mut impl FnMut(&'a serde_json::Map<String, Value>)) {
     match rule {
         Value::Object(fields) => {
@@ -58,7 +58,7 @@ fn the_grammar_names_only_rules_that_it_has_and_every_hook() {
         for key in ["match", "begin", "end"] {
             if let Some(pattern) = rule.get(key).and_then(Value::as_str) {
                 patterns.push_str(pattern);
-                // What editors have beyond ours is left out.
+                // Syntax that editors support and our regular expressions do not is removed.
                 let plain =
                     pattern.replace("(?<![.:])", "").replace("(?<=[{,]|^)", "").replace("(?!\\s*:(?!:))", "");
                 let plain = plain.replace("(?!:)", "").replace("(?=\\s*\\()", "").replace("\\1", "");

@@ -1,5 +1,5 @@
-//! Features that work on every path a chat may take: with memory and without, at each endpoint, in the library and on the
-//! command line.
+//! Features that work on every path of a chat: with and without a memory, at each endpoint, in the library
+//! and on the command line.
 
 use crate::cli::Project;
 use crate::host::{Answer, TestHost, until};
@@ -7,7 +7,7 @@ use crate::upstream::{MODEL, Reply, UpstreamRequest};
 use serde_json::{Value, json};
 use valvehouse::json::Json;
 
-/// The endpoints of chats: path, and the body of one that says hi.
+/// Returns the chat endpoints: the path and the body of a request that says hi.
 fn endpoints(stream: bool) -> [(&'static str, Value); 3] {
     let messages = json!([{"role": "user", "content": "hi"}]);
     [
@@ -205,7 +205,7 @@ async fn a_guard_that_pipelines_cannot_ask_for_says_so() {
     project.run("list").ends(0).says("does not run its pre_chat");
 }
 
-/// Pays when it is asked to, and says then what came of it.
+/// Calls the payment tool on request, then returns its result.
 pub(crate) fn pays(asked: &UpstreamRequest) -> Reply {
     let last = asked.json()["messages"].as_array().unwrap().last().unwrap().clone();
     if last["role"] == "tool" {
@@ -218,7 +218,7 @@ pub(crate) fn pays(asked: &UpstreamRequest) -> Reply {
         "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}))
 }
 
-/// The approval that waits, once there is one.
+/// Waits for an approval and returns it.
 pub(crate) async fn held(host: &TestHost) -> Value {
     let list = || async { host.get("/api/v1/questions").await.json()["data"].as_array().unwrap().clone() };
     until("an approval waits", || async { list().await.len() == 1 }).await;
@@ -257,7 +257,7 @@ async fn an_approval_waits_for_an_operator_where_the_client_cannot_be_asked() {
                     assert_eq!(post(&host, &path, &decision).await.status, 200);
                 };
                 let (answer, ()) = tokio::join!(post(&host, path, &body), decide);
-                // A stream cuts words anywhere.
+                // A stream may split the text anywhere.
                 let body = answer.body().replace("paid \"", "paid ");
                 assert!(
                     answer.status == 200 && said.split(' ').all(|word| body.contains(word)),
@@ -267,7 +267,7 @@ async fn an_approval_waits_for_an_operator_where_the_client_cannot_be_asked() {
             }
         }
     }
-    // A client that goes away takes its question along.
+    // The question of a client that disconnects is withdrawn.
     let asking = host.posting(json!({"model": MODEL, "messages": messages}).to_string()).send();
     tokio::select! {
         answer = asking => panic!("answered: {answer:?}"),

@@ -1,5 +1,5 @@
-//! Events of plugins as text of the answer, for clients that take none, where a setting says so; the language and the time
-//! zone of a user.
+//! Events of plugins as text of the response, for clients that take no events, if a setting enables it; the
+//! language and the time zone of a user.
 
 use crate::host::{Answer, TestHost, saying, streaming};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ async fn a_plain_client_reads_events_as_text_of_the_answer() {
     assert!(text.starts_with("> Searching\n\nFound: "), "{text}");
     assert!(text.contains("You said: hi") && text.ends_with(SOURCES), "{text}");
     assert!(text.contains("![cat](https://a.example/cat.png)") && !text.contains("secret"), "{text}");
-    // Programs still find them in the header.
+    // Programs still receive them in the header.
     assert!(whole.header("x-valvehouse-events").unwrap().contains("notification"));
     let streamed = host.chat(&streaming("demo", "hi")).await;
     let text = streamed.text();

@@ -1,5 +1,5 @@
-//! The filter system: four types, three verdicts, one ascending order. Whatever a closure can do a
-//! script can, so every test runs with both.
+//! The filter system: four types, three verdicts, one ascending order. Scripts can do everything that
+//! closures can, so every test runs with both.
 
 use crate::host::PATIENCE;
 use crate::kernel::*;
@@ -23,7 +23,7 @@ fn tooled(tool: Tool, filters: impl IntoIterator<Item = FilterEntry>) -> Kernel 
     Kernel::builder().tool(tool).filters(filters).build()
 }
 
-/// A tool nobody may reach.
+/// A tool that must not be called.
 fn forbidden() -> Tool {
     Tool::from_json_fn("echo", |_| panic!("the tool ran"))
 }
@@ -135,7 +135,7 @@ async fn filters_may_wait_at_every_hook_and_many_wait_at_once() {
         let chat = waiting.await.unwrap().unwrap();
         assert_eq!(chat.context.get_or("seen", "").to_string(), "\" inlet pre_chat post_chat outlet\"");
     }
-    // One after the other they would take ten minutes.
+    // One after the other, they would take ten minutes.
     assert!(began.elapsed() < PATIENCE);
 }
 
@@ -191,7 +191,7 @@ async fn an_async_filter_is_dropped_with_its_turn() {
     let turn = tokio::spawn(async move { chat(&kernel, "hi").await.is_ok() });
     beginnings.recv().await.unwrap();
     turn.abort();
-    // Closed once nobody holds what the filter held: the filter itself went with its kernel.
+    // The channel closes once the filter is dropped with its kernel.
     assert_eq!(tokio::time::timeout(PATIENCE, endings.recv()).await, Ok(None));
 }
 

@@ -1,4 +1,4 @@
-//! The coverage table: the guards that ran in the requests of the last hour, and the cells in which none did.
+//! The coverage table: the guards that ran in the requests of the last hour, and the cells without a guard.
 
 use crate::cli::Project;
 use crate::host::{Answer, TestHost, saying, until};
@@ -10,7 +10,7 @@ const GUARD: &str = "/*\nsecurity: true\nglobal: false\n*/\n\
     fn stream(event) { event }\nfn pre_invocation(ctx) { ctx }";
 const TOOL: &str = "/*\ndescription: Adds.\n*/\nfn handler(args) { \"3\" }";
 
-/// The states of the cells of a row, by their hooks.
+/// Returns the states of a row's cells with their hooks.
 fn states(table: &Value, endpoint: &str, model: &str) -> Vec<String> {
     let rows = table["data"].as_array().unwrap();
     let row = rows.iter().find(|row| row["endpoint"] == endpoint && row["model"] == model);
@@ -62,7 +62,7 @@ async fn the_table_shows_which_guards_ran_where_and_where_none_did() {
     let first = &table["data"][0];
     assert_eq!((&first["requests"], &first["answered"], &first["user"]), (&json!(4), &json!(3), &json!("")));
     assert_eq!(first["hooks"][0]["guards"], json!([{"id": "guard", "requests": 3}]));
-    // A guard that came later ran in some of them.
+    // A guard that was added later ran in only some of the requests.
     host.save("late", "/*\nsecurity: true\n*/\nfn outlet(body) { body }");
     host.stands("late", "live").await;
     host.chat(&saying("b", "hi")).await;
@@ -85,7 +85,7 @@ fn the_command_shows_the_table_of_the_hosts_that_run() {
     project.run("explain --coverage").ends(0).says("no host is running on this store");
     let host = project.serve("");
     assert_eq!(host.says("hi").0, 200);
-    // A host tells of its requests every second.
+    // A host reports its requests every second.
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while !project.run("explain --coverage").ends(0).out.contains("inlet") {
         assert!(std::time::Instant::now() < end, "the host does not tell of its requests");

@@ -1,15 +1,15 @@
-//! OpenAI's own JavaScript client, which the other half of programs is written with.
+//! OpenAI's official JavaScript client.
 
 use crate::python::{host, passes};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Node.js with the client at hand. `tests/run` fetches the client; without it there is nothing to test with.
+/// Returns Node.js with the client, which `tests/run` installs; `None` if it is missing.
 pub(crate) fn node() -> Option<Command> {
     node_with("openai")
 }
 
-/// The same for another package.
+/// Returns Node.js with another package.
 pub(crate) fn node_with(package: &str) -> Option<Command> {
     let named = std::env::var_os("VALVEHOUSE_NODE_MODULES").map(PathBuf::from);
     let modules =

@@ -1,5 +1,5 @@
-//! The parts that tests of the kernel have in common: scripts as filters, models that call tools, turns with
-//! a client at the other end.
+//! Helpers for the tests of the kernel: scripts as filters, models that call tools, turns with a streaming
+//! client.
 
 use std::sync::Arc;
 use valvehouse::chat::{ChatRequest, ModelCall, message};
@@ -16,7 +16,7 @@ pub fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// A script as a filter of this name.
+/// Returns a script as a filter with this name.
 pub fn script(id: &str, text: &str) -> FilterEntry {
     let file = SourceFile::new(Kind::Filter, id, format!("filters/{id}.rhai"), text);
     let script = Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| {
@@ -25,13 +25,13 @@ pub fn script(id: &str, text: &str) -> FilterEntry {
     Arc::new(script).into_filter(Arc::default())
 }
 
-/// A closure, and a script of the same name: two filters that shall do the same.
+/// Returns a closure and a script of the same name, which must behave in the same way.
 pub fn both(closure: FilterEntry, text: &str) -> [FilterEntry; 2] {
     let script = script(closure.name(), text);
     [closure, script]
 }
 
-/// A filter with all hooks that writes down each of them in the turn's metadata, which all share.
+/// A filter that records each of its hooks in the metadata of the turn.
 pub fn recorder() -> FilterEntry {
     struct Recorder;
     impl HookRunner for Recorder {
@@ -47,7 +47,7 @@ pub fn recorder() -> FilterEntry {
     FilterEntry::new("recorder", Hook::ALL.into_iter().collect(), Arc::new(Recorder))
 }
 
-/// The same as a script.
+/// Returns the same filter as a script.
 pub fn recording_script() -> FilterEntry {
     script(
         "recorder",
@@ -65,24 +65,24 @@ pub fn recording_script() -> FilterEntry {
     )
 }
 
-/// Writes a word down where [`notes`] finds it.
+/// Records a word, which [`notes`] reads.
 pub fn note(turn: &Turn, word: &str) {
     let notes = turn.metadata().ensure_path("notes", Json::array()).unwrap();
     notes.as_array().unwrap().push(word.into()).unwrap();
 }
 
-/// Returns the notes of filters, as one line.
+/// Returns the recorded words as one line.
 pub fn notes(context: &Context) -> String {
     let notes = context.metadata().get("notes").unwrap_or_default();
     notes.items().iter().map(|word| word.as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
 }
 
-/// A tool that gives back its arguments.
+/// Returns a tool that returns its arguments.
 pub fn echo() -> Tool {
     Tool::from_json_fn("echo", |args| Ok(args.into()))
 }
 
-/// A tool that counts its calls in the context: 1, 2, 3 …
+/// Returns a tool that counts its calls in the context: 1, 2, 3 …
 pub fn counter() -> Tool {
     Tool::from_json_fn_with_context("count", |_, context| {
         let next = context.get_or("counter", 0_i64).as_i64().unwrap() + 1;
@@ -91,7 +91,7 @@ pub fn counter() -> Tool {
     })
 }
 
-/// An answer that says something and calls tools: names and arguments.
+/// Returns a reply with a text and tool calls, given as names and arguments.
 pub fn calls(text: &str, calls: &[(&str, &str)]) -> Reply {
     let said = message::assistant(text);
     let calls = calls.iter().enumerate().map(|(n, (name, arguments))| {
@@ -102,35 +102,35 @@ pub fn calls(text: &str, calls: &[(&str, &str)]) -> Reply {
     Reply::message(said)
 }
 
-/// A kernel of these filters whose model says `answer`.
+/// Returns a kernel with these filters whose model replies with `answer`.
 pub fn answering(answer: &str, filters: impl IntoIterator<Item = FilterEntry>) -> Kernel {
     Kernel::builder().provider(Arc::new(CannedProvider::new([answer]))).filters(filters).build()
 }
 
-/// A builder around a canned model, and the model to look at.
+/// Returns a builder with a canned model, and the model for inspection.
 pub fn asking<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (KernelBuilder, CannedProvider) {
     let model = CannedProvider::new(replies);
     (Kernel::builder().provider(Arc::new(model.clone())), model)
 }
 
-/// A whole turn in which the user says this.
+/// Runs a whole turn with this user message.
 pub async fn chat(kernel: &Kernel, text: &str) -> Result<TurnAnswer, Error> {
     kernel.chat_with_tools(vec![message::user(text)], ChatOptions::default()).await
 }
 
-/// One tool call.
+/// Calls a tool.
 pub async fn invoke(kernel: &Kernel, tool: &str, args: &str) -> Result<Json, Error> {
     kernel.invoke(tool, json(args), &Context::default()).await.map(|invoked| invoked.value)
 }
 
-/// The texts of the messages of a role in a request the model got.
+/// Returns the texts of a role's messages in a request to the model.
 pub fn said(request: &Json, role: &str) -> Vec<String> {
     let messages = request.get("messages").unwrap_or_default().items();
     let of_role = messages.iter().filter(|message| message::role_of(message) == role);
     of_role.map(|message| message::text_of(message).into()).collect()
 }
 
-/// Returns the plugin that refused, with its words and status.
+/// Returns the plugin that refused, its message and its status.
 pub fn rejection<T>(result: Result<T, Error>) -> (String, String, u16) {
     match result {
         Err(Error::Rejected(rejection)) => (rejection.plugin, rejection.message, rejection.status),
@@ -139,7 +139,7 @@ pub fn rejection<T>(result: Result<T, Error>) -> (String, String, u16) {
     }
 }
 
-/// Returns the plugin that broke, the hook, and the reason.
+/// Returns the plugin that failed, the hook and the reason.
 pub fn failure<T>(result: Result<T, Error>) -> (String, String, String) {
     match result {
         Err(Error::Broken(failure)) => (failure.plugin, failure.hook, failure.cause),
@@ -148,24 +148,24 @@ pub fn failure<T>(result: Result<T, Error>) -> (String, String, String) {
     }
 }
 
-/// The events that a streaming client got, and the end of the turn.
+/// The events that a streaming client received, and the result of the turn.
 pub struct StreamedTurn {
     pub pieces: Vec<StreamChunk>,
     pub answer: Result<Json, Error>,
     pub turn: Turn,
 }
 
-/// A body that is a chat request.
+/// Returns a body as a chat request.
 pub fn request(body: Json) -> ChatRequest {
     ChatRequest::new(body).unwrap()
 }
 
-/// A turn whose client wants the answer in pieces.
+/// Runs a turn with a streaming client.
 pub async fn stream(kernel: &Kernel) -> StreamedTurn {
     stream_body(kernel, r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}"#).await
 }
 
-/// The same with a body of one's own.
+/// Runs a turn with a streaming client and the given body.
 pub async fn stream_body(kernel: &Kernel, body: &str) -> StreamedTurn {
     run(kernel, request(json(body)), Turn::default(), true).await
 }
@@ -196,7 +196,7 @@ impl StreamedTurn {
         choices.filter(|choice| choice.get("index").and_then(|own| own.as_i64()) == Some(index)).collect()
     }
 
-    /// The pieces of text of one choice that are not empty.
+    /// Returns the non-empty text deltas of one choice.
     pub fn texts_of(&self, index: i64) -> Vec<String> {
         let texts = self.of_choice(index).into_iter().map(|choice| choice.at_path("delta"));
         texts.map(|delta| String::from(message::text_of(&delta))).filter(|text| !text.is_empty()).collect()
@@ -206,7 +206,8 @@ impl StreamedTurn {
         self.texts_of(0)
     }
 
-    /// Everything a choice says, and how it ends: one end, after everything else.
+    /// Returns the text of a choice and its finish reason. Checks that there is one finish reason, after
+    /// everything else.
     pub fn text_of(&self, index: i64) -> String {
         let choices = self.of_choice(index);
         let ends = choices.iter().filter(|choice| choice.text("finish_reason").is_some()).count();
@@ -215,7 +216,7 @@ impl StreamedTurn {
         format!("{}|{last}", self.texts_of(index).concat())
     }
 
-    /// The same of the first choice; the stream as a whole is well formed.
+    /// Returns the text of the first choice. Checks that the whole stream is well formed.
     pub fn text(&self) -> String {
         let parse = |piece: &StreamChunk| serde_json::from_str(&piece.event.to_string()).unwrap();
         let events: Vec<serde_json::Value> = self.pieces.iter().map(parse).collect();
@@ -225,7 +226,7 @@ impl StreamedTurn {
         self.text_of(0)
     }
 
-    /// The text of the whole answer.
+    /// Returns the text of the whole response.
     pub fn answer(&self) -> String {
         message::text_of(&self.answer.as_ref().unwrap().at_path("choices.0.message")).into()
     }

@@ -1,4 +1,4 @@
-//! `valvehouse lsp` as editors meet it: the client library of VS Code's own half of the protocol.
+//! `valvehouse lsp` with the client library of VS Code.
 
 use crate::cli::Project;
 use crate::javascript::node_with;

@@ -1,5 +1,5 @@
-//! The library as a program uses it: filters with a subject per hook, messages in any form, streams of chunks,
-//! typed middleware, folders of scripts, and a host in a program.
+//! The library in a program: filters with a subject per hook, messages in any form, streams of chunks, typed
+//! middleware, folders of scripts, and an embedded host.
 
 use crate::kernel::{calls, json, note, notes};
 use serde::Serialize;
@@ -25,7 +25,7 @@ use valvehouse::script::{BuilderScripts, ScriptFolder};
 use valvehouse::tool::{Tool, ToolSpec};
 use valvehouse::{Agent, Filter, Host, Json};
 
-/// A folder with these scripts.
+/// Creates a folder with these scripts.
 fn folder(scripts: &[(&str, &str)]) -> TempDir {
     let folder = TempDir::new().unwrap();
     for (name, text) in scripts {
@@ -38,7 +38,7 @@ fn echo() -> Tool {
     Tool::from_json_fn("echo", |args| Ok(args.into()))
 }
 
-/// A filter that implements every hook and notes it.
+/// A filter that implements and records every hook.
 struct Notes;
 
 impl Filter for Notes {

@@ -1,5 +1,5 @@
-//! A conversation of many turns: what the model sees, what is read and what is kept of a turn stay as
-//! small as they were, and everything that was said is there.
+//! A conversation of many turns: the size of each turn's model requests, reads and writes stays constant, and
+//! all messages are kept.
 
 use crate::host::TestHost;
 use crate::upstream::{MODEL, Reply, UpstreamRequest};
@@ -8,7 +8,7 @@ use valvehouse::json::Json;
 use valvehouse::tokens::Counter;
 
 const TURNS: usize = 100;
-/// Turns after which nothing may grow any more.
+/// The number of turns after which no size may grow.
 const SETTLED: usize = 40;
 const WINDOW: usize = 6;
 const THRESHOLD: usize = 10;
@@ -28,12 +28,12 @@ fn config(summarize: bool) -> String {
     )
 }
 
-/// Returns `true` if a model call is one for a summary.
+/// Returns `true` for a model call that requests a summary.
 fn is_for_summary(asked: &UpstreamRequest) -> bool {
     asked.text().contains("You keep the memory of a conversation")
 }
 
-/// Looks at every third thing it is told, and answers the rest.
+/// Calls the tool on every third message and answers the others.
 fn model(asked: &UpstreamRequest) -> Reply {
     let said = asked.said();
     let number: usize = said.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
@@ -52,7 +52,7 @@ fn model(asked: &UpstreamRequest) -> Reply {
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
 }
 
-/// The messages that the model was sent in one call.
+/// The size of one model request.
 struct ModelCall {
     bytes: usize,
     messages: usize,
@@ -68,7 +68,7 @@ fn sent(asked: &UpstreamRequest) -> ModelCall {
     ModelCall { bytes: asked.body.len(), messages: messages.len(), tokens: tokens.sum() }
 }
 
-/// The store's rows of the conversation: those of checkpoints, the bytes of the largest new one, and the
+/// The store's rows of the conversation: the number of checkpoints, the bytes of the largest new one, and the
 /// agent's values.
 struct StoreRows {
     checkpoints: usize,
@@ -128,14 +128,14 @@ async fn talk(summarize: bool) {
     for (what, measure) in measures {
         let (before, after) =
             (early.iter().map(measure).max().unwrap(), late.iter().map(measure).max().unwrap());
-        // Numbers grow by a digit, and the last window is not the same as the one before.
+        // Numbers grow by a digit, and the last window differs from the previous one.
         assert!(
             after <= before + before / 4 + 64,
             "{what} grow, summarize = {summarize}: {before}, then {after}"
         );
     }
     let checkpoints = by_turn.last().unwrap().1.checkpoints;
-    // The last step of each run stays, all steps of five, and those since old ones were dropped last.
+    // The store keeps the last step of each run, all steps of five runs, and those since the last clean-up.
     assert!(checkpoints <= TURNS + 5 * 9 + 20 * 6, "old checkpoints go: {checkpoints}");
 }
 

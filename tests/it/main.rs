@@ -1,10 +1,10 @@
-//! Valvehouse from outside: one test program for everything that a user, an operator or an embedder
-//! would notice. Real hosts on real sockets, real files, a real store; only the model is canned.
+//! Valvehouse from outside: one test program for all behavior that a user, an operator or an embedder can
+//! observe. It uses real hosts on real sockets, real files and a real store; only the model is canned.
 
-// A helper that fails is a failed test; and nothing here is anybody's public name.
+// A helper that fails is a failed test, and no name here is public.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
-/// As the binary has it: without it no script's memory would be bounded.
+/// The same allocator as in the binary; without it, the memory of scripts would be unlimited.
 #[global_allocator]
 static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();
 

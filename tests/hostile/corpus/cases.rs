@@ -1,5 +1,5 @@
-//! The cases: every function and operator of the engine's own table, and every way in which the language
-//! itself reads or writes a value, each with arguments that mean harm.
+//! The cases of the corpus: every registered function and operator of the engine and every language construct
+//! that reads or writes a value, each with hostile arguments.
 
 use super::values::{harmless, hostile, is_unreachable, most, prelude};
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ pub(in super::super) enum Position {
     Outlet,
     Stream,
     Handler,
-    /// While the file is loaded: the list of a toolbox, and the list of models.
+    /// These run while the file is loaded: the tool list of a toolbox and the model list of a pipe.
     Tools,
     Pipes,
 }
@@ -30,17 +30,17 @@ impl Position {
     }
 }
 
-/// One call in one place.
+/// One call in one position.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Case {
-    /// The function or form that it tries; all cases of one are of one family.
+    /// The function or language construct that the case tests; it groups the cases into families.
     pub(in super::super) family: String,
     pub(in super::super) position: Position,
     pub(in super::super) code: String,
 }
 
 impl Case {
-    /// Returns the text of the whole file. Its last lines replace any large result of the code: the budget
+    /// Returns the source of the file. Its last lines replace a large result of the code, because the budget
     /// of a script does not cover the time to send megabytes to a client.
     pub(super) fn text(&self, id: &str) -> String {
         let Self { position, code, .. } = self;
@@ -80,7 +80,7 @@ impl Case {
     }
 }
 
-/// Statements of the language that use a value, `v`, without naming a function.
+/// Statements that use the value `v` without a function call.
 const FORMS: &[&str] = &[
     "`${v}`;",
     "`${v}${v}`;",
@@ -153,7 +153,7 @@ const VALUES: &[&str] = &[
     "thrown",
 ];
 
-/// Operators that the interpreter knows by itself and the engine's table does not have.
+/// Operators that the interpreter implements itself and that are not in the engine's function table.
 const OPERATORS: &[&str] = &[
     "+", "-", "*", "/", "%", "**", "==", "!=", "<", ">", "<=", ">=", "in", "+=", "-=", "<<", "&", "|", "^",
     "&&", "||", "??",
@@ -161,7 +161,7 @@ const OPERATORS: &[&str] = &[
 const OPERANDS: &[&str] =
     &["1", "\"a\"", "large", "references", "keys", "cycle", "live_list", "live_map", "0..9"];
 
-/// All cases; those behind the first of a family differ from it in their arguments and places.
+/// Returns all cases. The cases of a family differ only in their arguments and positions.
 pub(super) fn all() -> Vec<Case> {
     let mut cases = Vec::new();
     let registered = registrations();
@@ -182,7 +182,7 @@ pub(super) fn all() -> Vec<Case> {
     cases
 }
 
-/// Functions and operators that the cases try, and those that no script can reach.
+/// Returns the number of functions and operators that the cases cover, and those that no script can call.
 pub(super) fn coverage() -> (usize, Vec<Registration>) {
     let registered = registrations();
     let reached = registered.iter().filter(|one| is_reachable(one)).count();
@@ -192,7 +192,7 @@ pub(super) fn coverage() -> (usize, Vec<Registration>) {
     (reached, of_other_kinds.collect())
 }
 
-/// All of them in `inlet`; elsewhere a fifth, another one in each place.
+/// Adds all calls in `inlet`, and in each other position a different fifth of them.
 fn in_places(cases: &mut Vec<Case>, family: &str, calls: &[String]) {
     for (place, position) in Position::ALL.into_iter().enumerate() {
         for (at, code) in calls.iter().enumerate() {
@@ -214,7 +214,7 @@ fn is_reachable(function: &Registration) -> bool {
     !is_no_call(function) && function.params.iter().all(|kind| hostile(kind).is_some())
 }
 
-/// Not to be called: switched off, or a closure's own.
+/// Returns `true` for functions that must not be called: disabled ones and closures.
 fn is_no_call(function: &Registration) -> bool {
     ["eval", "sleep"].contains(&&*function.name) || function.name.starts_with("anon$")
 }
@@ -224,7 +224,8 @@ fn path(function: &Registration) -> String {
     if module.is_empty() { name.clone() } else { format!("{module}::{name}") }
 }
 
-/// Each argument in turn is hostile, beside harmless and beside hostile others; then all at once.
+/// Returns calls with one hostile argument at each place, next to harmless and next to hostile ones, and a
+/// call with the most hostile argument at every place.
 fn calls(function: &Registration) -> Vec<String> {
     let kinds: Vec<&str> = function.params.iter().map(String::as_str).collect();
     let mut calls = BTreeSet::new();
@@ -239,7 +240,7 @@ fn calls(function: &Registration) -> Vec<String> {
     }
     let most: Vec<&str> = kinds.iter().map(|kind| most(kind)).collect();
     calls.insert(call(function, &most));
-    // A value beside itself.
+    // The same value twice.
     if let [first, second, ..] = kinds[..]
         && hostile(first) == hostile(second)
     {
@@ -272,7 +273,7 @@ fn call(function: &Registration, arguments: &[&str]) -> String {
     }
 }
 
-/// With its operands in variables: what stands there itself is worked out while the file is read.
+/// Puts the operands into variables, because the parser folds operations on constants.
 fn operation(operator: &str, operands: &[&str]) -> String {
     match operands {
         [a] => format!("let x = {a}; {operator}x;"),

@@ -1,8 +1,8 @@
-//! A generated corpus: every function and operator that an engine of this host offers, in every place that a
-//! script is called from, with arguments that mean harm. A function that is registered later is in it by
-//! itself. With `VALVEHOUSE_CASES`, as `tests/run --long` sets it, all of it runs, which takes about half an hour;
-//! otherwise a sample runs that has every function in it. With `VALVEHOUSE_CASE=TEXT` those run whose code contains the
-//! text, as a report of a failed one shows it.
+//! A generated corpus: every function and operator that the host's engine offers, in every position that the
+//! host calls, with hostile arguments. New functions are included automatically. With `VALVEHOUSE_CASES`,
+//! which `tests/run --long` sets, all cases run, which takes about half an hour; otherwise a sample runs that
+//! covers every function. With `VALVEHOUSE_CASE=TEXT`, only the cases run whose code contains the text, as
+//! the report of a failed case shows it.
 
 mod cases;
 pub(super) mod values;
@@ -14,44 +14,44 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Files of one host; a host that dies is followed by one with those that are left.
+/// The number of files of one host. If a host dies, another one runs the remaining files.
 const BATCH: usize = 96;
-/// Virtual memory of a host in KiB: what asks for more than that would end any usual machine.
+/// The virtual memory of a host in KiB.
 const ADDRESS_SPACE: u64 = 16 << 20;
-/// The memory that a call may hold, and the memory that a host may have resident beyond that, in bytes.
+/// The memory budget of a call, and the additional resident memory that a host may use, in bytes.
 const BUDGET: u64 = 64 << 20;
 const BEYOND: u64 = 32 << 20;
-/// The growth of resident memory, in bytes, that is allowed when a batch is over and up to [`CALLS`] calm requests
-/// have followed it: pages of idle threads, which the allocator keeps until they allocate again.
+/// The permitted growth of resident memory after a batch, in bytes, measured after up to [`CALLS`] calm
+/// requests. The allocator keeps the pages of idle threads until they allocate again.
 const BACK: u64 = 96 << 20;
 const CALLS: usize = 100;
 const PAUSES: usize = 5;
-/// Cases of each function in a sample.
+/// The number of cases per function in a sample.
 const OF_EACH: usize = 2;
-/// Runs of more cases than this report how far they are.
+/// Runs of more cases than this report their progress.
 const PROGRESS: usize = 2_000;
-/// The time that a call may run, in milliseconds.
+/// The time limit of a call in milliseconds.
 const TIME: u64 = 100;
 
 /// The outcome of a batch.
 #[derive(Default)]
 pub(super) struct Report {
-    /// By position.
+    /// The number of cases by position.
     ran: BTreeMap<Position, usize>,
-    /// By status; 0 where there was no answer.
+    /// The number of responses by status; 0 means no response.
     pub(super) answers: BTreeMap<u16, usize>,
     pub(super) wrong: Vec<String>,
     /// The processor time of the hosts.
     pub(super) processor: Duration,
     slowest: (Duration, String),
     largest: (u64, String),
-    /// The most memory that a batch left behind.
+    /// The largest amount of memory that a batch did not release, in bytes.
     left_behind: u64,
-    /// Times of the calm requests that followed a case.
+    /// The durations of the calm requests after the cases.
     calm: Vec<Duration>,
-    /// Cases whose function was unknown to the interpreter.
+    /// The cases whose function the interpreter does not know.
     not_called: Vec<String>,
-    /// Cases whose file was refused.
+    /// The cases whose file was rejected.
     pub(super) not_loaded: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ impl Report {
         self.ran.values().sum()
     }
 
-    /// Counts and the worst figures.
+    /// Returns the counts and the worst measurements.
     pub(super) fn summary(&mut self, all: usize) -> String {
         let (reached, _) = cases::coverage();
         let mut text = format!(
@@ -109,7 +109,7 @@ impl Report {
     }
 }
 
-/// One host and the cases that it is to run.
+/// One host with the cases that it runs.
 struct Batch<'a> {
     host: Host,
     cases: &'a [Case],
@@ -125,7 +125,7 @@ impl<'a> Batch<'a> {
         Self { host, cases, limits, report: Report::default() }
     }
 
-    /// Runs its cases until the host dies. Returns what came of them and how many it ran.
+    /// Runs the cases until the host dies. Returns the report and the number of cases that ran.
     fn run(mut self) -> (Report, usize) {
         (0..20).for_each(|_| drop(self.host.ask("calm", "hello", false)));
         let before = self.host.reset_peak();
@@ -145,7 +145,7 @@ impl<'a> Batch<'a> {
         }
         self.report.processor = self.host.processor_time();
         let mut kept = u64::MAX;
-        // The allocator hands pages back a while after they were freed, and only where it is called.
+        // The allocator returns freed pages with a delay, and only when it is called.
         for _ in 0..PAUSES {
             (0..CALLS / PAUSES).for_each(|_| drop(self.host.ask("calm", "hello", false)));
             kept = self.host.reset_peak().saturating_sub(before);
@@ -176,7 +176,7 @@ impl<'a> Batch<'a> {
         (self.report, self.cases.len())
     }
 
-    /// Runs one case. Returns `false` when the host is of no use any more.
+    /// Runs one case. Returns `false` if the host can run no further cases.
     fn judge(&mut self, at: usize, case: &Case) -> bool {
         let resident = self.host.reset_peak();
         let before = self.host.processor_time();
@@ -190,7 +190,8 @@ impl<'a> Batch<'a> {
             let is_stream = case.position == Position::Stream;
             let answer = self.host.ask(&id(at), &says, is_stream);
             if is_stream {
-                // `stream` is called for each event of the answer; some that are dropped are not seen here.
+                // `stream` is called for each event of the response, including events that are dropped and do
+                // not appear in the text.
                 calls = answer.text.matches("data: ").count().max(8) as u32;
             }
             answer.status
@@ -215,7 +216,7 @@ impl<'a> Batch<'a> {
         if answered == 0 {
             self.report.wrong.push(format!("no answer: {}", shown(case)));
         }
-        // Tables of tokens are unpacked once, by the host: that is not a time of the script's.
+        // The host unpacks the token tables once; this time does not count for the script.
         let unpacking = Duration::from_millis(if case.code.contains("tokens::") { 1_000 } else { 0 });
         if took > self.limits.time(time(case.position) * calls) + unpacking {
             self.report.wrong.push(format!("{took:?} of the processor: {}", shown(case)));
@@ -233,9 +234,9 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The time that a call has.
+/// Returns the time limit of a call.
 fn time(position: Position) -> Duration {
-    // A tool's time is by the clock on the wall, which a busy machine may use up for it.
+    // The limit of a tool is wall-clock time, so it is longer: a busy machine must not exhaust it.
     Duration::from_millis(if position == Position::Handler { 10 * TIME } else { TIME })
 }
 
@@ -251,7 +252,7 @@ fn shown(case: &Case) -> String {
     format!("{:?} {}", case.position, case.code)
 }
 
-/// The breaker is off: each file is called for itself. A model of its own for each.
+/// Each file has a model, and the breaker is off so that every file is called.
 fn config(cases: &[Case]) -> String {
     let mut config = "[breaker]\nfailure_threshold = 0\n".to_owned();
     for (at, case) in cases.iter().enumerate() {
@@ -267,12 +268,12 @@ fn config(cases: &[Case]) -> String {
     config
 }
 
-/// Returns the line of the log that reports the error of a file; empty if there is none.
+/// Returns the log line that reports the error of a file, or an empty text.
 fn log_of<'a>(log: &'a str, file: &str) -> &'a str {
     log.lines().find(|line| line.contains(file) && line.contains("error[")).unwrap_or_default()
 }
 
-/// Runs all of them, two hosts at a time.
+/// Runs all cases on two hosts in parallel.
 pub(super) fn run(cases: &[Case], limits: &Limits) -> Report {
     let report = Mutex::new(Report::default());
     let batches = Mutex::new(cases.chunks(BATCH.min(cases.len().div_ceil(2).max(1))));
@@ -303,8 +304,8 @@ pub(super) fn run(cases: &[Case], limits: &Limits) -> Report {
     report.into_inner().unwrap()
 }
 
-/// All cases, spread, so that whoever ends it early has seen some of each; or a sample: a few of each family,
-/// in another place and with other arguments for each.
+/// Returns all cases, ordered so that an interrupted run has covered some of each family; or a sample with a
+/// few cases of each family in different positions and with different arguments.
 fn chosen(all: Vec<Case>) -> Vec<Case> {
     if let Ok(text) = std::env::var("VALVEHOUSE_CASE") {
         return all.into_iter().filter(|case| shown(case).contains(&text)).collect();
@@ -316,7 +317,7 @@ fn chosen(all: Vec<Case>) -> Vec<Case> {
     }
     let mut families: BTreeMap<String, Vec<Case>> = BTreeMap::new();
     all.into_iter().for_each(|case| families.entry(case.family.clone()).or_default().push(case));
-    // Not at random, and yet spread: steps of a prime.
+    // Multiples of a prime spread the sample deterministically.
     let pick = |(at, family): (usize, &Vec<Case>)| {
         let places = (0..OF_EACH).map(|more| (at + more * family.len() / OF_EACH) * 7919 % family.len());
         let places: BTreeSet<usize> = places.collect();
@@ -325,7 +326,8 @@ fn chosen(all: Vec<Case>) -> Vec<Case> {
     families.values().enumerate().flat_map(pick).collect()
 }
 
-/// Returns `true` if few cases never came to their call: a tenth of the sample, an eighth of all. Chosen ones may.
+/// Returns `true` if only a few cases failed before their call: a tenth of a sample or an eighth of all
+/// cases. The check does not apply to cases that were selected by text.
 fn few_try_nothing(not_called: usize, ran: usize) -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some();
     let part = if is_set("VALVEHOUSE_CASES") { 8 } else { 10 };
@@ -367,7 +369,7 @@ fn no_function_with_hostile_arguments_hurts_its_host() {
     );
 }
 
-/// The operations of a script on an array that takes almost all that it may hold.
+/// Operations on an array that uses almost the whole memory budget.
 const COPIES: &[&str] = &[
     "a == a;",
     "a != a && a == a;",

@@ -1,12 +1,11 @@
-//! Arguments that mean harm, by the kinds that the engine says a function takes, and what a script writes
-//! first to have them.
+//! Hostile arguments by parameter type, and the statements that create them.
 
-/// Variables, the statement that makes each, and which one it needs itself.
+/// Variables: the name, the variable that it depends on, and the statement that creates it.
 const VARIABLES: &[(&str, &str, &str)] = &[
     ("large", "", "let large = \"\"; large.pad(4_000_000, \"a\");"),
     ("medium", "", "let medium = \"\"; medium.pad(65_536, \"ab \");"),
     ("letters", "", "let letters = \"\"; letters.pad(4_000_000, \"abbabaabab\");"),
-    // Texts that grow when they are written: escaped, encoded, in capitals.
+    // Texts that grow when they are escaped, encoded or converted to upper case.
     ("quotes", "", "let quotes = \"\"; quotes.pad(4_000_000, \"\\\"\\u0001\");"),
     ("umlauts", "", "let umlauts = \"\"; umlauts.pad(2_000_000, \"ΐ\");"),
     (
@@ -70,8 +69,8 @@ const INTEGERS: &[&str] =
     &["0", "1", "-1", "90_000", "100_000_000", "9223372036854775807", "-9223372036854775808"];
 const MAPS: &[&str] = &["#{}", "#{ a: 1 }", "keys", "cycle", "live_map", "body"];
 
-/// Returns hostile arguments for a parameter of this kind; `None` if scripts can never have such a value, or if the
-/// kind is unknown.
+/// Returns the hostile arguments for a parameter type; `None` if scripts cannot have such a value or the type
+/// is unknown.
 pub(in super::super) fn hostile(kind: &str) -> Option<&'static [&'static str]> {
     Some(match kind {
         "str" | "String" | "ImmutableString" | "text" => TEXTS,
@@ -118,13 +117,13 @@ pub(in super::super) fn hostile(kind: &str) -> Option<&'static [&'static str]> {
         "text_place" => &["body.texts[0]"],
         "error" => &["thrown"],
         _ if is_unreachable(kind) => return None,
-        // Words that stand for whatever there is: `Dynamic`, `any`, `value`, `fallback`.
+        // Names of parameters that accept any value: `Dynamic`, `any`, `value`, `fallback`.
         _ if kind == "Dynamic" || kind.starts_with(char::is_lowercase) || kind.is_empty() => ANYTHING,
         _ => return None,
     })
 }
 
-/// Returns a harmless argument of this kind, to be passed beside the hostile one.
+/// Returns a harmless argument of a type, to be passed next to a hostile one.
 pub(super) fn harmless(kind: &str) -> &'static str {
     match kind {
         "INT" | "i64" | "integer" | "seconds" => "4",
@@ -140,7 +139,7 @@ pub(super) fn harmless(kind: &str) -> &'static str {
     }
 }
 
-/// The most that a kind can do, for all arguments at once.
+/// Returns the most hostile argument of a type.
 pub(super) fn most(kind: &str) -> &'static str {
     match kind {
         "INT" | "i64" | "integer" | "seconds" => "9223372036854775807",
@@ -154,13 +153,14 @@ pub(super) fn most(kind: &str) -> &'static str {
     }
 }
 
-/// Kinds that no script can ever have: numbers of other sizes, and the answer of a server.
+/// Returns `true` for types that scripts cannot have: integers of other sizes and the HTTP response of a
+/// server.
 pub(in super::super) fn is_unreachable(kind: &str) -> bool {
     let sizes = ["i8", "i16", "i32", "i128", "u8", "u16", "u32", "u64", "u128", "f32"];
     sizes.contains(&kind) || kind.starts_with("std::ops::Range") || kind == "http_answer"
 }
 
-/// The statements that make the variables a piece of code names.
+/// Returns the statements that create the variables in a piece of code.
 pub(super) fn prelude(code: &str) -> String {
     let mut wanted = [false; VARIABLES.len()];
     for (at, (name, ..)) in VARIABLES.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! `human_approval` of a configured model from question to answer, over HTTP.
+//! `human_approval` of a configured model, from the question to the answer, over HTTP.
 
 use crate::host::{Answer, TestHost};
 use crate::upstream::{MODEL, Reply, UpstreamRequest};
@@ -12,7 +12,7 @@ const parameters = #{ amount: #{ type: "integer", required: true } };
 fn handler(args) { #{ paid: args.amount } }
 "#;
 
-/// Pays when asked to, and says then what came of it.
+/// Calls the payment tool on request, then returns its result.
 fn model(asked: &UpstreamRequest) -> Reply {
     let body = asked.json();
     let last = body["messages"].as_array().unwrap().last().unwrap();
@@ -48,7 +48,7 @@ async fn decide(host: &TestHost, run: &str, decision: &Value) -> Answer {
     Answer::of(host.request("POST", &path).body(decision.to_string())).await
 }
 
-/// The results that tools gave in a conversation.
+/// Returns the tool results of a conversation.
 async fn results(host: &TestHost, chat: &str) -> Vec<String> {
     let lines = super::lines(&host.store().messages(chat, 0, 99).await.unwrap());
     lines.iter().filter_map(|line| line.strip_prefix("tool: ")).map(str::to_owned).collect()
@@ -100,7 +100,7 @@ async fn a_decision_waits_for_the_next_process_as_well() {
     assert_eq!(results(&host, "c").await, ["{\"paid\":5}"]);
 }
 
-/// Changes the arguments wherever a script may look at them.
+/// A script that changes the arguments in every callback that receives them.
 const CHANGES: &str = r#"
 const Valves = #{ priority: 9997 };
 const callbacks = true;

@@ -1,5 +1,4 @@
-//! Every callback of seeds 000 and 002: when it is told, with what, how often, in which order; over a pause,
-//! too.
+//! Every callback of seeds 000 and 002: its time, arguments, count and order, including over a pause.
 
 use super::*;
 use crate::kernel::calls;
@@ -10,7 +9,7 @@ use valvehouse::error::Error;
 
 type Log = Arc<Mutex<Vec<CallbackEvent>>>;
 
-/// Callbacks that write everything down.
+/// Returns callbacks that record every event.
 fn all() -> (Callbacks, Log) {
     let log = Log::default();
     let callbacks = Callback::ALL.into_iter().fold(Callbacks::new(), |callbacks, callback| {
@@ -28,7 +27,7 @@ fn down() -> Reply {
     Reply::error(Error::Unanswered { message: "it is down".into(), sent: false, timeout: false })
 }
 
-/// Returns the events of one run with these answers.
+/// Returns the events of one run with these model replies.
 async fn told_of(replies: Vec<Reply>, change: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Log {
     let (callbacks, log) = all();
     let mut agent =
@@ -246,7 +245,8 @@ async fn on_custom_event_tells_what_the_agents_owner_wants_told() {
     assert_eq!(Json::from(told).to_string(), r#"[{"name":"lunch","data":{"at":12}}]"#);
 }
 
-/// Returns the events of a run that waits and goes on, in this or in another agent with the same callbacks.
+/// Returns the events of a run that waits and continues, in the same agent or in another one with the same
+/// callbacks.
 async fn over_a_pause(decision: Decision, elsewhere: bool) -> Log {
     let (callbacks, log) = all();
     let make = |replies: Vec<Reply>| {
@@ -287,7 +287,7 @@ async fn over_a_pause_each_thing_is_told_once_here_and_elsewhere() {
         on_text on_agent_finish on_turn_end on_chain_end";
     for elsewhere in [false, true] {
         let log = over_a_pause(Decision::Approve { arguments: None }, elsewhere).await;
-        // The approval asks behind the callback that stands last.
+        // The approval asks after the callback that comes last.
         let names: Vec<_> = names(&log);
         let mut sorted = names.clone();
         sorted.sort_unstable();

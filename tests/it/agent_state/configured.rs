@@ -10,7 +10,7 @@ const parameters = #{ text: #{ type: "string" } };
 fn handler(args) { args.text }
 "#;
 
-/// A model of the host with these lines more in its entry.
+/// Returns the configuration of a model with additional lines.
 fn model(lines: &str) -> String {
     format!(
         "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true\ntools = [\"*\"]\n\
@@ -37,7 +37,8 @@ fn calls(texts: &[&str]) -> Reply {
         "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}))
 }
 
-/// Calls the tool with this until it has as many results as that, then says the last of them.
+/// Makes the model call the tool with a text until it has the given number of results, then return the last
+/// result.
 fn calling(host: &TestHost, text: &'static str, rounds: usize) {
     host.upstream.script(move |asked: &UpstreamRequest| {
         let body = asked.json();
@@ -128,8 +129,8 @@ async fn a_summary_of_a_configured_model_is_written_by_itself() {
     assert_eq!(host.store().messages("c", 0, 99).await.unwrap().len(), 6);
 }
 
-/// Returns the reason a host with these lines in a model's entry does not start, as `valvehouse check` and
-/// `serve` say it.
+/// Returns the reason why a host with these lines in a model's entry does not start, as `valvehouse check`
+/// and `serve` report it.
 fn wrong(lines: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let demo = format!("[[models]]\nname = \"assistant\"\nprovider = \"demo\"\n{lines}\n");

@@ -1,4 +1,4 @@
-//! The two tracks of messages: how they flow through a run, and the rules that hold for them.
+//! The two tracks of messages: their flow through a run and their invariants.
 
 use super::*;
 use crate::kernel::{calls, said};
@@ -17,21 +17,21 @@ async fn the_diagram_of_the_flow_holds_step_by_step() {
     let (builder, model) = agent(looks());
     let builder = builder.tool(weather()).middleware(("summarization", window(2)));
     let mut agent = builder.storage(store).auto_checkpoint(true).build().unwrap();
-    // State.messages = the history.
+    // `State.messages` is the history.
     let history =
         vec![message::user("one"), message::assistant("1"), message::user("two"), message::assistant("2")];
     let before = lines(&history);
     let new = vec![message::user("how is it?")];
     agent.run_messages([history, new].concat(), None).await.unwrap();
-    // At its start all messages are what was said and what is said now.
+    // At the start, all messages are the history and the new message.
     let all = [before, vec!["user: how is it?".into()]].concat();
-    // Before the model they are shortened for it alone, then the call; then call and result follow.
+    // The request to the model is shortened; the call and its result are appended to all messages.
     let requests = model.requests();
     assert!(
         sent(&requests[0]).len() < all.len() && sent(&requests[0]).ends_with(&["user: how is it?".into()])
     );
     assert!(sent(&requests[1]).ends_with(&["assistant: calls weather".into(), "tool: sunny in Oslo".into()]));
-    // State.messages = full_messages.
+    // `State.messages` equals `full_messages`.
     let more = ["assistant: calls weather", "tool: sunny in Oslo", "assistant: warm"].map(String::from);
     let full = [all, more.to_vec()].concat();
     assert_eq!(lines(&agent.state().messages), full);

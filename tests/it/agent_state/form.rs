@@ -1,4 +1,4 @@
-//! `response_format` of a model with a memory, over HTTP; of an agent of the library, see its state's row.
+//! `response_format` of a model with a memory, over HTTP. The tests of the state cover agents of the library.
 
 use crate::host::TestHost;
 use crate::upstream::{Reply, UpstreamRequest};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 const REMEMBERS: &str =
     "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true";
 
-/// A host whose model gives these answers, the last one for ever.
+/// Starts a host whose model gives these answers and repeats the last one.
 async fn host(answers: &'static [&'static str]) -> TestHost {
     let host = TestHost::new().config(REMEMBERS).start().await;
     let given = AtomicUsize::new(0);

@@ -1,11 +1,11 @@
-//! The table of the graph state: a test for each row, read from the checkpoints of a run.
+//! The table of the graph state: one test per row, on the checkpoints of a run.
 
 use super::*;
 use crate::kernel::calls;
 use valvehouse::agent::Decision;
 use valvehouse::agent::callbacks::Callbacks;
 
-/// A run that looks at the weather, with whatever is added; kept after each step.
+/// Runs an agent that calls `weather`, with a checkpoint after each step.
 async fn ran(change: impl FnOnce(AgentBuilder) -> AgentBuilder) -> (TempDir, Agent) {
     let (folder, store) = store().await;
     let replies = [calls("let me see", &[("weather", r#"{"city":"Oslo"}"#)]), "warm".into()];
@@ -15,7 +15,7 @@ async fn ran(change: impl FnOnce(AgentBuilder) -> AgentBuilder) -> (TempDir, Age
     (folder, agent)
 }
 
-/// Its graph state after the first step of this name.
+/// Returns the graph state after the last step with this name.
 async fn after(step: &str, agent: &mut Agent) -> Json {
     let checkpoints = agent.list_checkpoints().await.unwrap();
     let names: Vec<&str> = checkpoints.iter().map(|checkpoint| checkpoint.name.as_str()).collect();
@@ -171,7 +171,7 @@ async fn graph_state_compression_applied_says_whether_the_model_saw_less() {
 #[tokio::test]
 async fn graph_state_conversation_summary_is_what_stands_for_the_old_messages() {
     assert!(row("conversation_summary", "end").await.is_null());
-    // The canned model writes the summary with its third answer.
+    // The canned model writes the summary in its third reply.
     let options = json(r#"{"window_size":1,"compress_threshold":4,"summarize":true}"#);
     let (_folder, mut agent) = ran(|builder| builder.middleware(("summarization", options))).await;
     agent.run("and now?").await.unwrap();

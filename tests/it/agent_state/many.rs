@@ -1,4 +1,4 @@
-//! A hundred agents at once on real threads share nothing but their store.
+//! A hundred concurrent agents on real threads share nothing but their store.
 
 use super::*;
 use crate::kernel::{calls, counter};
@@ -7,7 +7,7 @@ use valvehouse::agent::callbacks::{Callback, Callbacks};
 
 const AGENTS: usize = 100;
 
-/// One agent counts in two runs and says its own number all along.
+/// Runs one agent twice; it counts and always replies with its own number.
 async fn one(number: usize, store: Arc<dyn Store>) -> (Agent, Vec<(String, String)>) {
     let name = format!("agent-{number}");
     let answer = format!("I am {number}");

@@ -1,5 +1,5 @@
-//! An agent's state and its two tracks of messages: each field, each rule of its graph, and the
-//! variables that last along its runs.
+//! The state of an agent and its two tracks of messages: each field, each rule of its graph, and the
+//! variables that persist across its runs.
 
 mod approval;
 mod callbacks;
@@ -23,20 +23,20 @@ use valvehouse::provider::{CannedProvider, Reply};
 use valvehouse::store::{SqlStore, Store};
 use valvehouse::tool::Tool;
 
-/// An agent around a canned model, and the model to look at.
+/// Returns an agent with a canned model, and the model for inspection.
 fn agent<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (AgentBuilder, CannedProvider) {
     let model = CannedProvider::new(replies);
     (Agent::builder().id("a-1").provider(Arc::new(model.clone())), model)
 }
 
-/// A store of its own, and the folder it lives in.
+/// Returns a new store and its folder.
 async fn store() -> (TempDir, Arc<dyn Store>) {
     let folder = TempDir::new().unwrap();
     let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     (folder, Arc::new(store))
 }
 
-/// A tool that says how it is in a city.
+/// Returns a tool that reports the weather of a city.
 fn weather() -> Tool {
     let parameters = json(r#"{"city":{"type":"string","required":true}}"#);
     let tool = Tool::from_json_fn("weather", |args| {
@@ -45,17 +45,17 @@ fn weather() -> Tool {
     tool.parameters(&parameters).unwrap().description("Tells the weather.")
 }
 
-/// A person is asked before every call.
+/// Adds a person's approval before every call.
 fn asking(builder: AgentBuilder) -> AgentBuilder {
     builder.middleware(("human_approval", Json::object()))
 }
 
-/// A model that writes no summaries sees this many of the newest messages.
+/// The options of a model that writes no summaries and receives this number of the newest messages.
 fn window(size: u64) -> Json {
     Json::from([("window_size", size.into()), ("compress_threshold", size.into())])
 }
 
-/// Role and text of messages; of calls the names.
+/// Returns the role and the text of each message, or the names of its calls.
 fn lines(messages: &[Json]) -> Vec<String> {
     let line = |message: &Json| {
         let calls = message.get("tool_calls").unwrap_or_default().items();
@@ -70,7 +70,7 @@ fn lines(messages: &[Json]) -> Vec<String> {
     messages.iter().map(line).collect()
 }
 
-/// The same of a list.
+/// Returns the lines of a list of messages.
 fn lines_of(list: &Json) -> Vec<String> {
     lines(&list.items())
 }

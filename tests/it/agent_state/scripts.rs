@@ -1,4 +1,4 @@
-//! Every callback as a script hears it, over HTTP: `const callbacks = true`.
+//! Every callback that a script receives, over HTTP: `const callbacks = true`.
 
 use crate::host::{TestHost, until};
 use crate::upstream::{MODEL, Reply, UpstreamRequest};
@@ -7,7 +7,7 @@ use valvehouse::agent::callbacks::Callback;
 
 const REMEMBERS: &str = "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true\ntools = [\"*\"]";
 
-/// A tool that looks something up, and fails when it is asked for nothing.
+/// A tool that looks something up and fails for the query `nothing`.
 const LOOK: &str = r#"/*
 tag: retriever
 */
@@ -26,7 +26,7 @@ fn pre_invocation(ctx) {
 fn inlet(body) { emit(#{ type: "begun", data: #{ n: 1 } }); body }
 "#;
 
-/// A script with a function for each callback, which counts and notes what it is told in `kv`.
+/// Returns a script that records the events of every callback in `kv`.
 fn listener() -> String {
     let functions = Callback::ALL.map(|callback| {
         let name = callback.name();
@@ -44,7 +44,7 @@ fn calls(q: &str) -> Value {
         {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": json!({"q": q}).to_string()}}]})
 }
 
-/// Calls `look` when the user says so; fails when told to break.
+/// Calls `look` on request and fails on `break`.
 fn model(asked: &UpstreamRequest) -> Reply {
     let body = asked.json();
     let last = body["messages"].as_array().unwrap().last().unwrap().clone();
@@ -73,7 +73,7 @@ fn says(text: &str, stream: bool) -> Value {
     json!({"model": "assistant", "chat_id": "c", "stream": stream, "messages": [{"role": "user", "content": text}]})
 }
 
-/// Returns the events that the script has seen once it has seen the last one.
+/// Waits for an event and returns all events that the script has received.
 async fn heard(host: &TestHost, last: &str) -> Vec<Value> {
     let look = || async {
         let rows = host.store().kv_all().await.unwrap();

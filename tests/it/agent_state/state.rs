@@ -1,4 +1,4 @@
-//! The table of the state: a test for each row.
+//! The table of the state: one test per row.
 
 use super::*;
 use crate::kernel::calls;
@@ -12,7 +12,7 @@ use valvehouse::filter::{self, Verdict::Continue};
 const SCHEMA: &str = r#"{"type":"json_schema","json_schema":{"name":"price","schema":
     {"type":"object","properties":{"price":{"type":"number"}},"required":["price"]}}}"#;
 
-/// A call of the weather, then an answer.
+/// Returns the replies: a call of `weather`, then a text.
 fn looks() -> Vec<Reply> {
     vec![calls("", &[("weather", r#"{"city":"Oslo"}"#)]), "warm".into()]
 }
@@ -286,7 +286,7 @@ async fn an_imported_agent_has_all_that_the_exported_one_said_of_itself() {
     let mut second = builder.tool(weather()).build().unwrap();
     second.import_state(&exported).unwrap();
     assert_eq!(second.export_state().to_string(), exported.to_string());
-    // They take effect, too.
+    // The options take effect as well.
     second.run("and now?").await.unwrap();
     let request = &model.requests()[0];
     assert_eq!(request.at_path("temperature").to_string(), "0.5");

@@ -1,10 +1,11 @@
-//! Variables along the runs of an agent: what a filter, a tool or the caller sets, the next one sees.
+//! Variables across the runs of an agent: what a filter, a tool or the caller sets is visible to the next
+//! one.
 
 use super::*;
 use crate::kernel::{calls, counter, said};
 use valvehouse::filter::{self, Verdict};
 
-/// Counts twice, then answers; as often as there are runs.
+/// Returns the replies of two runs, each with two calls of `count`.
 fn counts() -> Vec<Reply> {
     let round = || vec![calls("", &[("count", "{}"), ("count", "{}")]), Reply::text("done")];
     [round(), round()].concat()

@@ -1,15 +1,16 @@
-//! Answers of several choices before clients whose protocol knows one: they get choice 0, whole, and filters see all.
+//! Responses with several choices for clients whose protocol has only one: they receive choice 0 completely,
+//! and filters receive all choices.
 
 use super::{content, events, question, streamed};
 use crate::host::{Answer, TestHost};
 use crate::upstream::{MODEL, Reply};
 use serde_json::{Value, json};
 
-/// The orders and numbers of a service's events.
+/// The orders and numberings of a service's events.
 const ORDERS: [&str; 5] =
     ["in turns", "in one event", "without numbers", "the other first", "the other later"];
 
-/// Filters of every shape that sees answers, and one that wants to see the other choice as well.
+/// Filters of every kind that receives responses, and one that also requests the other choice.
 const FILTERS: [(&str, &str); 6] = [
     ("none", ""),
     ("identity", "fn stream(event) { event }\nfn outlet(body) { body }"),
@@ -43,7 +44,7 @@ fn usage() -> Value {
     json!({"prompt_tokens": 3, "completion_tokens": 11, "total_tokens": 14})
 }
 
-/// Two choices of a stream, in the order that is asked for.
+/// Returns a stream of two choices in the given order.
 fn stream_of(order: &str, other: &str) -> Reply {
     let first = [
         choice(0, json!({"role": "assistant", "content": ""}), None),
@@ -81,7 +82,7 @@ fn stream_of(order: &str, other: &str) -> Reply {
     Reply::raw("text/event-stream", format!("{events}data: {last}\n\ndata: [DONE]\n\n"))
 }
 
-/// The same at once.
+/// Returns the same two choices as one response.
 fn answer_of(order: &str, other: &str) -> Reply {
     let function = json!({"name": "open_door", "arguments": "{\"a\":\"secret-42\"}"});
     let calls = json!([{"id": "call_1", "type": "function", "function": function}]);
@@ -101,7 +102,7 @@ fn answer_of(order: &str, other: &str) -> Reply {
     )
 }
 
-/// A host with a model for each filter. A question names the order, and what the other choice says.
+/// Starts a host with a model for each filter. The question names the order and the text of the other choice.
 async fn host() -> TestHost {
     let mut setup = TestHost::new();
     for (name, text) in FILTERS {
@@ -146,7 +147,7 @@ async fn respond(host: &TestHost, model: &str, text: &str, stream: bool) -> Answ
     Answer::of(request.body(body.to_string())).await
 }
 
-/// The last event of a streamed response, or the response.
+/// Returns the last event of a streamed response, or the whole response.
 fn response_of(answer: &Answer) -> Value {
     if !answer.is_stream() {
         return answer.json();
@@ -176,7 +177,7 @@ async fn a_message_and_a_response_are_the_first_choice_and_nothing_of_another() 
             };
             assert_eq!(blocks, json!([{"type": "text", "text": text}]), "{what}");
             assert_eq!(stop, "max_tokens", "{what}");
-            // The service counts what it made, also of the choice that nobody gets.
+            // The service counts all output tokens, including those of the choice that no client receives.
             assert_eq!(spent["output_tokens"], 11, "{what}");
             let answer = respond(&host, &model, &asked, stream).await;
             assert_eq!(answer.status, 200, "{what}: {}", answer.body());
@@ -227,7 +228,7 @@ async fn an_answer_without_the_first_choice_is_an_error_of_its_service() {
     }
 }
 
-/// The lines of an answer at Ollama's route.
+/// Returns the lines of a response at Ollama's route.
 async fn lines(host: &TestHost, model: &str, text: &str, stream: bool) -> (u16, Vec<Value>) {
     let body = json!({"model": model, "messages": [{"role": "user", "content": text}], "stream": stream});
     let request = host.request("POST", "/api/chat").header("content-type", "application/json");

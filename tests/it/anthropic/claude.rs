@@ -1,13 +1,13 @@
-//! A service that answers as Anthropic's does, whole or streamed, and refuses what that refuses.
+//! A mock of Anthropic's service, whole or streamed, which refuses the same requests.
 
 use crate::upstream::{Reply, Upstream, UpstreamRequest};
 use serde_json::{Value, json};
 
-/// The signature of its models' thoughts before they call the tool `get_weather`.
+/// The signature of the model's thinking before it calls the tool `get_weather`.
 pub(crate) const SIGNATURE: &str = "c2lnbmF0dXJl";
 
-/// The service, and what a host's configuration says of it: its model `claude-1`, and the same under
-/// the name `clerk` with all tools of the host.
+/// Starts the service. Returns it with the configuration of a host: the model `claude-1`, and the same model
+/// as `clerk` with all tools of the host.
 pub(crate) async fn start() -> (Upstream, String) {
     let claude = Upstream::start().await;
     claude.script(answer);
@@ -58,7 +58,7 @@ fn hello() -> Value {
     json!({"type": "text", "text": "hello from claude"})
 }
 
-/// A search that the service makes itself, and what it says of it.
+/// Returns a search that the service executes itself, with its result.
 pub(crate) fn search() -> [Value; 4] {
     [
         json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "ruby"}}),
@@ -71,7 +71,7 @@ pub(crate) fn search() -> [Value; 4] {
     ]
 }
 
-/// Returns the reason for which Anthropic would refuse a conversation.
+/// Returns the reason why Anthropic would refuse a conversation.
 fn refusal(body: &Value) -> Option<String> {
     let messages = body["messages"].as_array()?;
     if !body["max_tokens"].is_u64() {
@@ -184,7 +184,7 @@ fn pieces(block: &Value) -> (Value, Vec<Value>) {
     (start, deltas)
 }
 
-/// Returns an event, padded as Anthropic's are.
+/// Returns an event with the padding that Anthropic uses.
 fn event(event: &Value) -> String {
     format!("event: {}\ndata: {event}      \n\n", event["type"].as_str().unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Anthropic's words at both ends: its models behind any endpoint, and its clients before any model.
+//! Anthropic's protocol on both sides: its models behind any endpoint, and its clients with any model.
 
 mod choices;
 mod claude;
@@ -9,7 +9,7 @@ use crate::upstream::{MODEL, Reply};
 use claude::SIGNATURE;
 use serde_json::{Value, json};
 
-/// A tool of the host's.
+/// A tool of the host.
 const WEATHER: &str = r#"/*
 description: The weather in a city.
 */
@@ -17,17 +17,17 @@ const parameters = #{ city: #{ type: "string", required: true } };
 fn handler(args) { `20 degrees in ${args.city}` }
 "#;
 
-/// Something at every place where a filter can look.
+/// Filters that change the text at every place where they can.
 const LOUD: &str = r#"
 fn stream(event) { event.text = regex::replace(event.text, "hello", "HELLO"); event }
 fn outlet(body) { body.messages[-1].text += " (seen)"; body }
 "#;
 
-/// A service that passes any model on and is not there.
+/// A provider that passes on any model and is unreachable.
 const AWAY: &str =
     "[[providers]]\nname = \"away\"\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\nmodels = \"*\"";
 
-/// A question in Anthropic's words.
+/// Returns a question in Anthropic's format.
 fn question(model: &str, text: &str) -> Value {
     json!({"model": model, "max_tokens": 100, "messages": [{"role": "user", "content": text}]})
 }
@@ -37,7 +37,7 @@ fn streamed(mut body: Value) -> Value {
     body
 }
 
-/// The events of a stream in Anthropic's words.
+/// Returns the events of a stream in Anthropic's format.
 fn events(answer: &Answer) -> Vec<Value> {
     assert_eq!(answer.header("content-type"), Some("text/event-stream; charset=utf-8"), "{}", answer.body());
     let events = answer.body().split_terminator("\n\n").map(|event| {
@@ -49,7 +49,7 @@ fn events(answer: &Answer) -> Vec<Value> {
     events.collect()
 }
 
-/// The content that a stream's events make, blocks ended before others begin.
+/// Returns the content of a stream's events. Each block must end before the next one begins.
 fn content(answer: &Answer) -> Value {
     let (mut blocks, mut open) = (Vec::<(Value, String)>::new(), false);
     for event in events(answer) {
@@ -103,14 +103,14 @@ async fn an_openai_client_talks_to_anthropics_models_through_filters_and_tools()
         (asked.path.as_str(), asked.headers["x-api-key"].to_str().unwrap()),
         ("/v1/messages", "sk-claude")
     );
-    // The host runs the tool; the thoughts before the call go back with their signature, or the
-    // service would refuse the result.
+    // The host runs the tool; the thinking before the call is sent back with its signature, or the service
+    // would refuse the result.
     for body in [saying("clerk", "call get_weather"), streaming("clerk", "call get_weather")] {
         let text = host.chat(&body).await.text();
         assert!(text.ends_with("The tool said: 20 degrees in Bonn (seen)"), "{text}");
         assert!(claude.last().text().contains(SIGNATURE));
     }
-    // The client runs it.
+    // The client runs the tool.
     let mut body = saying("claude-1", "call open_door");
     body["tools"] =
         json!([{"type": "function", "function": {"name": "open_door", "parameters": {"type": "object"}}}]);
@@ -201,7 +201,7 @@ async fn from_anthropic_to_anthropic_nothing_is_lost() {
     let counts = json!({"input_tokens": 5, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 2, "output_tokens": 9});
     assert_eq!(answer["usage"], counts);
 
-    // A message comes to the service unchanged.
+    // The service receives a message unchanged.
     let mut body = question("claude-1", "and?");
     let cached = json!([{"type": "text", "text": "S", "cache_control": {"type": "ephemeral"}}]);
     body["system"] = cached.clone();
@@ -296,7 +296,7 @@ async fn what_plugins_emit_reaches_those_who_ask_for_it() {
 
 #[tokio::test]
 async fn models_are_listed_in_the_words_of_who_asks() {
-    // A second service, so that a mistyped model is nobody's.
+    // A second provider, so that an unknown model has no default.
     let host = TestHost::new().config(AWAY).start().await;
     let list = |version: bool, path: &'static str| {
         let request = host.request("GET", path);

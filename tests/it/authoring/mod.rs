@@ -1,4 +1,4 @@
-//! The work of authors on the command line: begin a script, try it, look into it.
+//! The commands for authors: create a script, run it, inspect it.
 
 mod fmt;
 mod new;

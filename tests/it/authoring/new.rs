@@ -1,4 +1,4 @@
-//! `valvehouse new`: scripts to begin with.
+//! `valvehouse new`: creates scripts.
 
 use crate::cli::Project;
 use std::path::Path;
@@ -57,7 +57,7 @@ fn a_host_in_an_empty_folder_takes_up_the_project_that_is_made_there() {
     server.hears("house_style loaded");
     assert_eq!(server.chat(1).0, 200);
     project.run("check --strict").ends(0);
-    // The file that editors check the settings with.
+    // The schema file with which editors check the configuration.
     let schema = project.run("config --schema").ends(0).json();
     assert_eq!(schema.text("title").as_deref(), Some("valvehouse.toml"));
     let settings = std::fs::read_to_string(project.path("valvehouse.toml")).unwrap();
@@ -75,7 +75,8 @@ fn what_is_there_is_replaced_only_on_demand() {
     assert!(!project.path("filters/mine.test.rhai").exists());
     project.run("new filter mine --force").ends(0);
     assert_ne!(std::fs::read_to_string(project.path("filters/mine.rhai")).unwrap(), own);
-    // A tool of that name would be a second plugin of it, however it is asked for.
+    // A tool with this name would be a second plugin with the same id, so `--force` does not create it
+    // either.
     project.run("new tool mine --force").ends(2).says("filters/mine.rhai already has that name");
     assert!(!project.path("tools/mine.rhai").exists());
 }
@@ -108,7 +109,7 @@ fn a_shipped_script_is_copied_under_another_name() {
 
 #[test]
 fn what_comes_along_is_listed_with_what_it_does() {
-    // Nothing of a project is needed for it, right or wrong.
+    // The command works without a valid project.
     let project = Project::new().with("valvehouse.toml", "[[[");
     project.run("new --list").ends(0).prints("filters\n").prints("tools\n").prints("  redact ");
     let listed = project.run("new --list --format json").ends(0).json();

@@ -1,4 +1,4 @@
-//! `valvehouse run pipe`: one chat with a model that a script offers.
+//! `valvehouse run pipe`: one chat with a model of a pipe.
 
 use crate::cli::Project;
 

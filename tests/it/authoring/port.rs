@@ -78,7 +78,7 @@ fn test_lines() {
 }
 "#;
 
-/// A project in which these plugins are ported, each with a test of our own.
+/// Creates a project with these ported plugins, each with a test.
 fn ported(plugins: &[(&str, &str, &str, &str)]) -> Project {
     let project = Project::new();
     for (name, source, script, test) in plugins {
@@ -217,7 +217,7 @@ fn what_is_not_a_plugin_is_refused() {
     project.run("port bytes.py").ends(65).says("it is not UTF-8 text");
     project.run("port missing.py").ends(65).says("cannot read missing.py");
     project.run("port").ends(2);
-    // The first that Open WebUI would take, of several classes.
+    // Of several classes, the port takes the one that Open WebUI would take.
     project.write(
         "two.py",
         "class Tools:\n    pass\n\nclass Filter:\n    def inlet(self, body):\n        return body\n",

@@ -154,7 +154,7 @@ fn nothing_is_kept_unless_it_is_live() {
     assert_eq!(count("--plugin greets"), "2\n");
 }
 
-/// A session that lines are typed into one after the other.
+/// A session into which the test types lines.
 struct Session {
     child: std::process::Child,
     stdin: ChildStdin,
@@ -173,7 +173,7 @@ impl Session {
         Self { child, stdin, out }
     }
 
-    /// The line that comes of this one.
+    /// Types a line and returns the line that the session prints.
     fn answers(&mut self, line: &str) -> String {
         writeln!(self.stdin, "{line}").unwrap();
         self.out.recv_timeout(PATIENCE).unwrap()
@@ -194,12 +194,12 @@ fn a_saved_script_is_taken_up_with_the_next_line() {
     assert_eq!(session.answers("let mine = 1; greeting(\"Ann\")"), "\"hello Ann!\"");
     project.write("filters/greets.rhai", &GREETS.replace("LOUD = \"!\"", "LOUD = \"!!\""));
     assert_eq!(session.answers("greeting(`Ann ${mine}`)"), "\"hello Ann 1!!\"");
-    // A script that does not load takes nothing away.
+    // A script that does not load keeps the previous version.
     project.write("filters/greets.rhai", "fn inlet(body) {");
     assert_eq!(session.answers("greeting(\"Bob\")"), "\"hello Bob!!\"");
 }
 
-/// Types into a terminal: a function over two lines, a line that is given up, the end.
+/// Types into a terminal: a function over two lines, an abandoned line, the end of input.
 const TYPES: &str = r#"
 import os, pty, select, signal, sys, time
 

@@ -1,5 +1,5 @@
-//! Scripts with the mistakes that authors make, and what each is told, whole: `NAME.rhai` and
-//! `NAME.expected`. `UPDATE_EXPECTED=1` writes what is told now; read it as its author would before it stays.
+//! Scripts with typical mistakes and the complete diagnostics for each: `NAME.rhai` and `NAME.expected`.
+//! `UPDATE_EXPECTED=1` writes the current diagnostics; review them before you commit them.
 
 use std::path::{Path, PathBuf};
 use valvehouse::script::{Diagnostic, Kind, Script, Settings, read_file};
@@ -16,7 +16,7 @@ fn scripts() -> Vec<PathBuf> {
     scripts
 }
 
-/// Everything that `valvehouse check` tells of a script.
+/// Returns all diagnostics of `valvehouse check` for a script.
 fn problems(path: &Path) -> Vec<Diagnostic> {
     let kind = Kind::guess(&std::fs::read_to_string(path).unwrap());
     let kind =

@@ -1,4 +1,4 @@
-//! Conversations in the store: whatever is done to them in whatever order, by whatever process.
+//! Conversations in the store, under any sequence of actions by any process.
 
 mod model;
 mod processes;
@@ -13,7 +13,7 @@ use valvehouse::store::{Conversations as _, Prune, RunStatus, SqlStore, Store as
 const CONVERSATIONS: [&str; 3] = ["a", "ü' --", ""];
 const OWNERS: [&str; 2] = ["me", "you"];
 
-/// Something that is done to the store. Of runs and steps it says which, counted from the latest.
+/// An action on the store. Runs and steps are counted from the latest.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
     Begin { conversation: &'static str, owner: &'static str, dead: bool, ahead: u64, said: u64 },
@@ -28,7 +28,7 @@ pub(crate) enum Action {
 
 fn action() -> impl Strategy<Value = Action> {
     let (conversation, owner) = (|| select(CONVERSATIONS.to_vec()), || select(OWNERS.to_vec()));
-    // Mistaken and late callers are rarer than those that do as the store says.
+    // Callers with wrong or outdated data are rarer than correct ones.
     let (ahead, run) = (|| select(vec![0, 0, 0, 0, 1]), || select(vec![0, 0, 0, 1, 2]));
     let status = || {
         use RunStatus::{Cancelled, Done, Failed, Paused, Running};
@@ -90,7 +90,7 @@ async fn both_do(actions: &[Action]) {
     }
 }
 
-/// The process that works on a run, or one that is gone.
+/// Returns the id of this process, or one that does not exist.
 fn process(dead: bool) -> u32 {
     if dead { NO_PROCESS } else { std::process::id() }
 }

@@ -1,17 +1,17 @@
-//! The simple store: lists in memory, and what each action does to them, in so many words.
+//! A simple store as the reference: lists in memory and the effect of each action on them.
 
 use super::{Action, CONVERSATIONS, process};
 use std::collections::BTreeMap;
 use valvehouse::json::Json;
 use valvehouse::store::{Conversations, NewRun, Prune, RunStart, RunStatus, RunStep};
 
-/// A number that no system gives a process.
+/// A number that no system uses as a process id.
 pub(crate) const NO_PROCESS: u32 = i32::MAX.cast_unsigned();
 
 #[derive(Default)]
 pub(crate) struct Model {
     conversations: BTreeMap<String, Conversation>,
-    /// Everything that was ever put in has a number of its own.
+    /// The number of all messages so far, which makes each message unique.
     count: u64,
 }
 
@@ -44,13 +44,13 @@ struct Checkpoint {
 
 impl Run {
     fn is_alive(&self) -> bool {
-        // Nobody is silent for long enough here; and one that was carried in has no owner.
+        // No owner times out in these tests, and an imported run has no owner.
         self.status == RunStatus::Running && self.pid == std::process::id()
     }
 }
 
 impl Model {
-    /// Does it as well, and finds that the store answers the same.
+    /// Performs the action on both stores and compares the results.
     pub(crate) async fn does_as(&mut self, store: &dyn Conversations, action: &Action) {
         match *action {
             Action::Begin { conversation, owner, dead, ahead, said } => {
@@ -167,7 +167,7 @@ impl Model {
         }
     }
 
-    /// Out of the store and in again under another id, beside the original.
+    /// Exports a conversation and imports it under another id.
     async fn carry(&mut self, store: &dyn Conversations, from: &str, to: &str) {
         let exported = store.export(from).await.unwrap();
         assert_eq!(exported.is_some(), self.conversations.contains_key(from));
@@ -187,7 +187,7 @@ impl Model {
         self.conversations.insert(to.to_owned(), copy);
     }
 
-    /// Finds that the store has the same.
+    /// Compares the contents of both stores.
     pub(crate) async fn is_what_is_in(&self, store: &dyn Conversations) {
         let all = store.conversations(None, u64::MAX).await.unwrap();
         assert_eq!(all.len(), self.conversations.len());
@@ -196,7 +196,7 @@ impl Model {
         }
     }
 
-    /// A run that has not ended, counted from the last conversation's, or else any.
+    /// Returns a run that can continue, counted from the last conversation; without one, any run.
     fn run(&self, skip: usize) -> Option<(String, usize)> {
         let runs = self.conversations.iter().flat_map(|(id, conversation)| {
             conversation.runs.iter().enumerate().map(move |(place, run)| (id.clone(), place, run))
@@ -259,7 +259,7 @@ impl Conversation {
         dropped
     }
 
-    /// As the store tells of it.
+    /// Reads a conversation from the store.
     async fn stored(store: &dyn Conversations, id: &str) -> Option<Self> {
         let found = store.conversation(id).await.unwrap()?;
         let messages = store.messages(id, 0, u64::MAX).await.unwrap();

@@ -1,4 +1,4 @@
-//! Processes of their own that work on one conversation: this test program, started again.
+//! Several processes that work on one conversation; each is this test program, started again.
 
 use super::model::NO_PROCESS;
 use std::io::{BufRead as _, BufReader};
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use valvehouse::json::Json;
 use valvehouse::store::{Conversations, NewRun, RunStart, RunStatus, RunStep, SqlStore};
 
-/// Names the store's file to a process that is started by a test here.
+/// The environment variable that gives the path of the store to a started process.
 const FILE: &str = "VALVEHOUSE_TEST_CONVERSATIONS";
 const ROUNDS: u64 = 40;
 
@@ -38,7 +38,7 @@ async fn begin(store: &SqlStore, run: &str, pid: u32, expected: u64) -> RunStart
     store.begin_run(&beginning).await.unwrap()
 }
 
-/// Starts one of the tests below as a process that has this store.
+/// Starts one of the tests below as a process that uses this store.
 fn start(test: &str, file: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &format!("conversations::processes::{test}"), "--nocapture"])
@@ -75,7 +75,7 @@ async fn a_run_whose_process_was_killed_goes_on_in_another() {
     assert_eq!(store.messages("a", 0, 9).await.unwrap(), [said("hi"), said("working"), said("done")]);
 }
 
-/// Not a test by itself: the process that is killed above.
+/// Not a test by itself: the process that the test above kills.
 #[tokio::test]
 async fn works_until_it_is_killed() {
     let Some(store) = given_store().await else { return };
@@ -104,7 +104,7 @@ async fn processes_that_take_turns_at_a_run_lose_nothing_and_do_nothing_twice() 
     assert_eq!(store.messages("a", 0, u64::MAX).await.unwrap(), expected);
 }
 
-/// Not a test by itself: the processes of the one above.
+/// Not a test by itself: the processes of the test above.
 #[tokio::test]
 async fn takes_turns_with_others() {
     let Some(store) = given_store().await else { return };
@@ -119,7 +119,7 @@ async fn takes_turns_with_others() {
             tokio::task::yield_now().await;
             continue;
         };
-        // A takeover and a step each time.
+        // Each turn is one takeover and one step.
         let messages = [said(&(run.step / 2).to_string())];
         assert!(store.keep_step(&step(&owner, run.step, &messages, RunStatus::Paused)).await.unwrap());
     }

@@ -1,4 +1,4 @@
-//! Many who change things at once.
+//! Concurrent changes.
 
 use super::{SHOUTS, new, says};
 use crate::host::TestHost;

@@ -1,5 +1,5 @@
-//! Plugins changed over HTTP in the shapes of Open WebUI's Functions API: what is live when it answers, what
-//! is refused, and who may.
+//! Plugins changed over HTTP in the format of Open WebUI's Functions API: what is live after the response,
+//! what is refused, and who has access.
 
 mod at_once;
 mod scripts;
@@ -8,7 +8,7 @@ mod valves;
 
 use serde_json::{Value, json};
 
-/// A filter with all sorts of settings.
+/// A filter with settings of many types.
 pub(crate) const SHOUTS: &str = r#"/*
 title: Shouts
 author: Ann
@@ -28,15 +28,15 @@ fn outlet(body, valves, __user__) {
 }
 "#;
 
-/// A filter that says one word.
+/// Returns a filter that replaces the response with one word.
 pub(crate) fn says(word: &str) -> String {
     format!("fn outlet(body) {{ body.messages[-1].text = \"{word}\"; body }}\n")
 }
 
-/// A filter that does not load, at its second line.
+/// A filter that does not load; the error is in its second line.
 pub(crate) const BROKEN: &str = "fn outlet(body) {\n    body.x = ;\n}\n";
 
-/// Returns the body of a new function.
+/// Returns the body of a request that creates a function.
 pub(crate) fn new(id: &str, content: &str) -> Value {
     json!({"id": id, "name": id, "type": "filter", "content": content, "meta": {"description": ""}})
 }

@@ -1,4 +1,4 @@
-//! Functions made, looked at, changed, switched and deleted.
+//! Functions that are created, read, changed, toggled and deleted.
 
 use super::{BROKEN, SHOUTS, new, says};
 use crate::host::TestHost;
@@ -159,7 +159,7 @@ async fn a_change_of_what_somebody_else_changed_meanwhile_is_refused() {
     host.api("POST", "/id/shouts/update", &update("three", &seen))
         .await
         .denied(409, "changed since it was read");
-    // Also what was saved by hand and is not even noticed yet.
+    // This includes a change on disk that the host has not noticed yet.
     let seen = host.api_get("/id/shouts").await["hash"].as_str().unwrap().to_owned();
     host.save("shouts", says("by hand"));
     host.api("POST", "/id/shouts/update", &update("four", &seen))

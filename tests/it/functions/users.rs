@@ -1,4 +1,5 @@
-//! The users of the Functions API: operators all of it, users what is about themselves, others nothing.
+//! Access to the Functions API: operators can do everything, users only what concerns themselves, others
+//! nothing.
 
 use super::{SHOUTS, new};
 use crate::host::{Answer, Setup, TestHost, saying};

@@ -1,4 +1,4 @@
-//! Valves set over HTTP: what is stored, what is refused, what is never shown.
+//! Valves set over HTTP: what is stored, what is refused, and what is never shown.
 
 use super::SHOUTS;
 use crate::host::TestHost;
@@ -48,7 +48,7 @@ async fn a_secret_goes_in_and_never_comes_out_and_stays_when_a_form_sends_it_bac
     host.api_post(UPDATE, &json!({"token": "********", "times": 3})).await;
     let stored = host.store().valves("shouts", None).await.unwrap();
     assert_eq!(stored.text("token").as_deref(), Some("canary-3"));
-    // A script that declares it no longer would have told it.
+    // A script version that no longer declares the valve must not reveal it.
     host.update("shouts", &SHOUTS.replace("token:", "other:")).await;
     assert_eq!(host.api_get(VALVES).await["token"], "********");
     for path in [
@@ -66,7 +66,7 @@ async fn a_secret_goes_in_and_never_comes_out_and_stays_when_a_form_sends_it_bac
         answer.ok();
         assert!(!answer.body().contains("canary-3"), "{path}: {}", answer.body());
     }
-    // Nor would a version in which it was not a secret yet.
+    // Neither must a version in which the valve was not a secret yet.
     host.update("shouts", &SHOUTS.replace(", secret: true", "")).await;
     host.update("shouts", SHOUTS).await;
     for version in 1..=6 {
@@ -109,10 +109,10 @@ async fn what_was_stored_as_a_secret_is_never_shown_and_counts_for_nothing_once_
     assert_eq!(in_force["token"], json!({"value": "", "source": "default"}));
     assert_eq!(in_force["times"], json!({"value": 2, "source": "stored"}));
     assert_eq!(host.api_get(VALVES).await, json!({"token": "********", "times": 2}));
-    // A form that sends back what it was shown stores no mask.
+    // A form that sends back the mask does not store it.
     host.api_post(UPDATE, &json!({"token": "********", "times": 3})).await;
     assert_eq!(host.api_get(VALVES).await, json!({"times": 3}));
-    // A new value is one like any other.
+    // A new value is stored as usual.
     host.api_post(UPDATE, &json!({"token": "plain"})).await;
     assert_eq!(host.api_get("/id/shouts/valves/effective").await["token"]["value"], "plain");
 }

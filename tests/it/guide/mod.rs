@@ -1,7 +1,7 @@
-//! Each page of the guide is followed from its first to its last block, in a folder of its own, by the
-//! real binary. What a page shows is what its reader sees.
+//! Executes each page of the guide from its first to its last block in a separate folder with the real
+//! binary, and compares the output with the page.
 
-// The pages are typed into a shell.
+// The commands of the pages run in a shell.
 #![cfg(unix)]
 
 mod page;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide");
 
-/// The address of the host on the pages; tests have it elsewhere.
+/// The address of the host on the pages; the tests use another one.
 const ADDRESS: &str = "127.0.0.1:9099";
 
 #[test]
@@ -109,7 +109,7 @@ fn the_first_five_minutes_of_the_readme_go_as_it_says() {
     let mut reader = Reader::new();
     reader.host = Some(reader.project.serve(""));
     let mut asks = String::new();
-    // The text before a block names the file that it is.
+    // The text before a block names its file.
     let mut parts = section.split("```");
     while let (Some(before), Some(block)) = (parts.next(), parts.next()) {
         let (language, block) = block.split_once('\n').unwrap();
@@ -154,7 +154,7 @@ fn pages() -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
-/// Does what a page says, and tells everything that is not as it shows.
+/// Executes a page and reports every difference from what it shows.
 fn follow(name: &str) {
     let path = Path::new(GUIDE).join(format!("{name}.md"));
     let mut reader = Reader::new();
@@ -162,18 +162,18 @@ fn follow(name: &str) {
         let place = format!("{}:{}", path.display(), step.line);
         reader.does(step, &place);
     }
-    // The files in the folder are in order in the end.
+    // At the end, the files in the folder are valid.
     reader.types("valvehouse check --strict", 0, None, &format!("{}: in the end", path.display()));
     let tests = "find . -name '*.test.rhai' | grep -q . || exit 0; valvehouse test";
     reader.types(tests, 0, None, &format!("{}: in the end", path.display()));
     assert!(reader.complaints.is_empty(), "{}", reader.complaints.join("\n"));
 }
 
-/// Somebody who sits before a page with two terminals.
+/// The state of a reader with two terminals.
 struct Reader {
     project: Project,
     host: Option<Server>,
-    /// The number of lines of the host's output that the page has come to.
+    /// The number of lines of the host's output that have been compared.
     seen: usize,
     complaints: Vec<String>,
 }
@@ -192,7 +192,7 @@ impl Reader {
             }
             Does::Types { text, code, output } => self.types(&text, code, output.as_deref(), place),
             Does::Starts { text, output } => {
-                // The one before it is ended first, as its reader would.
+                // The previous host is stopped first, as a reader would do.
                 self.host = None;
                 self.seen = 0;
                 let words = text.trim().trim_start_matches("valvehouse ");
@@ -217,7 +217,7 @@ impl Reader {
         }
     }
 
-    /// Saves a file and, where a host follows the folder, waits until it says what it makes of it.
+    /// Saves a file. If a host watches the folder, waits until it reports the result.
     fn saves(&mut self, path: &str, text: &str) {
         self.project.write(path, text);
         let id = path.rsplit('/').next().unwrap().trim_end_matches(".rhai");
@@ -240,7 +240,7 @@ impl Reader {
         }
     }
 
-    /// The host says each of these lines, in this order, maybe with others between them.
+    /// Checks that the host prints these lines in this order; other lines may come between them.
     fn sees(&mut self, output: &str, place: &str) {
         let host = self.host.as_ref().unwrap_or_else(|| panic!("{place}: no host was started"));
         let shown = output.lines().map(str::trim_end).filter(|line| !line.is_empty() && *line != "…");
@@ -255,7 +255,7 @@ impl Reader {
         }
     }
 
-    /// The Python that one had before is at least Python.
+    /// Checks that the Python code of the page compiles.
     fn compiles(&mut self, python: &str, place: &str) {
         self.project.write("before.py", python);
         let compile = "command -v python3 > /dev/null || exit 0; python3 -m py_compile before.py";

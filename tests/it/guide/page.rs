@@ -1,17 +1,17 @@
-//! A page of the guide as what its reader does. An HTML comment above a block, which nobody sees, says
-//! what it is:
+//! A page of the guide as a list of steps. An invisible HTML comment above a block gives its kind:
 //!
-//! - `file: PATH`, `add: PATH`: what is saved, or added to the end of a file;
-//! - `run`, `run: CODE`: what is typed, and its exit code; a block of `text` that follows is the output;
-//! - `serve`: a host that is started in another terminal, and with `text` what it says at first;
-//! - `terminal`: what that host says since then;
-//! - `hook: inlet(body)`: the inside of a hook, which runs in a small chat; `…, with kv`: and requires that.
+//! - `file: PATH`, `add: PATH`: the content of a file, or text to append to it;
+//! - `run`, `run: CODE`: a command and its exit code; a `text` block that follows is the output;
+//! - `serve`: a host to start in another terminal; a `text` block that follows is its first output;
+//! - `terminal`: the further output of that host;
+//! - `hook: inlet(body)`: the body of a hook, which runs in a small chat; `…, with kv` adds that requirement.
 //!
-//! Blocks of `python` are only compiled. `…` in an output stands for anything, alone for any lines.
+//! Blocks of `python` are only compiled. `…` in an output matches any text; on a line of its own it matches
+//! any lines.
 
 use std::path::Path;
 
-/// Something that the reader of a page does or sees.
+/// One step of a page.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) line: usize,
@@ -29,7 +29,7 @@ pub(super) enum Does {
     HasBefore { python: String },
 }
 
-/// Returns the steps of this page's reader, in order.
+/// Returns the steps of a page in order.
 pub(super) fn steps(path: &Path) -> Vec<Step> {
     let text = std::fs::read_to_string(path).unwrap();
     let mut steps: Vec<Step> = Vec::new();
@@ -70,7 +70,7 @@ fn does(note: Option<&str>, language: &str, text: String, place: &str) -> Does {
     }
 }
 
-/// The output of what was typed before.
+/// Sets the expected output of the previous step.
 fn shows(before: Option<&mut Step>, text: String, place: &str) {
     match before.map(|step| &mut step.does) {
         Some(Does::Types { output: output @ None, .. } | Does::Starts { output: output @ None, .. }) => {
@@ -80,7 +80,7 @@ fn shows(before: Option<&mut Step>, text: String, place: &str) {
     }
 }
 
-/// Returns `true` if an output is as a page shows it.
+/// Returns `true` if an output matches that of a page.
 pub(super) fn fits(shown: &str, said: &str) -> bool {
     let lines = |text: &str| -> Vec<String> {
         text.trim_end().lines().map(|line| line.trim_end().to_owned()).collect()
@@ -100,7 +100,7 @@ fn lines_fit(shown: &[String], said: &[String]) -> bool {
     }
 }
 
-/// Returns `true` if a line is as shown, where each `…` is anything.
+/// Returns `true` if a line matches; each `…` matches any text.
 pub(super) fn line_fits(shown: &str, said: &str) -> bool {
     let mut pieces = shown.split('…');
     let Some(mut rest) = said.strip_prefix(pieces.next().unwrap_or_default()) else { return false };

@@ -1,4 +1,4 @@
-//! Files edited by hand, by other hosts, and by hosts that died over it.
+//! Files that were edited by hand, by other hosts, and by hosts that died while writing.
 
 use crate::functions::{BROKEN, SHOUTS, says};
 use crate::host::TestHost;
@@ -38,7 +38,7 @@ async fn a_restart_changes_no_history_and_finds_what_happened_meanwhile() {
     assert_eq!(host.api_history("other").await, [version(2, "file", "delete"), version(1, "file", "file")]);
 }
 
-/// As a host leaves it that dies between the two.
+/// Leaves the state of a host that died between the two writes.
 #[tokio::test]
 async fn a_file_that_was_written_and_not_written_down_is_found_by_the_next_look() {
     let host = TestHost::new().filter("shouts", says("one")).start().await;

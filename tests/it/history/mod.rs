@@ -1,5 +1,5 @@
-//! The past of plugins: every change with its author, the differences between versions, and the way back to
-//! each of them.
+//! The history of plugins: every change with its author, the differences between versions, and the rollback
+//! to each of them.
 
 mod by_hand;
 mod commands;

@@ -1,4 +1,4 @@
-//! Versions put back: the file to the byte, valves and switches as they were, in one step.
+//! Rollbacks: the file, the valves and the switches are restored exactly, in one step.
 
 use crate::functions::{BROKEN, SHOUTS, new, says};
 use crate::host::TestHost;

@@ -1,4 +1,5 @@
-//! Anthropic's blocks through filters: signatures stay where nothing changed, and each block stays one.
+//! Anthropic's blocks through filters: unchanged blocks keep their signatures, and blocks are neither joined
+//! nor split.
 
 use super::{MARK, SECRET, Shape};
 use crate::kernel::{asking, json, stream};
@@ -7,7 +8,7 @@ use valvehouse::json::Json;
 use valvehouse::kernel::ModelDefaults;
 use valvehouse::provider::Reply;
 
-/// The events of an answer of these blocks, their texts in pieces of so many characters.
+/// Returns the events of a response with these blocks, their texts in pieces of `length` characters.
 pub(crate) fn events(blocks: &[Json], length: usize) -> Vec<Json> {
     let mut all = vec![json(
         r#"{"type":"message_start","message":{"id":"msg_1","model":"claude","usage":{"input_tokens":1}}}"#,
@@ -61,7 +62,7 @@ pub(crate) fn events(blocks: &[Json], length: usize) -> Vec<Json> {
     all
 }
 
-/// The blocks that events are, as Anthropic's clients put them together.
+/// Returns the blocks of events, assembled as Anthropic's clients do.
 fn blocks(events: &[Json]) -> Vec<String> {
     let mut all: Vec<(Json, String)> = Vec::new();
     for event in events {
@@ -106,7 +107,7 @@ fn blocks(events: &[Json]) -> Vec<String> {
         .collect()
 }
 
-/// Returns the blocks that an Anthropic client reads from this answer, through filters of a shape.
+/// Returns the blocks that an Anthropic client receives, through filters of a shape.
 async fn through(shape: Shape, events: &[Json]) -> Vec<String> {
     let mut reader = Reader::default().with_usage(true);
     let chunks: Vec<Json> = events.iter().flat_map(|event| reader.read(event)).collect();

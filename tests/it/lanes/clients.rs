@@ -1,5 +1,5 @@
-//! The official clients put streams together that went through filters: strict calls in parallel, text,
-//! thinking, refusals, several choices.
+//! Official clients assemble streams that passed filters: parallel calls, text, thinking, refusals and
+//! several choices.
 
 use super::events::{Call, Speech, cut_everywhere};
 use super::{Shape, folded};
@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 use valvehouse::json::Json;
 
-/// The streams, each cut at every place.
+/// Returns the streams, each cut at every place.
 fn streams() -> Vec<Vec<Json>> {
     let call = |name, place: &str| Call::function(name, &format!(r#"{{"location":"{place} secret-42"}}"#));
     let all = [
@@ -91,7 +91,7 @@ async fn check(mut client: Command) {
         assert_eq!(text(&seen["message"]["content"]), text(&said["content"]), "{shape:?}: {seen}");
         assert_eq!(text(&seen["message"]["refusal"]), text(&said["refusal"]), "{shape:?}: {seen}");
         assert_eq!(calls(&seen["message"]["tool_calls"]), calls(&said["tool_calls"]), "{shape:?}: {seen}");
-        // The order of calls at their end.
+        // The order in which the calls end.
         let done: Vec<String> = seen["done"].as_array().unwrap().iter().map(text).collect();
         let whole = said["tool_calls"].as_array().cloned().unwrap_or_default();
         let whole: Vec<String> = whole.iter().map(|call| text(&call["function"]["arguments"])).collect();

@@ -1,21 +1,21 @@
-//! Streams as services send them: thinking, then text, then calls, each cut somewhere.
+//! Streams of services: thinking, then text, then calls, each cut at some place.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use valvehouse::json::Json;
 
-/// A part of what a choice says.
+/// A part of a choice's content.
 #[derive(Debug, Clone)]
 pub(crate) enum Speech {
     Thinking(String),
     Text(String),
     Refusal(String),
-    /// Several at once; their pieces may take turns.
+    /// Parallel calls, whose deltas may be interleaved.
     Calls(Vec<Call>),
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     name: &'static str,
@@ -32,7 +32,7 @@ impl Call {
         Self { name, input: input.into(), is_custom: true }
     }
 
-    /// The deltas of this call, its text in these pieces.
+    /// Returns the deltas of the call, with its text in these pieces.
     fn deltas(&self, number: usize, pieces: &[String]) -> Vec<Value> {
         let (of, key) = if self.is_custom { ("custom", "input") } else { ("function", "arguments") };
         let begin = json!({"index": number, "id": format!("call_{number}"), "type": of, of: {"name": self.name, key: ""}});
@@ -42,7 +42,7 @@ impl Call {
 }
 
 impl Speech {
-    /// The deltas of this part, cut by `cut`; those of several calls apart.
+    /// Returns the deltas of the part, cut by `cut`; each call has a separate list.
     fn deltas(&self, first_call: usize, cut: &dyn Fn(&str) -> Vec<String>) -> Vec<Vec<Value>> {
         let texts = |key: &str, text: &str| vec![cut(text).iter().map(|piece| json!({key: piece})).collect()];
         match self {
@@ -63,7 +63,7 @@ fn event(index: usize, delta: &Value, finish: Option<&str>) -> Json {
     Json::parse(event.to_string().as_bytes()).unwrap()
 }
 
-/// The deltas of a choice, one part after the other; `pick` says which of several calls goes on.
+/// Returns the deltas of a choice, part by part; `pick` selects the call that continues.
 fn deltas(
     speech: &[Speech],
     cut: &dyn Fn(&str) -> Vec<String>,
@@ -78,7 +78,7 @@ fn deltas(
             calls += own.len();
         }
         queues.retain(|queue| !queue.is_empty());
-        // A call begins when those before it have begun.
+        // A call starts only after those before it have started.
         while !queues.is_empty() {
             let at = pick(queues.len());
             all.extend(queues[at].pop_front());
@@ -93,7 +93,7 @@ fn in_pieces(text: &str, length: usize) -> Vec<String> {
     letters.chunks(length.max(1)).map(|piece| piece.iter().collect()).collect()
 }
 
-/// A choice's events, its texts in pieces of this length.
+/// Returns the events of a choice, its texts in pieces of `length` characters.
 pub(crate) fn events_of(speech: &[Speech], length: usize, ends: bool) -> Vec<Json> {
     let deltas = deltas(speech, &|text| in_pieces(text, length), &mut |_| 0);
     let mut events: Vec<Json> = deltas.iter().map(|delta| event(0, delta, None)).collect();
@@ -104,7 +104,7 @@ pub(crate) fn events_of(speech: &[Speech], length: usize, ends: bool) -> Vec<Jso
     events
 }
 
-/// The same stream, all its texts cut at the same place: at every one.
+/// Returns the stream once for every place at which all of its texts are cut.
 pub(crate) fn cut_everywhere(speech: &[Speech]) -> Vec<Vec<Json>> {
     (0..30)
         .map(|at| {
@@ -131,7 +131,7 @@ fn part() -> impl Strategy<Value = Speech> {
         2 => Call::custom("f2", &format!("{words}.")),
         n => Call::function(["f0", "f1"][n], &format!(r#"{{"q":"{words}","n":{n}}}"#)),
     });
-    // Text of one kind that goes on after other text is a text of its own: it begins after a blank.
+    // A text that follows text of another kind is separate and starts after a blank.
     prop_oneof![
         2 => WORDS.prop_map(|words| Speech::Thinking(words + " ")),
         3 => WORDS.prop_map(|words| Speech::Text(words + " ")),
@@ -140,7 +140,7 @@ fn part() -> impl Strategy<Value = Speech> {
     ]
 }
 
-/// The events of one or two choices that take turns, everything cut and interleaved at will.
+/// The events of one or two interleaved choices, cut at random places.
 pub(crate) fn speeches() -> impl Strategy<Value = Vec<Json>> {
     let choice = (vec(part(), 0..4), vec(0..1_000_usize, 64), 1..8_usize);
     (vec(choice, 1..3), vec(0..1_000_usize, 64)).prop_map(|(choices, turns)| {

@@ -1,5 +1,5 @@
-//! Each text of a stream by itself: whatever filters look at it, and wherever it is cut, a client that puts the
-//! stream together has what the service sent, with the filter applied to each text.
+//! Each text of a stream is filtered separately: for all filters and cuts, a client assembles what the
+//! service sent, with the filter applied to each text.
 
 pub(crate) mod blocks;
 mod clients;
@@ -20,7 +20,7 @@ pub(crate) const SECRET: &str = "secret-42";
 pub(crate) const MARK: &str = "[x]";
 const SEEN: &str = " (seen)";
 
-/// The effect of a filter on answers.
+/// The effect of a filter on responses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Shape {
     None,
@@ -36,7 +36,7 @@ impl Shape {
     pub(crate) const ALL: [Self; 7] =
         [Self::None, Self::Identity, Self::Window, Self::Redact, Self::RedactTwice, Self::Append, Self::Hold];
 
-    /// The scripts that do it.
+    /// Returns the scripts with this effect.
     pub(crate) fn scripts(self) -> Vec<String> {
         let redact = format!(
             "fn stream(event, state) {{ stream::window(event, state, 9, |text| text::replace(text, \"{SECRET}\", \"{MARK}\")); }}"
@@ -62,7 +62,7 @@ impl Shape {
         matches!(self, Self::Redact | Self::RedactTwice | Self::Hold)
     }
 
-    /// Returns the result of its effect on an uncut answer.
+    /// Returns the effect on an uncut response.
     pub(crate) fn expected(self, answer: &Json) -> Json {
         let answer = answer.deep_clone();
         for choice in answer.at_path("choices").items() {
@@ -86,12 +86,12 @@ fn folded<'a>(events: impl IntoIterator<Item = &'a Json>) -> Json {
     fold.finish()
 }
 
-/// Returns the content of each choice of an answer, without the fields that depend on its transport.
+/// Returns the content of each choice of a response, without the fields that depend on its transport.
 fn said(answer: &Json) -> Vec<String> {
     let choices = answer.at_path("choices").items();
     let said = choices.iter().map(|choice| {
         let message = choice.at_path("message").deep_clone();
-        // "" and nothing at all are the same to every client.
+        // Clients treat an empty text and a missing one alike.
         for key in ["content", "refusal", "reasoning_content"] {
             if message.get(key).is_some_and(|text| text.is_empty()) {
                 message.remove(key);
@@ -106,7 +106,7 @@ fn said(answer: &Json) -> Vec<String> {
     said.collect()
 }
 
-/// Runs events through filters of a shape; what the client got.
+/// Sends events through filters of a shape. Returns what the client received.
 async fn through(shape: Shape, events: &[Json]) -> Vec<Json> {
     let settings = ModelDefaults { hold: shape == Shape::Hold, ..ModelDefaults::default() };
     let events: Vec<Json> = events.iter().map(Json::deep_clone).collect();
@@ -117,7 +117,7 @@ async fn through(shape: Shape, events: &[Json]) -> Vec<Json> {
     streamed.pieces.into_iter().map(|piece| piece.event).collect()
 }
 
-/// The texts that an event has something of, in their order.
+/// Returns the texts that an event adds to, in order.
 fn lanes_of(event: &Json) -> Vec<String> {
     let delta = event.at_path("choices.0.delta");
     let mut lanes = Vec::new();
@@ -132,7 +132,7 @@ fn lanes_of(event: &Json) -> Vec<String> {
     lanes
 }
 
-/// The order in which texts come, of the first choice.
+/// Returns the order of the first choice's texts.
 fn order(events: &[Json]) -> Vec<String> {
     let of_first = events.iter().filter(|event| event.at_path("choices.0.index") == 0_i64.into());
     let mut lanes: Vec<String> = of_first.flat_map(lanes_of).collect();
@@ -140,7 +140,7 @@ fn order(events: &[Json]) -> Vec<String> {
     lanes
 }
 
-/// Events that carry neither text nor an end.
+/// Returns the number of events without a text, a role or an end.
 fn hollow(events: &[Json]) -> usize {
     let is_hollow = |event: &&Json| {
         let choice = event.at_path("choices.0");
@@ -177,7 +177,7 @@ proptest! {
     }
 }
 
-/// Returns thinking, a text and calls of both types, each with what the filters replace.
+/// Returns thinking, a text and calls of both types, each with the text that the filters replace.
 fn all_kinds() -> [Speech; 3] {
     [
         Speech::Thinking("I think of secret-42 now. ".into()),

@@ -1,5 +1,6 @@
-//! Streams as bytes: cut anywhere on their way from the service, read at both endpoints, through filters of every
-//! shape and some that try to tear them. What a client puts together does not depend on the cut.
+//! Streams as bytes: cut anywhere on their way from the service, read at both endpoints, through filters of
+//! every shape and through some that tear streams. The result that a client assembles does not depend on the
+//! cut.
 
 use super::blocks::{answers, events as blocks_of};
 use super::events::events_of;
@@ -13,14 +14,14 @@ use std::sync::Arc;
 use valvehouse::chat::Fold;
 use valvehouse::json::Json;
 
-/// A place behind the end of every stream.
+/// A position after the end of every stream.
 const WHOLE: usize = 1 << 30;
 
 /// A stream of a service.
 struct Stream {
     name: String,
     body: String,
-    /// `true` if the service speaks as Anthropic's does.
+    /// `true` if the service uses Anthropic's protocol.
     is_messages: bool,
     choices: usize,
 }
@@ -41,7 +42,7 @@ impl Stream {
     }
 }
 
-/// An event of one choice.
+/// Returns an event of one choice.
 fn event(index: usize, delta: Value, finish: Option<&str>) -> Value {
     json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
         "choices": [{"index": index, "delta": delta, "finish_reason": finish}]})
@@ -51,7 +52,7 @@ fn values(events: &[Json]) -> Vec<Value> {
     events.iter().map(|event| serde_json::from_str(&event.to_string()).unwrap()).collect()
 }
 
-/// Everything that a service may say, text and all else in short pieces.
+/// Returns streams with everything that a service can send, in short pieces.
 fn made() -> Vec<Stream> {
     let call = |index: usize, more: Value| {
         let mut call = json!({"index": index});
@@ -128,7 +129,7 @@ fn made() -> Vec<Stream> {
     .collect()
 }
 
-/// Blocks of which a filter changes some.
+/// Returns blocks, some of which a filter changes.
 fn secrets() -> Vec<Json> {
     [
         json!({"type": "thinking", "thinking": "nothing of note here", "signature": "b25l"}),
@@ -143,11 +144,11 @@ fn secrets() -> Vec<Json> {
     .collect()
 }
 
-/// Streams as services sent them.
+/// Returns recorded streams of services.
 fn recorded() -> Vec<Stream> {
     let streams = crate::recordings::all().into_iter().filter(|it| it.is_stream() && !it.fails());
     let streams = streams.filter(|it| it.is("chat.") || it.is("messages."));
-    // Long ones are for other tests.
+    // Other tests use the long ones.
     let streams = streams.filter(|it| it.body.len() < 40_000);
     streams
         .map(|it| {
@@ -160,7 +161,7 @@ fn recorded() -> Vec<Stream> {
         .collect()
 }
 
-/// Filters that try to tear a stream, by their names.
+/// Filters that try to tear a stream, by name.
 const TEARING: [(&str, &str); 6] = [
     (
         "grows",
@@ -188,8 +189,8 @@ struct Hosts {
     _claude: Upstream,
 }
 
-/// A host with a model for each filter before each of two services: `NAME` and `claude_NAME`. What is asked names the
-/// stream and the byte at which it is cut: `3 120`.
+/// Starts a host with a model for each filter and each of two services: `NAME` and `claude_NAME`. The message
+/// gives the stream and the byte at which it is cut: `3 120`.
 async fn hosts(streams: Vec<Stream>) -> Hosts {
     let streams = Arc::new(streams);
     let claude = Upstream::start().await;
@@ -208,7 +209,7 @@ async fn hosts(streams: Vec<Stream>) -> Hosts {
                 Some(rest) => format!("/*\nglobal: false\n{rest}"),
                 None => format!("/*\nglobal: false\n*/\n{text}"),
             };
-            // A busy machine is no reason to end a filter here.
+            // The budget is large so that a busy machine does not end a filter.
             setup = setup.filter(&name, text).config(&format!("[filters.{name}]\nbudget = {{ ms = 5_000 }}"));
             names.push(name);
         }
@@ -237,7 +238,7 @@ async fn hosts(streams: Vec<Stream>) -> Hosts {
     Hosts { host, streams, _claude: claude }
 }
 
-/// The text of the last message of Anthropic's form.
+/// Returns the text of the last message in Anthropic's format.
 fn words_of(body: &Value) -> String {
     let last = body["messages"].as_array().and_then(|all| all.last()).cloned().unwrap_or_default();
     last["content"][0]["text"].as_str().unwrap_or_default().to_owned()
@@ -272,8 +273,8 @@ impl Hosts {
     }
 }
 
-/// Returns the answer of a client of the Responses API, put together from the pieces: texts, refusals,
-/// thoughts and calls, each in its order. The whole response at the end is the same.
+/// Returns the response that a client of the Responses API assembles: texts, refusals, thinking and calls,
+/// each in order. Checks that the complete response at the end is the same.
 fn response_read(answer: &Answer) -> Value {
     assert_eq!(answer.status, 200, "{}", answer.body());
     let mut items: Vec<(Value, Vec<(String, String)>)> = Vec::new();
@@ -340,25 +341,25 @@ fn response_read(answer: &Answer) -> Value {
     said
 }
 
-/// All pieces of a kind, one after the other.
+/// Returns the concatenated texts of one kind.
 fn joined(said: &Value, key: &str) -> String {
     said[key].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
 }
 
-/// Returns the answer of an OpenAI client.
+/// Returns the response that an OpenAI client assembles.
 fn chat_of(answer: &Answer, is_looked_at: bool) -> Json {
     let events = if is_looked_at { answer.events() } else { crate::well_formed::lines_of(answer.body()) };
     let mut fold = Fold::default();
     events.iter().for_each(|event| fold.push(&crate::kernel::json(&event.to_string())));
     let answer = fold.finish();
     for choice in answer.at_path("choices").items() {
-        // They say which blocks an answer of Anthropic's has, and change with these.
+        // These fields describe the blocks of an Anthropic response and change with them.
         choice.at_path("message").remove("content_blocks");
     }
     answer
 }
 
-/// The blocks that an Anthropic client has in the end, and why the answer ended.
+/// Returns the blocks that an Anthropic client assembles, and the stop reason.
 pub(crate) fn blocks_read(answer: &Answer) -> Vec<Value> {
     assert_eq!(answer.status, 200, "{}", answer.body());
     let (mut blocks, mut open, mut ends) = (Vec::<(Value, String)>::new(), None, 0);
@@ -393,7 +394,7 @@ pub(crate) fn blocks_read(answer: &Answer) -> Vec<Value> {
                 assert!(open.take().is_some(), "{}", answer.body());
                 let (block, input) = blocks.last_mut().unwrap();
                 if !input.is_empty() {
-                    // A service may end within a call.
+                    // A service may end inside a call.
                     block["input"] = serde_json::from_str(input).unwrap_or_else(|_| json!(input));
                 }
             }
@@ -406,7 +407,7 @@ pub(crate) fn blocks_read(answer: &Answer) -> Vec<Value> {
     blocks.into_iter().map(|(block, _)| block).collect()
 }
 
-/// Blocks after their texts were redacted: a changed one has neither signature nor citations.
+/// Returns blocks after redaction: a changed block has neither a signature nor citations.
 fn redacted(blocks: &[Value]) -> Vec<Value> {
     let redact = |block: &Value| {
         if !block.to_string().contains(SECRET) {
@@ -421,7 +422,7 @@ fn redacted(blocks: &[Value]) -> Vec<Value> {
     blocks.iter().map(redact).collect()
 }
 
-/// Blocks without what is empty.
+/// Returns blocks without empty fields.
 pub(crate) fn full(blocks: &[Value]) -> Vec<Value> {
     let mut blocks = blocks.to_vec();
     for block in &mut blocks {
@@ -432,11 +433,11 @@ pub(crate) fn full(blocks: &[Value]) -> Vec<Value> {
     blocks
 }
 
-/// A stream of up to so many bytes is cut at every one of them through each filter.
+/// Streams of up to this number of bytes are cut at every byte through each filter.
 const SHORT: usize = 4 * 1024;
 
-/// Places at which a stream of so many bytes is cut: some, or where there is time all of them. Those of a long stream
-/// are shared out among the filters, of which this is number `filter` of `filters`: each is a cut for one of them.
+/// Returns the places at which a stream of `length` bytes is cut: some, or with VALVEHOUSE_CASES all of them.
+/// The cuts of a long stream are divided among the filters, of which this is number `filter` of `filters`.
 fn cuts(length: usize, number: usize, (filter, filters): (usize, usize)) -> Vec<usize> {
     match length {
         _ if std::env::var_os("VALVEHOUSE_CASES").is_none() => some_cuts(length, number + filter * 31).into(),
@@ -445,7 +446,7 @@ fn cuts(length: usize, number: usize, (filter, filters): (usize, usize)) -> Vec<
     }
 }
 
-/// Some places in a stream of so many bytes, other ones for each salt.
+/// Returns some places in a stream of `length` bytes, which depend on the salt.
 fn some_cuts(length: usize, salt: usize) -> [usize; 3] {
     [0, 1, 2].map(|n| 1 + (salt * 7919 + n * 104_729) % (length - 1))
 }
@@ -454,7 +455,7 @@ async fn is_the_same_at_every_cut(streams: Vec<Stream>) {
     let hosts = hosts(streams).await;
     for (number, stream) in hosts.streams.iter().enumerate() {
         let whole = chat_of(&hosts.chat("Identity", number, WHOLE).await, true);
-        // Of several choices these two protocols have the first.
+        // Of several choices, these two protocols receive the first.
         let blocks = blocks_read(&hosts.messages("Identity", number, WHOLE).await);
         let response = response_read(&hosts.responses("Identity", number, WHOLE).await);
         let first = whole.at_path("choices.0.message");
@@ -465,7 +466,7 @@ async fn is_the_same_at_every_cut(streams: Vec<Stream>) {
         ] {
             assert_eq!(joined(&response, key), text, "{}", stream.name);
         }
-        // Services have two fields for thoughts, and some use both.
+        // Services have two fields for thinking, and some use both.
         assert!(joined(&response, "thought").contains(&field("reasoning_content")), "{}", stream.name);
         for (filter, shape) in Shape::ALL.into_iter().enumerate() {
             let model = format!("{shape:?}");
@@ -474,7 +475,7 @@ async fn is_the_same_at_every_cut(streams: Vec<Stream>) {
             for cut in cuts(stream.body.len(), number, (filter, Shape::ALL.len())) {
                 let answer = hosts.chat(&model, number, cut).await;
                 let seen = said(&chat_of(&answer, is_looked_at));
-                // The service's own ends are passed on where nobody looks.
+                // Without a filter, the ends of the service are forwarded.
                 if is_looked_at {
                     assert_eq!(seen, expected, "{} {shape:?} cut at {cut}\n{}", stream.name, answer.body());
                 }
@@ -550,7 +551,7 @@ async fn filters_that_try_to_tear_a_stream_leave_it_whole() {
             }
         }
         for model in ["late", "last"] {
-            // Everything before is there, and one error in the place of an end.
+            // Everything before the error is present, and one error replaces the end.
             let answer = hosts.chat(model, number, WHOLE).await;
             let words = if model == "late" { "too late" } else { "at the last" };
             assert!(answer.message().contains(words), "{} {model}: {}", stream.name, answer.body());
@@ -576,13 +577,13 @@ async fn filters_that_try_to_tear_a_stream_leave_it_whole() {
     }
 }
 
-/// Checks the answers that official clients put together: each made stream at both endpoints, through every
-/// shape, cut somewhere.
+/// Checks the responses that official clients assemble: each generated stream at every endpoint, through
+/// every shape, cut at some place.
 async fn clients(mut client: Command) {
     let hosts = hosts(made()).await;
     let mut asked = Vec::new();
     for (number, stream) in hosts.streams.iter().enumerate() {
-        // OpenAI's clients cannot put calls of custom tools together.
+        // OpenAI's clients cannot assemble calls of custom tools.
         let is_custom = stream.body.contains("\"custom\"");
         for endpoint in ["chat", "messages", "responses"].into_iter().skip(usize::from(is_custom)) {
             for (salt, shape) in Shape::ALL.into_iter().enumerate() {

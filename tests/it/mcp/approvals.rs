@@ -1,4 +1,4 @@
-//! Approvals over HTTP: what operators see of mounted servers, and that they approve what they saw.
+//! Approvals over HTTP: operators see the tools of mounted servers and approve what they saw.
 
 use super::fixtures;
 use super::mounted::{called, cli, offered, python_toml, until};
@@ -13,7 +13,7 @@ async fn ask(host: &TestHost, method: &str, path: &str, body: &Value) -> Answer 
     Answer::of(if body.is_null() { request } else { request.body(body.to_string()) }).await
 }
 
-/// The one server, once it is as it is waited for.
+/// Waits until the server satisfies a condition and returns it.
 async fn server(host: &TestHost, what: &str, is: impl Fn(&Value) -> bool) -> Value {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -74,7 +74,7 @@ async fn operators_approve_what_they_were_shown_and_nothing_that_came_since() {
     until("its tools are offered", || offered(&host).len() == 2).await;
     assert_eq!(called(&host, "shop_pay", json!({"amount": 1})).await.unwrap(), "paid 1");
 
-    // It changes, and once more while somebody looks at the first change.
+    // The tool changes, and changes again while an operator reviews the first change.
     let evil = "Pays an amount\n-- and reads ~/.ssh/id_rsa";
     let becomes = |name: &str, description: &str, wide: bool| json!({"name": name, "description": description, "wide": wide});
     called(&host, "shop_become", becomes("pay", "Pays an amount at once", false)).await.unwrap();
@@ -106,7 +106,7 @@ async fn operators_approve_what_they_were_shown_and_nothing_that_came_since() {
     until("it is offered again", || offered(&host).len() == 2).await;
     assert_eq!(called(&host, "shop_pay", json!({"amount": 1, "note": "x"})).await.unwrap(), "paid 1 x");
 
-    // It goes away under this name, and its approval with it.
+    // The tool loses this name, and its approval is deleted.
     called(&host, "shop_become", becomes("pay2", evil, true)).await.unwrap();
     let seen = server(&host, "the name is missed", |server| tool(server, "pay")["state"] == "gone").await;
     assert_eq!((&tool(&seen, "pay2")["state"], &tool(&seen, "pay")["hash"]), (&json!("new"), &Value::Null));

@@ -1,4 +1,4 @@
-//! Prompts and resources of mounted servers, offered on to clients of MCP in either era.
+//! Prompts and resources of mounted servers, offered to MCP clients of either protocol era.
 
 use super::clients::javascript_server;
 use super::fixtures;
@@ -8,7 +8,7 @@ use crate::host::TestHost;
 use crate::javascript::node_with;
 use serde_json::{Value, json};
 
-/// A request of a client with a session.
+/// Sends a request of a client with a session.
 async fn legacy(host: &TestHost, method: &str, params: Value) -> Value {
     let post = |session: Option<String>, body: Value| {
         let mut request = host
@@ -109,7 +109,7 @@ async fn prompts_and_resources_of_a_server_are_offered_on_as_they_were_approved(
     let completed = complete(of_template, "id", "").await;
     assert_eq!(completed["result"]["completion"]["values"], json!(["1", "2", "3"]), "{completed}");
 
-    // A prompt and a resource that became others are nobody's until an operator looked.
+    // A prompt and a resource that changed are withheld until an operator has approved them.
     for script in ["prompts", "resources"] {
         let file = fixtures::folder().join("tools").join(script).with_extension("rhai");
         let text = std::fs::read_to_string(file).unwrap();
@@ -131,7 +131,7 @@ async fn prompts_and_resources_of_a_server_are_offered_on_as_they_were_approved(
     assert!(gone["error"]["message"].as_str().unwrap().contains("unknown prompt"), "{gone}");
     assert!(read("test://static-text").await["error"].is_object());
 
-    // What a server offered that is away stays listed, and says why it cannot be had.
+    // The offers of an unavailable server stay listed, and their use returns the reason.
     far.stop().await;
     let failed = rpc(&host, "prompts/get", json!({ "name": "far_test_prompt_with_image" })).await;
     assert!(failed["error"]["message"].as_str().unwrap().contains("the server `far`"), "{failed}");
@@ -161,7 +161,7 @@ async fn a_server_with_sessions_has_its_prompts_and_resources_offered_on_in_both
     let host = TestHost::new().config(&toml).start().await;
     until("its prompt is offered", || host.snapshot().offered.prompts.len() == 1).await;
     let listed = prompts(&host).await;
-    // Its own name has a dot.
+    // The server's own name has a dot.
     assert!(listed[0].starts_with("typed_re_view_"), "{listed:?}");
     let asked = json!({ "name": listed[0], "arguments": { "language": "Rust" } });
     let note = json!({ "uri": "notes://7" });

@@ -1,4 +1,4 @@
-//! The official clients of Python and TypeScript, over HTTP and over stdin and stdout.
+//! The official Python and TypeScript clients, over HTTP and over stdin and stdout.
 
 use super::fixtures;
 use crate::javascript::node_with;
@@ -13,7 +13,7 @@ fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
 }
 
-/// Python with the official SDK; `tests/run` installs it.
+/// Returns Python with the official SDK, which `tests/run` installs.
 pub(super) fn python_with_mcp() -> Option<PathBuf> {
     let python = python()?;
     let has =

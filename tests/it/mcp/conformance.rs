@@ -6,7 +6,7 @@ use crate::javascript::node_with;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Node.js that is new enough for the suite, which comes with its packages, and the program of the suite.
+/// Returns a Node.js version that is recent enough for the suite, and the program of the suite.
 fn suite() -> Option<(PathBuf, PathBuf)> {
     let node = node_with("@modelcontextprotocol/conformance")?;
     let modules =
@@ -15,7 +15,7 @@ fn suite() -> Option<(PathBuf, PathBuf)> {
     Some((modules.join("node/bin/node"), program))
 }
 
-/// Runs the suite; returns what it reported.
+/// Runs the suite and returns its report.
 async fn run(mut suite: Command) -> String {
     let output = tokio::task::spawn_blocking(move || suite.output()).await.unwrap().unwrap();
     let text = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned();
@@ -29,7 +29,7 @@ async fn a_server_passes(requirements: &'static str) {
     let mut suite = Command::new(node);
     suite.arg(program).args(["server", "--requirements", requirements, "--url", &host.url("/mcp")]);
     let text = run(suite).await;
-    // A suite that ran nothing has not passed.
+    // A run without scenarios has not passed.
     assert!(text.contains("tools-call-simple-text"), "{text}");
 }
 
@@ -39,13 +39,13 @@ async fn a_client_passes(requirements: &'static str) {
     let command = format!("{} {}", node.display(), client.display());
     let mut suite = Command::new(&node);
     suite.arg(program).args(["client", "--requirements", requirements, "--command", &command]);
-    // A slow machine is not a failure.
+    // A long timeout, for slow machines.
     suite.args(["--timeout", "120000"]).env("VALVEHOUSE_BINARY", BINARY);
     let text = run(suite).await;
     for scenario in ["tools_call", "auth/scope-step-up", "auth/pre-registration"] {
         assert!(text.contains(&format!("✓ {scenario}: ")), "{text}");
     }
-    // A scenario that saw no client has not passed either.
+    // A scenario without checks has not passed either.
     assert!(!text.contains(": 0 passed, 0 failed"), "{text}");
 }
 

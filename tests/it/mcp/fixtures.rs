@@ -7,7 +7,7 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/fixtures")
 }
 
-/// A host that serves what the suite asks for.
+/// Starts a host with everything that the suite requests.
 pub(crate) async fn host() -> TestHost {
     let mut setup = TestHost::new();
     for entry in std::fs::read_dir(folder().join("tools")).unwrap() {

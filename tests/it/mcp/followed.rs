@@ -1,4 +1,4 @@
-//! Resources of mounted servers that clients follow, in both eras on either side.
+//! Resource subscriptions of clients at mounted servers, in both protocol eras on either side.
 
 use super::mounted::until;
 use super::same::rpc;
@@ -16,7 +16,7 @@ struct Messages {
 }
 
 impl Messages {
-    /// Waits for this many updates of a resource since the stream began.
+    /// Waits for `count` updates of a resource since the stream began.
     async fn updates(&mut self, uri: &str, count: usize) {
         let so_far = |text: &str| {
             let data = text.lines().filter_map(|line| line.strip_prefix("data:"));
@@ -34,7 +34,7 @@ impl Messages {
     }
 }
 
-/// A client with a session, and its standing stream.
+/// A client with a session and its stream of messages.
 struct Session<'a> {
     host: &'a TestHost,
     id: String,
@@ -74,7 +74,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A client without a session that follows resources.
+/// Subscribes to resources as a client without a session.
 async fn listen(host: &TestHost, uris: &[&str]) -> Messages {
     let params = json!({ "notifications": { "resourceSubscriptions": uris }, "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -123,13 +123,13 @@ async fn a_resource_of_a_server_with_sessions_is_followed_once_for_all_clients_a
     }
     let mut listener = listen(&host, &["notes://1", "notes://9"]).await;
     until("the server is asked", || !log(folder).is_empty()).await;
-    // The first update says that a change before may have been missed.
+    // The first update tells that earlier changes may have been missed.
     for client in [&mut to_one, &mut to_two] {
         client.updates("notes://1", 1).await;
     }
     let clients = || host.app().subscriptions.wanted("watched");
     until("all follow", || clients().len() == 1).await;
-    // Of a resource that nobody follows nobody hears.
+    // A resource without subscribers sends no updates.
     order(folder, "touch notes://2");
     order(folder, "touch notes://1");
     to_one.updates("notes://1", 2).await;
@@ -140,7 +140,7 @@ async fn a_resource_of_a_server_with_sessions_is_followed_once_for_all_clients_a
     }
     assert_eq!(log(folder), ["subscribe notes://1"]);
 
-    // The one that stays hears on; the last one that leaves ends it.
+    // The remaining client still receives updates; when the last one leaves, the subscription ends.
     one.send("DELETE", None).await;
     drop(listener);
     order(folder, "touch notes://1");
@@ -150,7 +150,7 @@ async fn a_resource_of_a_server_with_sessions_is_followed_once_for_all_clients_a
     until("nobody follows", || log(folder).len() == 2).await;
     assert_eq!(log(folder)[1], "unsubscribe notes://1");
 
-    // A session that ends leaves nothing behind, and neither does a listener that goes.
+    // A session or a listener that ends leaves no subscription behind.
     two.ask("resources/subscribe", "notes://2").await;
     until("the server is asked again", || log(folder).len() == 3).await;
     to_two.updates("notes://2", 1).await;
@@ -178,7 +178,7 @@ async fn a_resource_of_a_server_without_sessions_is_followed_by_one_stream_for_a
                  fn handler(args) { emit(#{ type: \"resource_updated\", data: #{ uri: args.uri } }); \"done\" }";
     let far = TestHost::new().tool("notes", notes).tool("touch", touch).start().await;
     let toml = format!("[[mcp]]\nname = \"far\"\nurl = \"{}\"\ntrust = \"always\"\n", far.url("/mcp"));
-    // A script of this host has one of the URIs too, and comes before the server.
+    // A script of this host offers one of the URIs too and takes precedence over the server.
     let own = "fn resources() { [#{ uri: \"notes://own\", name: \"Own\" }] }\nfn resource(uri) { \"own\" }";
     let host = TestHost::new().config(&toml).tool("own", own).start().await;
     until("its resources are offered", || host.snapshot().offered.resources.len() == 2).await;
@@ -202,7 +202,7 @@ async fn a_resource_of_a_server_without_sessions_is_followed_by_one_stream_for_a
     listener.updates("notes://7", 2).await;
     assert!(!listener.text.contains("\"notes://own\"}") && !to_session.text.contains("notes://7"));
 
-    // A script takes the URI over: the host ends its subscription at the server.
+    // A script takes over the URI: the host ends its subscription at the server.
     host.save_tool(
         "taken",
         "fn resources() { [#{ uri: \"notes://7\", name: \"Own\" }] }\nfn resource(uri) { \"own\" }",

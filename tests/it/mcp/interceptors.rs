@@ -1,4 +1,4 @@
-//! Filters as interceptors that other hosts call, as the draft of that extension has them.
+//! Filters as interceptors that other hosts call, according to the draft of that extension.
 
 use super::same::rpc;
 use crate::host::TestHost;
@@ -17,7 +17,7 @@ async fn invoke(host: &TestHost, name: &str, event: &str, phase: &str, payload: 
     rpc(host, "interceptor/invoke", params).await
 }
 
-/// A result without what differs from call to call.
+/// Returns a result without the fields that differ between calls.
 fn result(answer: &Value) -> Value {
     let mut result = answer["result"].clone();
     let fields = result.as_object_mut().unwrap_or_else(|| panic!("{answer}"));
@@ -100,7 +100,7 @@ async fn another_host_calls_the_filters_that_the_settings_name_as_the_draft_has_
         listed["result"]["interceptors"][1]["hooks"],
         json!([{ "events": events, "phase": "request" }])
     );
-    // One that cannot run is called for all, and fails: nobody goes on without it.
+    // An interceptor that cannot run applies to every event and fails, so that nothing bypasses it.
     assert_eq!(
         names(&rpc(&host, "interceptors/list", json!({ "event": "llm/completion" })).await),
         ["guard", "gone", "veto"]
@@ -138,14 +138,14 @@ async fn another_host_calls_the_filters_that_the_settings_name_as_the_draft_has_
             "{name}"
         );
     }
-    // What is only watched is not held up.
+    // An observed event is not blocked.
     let watched = result(&call("watch", &payload).await);
     assert_eq!((&watched["modified"], &watched["payload"]), (&json!(false), &payload));
     assert_eq!(watched["info"]["refused"], "denied by policy");
     let gone = call("gone", &payload).await;
     assert_eq!(gone["error"]["code"], -32_603, "{gone}");
 
-    // Results of tools are what filters of this host see of them.
+    // Tool results have the form that filters of this host receive.
     let answer = |text: &str| json!({ "content": [{ "type": "text", "text": text }], "isError": false });
     let changed = invoke(&host, "upper", "tools/call", "response", answer("done")).await;
     assert_eq!(result(&changed)["payload"], answer("done!"));
@@ -154,7 +154,7 @@ async fn another_host_calls_the_filters_that_the_settings_name_as_the_draft_has_
     let kept = invoke(&host, "upper", "tools/call", "response", structured.clone()).await;
     assert_eq!(result(&kept)["payload"], structured);
 
-    // Requests and answers of models.
+    // Requests and responses of models.
     let asked = |text: &str| json!({ "model": "m", "messages": [{ "role": "user", "content": text }], "maxTokens": 5 });
     let masked = invoke(&host, "guard", "llm/completion", "request", asked("a secret")).await;
     assert_eq!(result(&masked)["payload"], asked("a ***"));
@@ -163,7 +163,7 @@ async fn another_host_calls_the_filters_that_the_settings_name_as_the_draft_has_
     assert_eq!(result(&passed)["modified"], false);
     let refused = invoke(&host, "guard", "llm/completion", "response", said("a secret")).await;
     assert_eq!(refused["error"]["data"]["reason"], "it says a secret", "{refused}");
-    // A guard that may not change what it would change does not let it by.
+    // A guard that may not change the payload rejects it.
     let vetoed = result(&invoke(&host, "veto", "llm/completion", "request", asked("a secret")).await);
     assert_eq!((&vetoed["valid"], &vetoed["suggestions"][0]["path"]), (&json!(false), &json!("messages")));
     let valid = result(&invoke(&host, "veto", "llm/completion", "request", asked("hello")).await);
@@ -192,7 +192,7 @@ async fn another_host_calls_the_filters_that_the_settings_name_as_the_draft_has_
         assert_eq!(wrong["error"]["code"], -32_602, "{wrong}");
         assert!(wrong["error"]["message"].as_str().unwrap().contains(why), "{wrong}");
     }
-    // A saved filter counts at once.
+    // A saved filter takes effect at once.
     host.update("deny", "fn pre_invocation(ctx) { ctx }").await;
     assert_eq!(result(&call("deny", &payload).await)["valid"], true);
 }
@@ -281,14 +281,14 @@ async fn a_payload_that_an_endpoint_would_refuse_reaches_no_filter_and_one_that_
         assert_eq!(failed["error"]["code"], -32_603, "{failed}");
         reasons.push(failed["error"]["data"]["reason"].as_str().unwrap().to_owned());
     }
-    // Its own breaker opens.
+    // The interceptor has a separate breaker.
     assert!(
         !reasons[0].contains("circuit breaker is open") && reasons[5].contains("circuit breaker is open"),
         "{reasons:?}"
     );
     let chat = host.ask("hello").await;
     assert_eq!(chat.status, 200, "{}", chat.body());
-    // A version that is saved begins anew.
+    // A new version starts with a closed breaker.
     host.update("guard", &guard.replace("\"break\"", "\"burst\"")).await;
     result(&invoke(&host, "guard", "llm/completion", "request", payload).await);
 }

@@ -1,4 +1,4 @@
-//! The limits of what clients of `/mcp` may make the host keep.
+//! Limits on the state that clients of `/mcp` can create in the host.
 
 use super::same::rpc;
 use crate::host::TestHost;
@@ -14,7 +14,7 @@ struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    /// The answer to `initialize`, and its session where there is one.
+    /// Sends `initialize`. Returns the status and the client with its session, if there is one.
     async fn begin(host: &'a TestHost, key: &'a str, info: &str) -> (u16, Self) {
         let mut client = Self { host, key, session: String::new() };
         let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -117,7 +117,7 @@ async fn a_key_that_begins_sessions_without_end_takes_none_of_another_key() {
         assert_eq!(status, 200);
         of_bob.push(bob);
     }
-    // One more ends the one that was used longest ago.
+    // One more session ends the least recently used one.
     let stream = of_bob[0].send("GET", String::new()).await;
     assert_eq!(stream.status(), 200);
     let (status, last) = Client::begin(&host, "sk-bob", "t").await;
@@ -129,7 +129,7 @@ async fn a_key_that_begins_sessions_without_end_takes_none_of_another_key() {
         let pong = client.ask("1", "ping", json!({})).await;
         assert!(pong["result"].is_object(), "{pong}");
     }
-    // Where all are in use, a client learns what to do.
+    // If all sessions are in use, the client receives instructions.
     let mut streams = vec![stream];
     for bob in &of_bob[1..] {
         streams.push(bob.send("GET", String::new()).await);

@@ -1,4 +1,5 @@
-//! A login to another server: from the command line, with a browser that a test plays, to tokens that a host refreshes.
+//! A login at another server: from the command line, through a browser that the test plays, to tokens that a
+//! host refreshes.
 
 use super::clients::BINARY;
 use crate::host::{PATIENCE, TestHost};
@@ -11,8 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use valvehouse_testkit::loopback::Server;
 
-/// A server of MCP that wants a token, and its authorization server. Access tokens are `access-1`, `access-2` …; only the
-/// latest one counts, and so does the refresh token beside it.
+/// An MCP server that requires a token, with its authorization server. Access tokens are `access-1`,
+/// `access-2` …; only the latest one and its refresh token are valid.
 async fn guarded() -> (Server, Arc<AtomicUsize>) {
     let issued = Arc::new(AtomicUsize::new(0));
     let latest = issued.clone();
@@ -29,7 +30,7 @@ fn answer(request: &str, issued: &AtomicUsize) -> Vec<u8> {
     let token = || {
         let number = issued.fetch_add(1, Relaxed) + 1;
         let (access, refresh) = (format!("access-{number}"), format!("refresh-{number}"));
-        // The first one has to be refreshed at once.
+        // The first token must be refreshed at once.
         let life = if number == 1 { 0 } else { 3_600 };
         json(
             json!({ "access_token": access, "token_type": "Bearer", "expires_in": life, "refresh_token": refresh }),
@@ -86,7 +87,7 @@ fn reply(status: &str, headers: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// Begins a login; returns the program and the address that it prints.
+/// Starts a login. Returns the process and the URL that it prints.
 fn begin(project: &Path) -> (std::process::Child, url::Url) {
     let mut login = Command::new(BINARY);
     login.arg("--project").arg(project).args(["mcp", "login", "far", "--no-browser"]);
@@ -100,7 +101,7 @@ fn query(address: &url::Url, name: &str) -> String {
     address.query_pairs().find(|(key, _)| key == name).unwrap().1.into_owned()
 }
 
-/// The browser comes back with a code.
+/// Plays the browser's redirect with a code.
 async fn come_back(address: &url::Url, state: &str, rest: &str) -> u16 {
     let back = format!("{}?state={state}&{rest}", query(address, "redirect_uri"));
     reqwest::get(back).await.unwrap().status().as_u16()
@@ -133,7 +134,7 @@ async fn a_person_logs_in_while_the_host_runs_and_the_host_refreshes_the_token()
     assert_eq!(query(&address, "code_challenge_method"), "S256");
     assert_eq!(query(&address, "resource"), server.url("/mcp"));
     let state = query(&address, "state");
-    // Whoever else is on this machine does not know the state, and ends nothing.
+    // Other programs on this machine do not know the state and cannot end the login.
     assert_eq!(come_back(&address, "guess", "code=stolen").await, 404);
     assert_eq!(come_back(&address, &state, "code=the-code").await, 200);
     until("the login ends", || login.try_wait().unwrap().is_some()).await;
@@ -146,7 +147,7 @@ async fn a_person_logs_in_while_the_host_runs_and_the_host_refreshes_the_token()
     call.arg("--project").arg(host.folder()).args(["invoke", "far_ping"]);
     let called = tokio::task::spawn_blocking(move || call.output()).await.unwrap().unwrap();
     assert!(String::from_utf8_lossy(&called.stdout).contains("pong"), "{called:?}");
-    // Nothing of it lies about in plain words.
+    // No file contains a token in plain text.
     for file in walk(host.folder()) {
         let bytes = std::fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let found = ["access-2", "refresh-2"]

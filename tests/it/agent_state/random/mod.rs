@@ -1,5 +1,5 @@
-//! Agents through whatever may happen to them: everything that was said stays, in order and once, and every
-//! tool call has exactly one result, in what is kept and in what the model sees.
+//! Agents under random actions: every message is kept once and in order, and every tool call has exactly one
+//! result, both in the stored messages and in those that the model receives.
 
 mod oracle;
 mod world;
@@ -10,17 +10,17 @@ use world::World;
 /// A tool that the model calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// It works.
+    /// It succeeds.
     Works,
-    /// It tells the model that it cannot.
+    /// It returns an error to the model.
     Fails,
-    /// It ends the turn the first time and works the second.
+    /// It ends the turn on the first call and succeeds on the second.
     Breaks,
-    /// A person is asked first.
+    /// A person must approve it.
     Guarded,
 }
 
-/// The model's answer.
+/// The reply of the model.
 #[derive(Debug, Clone)]
 enum Answer {
     Text,
@@ -39,10 +39,10 @@ enum Choice {
     Retry,
 }
 
-/// Something that is done with an agent.
+/// An action on an agent.
 #[derive(Debug, Clone)]
 enum Action {
-    /// The person says something; what an earlier run waited for is left.
+    /// A message of the person; it abandons the pending action of an earlier run.
     Say {
         answers: Vec<Answer>,
         streamed: bool,
@@ -51,10 +51,10 @@ enum Action {
         choice: Choice,
         answers: Vec<Answer>,
     },
-    /// Another agent takes over what this one exports.
+    /// Another agent imports the exported state.
     Move,
     Save,
-    /// Becomes what one of the checkpoints says, counted from the latest.
+    /// Loads a checkpoint, counted from the latest.
     Load(usize),
 }
 
@@ -70,7 +70,7 @@ struct Plan {
     kept: Storage,
     window: u64,
     threshold: u64,
-    /// `true` if the model that writes summaries can.
+    /// `true` if the model that writes summaries succeeds.
     writes: bool,
     actions: Vec<Action>,
 }
@@ -117,7 +117,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     )
 }
 
-/// More or fewer of them: `VALVEHOUSE_CASES=2000`.
+/// Returns the number of cases; `VALVEHOUSE_CASES=2000` sets it.
 fn cases() -> u32 {
     std::env::var("VALVEHOUSE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(200)
 }

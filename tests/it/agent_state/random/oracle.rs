@@ -1,14 +1,14 @@
-//! The memory that an agent should have, worked out without it.
+//! The expected memory of an agent, computed independently.
 
 use super::{Answer, Choice, Kind};
 use std::collections::HashSet;
 
-/// One message as it should be remembered.
+/// One message of the expected memory.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    /// The beginning of its line.
+    /// The beginning of the line.
     begins: String,
-    /// Its contents.
+    /// The text that the line contains.
     holds: String,
     calls: Vec<(Kind, usize)>,
     answers: Option<usize>,
@@ -29,7 +29,7 @@ impl Entry {
 pub(super) enum Phase {
     Idle,
     Paused,
-    /// The model did not answer.
+    /// The model did not respond.
     Failed,
     /// A tool ended the turn.
     Broken,
@@ -39,7 +39,7 @@ pub(super) enum Phase {
 pub(super) struct Oracle {
     pub(super) said: Vec<Entry>,
     pub(super) phase: Phase,
-    /// Calls of tools that have broken once.
+    /// The calls of tools that have failed once.
     broken: HashSet<usize>,
 }
 
@@ -51,7 +51,7 @@ impl Oracle {
         Self { said: Vec::new(), phase: Phase::Idle, broken: HashSet::new() }
     }
 
-    /// The same with what was said up to a place, standing so.
+    /// Replaces the messages and the phase.
     pub(super) fn becomes(&mut self, said: Vec<Entry>, phase: Phase) {
         (self.said, self.phase) = (said, phase);
     }
@@ -64,7 +64,7 @@ impl Oracle {
         self.advance(answers, next);
     }
 
-    /// Returns `true` if the decision can be made.
+    /// Returns `true` if the decision is possible.
     pub(super) fn decides(&mut self, choice: Choice, answers: &[Answer], next: Number) -> bool {
         let first = self.open().first().copied();
         let result = match (self.phase, choice) {
@@ -72,7 +72,7 @@ impl Oracle {
             (Phase::Paused, Choice::GoOn | Choice::Retry) => return true,
             (Phase::Failed, Choice::GoOn | Choice::Retry) => None,
             (Phase::Failed, _) | (Phase::Broken, Choice::GoOn | Choice::Change) => return false,
-            // It runs again, and works now.
+            // It runs again and succeeds.
             (Phase::Broken, Choice::Retry | Choice::Approve) => None,
             (Phase::Broken, Choice::Answer(answer)) => Some(answer.to_string()),
             (Phase::Paused, Choice::Change) => Some("did other".to_owned()),
@@ -89,7 +89,7 @@ impl Oracle {
         true
     }
 
-    /// The calls that have no result.
+    /// Returns the calls without a result.
     pub(super) fn open(&self) -> Vec<(Kind, usize)> {
         let Some(last) = self.said.iter().rposition(|entry| !entry.calls.is_empty()) else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! A real agent beside the one that is only thought of.
+//! A real agent next to the expected one.
 
 use super::oracle::{Entry, Oracle, Phase};
 use super::{Action, Answer, Choice, Kind, Plan, Storage};
@@ -23,15 +23,15 @@ pub(super) struct World {
     broken: Arc<Mutex<HashSet<i64>>>,
     storage: Option<(TempDir, Arc<dyn Store>)>,
     oracle: Oracle,
-    /// The messages and the status of each conversation that is kept by itself.
+    /// The messages and the phase of each stored conversation.
     lines: HashMap<String, (Vec<Entry>, Phase)>,
-    /// The messages and the status at each checkpoint.
+    /// The messages and the phase at each checkpoint.
     saved: HashMap<String, (Vec<Entry>, Phase)>,
     checkpoints: Vec<String>,
     texts: usize,
 }
 
-/// Answers what is planned, numbered; then texts.
+/// Replies with the planned calls and texts, numbered, and then with texts.
 #[derive(Default)]
 struct Model {
     answers: Mutex<Vec<Answer>>,
@@ -45,7 +45,7 @@ impl Model {
         let body = &request.body;
         let down = || Error::Provider { message: "it is down".into(), timeout: false };
         let head = Head::new("m");
-        // A model that writes summaries is offered no tools.
+        // The request for a summary offers no tools.
         if body.get("tools").is_none() {
             let summary = || provider::Answer::Whole(head.text("they talked"));
             return if self.writes { Ok(summary()) } else { Err(down()) };
@@ -225,8 +225,8 @@ impl World {
     }
 }
 
-/// Returns the number of calls without a result. Every other one has exactly one, after it and before any
-/// other message.
+/// Returns the number of calls without a result. Every other call has exactly one result, which follows it
+/// before any other message.
 fn unanswered(messages: &[Json]) -> usize {
     let mut open: Vec<String> = Vec::new();
     let mut left = 0;
