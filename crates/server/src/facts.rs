@@ -116,7 +116,7 @@ pub(crate) fn filter_ids(body: &Json) -> Vec<String> {
 ///
 /// # Errors
 /// Returns a request error if they are not a list of texts, because an ignored name would go unnoticed.
-pub(crate) fn asked_filters(body: &Json) -> Result<Vec<String>, Error> {
+pub(crate) fn requested_filters(body: &Json) -> Result<Vec<String>, Error> {
     let within = || body.get("metadata")?.get("filter_ids");
     let given = body.get("filter_ids").or_else(within).filter(|given| !given.is_null());
     let is_list = |given: &Json| match given {

@@ -79,10 +79,10 @@ async fn connection<F>(
 {
     // Small packets are sent at once.
     let _ = stream.set_nodelay(true);
-    let asked = Arc::new(AtomicBool::new(false));
-    let has_asked = asked.clone();
+    let has_request = Arc::new(AtomicBool::new(false));
+    let request_flag = has_request.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
-        has_asked.store(true, Ordering::Relaxed);
+        request_flag.store(true, Ordering::Relaxed);
         request.extensions_mut().insert(ConnectInfo(client));
         answer(request.map(Body::new)).map(Ok::<_, Infallible>)
     });
@@ -92,7 +92,7 @@ async fn connection<F>(
     let ended = match timeout(HEAD, &mut connection).await {
         Ok(ended) => ended,
         // The timeouts of both HTTP versions start only when the version is known.
-        Err(_) if !asked.load(Ordering::Relaxed) => return,
+        Err(_) if !has_request.load(Ordering::Relaxed) => return,
         Err(_) => connection.await,
     };
     if let Err(error) = ended {

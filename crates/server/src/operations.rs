@@ -159,7 +159,7 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<AnswerReceipt
     })
 }
 
-/// Passes an answer to the host that asked, with the same permissions as here.
+/// Passes an answer to the host of the question, with the same permissions as here.
 async fn answered_elsewhere(
     app: &App,
     id: &str,

@@ -38,7 +38,7 @@ pub(super) fn all(app: &App, snapshot: &Snapshot) -> Vec<ProblemReport> {
     let of_plugins = snapshot.plugins.values().flat_map(|plugin| of_plugin(app, plugin));
     let of_files = snapshot.problems.iter().map(|problem| match problem.code {
         Code::SetAside => set_aside(app, problem),
-        _ => told(app, problem, None, "file"),
+        _ => report(app, problem, None, "file"),
     });
     let of_providers = snapshot.plan().providers.iter().filter_map(|plan| {
         let open = plan.provider.open_breaker()?;
@@ -48,7 +48,7 @@ pub(super) fn all(app: &App, snapshot: &Snapshot) -> Vec<ProblemReport> {
             plan.provider.name(),
             open.cause
         );
-        Some(said("error", None, "breaker_open", message, None))
+        Some(general_report("error", None, "breaker_open", message, None))
     });
     let mut all: Vec<ProblemReport> = of_plugins.chain(of_providers).chain(of_files).collect();
     all.sort_by_key(|problem| problem.severity == "warning");
@@ -64,12 +64,12 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<ProblemReport> {
         State::Live | State::Missing => "file",
     };
     let mut all: Vec<ProblemReport> =
-        plugin.problems().map(|problem| told(app, problem, Some(id), state)).collect();
+        plugin.problems().map(|problem| report(app, problem, Some(id), state)).collect();
     if plugin.state == State::Missing
         && let Some(message) = plugin.refusal()
     {
         let command = format!("valvehouse confirm {id}");
-        all.push(said(
+        all.push(general_report(
             "error",
             Some(id),
             "missing",
@@ -93,7 +93,7 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<ProblemReport> {
     }
     if let Some(open) = plugin.open_breaker() {
         let message = format!("{}; last failure: {}", plugin.breaker_in_words(&open), open.cause);
-        all.push(said("error", Some(id), "breaker_open", message, None));
+        all.push(general_report("error", Some(id), "breaker_open", message, None));
     }
     all
 }
@@ -101,11 +101,11 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<ProblemReport> {
 /// Returns the problem of a plugin whose id belongs to a removed plugin.
 fn set_aside(app: &App, problem: &Diagnostic) -> ProblemReport {
     let command = Some(format!("valvehouse adopt {}", problem.id));
-    ProblemReport { command, ..told(app, problem, Some(&problem.id), "set_aside") }
+    ProblemReport { command, ..report(app, problem, Some(&problem.id), "set_aside") }
 }
 
 /// Converts one problem of a file.
-pub(super) fn told(
+pub(super) fn report(
     app: &App,
     problem: &Diagnostic,
     plugin: Option<&str>,
@@ -133,7 +133,7 @@ pub(super) fn told(
 }
 
 /// Creates a problem that has no position in a file.
-fn said(
+fn general_report(
     severity: &'static str,
     plugin: Option<&str>,
     state: &'static str,

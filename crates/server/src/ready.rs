@@ -39,14 +39,14 @@ pub(super) async fn hosts(app: &App) -> Result<Hosts, String> {
     if let Some(outage) = store.outage() {
         return Err(away(&outage));
     }
-    let asked = async {
+    let lookup = async {
         let stored = store.generation().await?;
         let hosts = store.hosts().await?;
         let agreeing = hosts.iter().filter(|host| host.applied_generation >= stored).count();
         Ok::<_, StoreError>(Hosts { all: hosts.len(), agreeing, stored })
     };
     let patience = patience(app);
-    match timeout(patience, asked).await {
+    match timeout(patience, lookup).await {
         Ok(answered) => answered.map_err(|error| format!("cannot {error}")),
         Err(_) => Err(format!("the store did not answer within {:?}", patience)),
     }
@@ -86,7 +86,7 @@ impl Check {
         Self { name, ok, needed: true, says }
     }
 
-    fn told(name: &'static str, ok: bool, says: String) -> Self {
+    fn new(name: &'static str, ok: bool, says: String) -> Self {
         Self { name, ok, needed: false, says }
     }
 }
@@ -186,10 +186,10 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
                 Check::needed("store", true, format!("the store is available, at change {}", hosts.stored))
             }
             // If no host can reach the store, requests cannot be sent elsewhere.
-            Err(why) if app.host.store().is_shared() => Check::told("store", false, why.clone()),
+            Err(why) if app.host.store().is_shared() => Check::new("store", false, why.clone()),
             Err(why) => Check::needed("store", false, why.clone()),
         },
-        Check::told(
+        Check::new(
             "folders",
             ago < LOOKS_PATIENCE,
             format!("scanned {:.1} s ago; {folders}", ago.as_secs_f64()),
@@ -197,7 +197,7 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
     ];
     if let Ok(Hosts { all, agreeing, .. }) = hosts {
         let says = format!("{agreeing} of {all} on this store have applied its latest change");
-        checks.push(Check::told("hosts", agreeing == all, says));
+        checks.push(Check::new("hosts", agreeing == all, says));
     }
     if let Some(refused) = app.host.refused() {
         // A host without a guard of that generation must not serve requests to which the guard applies
@@ -209,7 +209,7 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
         };
         let says = format!("{}{guards}", refused.message());
         checks.push(match missing.is_empty() {
-            true => Check::told("scripts", false, says),
+            true => Check::new("scripts", false, says),
             false => Check::needed("scripts", false, says),
         });
     }
@@ -220,17 +220,17 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
         .filter(|plan| plan.provider.open_breaker().is_some())
         .map(|plan| plan.provider.name())
         .collect();
-    checks.push(Check::told("providers", open.is_empty(), listed("circuit breaker open", &open)));
+    checks.push(Check::new("providers", open.is_empty(), listed("circuit breaker open", &open)));
     let refusals: Vec<String> = snapshot.filters().filter_map(|plugin| plugin.refusal()).collect();
     let refusals: Vec<&str> = refusals.iter().map(String::as_str).collect();
-    checks.push(Check::told("guards", refusals.is_empty(), listed("requests are refused", &refusals)));
+    checks.push(Check::new("guards", refusals.is_empty(), listed("requests are refused", &refusals)));
     let unwell: Vec<&str> = snapshot
         .plugins
         .values()
         .filter(|plugin| plugin.state_name() != "live")
         .map(|plugin| &*plugin.id)
         .collect();
-    checks.push(Check::told("plugins", unwell.is_empty(), listed("not in order", &unwell)));
+    checks.push(Check::new("plugins", unwell.is_empty(), listed("not in order", &unwell)));
     checks
 }
 

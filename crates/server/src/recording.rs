@@ -40,7 +40,7 @@ pub(super) fn recorded(
     facts: &mut TurnFacts,
 ) -> TraceGuard {
     let text = |json: &valvehouse_json::Json| json.string("id");
-    let asked = RequestFacts {
+    let trace_facts = RequestFacts {
         endpoint,
         model: text(&facts.model),
         stream,
@@ -48,7 +48,7 @@ pub(super) fn recorded(
         chat_id: facts.chat_id.clone(),
         generation,
     };
-    let mut recording = app.traces.begin(asked, everything);
+    let mut recording = app.traces.begin(trace_facts, everything);
     facts.trace = Some(recording.trace().clone());
     facts.afterwards = Some(recording.afterwards());
     recording

@@ -142,7 +142,7 @@ async fn answer(app: Arc<App>, router: Router, request: Request) -> Response {
         return pass(&app, openai::chat::DOOR, request, work).await;
     }
     let mut request = request;
-    if responses::socket::is_asked(&request) {
+    if responses::socket::is_upgrade(&request) {
         // Each message of a WebSocket is handled as a request.
         let router = router.clone();
         let turns = move |request| -> BoxFuture<'static, Response> {

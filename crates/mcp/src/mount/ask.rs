@@ -18,11 +18,11 @@ use valvehouse_json::Json;
 pub(super) async fn answers(
     server: &str,
     turn: &Turn,
-    asked: InputRequests,
+    requests: InputRequests,
     timeout: Duration,
 ) -> Result<InputResponses, String> {
     let mut answers = InputResponses::new();
-    for (name, request) in asked {
+    for (name, request) in requests {
         let InputRequest::Elicitation(request) = request else {
             return Err(format!(
                 "the server `{server}` is not allowed to use models or folders of this host (sampling, roots)"
@@ -41,10 +41,10 @@ pub(super) async fn answers(
 pub(super) async fn elicit(
     server: &str,
     turn: &Turn,
-    asked: &ElicitRequestParams,
+    params: &ElicitRequestParams,
     timeout: Duration,
 ) -> Result<ElicitResult, String> {
-    let mut data = serde_json::to_value(asked).map_err(|error| error.to_string())?;
+    let mut data = serde_json::to_value(params).map_err(|error| error.to_string())?;
     let Some(fields) = data.as_object_mut() else { return Err("the question has no fields".into()) };
     fields.remove("_meta");
     // The text comes from the server, so it is prefixed with the server's name.

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use valvehouse_config::SecretSource;
 
-/// The time after which a program that was asked to end is killed.
+/// The time after which a program that got the signal to end is killed.
 const GRACE: Duration = Duration::from_secs(2);
 /// The maximum length of a line of error output, in characters.
 const MAX_LINE: usize = 500;

@@ -89,8 +89,8 @@ impl ClientHandler for Client {
             tracing::warn!(server = server.name, "{why}");
             return Err(ErrorData::invalid_request(why, None));
         };
-        let asked = ask::elicit(&server.name, &turn, &request, server.timeout).await;
-        asked.map_err(|why| ErrorData::invalid_request(why, None))
+        let answer = ask::elicit(&server.name, &turn, &request, server.timeout).await;
+        answer.map_err(|why| ErrorData::invalid_request(why, None))
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
@@ -276,27 +276,27 @@ pub(super) async fn parts(remote: &Remote) -> Result<Vec<ToolParts>, Unavailable
     let mut all = Vec::new();
     // Some servers have tools and do not declare them.
     if has(|it| it.tools.is_some()) || !(has_prompts || has_resources) {
-        let tools = pages("tools", |asked| async {
-            remote.list_tools(Some(asked)).await.map(|page| (page.tools, page.next_cursor))
+        let tools = pages("tools", |params| async {
+            remote.list_tools(Some(params)).await.map(|page| (page.tools, page.next_cursor))
         });
         all.extend(tools.await?.iter().map(seen));
     }
     if has_prompts {
-        let prompts = pages("prompts", |asked| async {
-            remote.list_prompts(Some(asked)).await.map(|page| (page.prompts, page.next_cursor))
+        let prompts = pages("prompts", |params| async {
+            remote.list_prompts(Some(params)).await.map(|page| (page.prompts, page.next_cursor))
         });
         all.extend(or_none(prompts.await).iter().map(seen_prompt));
     }
     if has_resources {
-        let resources = pages("resources", |asked| async {
-            remote.list_resources(Some(asked)).await.map(|page| (page.resources, page.next_cursor))
+        let resources = pages("resources", |params| async {
+            remote.list_resources(Some(params)).await.map(|page| (page.resources, page.next_cursor))
         });
         let resources = or_none(resources.await).into_iter();
         all.extend(resources.map(|it| {
             seen_resource(PartKind::Resource, &it.uri, it.title, it.description, (&it.name, it.mime_type))
         }));
-        let templates = pages("resource templates", |asked| async {
-            let page = remote.list_resource_templates(Some(asked)).await;
+        let templates = pages("resource templates", |params| async {
+            let page = remote.list_resource_templates(Some(params)).await;
             page.map(|page| (page.resource_templates, page.next_cursor))
         });
         let templates = or_none(templates.await).into_iter();
@@ -315,8 +315,8 @@ where
 {
     let (mut all, mut cursor, mut known) = (Vec::new(), None, HashSet::new());
     for _ in 0..MAX_PAGES {
-        let asked = PaginatedRequestParams::default().with_cursor(cursor.clone());
-        let page = tokio::time::timeout(LISTING, ask(asked)).await;
+        let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
+        let page = tokio::time::timeout(LISTING, ask(params)).await;
         let page = page.map_err(|_| format!("it did not list its {what} within {} s", LISTING.as_secs()))?;
         let (entries, next) = page.map_err(|error| unlisted(what, &error))?;
         if all.len() + entries.len() > MAX_TOOLS {

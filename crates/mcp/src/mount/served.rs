@@ -163,14 +163,14 @@ impl RemotePart {
         let (mut responses, mut state) = (None, None);
         for _ in 0..MAX_ROUNDS {
             let request = self.request(part, args, responses.take(), state.take())?;
-            let asked = match send(&self.link, &remote, request, turn).await? {
-                ServerResult::InputRequiredResult(asked) => asked,
+            let input_required = match send(&self.link, &remote, request, turn).await? {
+                ServerResult::InputRequiredResult(input_required) => input_required,
                 result => return self.result(result),
             };
-            let inputs = asked.input_requests.unwrap_or_else(InputRequests::new);
+            let inputs = input_required.input_requests.unwrap_or_else(InputRequests::new);
             let server = &self.link.server;
             responses = Some(ask::answers(&server.name, turn, inputs, server.timeout).await?);
-            state = asked.request_state;
+            state = input_required.request_state;
         }
         Err(format!("the server exceeded its limit of {MAX_ROUNDS} questions in one call").into())
     }

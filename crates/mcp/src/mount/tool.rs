@@ -81,15 +81,15 @@ impl RemoteTool {
             params = params.with_arguments(args);
         }
         for _ in 0..MAX_ROUNDS {
-            let asked = match self.round(&remote, params.clone(), turn).await? {
+            let input_required = match self.round(&remote, params.clone(), turn).await? {
                 Round::Over(result) => return result,
-                Round::Asks(asked) => asked,
+                Round::Asks(input_required) => input_required,
             };
-            let inputs = asked.input_requests.unwrap_or_else(InputRequests::new);
+            let inputs = input_required.input_requests.unwrap_or_else(InputRequests::new);
             let answers =
                 ask::answers(&self.link.server.name, turn, inputs, self.link.server.timeout).await?;
             params.input_responses = Some(answers);
-            params.request_state = asked.request_state;
+            params.request_state = input_required.request_state;
         }
         Err(format!("the server exceeded its limit of {MAX_ROUNDS} questions in one call").into())
     }
@@ -104,7 +104,7 @@ impl RemoteTool {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         match send(&self.link, remote, request, turn).await? {
             ServerResult::CallToolResult(result) => Ok(Round::Over(self.result(result))),
-            ServerResult::InputRequiredResult(asked) => Ok(Round::Asks(asked)),
+            ServerResult::InputRequiredResult(input_required) => Ok(Round::Asks(input_required)),
             _ => Err("invalid response of the server: expected a result".into()),
         }
     }

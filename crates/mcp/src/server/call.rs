@@ -74,7 +74,7 @@ impl Call<'_> {
     /// # Errors
     /// Returns a protocol error for the state of another call, and for a canceled call.
     pub(super) async fn run(self) -> Result<Outcome, ErrorData> {
-        let mut recording = self.app.traces.begin(self.caller.asked(self.generation), false);
+        let mut recording = self.app.traces.begin(self.caller.request_facts(self.generation), false);
         let outcome = match is_stateless(self.context) {
             true => self.in_rounds(&recording).await,
             false => self.at_once(&recording).await,
@@ -106,17 +106,17 @@ impl Call<'_> {
         }
     }
 
-    /// Runs a call of a session: the client is asked while the call runs.
+    /// Runs a call of a session: the client gets questions while the call runs.
     async fn at_once(&self, recording: &TraceGuard) -> Result<Outcome, ErrorData> {
         // These questions cannot be answered through another endpoint.
         let questions = Questions::default();
-        let (mut events, heard) = listening(Some(questions.clone()));
+        let (mut events, event_queue) = listening(Some(questions.clone()));
         let has_forms = self.context.client_capabilities().is_some_and(|own| own.elicitation.is_some());
         if !has_forms {
             events = events.holding(self.app.questions.clone());
         }
         let turn = self.turn(recording, events);
-        let done = self.watched(&turn, heard, Some(&questions)).await?;
+        let done = self.watched(&turn, event_queue, Some(&questions)).await?;
         Ok(done.map_or_else(Outcome::Failed, Outcome::Value))
     }
 
@@ -131,11 +131,11 @@ impl Call<'_> {
         let issued = state.open.take();
         let capabilities = self.context.client_capabilities().unwrap_or_default();
         for _ in 0..MAX_ROUNDS {
-            let (events, heard) = listening(None);
+            let (events, event_queue) = listening(None);
             // A model that the tool calls cannot pause.
             let events = events.holding(self.app.questions.clone());
             let turn = self.turn(recording, events).pausing(self.pauses(&state, &about));
-            let error = match self.watched(&turn, heard, None).await? {
+            let error = match self.watched(&turn, event_queue, None).await? {
                 Ok(value) => return Ok(Outcome::Value(value)),
                 Err(error) => error,
             };
@@ -221,7 +221,7 @@ impl Call<'_> {
     async fn watched(
         &self,
         turn: &Turn,
-        mut heard: mpsc::UnboundedReceiver<Json>,
+        mut event_queue: mpsc::UnboundedReceiver<Json>,
         questions: Option<&Questions>,
     ) -> Result<Result<Json, Error>, ErrorData> {
         let mut notifier = self.notifier();
@@ -234,7 +234,7 @@ impl Call<'_> {
                 () = self.context.ct.cancelled() => {
                     return Err(ErrorData::internal_error("the client canceled this call", None));
                 }
-                Some(event) = heard.recv() => match (event.text("id"), questions) {
+                Some(event) = event_queue.recv() => match (event.text("id"), questions) {
                     (Some(_), Some(questions)) => open.push(self.put(event, questions)),
                     _ => notifier.send(&event).await,
                 },
@@ -242,7 +242,7 @@ impl Call<'_> {
                 done = &mut work => break done,
             }
         };
-        while let Ok(event) = heard.try_recv() {
+        while let Ok(event) = event_queue.try_recv() {
             if event.text("id").is_none() {
                 notifier.send(&event).await;
             }
@@ -254,7 +254,7 @@ impl Call<'_> {
     async fn put(&self, event: Json, questions: &Questions) {
         let id = event.text_or_empty("id");
         let capabilities = self.context.client_capabilities().unwrap_or_default();
-        match self.asked(&event, &capabilities).await {
+        match self.ask_client(&event, &capabilities).await {
             Ok(Some(answer)) => questions.answer(&id, answer),
             Ok(None) => questions.dismiss(&id),
             Err(why) => {
@@ -264,7 +264,11 @@ impl Call<'_> {
         };
     }
 
-    async fn asked(&self, event: &Json, capabilities: &ClientCapabilities) -> Result<Option<Json>, String> {
+    async fn ask_client(
+        &self,
+        event: &Json,
+        capabilities: &ClientCapabilities,
+    ) -> Result<Option<Json>, String> {
         let question = Question::of(event, 0)?;
         let possible = question.possible(capabilities);
         if possible.is_empty() {
@@ -298,10 +302,10 @@ impl Call<'_> {
 
 /// Returns a receiver of events; the questions among them can be answered through `questions`.
 fn listening(questions: Option<Questions>) -> (Events, mpsc::UnboundedReceiver<Json>) {
-    let (send, heard) = mpsc::unbounded_channel();
+    let (send, event_queue) = mpsc::unbounded_channel();
     // The receiver may be gone.
     let listen = move |event: &EmittedEvent| drop(send.send(event.0.clone()));
-    (Events::listening(listen, questions), heard)
+    (Events::listening(listen, questions), event_queue)
 }
 
 /// The lifetime of a state, in seconds.

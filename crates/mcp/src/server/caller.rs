@@ -24,7 +24,7 @@ pub struct Caller {
 
 impl Caller {
     /// Returns the head of the trace of a call, which uses no model.
-    pub(super) fn asked(&self, generation: u64) -> RequestFacts {
+    pub(super) fn request_facts(&self, generation: u64) -> RequestFacts {
         RequestFacts {
             endpoint: ENDPOINT,
             model: String::new(),

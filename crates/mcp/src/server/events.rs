@@ -61,9 +61,9 @@ impl Notifier {
         if self.level.is_none_or(|least| rank(level) < rank(least)) {
             return;
         }
-        let said = ["data", "content", "message", "description"].into_iter().find_map(|key| data.get(key));
-        let data = match (kind, said) {
-            ("log" | "notification" | "status" | "progress", Some(said)) => Value::from(&said),
+        let text = ["data", "content", "message", "description"].into_iter().find_map(|key| data.get(key));
+        let data = match (kind, text) {
+            ("log" | "notification" | "status" | "progress", Some(text)) => Value::from(&text),
             _ => json!({ "type": kind, "data": Value::from(data) }),
         };
         let mut param = LoggingMessageNotificationParam::new(level, data);

@@ -75,7 +75,7 @@ impl Handler {
     async fn call(
         &self,
         tool: &Tool,
-        asked: CallInput<'_>,
+        input: CallInput<'_>,
         context: &RequestContext<RoleServer>,
     ) -> Result<Outcome, ErrorData> {
         let level = match is_stateless(context) {
@@ -84,15 +84,15 @@ impl Handler {
         };
         let call = Call {
             app: &self.shared.app,
-            caller: asked.caller,
+            caller: input.caller,
             context,
-            kernel: asked.kernel,
-            generation: asked.snapshot.generation,
-            method: asked.method,
+            kernel: input.kernel,
+            generation: input.snapshot.generation,
+            method: input.method,
             tool,
-            args: asked.args,
-            responses: asked.responses,
-            state: asked.state,
+            args: input.args,
+            responses: input.responses,
+            state: input.state,
             level,
             updates: self.shared.updates.clone(),
         };
@@ -173,7 +173,7 @@ impl ServerHandler for Handler {
             return Ok(result::failure(unknown("tool", &request.name, &tools)).into());
         };
         let args = request.arguments.map_or_else(Json::object, |args| Json::from(Value::Object(args)));
-        let asked = CallInput {
+        let input = CallInput {
             snapshot: &snapshot,
             caller: &caller,
             kernel,
@@ -182,7 +182,7 @@ impl ServerHandler for Handler {
             responses: request.input_responses,
             state: request.request_state,
         };
-        Ok(match self.call(&tool, asked, &context).await? {
+        Ok(match self.call(&tool, input, &context).await? {
             Outcome::Value(value) => result::of_tool(&value, output_schema(&tool).is_some()).into(),
             Outcome::Failed(error) => result::failure(result::words(&error)).into(),
             Outcome::Asks(required) => required.into(),
@@ -217,7 +217,7 @@ impl ServerHandler for Handler {
             return Err(ErrorData::invalid_params(unknown("prompt", &request.name, &prompts), None));
         };
         let args = request.arguments.map_or_else(Json::object, |args| Json::from(Value::Object(args)));
-        let asked = CallInput {
+        let input = CallInput {
             snapshot: &snapshot,
             caller: &caller,
             kernel: snapshot.invoking_only(prompts),
@@ -226,7 +226,7 @@ impl ServerHandler for Handler {
             responses: request.input_responses,
             state: request.request_state,
         };
-        match self.call(&prompt, asked, &context).await? {
+        match self.call(&prompt, input, &context).await? {
             Outcome::Value(value) => {
                 let described = prompt.spec.metadata.field("prompt");
                 let got = result::of_prompt(&value, &described);
@@ -284,7 +284,7 @@ impl ServerHandler for Handler {
             )
         };
         let Some(reader) = offers::reader(&functions, &uri) else { return Err(missing()) };
-        let asked = CallInput {
+        let input = CallInput {
             snapshot: &snapshot,
             caller: &caller,
             // The functions of all scripts are named `resource`, so only the requested one is passed.
@@ -294,7 +294,7 @@ impl ServerHandler for Handler {
             responses: request.input_responses,
             state: request.request_state,
         };
-        match self.call(&reader, asked, &context).await? {
+        match self.call(&reader, input, &context).await? {
             Outcome::Value(value) => {
                 let listed = offers::listed(&functions, "resources");
                 let entry =
@@ -336,7 +336,7 @@ impl ServerHandler for Handler {
             return Ok(CompleteResult::default());
         };
         let arguments = request.context.and_then(|context| context.arguments).unwrap_or_default();
-        let asked = CallInput {
+        let input = CallInput {
             snapshot: &snapshot,
             caller: &caller,
             kernel: snapshot.invoking_only(vec![completion.clone()]),
@@ -349,7 +349,7 @@ impl ServerHandler for Handler {
             responses: None,
             state: None,
         };
-        match self.call(&completion, asked, &context).await? {
+        match self.call(&completion, input, &context).await? {
             Outcome::Value(value) => Ok(completed(&value)),
             Outcome::Failed(error) => Err(fails(&error)),
             Outcome::Asks(_) => {

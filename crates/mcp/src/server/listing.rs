@@ -50,9 +50,9 @@ pub(super) fn output_schema(tool: &Tool) -> Option<Json> {
 /// that an entry is neither repeated nor skipped if the list changes.
 pub(super) fn page<T: DeserializeOwned>(
     entries: Vec<(String, Value)>,
-    asked: Option<PaginatedRequestParams>,
+    params: Option<PaginatedRequestParams>,
 ) -> Result<(Vec<T>, Option<Cursor>), ErrorData> {
-    let after = match asked.and_then(|asked| asked.cursor) {
+    let after = match params.and_then(|params| params.cursor) {
         Some(cursor) => {
             check_cursor(&cursor)?;
             Some(opened(&cursor).ok_or_else(|| {
@@ -127,10 +127,10 @@ mod tests {
         };
         let (first, next) = page::<rmcp::model::Resource>(named(0..PAGE + 5), None).unwrap();
         assert_eq!(first.len(), PAGE);
-        let asked = PaginatedRequestParams::default().with_cursor(next);
-        let (second, next) = page::<rmcp::model::Resource>(named(10..PAGE + 5), Some(asked)).unwrap();
+        let params = PaginatedRequestParams::default().with_cursor(next);
+        let (second, next) = page::<rmcp::model::Resource>(named(10..PAGE + 5), Some(params)).unwrap();
         assert_eq!((second[0].name.as_str(), second.len(), next), (format!("t{PAGE:04}").as_str(), 5, None));
-        let asked = PaginatedRequestParams::default().with_cursor(Some("zz".into()));
-        assert!(page::<rmcp::model::Resource>(Vec::new(), Some(asked)).is_err());
+        let params = PaginatedRequestParams::default().with_cursor(Some("zz".into()));
+        assert!(page::<rmcp::model::Resource>(Vec::new(), Some(params)).is_err());
     }
 }

@@ -93,8 +93,8 @@ impl Question {
     }
 
     /// Returns the answer from the client's results; `None` if a result is missing or invalid.
-    pub(super) fn answer(&self, asked: &[&Ask], result: impl Fn(&str) -> Option<Value>) -> Option<Json> {
-        let answers: Vec<(&str, Json)> = asked
+    pub(super) fn answer(&self, questions: &[&Ask], result: impl Fn(&str) -> Option<Value>) -> Option<Json> {
+        let answers: Vec<(&str, Json)> = questions
             .iter()
             .map(|ask| Some((ask.key.as_str(), ask.reading.read(&result(&ask.key)?, ask.needs)?)))
             .collect::<Option<_>>()?;
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn several_requests_are_answered_by_name_and_only_those_that_the_client_knows_are_asked() {
+    fn several_requests_are_answered_by_name_and_only_those_that_the_client_supports_are_sent() {
         let both = question(
             r#"{"type": "inputs", "data": {
                 "who": {"type": "input", "data": {"message": "Who?"}},

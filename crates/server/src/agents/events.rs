@@ -32,7 +32,7 @@ pub(super) async fn follow(
     let run = app.runs.run(&id).await?;
     let keep_alive_ms = app.config.server.keep_alive_ms;
     let stopped = app.stopped();
-    let following = Following { app, run, moved, told: ClientView::default() };
+    let following = Following { app, run, moved, view: ClientView::default() };
     let bytes = stream::unfold(Some(following), |following| async { following?.next().await });
     let bytes = bytes.take_until(stopped);
     let mut response = Response::default();
@@ -44,7 +44,7 @@ struct Following {
     app: Arc<App>,
     run: Run,
     moved: broadcast::Receiver<Arc<str>>,
-    told: ClientView,
+    view: ClientView,
 }
 
 /// The last state of a run that the client received.
@@ -75,7 +75,7 @@ impl Following {
     /// Waits until the run may have changed.
     async fn moves(&mut self) {
         let id = self.run.id.clone();
-        let told = async {
+        let change = async {
             loop {
                 match self.moved.recv().await {
                     Ok(moved) if *moved != *id => {}
@@ -87,35 +87,35 @@ impl Following {
             }
         };
         // The store is read after a timeout as well.
-        let _ = tokio::time::timeout(ELSEWHERE, told).await;
+        let _ = tokio::time::timeout(ELSEWHERE, change).await;
     }
 
     /// Returns the events for changes in the store that the client has not received.
     async fn news(&mut self) -> Result<Bytes, Error> {
         self.run = self.app.runs.run(&self.run.id).await?;
         let mut out = BytesMut::new();
-        if self.run.step > self.told.step {
+        if self.run.step > self.view.step {
             let store = self.app.runs.store();
             let steps = store.checkpoints(&self.run.conversation, STEPS).await?;
             // Later steps are sent with the next state of the run.
-            let is_new = |step: u64| step > self.told.step && step <= self.run.step;
+            let is_new = |step: u64| step > self.view.step && step <= self.run.step;
             for step in steps.iter().rev().filter(|step| step.run == self.run.id && is_new(step.step)) {
                 out.extend_from_slice(&named_event("step", &checkpoint_to_json(step)));
             }
-            self.told.step = self.run.step;
+            self.view.step = self.run.step;
         }
         let status = standing(&self.run);
         let summary = run_to_json(&self.run, "");
-        if self.told.status.replace(status) != Some(status) {
+        if self.view.status.replace(status) != Some(status) {
             let news = [("status", status.into()), ("error", summary.field("error"))];
             out.extend_from_slice(&named_event("status", &Json::from(news)));
         }
         let pending = summary.field("pending_action");
-        if pending != self.told.pending {
+        if pending != self.view.pending {
             if !pending.is_null() {
                 out.extend_from_slice(&named_event("pending_action", &pending));
             }
-            self.told.pending = pending;
+            self.view.pending = pending;
         }
         Ok(out.freeze())
     }

@@ -71,11 +71,11 @@ impl Endpoint for Runs {
     type Encoder = Outcome;
 
     async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Outcome), Error> {
-        Ok((ChatRequest::new(asked(&self.agent, object_of(bytes)?)?)?, Outcome::of(call)))
+        Ok((ChatRequest::new(chat_body(&self.agent, object_of(bytes)?)?)?, Outcome::of(call)))
     }
 
     fn ready(&self, call: &Call<'_>, chat: &ChatRequest) -> Result<Ready, Error> {
-        agent(call.snapshot, &self.agent, &facts::asked_filters(chat.body())?)
+        agent(call.snapshot, &self.agent, &facts::requested_filters(chat.body())?)
     }
 
     fn context(&self, call: &Call<'_>, chat: &ChatRequest, _: &mut Ready, facts: &mut TurnFacts) -> Context {
@@ -128,7 +128,7 @@ impl Encoder for Outcome {
 }
 
 /// Converts a request body to a chat request with messages and a conversation.
-fn asked(agent: &str, body: Json) -> Result<Json, Error> {
+fn chat_body(agent: &str, body: Json) -> Result<Json, Error> {
     fits::<BeginRun>(&body, "request body")?;
     let fits = |result: Result<(), valvehouse_json::MisplacedValue>| {
         result.map_err(|error| Error::invalid(error.to_string(), None))

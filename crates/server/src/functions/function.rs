@@ -112,7 +112,7 @@ pub(super) async fn one(app: &App, snapshot: &Snapshot, id: &str) -> Result<Func
     let plugin = valvehouse_host::admin::known(snapshot, id)?;
     let spans = app.host.store().spans().await?;
     let span = spans.iter().find(|span| *span.plugin == *plugin.id);
-    Ok(told(app, plugin, span, FunctionDetail::Content))
+    Ok(view(app, plugin, span, FunctionDetail::Content))
 }
 
 /// The level of detail in the description of a function.
@@ -129,7 +129,7 @@ async fn all(app: &App, with: FunctionDetail) -> Result<Vec<Function>, AdminErro
     let mut all = Vec::with_capacity(snapshot.plugins.len());
     for plugin in snapshot.plugins.values() {
         let span = spans.binary_search_by(|span| (*span.plugin).cmp(&plugin.id)).ok();
-        let mut function = told(app, plugin, span.map(|place| &spans[place]), with);
+        let mut function = view(app, plugin, span.map(|place| &spans[place]), with);
         if with == FunctionDetail::ContentAndValves {
             function.valves = Some(app.admin.stored_valves(&plugin.id, None).await?);
         }
@@ -138,7 +138,7 @@ async fn all(app: &App, with: FunctionDetail) -> Result<Vec<Function>, AdminErro
     Ok(all)
 }
 
-fn told(app: &App, plugin: &Plugin, span: Option<&Span>, with: FunctionDetail) -> Function {
+fn view(app: &App, plugin: &Plugin, span: Option<&Span>, with: FunctionDetail) -> Function {
     let title = plugin.script.as_ref().map_or(&*plugin.id, |script| script.manifest.title(&plugin.id));
     let written = || seconds_of_file(plugin);
     let content = (with != FunctionDetail::Nothing).then(|| content(plugin));
@@ -215,13 +215,13 @@ pub(super) fn json_answer<T>(
 
 fn refusal(app: &App, refused: &AdminError) -> Response {
     tracing::debug!("refused: {refused}");
-    let told = Json::from([("detail", body(&refused.error).at_path("error.message"))]);
+    let refusal_json = Json::from([("detail", body(&refused.error).at_path("error.message"))]);
     if !refused.problems.is_empty() {
-        let problems = refused.problems.iter().map(|one| problem::told(app, one, Some(&one.id), "file"));
+        let problems = refused.problems.iter().map(|one| problem::report(app, one, Some(&one.id), "file"));
         let problems = problems.map(|report| serde_json::to_value(report).unwrap_or(Value::Null).into());
         // A new object accepts any key.
-        told.put("problems", problems.collect::<Vec<Json>>());
+        refusal_json.put("problems", problems.collect::<Vec<Json>>());
     }
     let status = StatusCode::from_u16(status(&refused.error)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    json_response(status, &told)
+    json_response(status, &refusal_json)
 }

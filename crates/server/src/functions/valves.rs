@@ -95,7 +95,7 @@ pub(super) async fn of_user(
     parts: Parts,
 ) -> Values {
     let stored = async {
-        let (user, _) = asked(&app, &parts, query)?;
+        let (user, _) = user_and_author(&app, &parts, query)?;
         user_schema(&app, &id)?;
         app.admin.stored_valves(&id, Some(&user)).await
     };
@@ -126,13 +126,13 @@ pub(super) async fn update_user(
     values: CheckedBody<NewValues>,
 ) -> Values {
     let updated = async {
-        let (user, by) = asked(&app, &parts, query)?;
+        let (user, by) = user_and_author(&app, &parts, query)?;
         app.admin.replace_valves(&id, Some(&user), &values.0, &by).await
     };
     json_answer(&app, updated.await)
 }
 
-fn asked(app: &App, parts: &Parts, query: UserQuery) -> Result<(String, String), AdminError> {
+fn user_and_author(app: &App, parts: &Parts, query: UserQuery) -> Result<(String, String), AdminError> {
     Ok(Asker::of(app, parts)?.means(query.user)?)
 }
 

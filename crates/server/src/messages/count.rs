@@ -32,8 +32,8 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
     let counted = async {
         let (mut parts, body) = request.into_parts();
         let (_, bytes) = received(&app, &parts, body).await?;
-        let asked = parsed(&bytes)?;
-        let model = asked.text_or_empty("model");
+        let chat_request = parsed(&bytes)?;
+        let model = chat_request.text_or_empty("model");
         let ready = snapshot.ready(&model, &[])?;
         if has_counter(&ready, &snapshot) {
             // The decoded body no longer matches these headers.
@@ -43,10 +43,10 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
             return Ok(passthrough::through(app.clone(), request, COUNT_TOKENS.to_owned(), None).await);
         }
         // Only a request for an answer needs a limit.
-        if asked.get("max_tokens").is_none() {
-            asked.set("max_tokens", 1_i64).map_err(|error| Error::Host(error.to_string()))?;
+        if chat_request.get("max_tokens").is_none() {
+            chat_request.set("max_tokens", 1_i64).map_err(|error| Error::Host(error.to_string()))?;
         }
-        let chat = anthropic::read(&asked, None)?;
+        let chat = anthropic::read(&chat_request, None)?;
         let tokens = estimate(chat).await?;
         Ok(json_response(StatusCode::OK, &Json::from([("input_tokens", tokens.into())])))
     };
@@ -65,9 +65,9 @@ pub(super) async fn estimate(chat: Json) -> Result<usize, Error> {
     let counting = tokio::task::spawn_blocking(move || {
         let counter = Counter::of(&chat.text_or_empty("model")).with_media();
         let messages = chat.list("messages");
-        let said: usize = messages.iter().map(|message| counter.message(message)).sum();
+        let message_tokens: usize = messages.iter().map(|message| counter.message(message)).sum();
         let tools = chat.get("tools").filter(|tools| !tools.is_empty());
-        said + BESIDE + tools.map_or(0, |tools| counter.text(&tools.to_string()))
+        message_tokens + BESIDE + tools.map_or(0, |tools| counter.text(&tools.to_string()))
     });
     counting.await.map_err(|error| Error::Host(format!("cannot count tokens: {error}")))
 }

@@ -16,11 +16,11 @@ impl IntoResponse for AnthropicError {
 
 /// Returns the body of an error, for a response or an event of a stream.
 pub(super) fn body(error: &Error) -> Json {
-    let told = reply::body(error);
-    let body = told.field("error");
+    let reply = reply::body(error);
+    let body = reply.field("error");
     // The provider's error is passed on with all its fields, whatever its type.
-    if body.text("type").is_some() && told.text("type").is_some_and(|kind| kind == "error") {
-        return told;
+    if body.text("type").is_some() && reply.text("type").is_some_and(|kind| kind == "error") {
+        return reply;
     }
     let kind = kind_of_status(reply::status(error));
     let error = [("type", kind.into()), ("message", body.field("message"))];

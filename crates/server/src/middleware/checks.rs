@@ -86,7 +86,7 @@ fn pass(app: &App, parts: &Parts, endpoint: EndpointGroup) -> Result<Option<Head
     origin::check_host(app, parts)?;
     let allowed = origin::check_origin(app, parts, endpoint)?;
     fits(app, &parts.headers)?;
-    if endpoint.is_asked(&parts.method) {
+    if endpoint.runs_turn(&parts.method) {
         in_time(app, parts)?;
     }
     Ok(allowed)

@@ -91,7 +91,7 @@ impl EndpointGroup {
     }
 
     /// Returns `true` if a request runs a model, a tool or a filter.
-    pub(super) fn is_asked(self, method: &Method) -> bool {
+    pub(super) fn runs_turn(self, method: &Method) -> bool {
         *method == Method::POST
             && match self {
                 Self::OpenAi | Self::Anthropic | Self::Ollama => true,

@@ -39,7 +39,7 @@ impl Writer {
         if text.is_empty() && thinking.is_empty() {
             return None;
         }
-        Some(self.line(self.said(&text, &thinking, Vec::new()), Vec::new(), false))
+        Some(self.line(self.message_fields(&text, &thinking, Vec::new()), Vec::new(), false))
     }
 
     /// Returns `true` if all chunks so far belong to choices other than the first. They cannot become an
@@ -52,8 +52,9 @@ impl Writer {
     pub(super) fn end(mut self) -> Vec<Json> {
         let answer = std::mem::take(&mut self.fold).finish();
         let calls = calls(&message_of(&answer));
-        let calls = (!calls.is_empty()).then(|| self.line(self.said("", "", calls), Vec::new(), false));
-        let last = self.line(self.said("", "", Vec::new()), self.metrics(&answer), true);
+        let calls =
+            (!calls.is_empty()).then(|| self.line(self.message_fields("", "", calls), Vec::new(), false));
+        let last = self.line(self.message_fields("", "", Vec::new()), self.metrics(&answer), true);
         calls.into_iter().chain([last]).collect()
     }
 
@@ -61,32 +62,32 @@ impl Writer {
     pub(super) fn whole(&self, answer: &Json) -> Json {
         let own = message_of(answer);
         let thinking = own.text("reasoning_content").unwrap_or_else(|| own.text_or_empty("reasoning"));
-        let said = self.said(&message::text_with_refusal(&own), &thinking, calls(&own));
-        self.line(said, self.metrics(answer), true)
+        let fields = self.message_fields(&message::text_with_refusal(&own), &thinking, calls(&own));
+        self.line(fields, self.metrics(answer), true)
     }
 
     /// Returns the answer to a request that only loads a model.
     pub(super) fn loaded(&self) -> Json {
         let why = vec![("done_reason".into(), "load".into())];
-        self.line(self.said("", "", Vec::new()), why, true)
+        self.line(self.message_fields("", "", Vec::new()), why, true)
     }
 
-    fn said(&self, text: &str, thinking: &str, calls: Vec<Json>) -> Vec<(CompactString, Json)> {
+    fn message_fields(&self, text: &str, thinking: &str, calls: Vec<Json>) -> Vec<(CompactString, Json)> {
         let thinking = (!thinking.is_empty()).then(|| ("thinking".into(), thinking.into()));
         match self.kind {
             Kind::Generate => [("response".into(), text.into())].into_iter().chain(thinking).collect(),
             Kind::Chat => {
                 let own = [("role".into(), "assistant".into()), ("content".into(), text.into())];
                 let calls = (!calls.is_empty()).then(|| ("tool_calls".into(), calls.into()));
-                let said: Object = own.into_iter().chain(thinking).chain(calls).collect();
-                vec![("message".into(), said.into())]
+                let message: Object = own.into_iter().chain(thinking).chain(calls).collect();
+                vec![("message".into(), message.into())]
             }
         }
     }
 
     fn line(
         &self,
-        said: Vec<(CompactString, Json)>,
+        fields: Vec<(CompactString, Json)>,
         metrics: Vec<(CompactString, Json)>,
         done: bool,
     ) -> Json {
@@ -95,7 +96,7 @@ impl Writer {
             ("created_at".into(), jiff::Timestamp::now().to_string().into()),
         ];
         let done = [("done".into(), done.into())];
-        head.into_iter().chain(said).chain(done).chain(metrics).collect::<Object>().into()
+        head.into_iter().chain(fields).chain(done).chain(metrics).collect::<Object>().into()
     }
 
     fn metrics(&self, answer: &Json) -> Vec<(CompactString, Json)> {
@@ -125,8 +126,8 @@ fn message_of(answer: &Json) -> Json {
 }
 
 /// Returns the tool calls of a message in Ollama's format, with their arguments as objects.
-fn calls(said: &Json) -> Vec<Json> {
-    let calls = ModelCall::all(said).into_iter().map(|call| {
+fn calls(message: &Json) -> Vec<Json> {
+    let calls = ModelCall::all(message).into_iter().map(|call| {
         let arguments = call.parse().unwrap_or_else(|_| Json::object());
         let function = Json::from([("name", call.name.into()), ("arguments", arguments)]);
         Json::from([("id", call.id.into()), ("function", function)])

@@ -79,13 +79,13 @@ async fn answer(app: Arc<App>, request: Request, kind: Kind) -> Response {
     let answer = async {
         let (parts, body) = request.into_parts();
         let (key_user, bytes) = received(&app, &parts, body).await?;
-        let asked = request::read(&parsed(&bytes)?, kind)?;
-        if asked.is_empty {
-            let model = asked.body.text_or_empty("model");
-            snapshot.ready_for(&model, &facts::asked_filters(&asked.body)?)?;
+        let chat_request = request::read(&parsed(&bytes)?, kind)?;
+        if chat_request.is_empty {
+            let model = chat_request.body.text_or_empty("model");
+            snapshot.ready_for(&model, &facts::requested_filters(&chat_request.body)?)?;
             return Ok(json_response(StatusCode::OK, &Writer::new(kind, model).loaded()));
         }
-        let endpoint = Ollama { chat: asked.body, kind };
+        let endpoint = Ollama { chat: chat_request.body, kind };
         serve_turn(&endpoint, &Call::new(&app, &snapshot, &parts), &bytes, &key_user).await
     };
     named(&snapshot, Box::pin(answer), refused::<Writer>).await

@@ -97,8 +97,8 @@ fn prompt(sent: &Json) -> Result<Vec<Json>, Error> {
         return Err(Error::invalid(message, Some("suffix")));
     }
     let system = sent.text("system").filter(|system| !system.is_empty());
-    let system = system.map(|system| said("system", system.into()));
-    Ok(system.into_iter().chain([said("user", content(&prompt, images))]).collect())
+    let system = system.map(|system| new_message("system", system.into()));
+    Ok(system.into_iter().chain([new_message("user", content(&prompt, images))]).collect())
 }
 
 fn messages(sent: &Json) -> Result<Vec<Json>, Error> {
@@ -118,7 +118,7 @@ fn messages(sent: &Json) -> Result<Vec<Json>, Error> {
             return Err(Error::invalid(what, Some("messages")));
         };
         let text = message.text_or_empty("content");
-        let own = said(&role, content(&text, images(message)?));
+        let own = new_message(&role, content(&text, images(message)?));
         if let Some(thinking) = message.text("thinking").filter(|thinking| !thinking.is_empty()) {
             put(&own, "reasoning_content", thinking.into())?;
         }
@@ -207,7 +207,7 @@ fn next_open(calls: Option<&mut VecDeque<usize>>, ids: &[Option<String>]) -> Opt
     None
 }
 
-fn said(role: &str, content: Json) -> Json {
+fn new_message(role: &str, content: Json) -> Json {
     Json::from([("role", role.into()), ("content", content)])
 }
 
@@ -334,8 +334,8 @@ mod tests {
         for (sent, kind) in
             [(r#"{"model":"m","messages":[]}"#, Kind::Chat), (r#"{"model":"m"}"#, Kind::Generate)]
         {
-            let asked = read(&Json::parse(sent.as_bytes()).unwrap(), kind).unwrap();
-            assert!(asked.is_empty);
+            let request = read(&Json::parse(sent.as_bytes()).unwrap(), kind).unwrap();
+            assert!(request.is_empty);
         }
         assert!(read(&Json::object(), Kind::Chat).is_err());
     }

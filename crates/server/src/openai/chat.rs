@@ -48,8 +48,8 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
             let watch = recording::begin(&app, DOOR, stream, snapshot.generation, &parts.headers, &mut facts);
             let keep_alive_ms = app.config.server.keep_alive_ms;
             let (trace, model) = (facts.trace, facts.model.text_or_empty("id"));
-            let asked = || Json::parse(&bytes).ok().into();
-            let call = TracedCall::begin(trace.as_ref(), provider.name(), &model, asked);
+            let sent_body = || Json::parse(&bytes).ok().into();
+            let call = TracedCall::begin(trace.as_ref(), provider.name(), &model, sent_body);
             let relayed = async { relay::relay(call.follow(forwarded.await)?, keep_alive_ms, trace).await };
             let mut response = recording::ended(watch, relayed.await, refused);
             exchange::answer(&exchange, &mut response);

@@ -134,19 +134,19 @@ fn described(route: &RouteDescription, schemas: &mut SchemaGenerator) -> Value {
         let answer = || json!({"$ref": format!("#/components/responses/{}", error(route.form, *status))});
         answers.entry(status.to_string()).or_insert_with(answer);
     }
-    let mut told = json!({
+    let mut operation_json = json!({
         "summary": operation.summary,
         "tags": [route.tag],
         "security": route.callers.security(),
         "responses": answers,
     });
     if !parameters.is_empty() {
-        told["parameters"] = parameters.into();
+        operation_json["parameters"] = parameters.into();
     }
     if let Some(body) = body {
-        told["requestBody"] = body;
+        operation_json["requestBody"] = body;
     }
-    told
+    operation_json
 }
 
 /// Returns the names in a path.

@@ -198,9 +198,9 @@ fn models(snapshot: &Snapshot) -> Vec<OverviewModel> {
 }
 
 fn providers(snapshot: &Snapshot) -> Vec<OverviewProvider> {
-    let told = snapshot.plan().providers.iter().map(|plan| OverviewProvider {
+    let rows = snapshot.plan().providers.iter().map(|plan| OverviewProvider {
         name: plan.provider.name().to_owned(),
         state: if plan.provider.open_breaker().is_some() { "breaker_open" } else { "used" },
     });
-    told.collect()
+    rows.collect()
 }

@@ -112,7 +112,7 @@ pub(super) async fn run(
             texts.len()
         )));
     }
-    let edited: Vec<String> = edited.iter().map(|said| message::text_of(said).to_string()).collect();
+    let edited: Vec<String> = edited.iter().map(|edit| message::text_of(edit).to_string()).collect();
     if edited == texts {
         return Ok(());
     }

@@ -139,11 +139,11 @@ mod tests {
         assert_eq!(boundary("multipart/form-data; boundary=\"x\"").as_deref(), Some("x"));
         assert_eq!(boundary("application/json; boundary=x"), None);
         let all = fields(FORM.as_bytes(), "x");
-        let told: Vec<_> = all
+        let all_fields: Vec<_> = all
             .iter()
             .map(|field| (field.name.as_str(), field.is_file, &FORM[field.value.clone()]))
             .collect();
-        assert_eq!(told, [("file", true, "RI\r\nFF"), ("model", false, "whisper-1")]);
+        assert_eq!(all_fields, [("file", true, "RI\r\nFF"), ("model", false, "whisper-1")]);
         for end in 0..FORM.len() {
             let begun = fields(&FORM.as_bytes()[..end], "x");
             assert!(end < FORM.len() - 2 && !is_whole(&FORM.as_bytes()[..end], "x") || end >= FORM.len() - 2);

@@ -261,8 +261,8 @@ impl Call {
     /// filters and before their outlets. If the chat will come to this host, the body of the inlet receives
     /// the id of the turn.
     fn of_model(self, app: &App, snapshot: &Snapshot, name: &str, parts: &Parts) -> Result<Response, Error> {
-        let is_asked = self.body.text("model").is_some_and(|model| model == name);
-        let is_model = is_asked && names::model(snapshot, name).is_some();
+        let is_requested = self.body.text("model").is_some_and(|model| model == name);
+        let is_model = is_requested && names::model(snapshot, name).is_some();
         if !is_model {
             return Err(names::unknown(name));
         }

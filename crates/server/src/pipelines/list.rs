@@ -40,7 +40,7 @@ pub(crate) fn list_of(app: &App, models: Vec<Json>) -> Json {
         // This object is not shared, so it accepts any value.
         model.edit("pipeline", pipe);
     }
-    let filters = snapshot.filters().filter(|plugin| is_asked(plugin));
+    let filters = snapshot.filters().filter(|plugin| is_listed(plugin));
     let filters = filters.map(|plugin| entry(&snapshot, plugin));
     let data: Vec<Json> = models.iter().cloned().chain(filters).collect();
     Json::from([("data", data.into()), ("object", "list".into()), ("pipelines", true.into())])
@@ -58,7 +58,7 @@ fn fits_a_path(name: &str) -> bool {
 
 /// Returns `true` if Open WebUI should call the hooks of a filter: it has an inlet or an outlet, or it is a
 /// guard whose hooks run only in chats of this host. Toggles cannot be selected there.
-fn is_asked(plugin: &Plugin) -> bool {
+fn is_listed(plugin: &Plugin) -> bool {
     if !plugin.enabled {
         return false;
     }

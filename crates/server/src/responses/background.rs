@@ -51,7 +51,7 @@ const TRIES: u32 = 5;
 const CANCELING: Duration = Duration::from_secs(3);
 
 /// Returns `true` if a request asks for a response in the background.
-pub(super) fn is_asked(bytes: &Bytes) -> bool {
+pub(super) fn is_background(bytes: &Bytes) -> bool {
     memchr::memmem::find(bytes, b"\"background\"").is_some()
         && parsed(bytes).is_ok_and(|sent| sent.get("background").and_then(|is| is.as_bool()) == Some(true))
 }

@@ -169,7 +169,7 @@ pub(super) fn code_of(error: &Error) -> &'static str {
     });
     named.unwrap_or_else(|| match reply::status(error) {
         429 => "rate_limit_exceeded",
-        400 | 413 if told(error).contains("context") => "context_length_exceeded",
+        400 | 413 if message_in(error).contains("context") => "context_length_exceeded",
         400..=499 => "invalid_prompt",
         _ => "server_error",
     })
@@ -178,7 +178,7 @@ pub(super) fn code_of(error: &Error) -> &'static str {
 /// Returns the message of an error, without details for operators. A rate limit includes the wait in Codex's
 /// format.
 pub(super) fn message_of(error: &Error) -> String {
-    let message = told(error);
+    let message = message_in(error);
     let seconds = reply::retry_after(error).and_then(|after| after.to_str().ok()?.parse::<u64>().ok());
     match seconds.filter(|_| code_of(error) == "rate_limit_exceeded" && !message.contains("try again in")) {
         Some(seconds) => format!("{message}; try again in {seconds}s"),
@@ -186,7 +186,7 @@ pub(super) fn message_of(error: &Error) -> String {
     }
 }
 
-fn told(error: &Error) -> String {
+fn message_in(error: &Error) -> String {
     reply::body(error).at_path("error.message").str_or_empty().to_owned()
 }
 

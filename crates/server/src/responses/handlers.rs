@@ -24,7 +24,7 @@ pub(super) async fn create(State(app): State<Arc<App>>, request: Request) -> Res
     let answer = async {
         let (parts, body) = request.into_parts();
         let (key_user, bytes) = received(&app, &parts, body).await?;
-        if background::is_asked(&bytes) {
+        if background::is_background(&bytes) {
             return background::create(&app, &snapshot, parts, &bytes, key_user).await;
         }
         serve_turn(&Responses::default(), &Call::new(&app, &snapshot, &parts), &bytes, &key_user).await

@@ -46,13 +46,13 @@ fn whole(item: &Json) -> Json {
         let prefix = if kind == "message" { "msg" } else { "item" };
         fields.push(("id".into(), new_id(prefix).into()));
     }
-    let is_said = item.text("role").is_some_and(|role| role == "assistant");
+    let is_assistant = item.text("role").is_some_and(|role| role == "assistant");
     for (key, value) in item.entries() {
         match (key.as_str(), &value) {
             ("type", _) => {}
             ("id", Json::Null) => {}
             ("content", Json::Text(text)) if kind == "message" => {
-                let kind = if is_said { "output_text" } else { "input_text" };
+                let kind = if is_assistant { "output_text" } else { "input_text" };
                 let part = Json::from([("type", kind.into()), ("text", text.clone().into())]);
                 fields.push((key, vec![part].into()));
             }

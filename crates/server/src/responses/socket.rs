@@ -54,7 +54,7 @@ const OF_HANDSHAKE: [HeaderName; 9] = [
 pub(crate) struct Turns(pub(crate) Arc<dyn Fn(Request) -> BoxFuture<'static, Response> + Send + Sync>);
 
 /// Returns `true` if a client requests a WebSocket of responses.
-pub(crate) fn is_asked(request: &Request) -> bool {
+pub(crate) fn is_upgrade(request: &Request) -> bool {
     request.method() == Method::GET
         && request.headers().contains_key(header::SEC_WEBSOCKET_KEY)
         && request.uri().path().trim_end_matches('/').ends_with("/responses")
@@ -148,7 +148,7 @@ impl Socket {
         let until = Instant::now() + LIMIT;
         let stopped = self.app.stopped();
         tokio::pin!(stopped);
-        let mut is_heard = true;
+        let mut is_alive = true;
         loop {
             let request = match self.waiting.pop_front() {
                 Some(request) => request,
@@ -156,7 +156,7 @@ impl Socket {
                     message = self.stream.next() => match message {
                         Some(Ok(Message::Text(text))) => text.as_str().to_owned(),
                         Some(Ok(Message::Ping(_) | Message::Pong(_))) => {
-                            is_heard = true;
+                            is_alive = true;
                             continue;
                         }
                         Some(Ok(Message::Binary(_))) => {
@@ -165,7 +165,7 @@ impl Socket {
                         _ => return,
                     },
                     () = tokio::time::sleep(PULSE) => {
-                        if !std::mem::replace(&mut is_heard, false) || self.write(ping()).await.is_err() {
+                        if !std::mem::replace(&mut is_alive, false) || self.write(ping()).await.is_err() {
                             return;
                         }
                         continue;
@@ -183,7 +183,7 @@ impl Socket {
             if self.answer(&request).await.is_err() {
                 return;
             }
-            is_heard = true;
+            is_alive = true;
         }
     }
 

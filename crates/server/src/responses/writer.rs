@@ -398,20 +398,20 @@ impl Writer {
         })
     }
 
-    fn say(&mut self, said: &str, events: &mut Vec<Json>) {
+    fn say(&mut self, chunk: &str, events: &mut Vec<Json>) {
         let at = self.message(|kind| matches!(kind, Kind::Message { refusal: None, .. }), events);
         let logprobs = std::mem::take(&mut self.logprobs);
         let Kind::Message { text, .. } = &mut self.items[at].kind else { return };
         let is_first = text.is_none();
         let text = text.get_or_insert_default();
-        text.text.push_str(said);
+        text.text.push_str(chunk);
         text.logprobs.extend(logprobs.iter().cloned());
         if is_first {
             let part = Text::default().part();
             events.push(self.event_of("response.content_part.added", at, part_at(0, part)));
         }
         let delta =
-            vec![("content_index", 0_i64.into()), ("delta", said.into()), ("logprobs", logprobs.into())];
+            vec![("content_index", 0_i64.into()), ("delta", chunk.into()), ("logprobs", logprobs.into())];
         events.push(self.event_of("response.output_text.delta", at, delta));
     }
 
@@ -440,11 +440,11 @@ impl Writer {
         }
     }
 
-    fn refuse(&mut self, said: &str, events: &mut Vec<Json>) {
+    fn refuse(&mut self, chunk: &str, events: &mut Vec<Json>) {
         let at = self.message(|kind| matches!(kind, Kind::Message { .. }), events);
         let Kind::Message { text, refusal } = &mut self.items[at].kind else { return };
         let (is_first, index) = (refusal.is_none(), usize::from(text.is_some()));
-        refusal.get_or_insert_default().push_str(said);
+        refusal.get_or_insert_default().push_str(chunk);
         if is_first {
             events.push(self.event_of(
                 "response.content_part.added",
@@ -452,7 +452,7 @@ impl Writer {
                 part_at(index, output::refusal_part("")),
             ));
         }
-        let delta = vec![("content_index", index.into()), ("delta", said.into())];
+        let delta = vec![("content_index", index.into()), ("delta", chunk.into())];
         events.push(self.event_of("response.refusal.delta", at, delta));
     }
 

@@ -54,7 +54,7 @@ async fn look(State(app): State<Arc<App>>, parts: Parts) -> Response {
     if let Some(session) = cookie::session(&app, &parts)
         && (app.access.keys.has_admin() || at_this_machine(&parts).is_ok())
     {
-        return told(&app, Some(&session));
+        return session_response(&app, Some(&session));
     }
     // A request with the key needs no session.
     if app.access.keys.has_admin() || at_this_machine(&parts).is_err() {
@@ -100,7 +100,7 @@ async fn sign_out(State(app): State<Arc<App>>, parts: Parts) -> Result<Response,
         })),
         session => {
             session.inspect(|session| app.sessions.end(session));
-            let mut response = told(&app, None);
+            let mut response = session_response(&app, None);
             response.headers_mut().insert(header::SET_COOKIE, cookie::none(&parts));
             Ok(response)
         }
@@ -108,12 +108,12 @@ async fn sign_out(State(app): State<Arc<App>>, parts: Parts) -> Result<Response,
 }
 
 fn begins(app: &App, parts: &Parts, begun: &NewSession) -> Response {
-    let mut response = told(app, Some(&begun.session));
+    let mut response = session_response(app, Some(&begun.session));
     response.headers_mut().insert(header::SET_COOKIE, cookie::of(parts, &begun.token));
     response
 }
 
-fn told(app: &App, session: Option<&Session>) -> Response {
+fn session_response(app: &App, session: Option<&Session>) -> Response {
     let by = session.map(|session| session.by.clone());
     shape(app, by, session.map(Session::csrf)).into_response()
 }

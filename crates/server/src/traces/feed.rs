@@ -32,7 +32,7 @@ pub(super) async fn follow(State(app): State<Arc<App>>) -> EventStream {
         news: app.traces.news(),
         reports: app.host.reports(),
         metrics,
-        told: ClientView::default(),
+        view: ClientView::default(),
         app,
     };
     let hello = stream::once(std::future::ready(Bytes::from_static(b": what happens here\n\n")));
@@ -48,7 +48,7 @@ struct Feed {
     news: Receiver<News>,
     reports: Receiver<Arc<Report>>,
     metrics: Interval,
-    told: ClientView,
+    view: ClientView,
 }
 
 /// The metrics that the client received last.
@@ -64,10 +64,10 @@ impl Feed {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             tokio::select! {
-                news = self.news.recv() => return told(news, of_request),
-                report = self.reports.recv() => return told(report, |report| of_report(&report)),
+                news = self.news.recv() => return event_or_lag(news, of_request),
+                report = self.reports.recv() => return event_or_lag(report, |report| of_report(&report)),
                 _ = self.metrics.tick() => {
-                    if let Some(metrics) = self.told.news(&self.app) {
+                    if let Some(metrics) = self.view.news(&self.app) {
                         return Some(named_event("metrics", &metrics));
                     }
                 }
@@ -76,8 +76,8 @@ impl Feed {
     }
 }
 
-fn told<T>(heard: Result<T, RecvError>, tell: impl FnOnce(T) -> Bytes) -> Option<Bytes> {
-    match heard {
+fn event_or_lag<T>(result: Result<T, RecvError>, tell: impl FnOnce(T) -> Bytes) -> Option<Bytes> {
+    match result {
         Ok(news) => Some(tell(news)),
         Err(RecvError::Lagged(missed)) => Some(named_event("lost", &Json::from([("missed", missed.into())]))),
         Err(RecvError::Closed) => None,
@@ -89,13 +89,13 @@ fn of_request(news: News) -> Bytes {
         News::Begun(trace) => named_event("begun", &trace.summary()),
         News::Ended(trace) => named_event("ended", &trace.summary()),
         News::Emitted { trace, plugin, kind, event } => {
-            let told = Json::from([
+            let data = Json::from([
                 ("trace", trace.into()),
                 ("plugin", plugin.into()),
                 ("type", kind.into()),
                 ("event", event.into()),
             ]);
-            named_event("emitted", &told)
+            named_event("emitted", &data)
         }
     }
 }
@@ -103,8 +103,8 @@ fn of_request(news: News) -> Bytes {
 fn of_report(report: &Report) -> Bytes {
     let change = |change: &Change| Json::from([("what", change.as_str().into()), ("id", change.id().into())]);
     let changes: Vec<Json> = report.changes.iter().map(change).collect();
-    let told = Json::from([("generation", report.generation.into()), ("changes", changes.into())]);
-    named_event("snapshot", &told)
+    let data = Json::from([("generation", report.generation.into()), ("changes", changes.into())]);
+    named_event("snapshot", &data)
 }
 
 impl ClientView {

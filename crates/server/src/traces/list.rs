@@ -18,13 +18,13 @@ const LISTED: u64 = 50;
 /// Handles `GET /api/v1/traces`.
 pub(super) async fn all(State(app): State<Arc<App>>, Query(wanted): Query<TraceQuery>) -> JsonOf<Traces> {
     let limit = usize::try_from(wanted.limit.unwrap_or(LISTED)).unwrap_or(usize::MAX);
-    let told = |traces: Vec<Arc<Trace>>, limit| -> Json {
+    let summaries = |traces: Vec<Arc<Trace>>, limit| -> Json {
         let those = traces.iter().filter(|trace| wanted.is_met_by(trace));
         those.take(limit).map(|trace| trace.summary()).collect::<Vec<_>>().into()
     };
     // In this order, a request that ends in between is listed twice instead of not at all.
     let (live, past) = (app.traces.live(), app.traces.past());
-    JsonOf::new(Json::from([("live", told(live, usize::MAX)), ("past", told(past, limit))]))
+    JsonOf::new(Json::from([("live", summaries(live, usize::MAX)), ("past", summaries(past, limit))]))
 }
 
 /// The query of the list of requests.

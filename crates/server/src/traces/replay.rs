@@ -61,9 +61,9 @@ fn refused(message: String, code: &'static str) -> Error {
 }
 
 fn does_not_load(problems: &[Diagnostic]) -> Error {
-    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let messages: Vec<String> = problems.iter().map(ToString::to_string).collect();
     Error::Request {
-        message: format!("the script does not load: {}", told.join("; ")),
+        message: format!("the script does not load: {}", messages.join("; ")),
         param: Some("source"),
         code: Some("script_does_not_load"),
         kind: RequestErrorKind::Unusable,

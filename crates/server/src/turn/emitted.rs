@@ -68,9 +68,9 @@ impl EventText {
             let created = created.and_then(|created| u64::try_from(created).ok()).unwrap_or(head.created);
             self.head = Some(Head { created, ..head });
         }
-        let said = chunk.event.at_path("choices.0.delta.content");
-        if let Some(said) = said.as_str().filter(|said| !said.is_empty()) {
-            (self.text.begun, self.text.is_fresh) = (true, said.ends_with('\n'));
+        let content = chunk.event.at_path("choices.0.delta.content");
+        if let Some(content) = content.as_str().filter(|content| !content.is_empty()) {
+            (self.text.begun, self.text.is_fresh) = (true, content.ends_with('\n'));
         }
         let mut before = Vec::new();
         if delta::finishes(&chunk.event) {
@@ -95,26 +95,27 @@ impl EventText {
     /// is unknown: their text comes first, and a replacement replaces all text before it.
     pub(super) fn write_into(mut self, answer: &Json, events: &[EmittedEvent]) {
         let message = response::message_of(answer);
-        let Json::Text(said) = message.get("content").unwrap_or_else(|| "".into()) else { return };
-        let (mut before, mut said) = (String::new(), said.to_string());
+        let Json::Text(content) = message.get("content").unwrap_or_else(|| "".into()) else { return };
+        let (mut before, mut content) = (String::new(), content.to_string());
         for EmittedEvent(event) in events {
             let is_whole = matches!(event.text("type").as_deref(), Some("replace" | "chat:message"));
             let Some(text) = self.text_of(event) else { continue };
             match is_whole {
                 true => {
-                    (before, said) = (String::new(), event.at_path("data.content").str_or_empty().to_owned())
+                    (before, content) =
+                        (String::new(), event.at_path("data.content").str_or_empty().to_owned())
                 }
                 false => before.push_str(&text),
             }
         }
         let between =
-            if before.is_empty() || before.ends_with('\n') || said.is_empty() { "" } else { "\n\n" };
+            if before.is_empty() || before.ends_with('\n') || content.is_empty() { "" } else { "\n\n" };
         self.text.begun = true;
         let sources = self.text.take_sources().unwrap_or_default();
         if before.is_empty() && sources.is_empty() && events.is_empty() {
             return;
         }
-        message.edit("content", format!("{before}{between}{said}{sources}"));
+        message.edit("content", format!("{before}{between}{content}{sources}"));
     }
 
     fn chunk(&mut self, text: String) -> StreamChunk {

@@ -16,7 +16,7 @@ pub(crate) struct KeepAlive<S> {
     every: Duration,
     word: &'static [u8],
     timer: Pin<Box<Sleep>>,
-    heard: Instant,
+    last_activity: Instant,
     end: End,
 }
 
@@ -31,18 +31,25 @@ impl<S> KeepAlive<S> {
         // A year stands for never.
         let never = Duration::from_secs(365 * 24 * 3600);
         let every = if every_ms == 0 { never } else { Duration::from_millis(every_ms) };
-        Self { bytes, every, word, timer: Box::pin(sleep(every)), heard: Instant::now(), end: End::default() }
+        Self {
+            bytes,
+            every,
+            word,
+            timer: Box::pin(sleep(every)),
+            last_activity: Instant::now(),
+            end: End::default(),
+        }
     }
 
     /// Returns `true` if a keep-alive is due. The timer is reset only after it has expired, because thousands
     /// of events may arrive per second.
     fn is_time(&mut self, context: &mut Context<'_>) -> bool {
         while self.timer.as_mut().poll(context).is_ready() {
-            let silent = self.heard.elapsed();
+            let silent = self.last_activity.elapsed();
             if silent >= self.every {
-                self.heard = Instant::now();
+                self.last_activity = Instant::now();
             }
-            self.timer.as_mut().reset(self.heard + self.every);
+            self.timer.as_mut().reset(self.last_activity + self.every);
             if silent >= self.every && self.end.is_between_events() {
                 return true;
             }
@@ -57,7 +64,7 @@ impl<S: Stream<Item = Bytes> + Unpin> Stream for KeepAlive<S> {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         match Pin::new(&mut self.bytes).poll_next(context) {
             Poll::Ready(Some(bytes)) => {
-                self.heard = Instant::now();
+                self.last_activity = Instant::now();
                 self.end.follow(&bytes);
                 Poll::Ready(Some(bytes))
             }

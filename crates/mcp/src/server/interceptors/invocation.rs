@@ -123,7 +123,7 @@ impl<'a> Invocation<'a> {
         };
         let mut facts = caller.facts.clone();
         facts.message_id = uuid::Uuid::new_v4().to_string();
-        let mut recording = app.traces.begin(caller.asked(snapshot.generation), false);
+        let mut recording = app.traces.begin(caller.request_facts(snapshot.generation), false);
         facts.trace = Some(recording.trace().clone());
         let turn = Turn::new(facts, Context::new(caller.variables.deep_clone()), Events::default());
         // The script may not call tools on behalf of the caller.

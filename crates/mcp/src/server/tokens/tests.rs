@@ -303,12 +303,12 @@ impl Endpoint {
     async fn start() -> Self {
         let (claims, requests) = (Arc::new(Mutex::new(Value::Null)), Arc::new(Mutex::new(Vec::new())));
         let status = Arc::new(AtomicUsize::new(200));
-        let (said, seen, with) = (claims.clone(), requests.clone(), status.clone());
+        let (shared_claims, seen, with) = (claims.clone(), requests.clone(), status.clone());
         let server = Server::start(move |request| {
             seen.lock().push(request.to_owned());
             let body = match request.contains("token=sk-guess&") {
                 true => json!({ "active": false }).to_string(),
-                false => said.lock().to_string(),
+                false => shared_claims.lock().to_string(),
             };
             let (status, length) = (with.load(Relaxed), body.len());
             format!("HTTP/1.1 {status} So\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
@@ -448,7 +448,7 @@ async fn an_opaque_token_expires_while_its_answer_is_cached() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_does_not_answer_as_it_should_makes_nothing_of_a_token_and_is_asked_again() {
+async fn an_endpoint_with_an_invalid_answer_accepts_no_token_and_is_called_again() {
     let endpoint = Endpoint::start().await;
     let tokens = endpoint.tokens(&["https://login.example"]);
     for status in [401, 403, 404, 500, 503] {
@@ -507,12 +507,12 @@ async fn a_held_token_lapses_when_it_is_revoked_and_not_before() {
     for round in 1..=2 {
         settle().await;
         pass(Duration::from_secs(31)).await;
-        let asked_again = async {
+        let next_introspection = async {
             while endpoint.requests.lock().len() <= round {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), asked_again).await.expect("nobody asks again");
+        tokio::time::timeout(Duration::from_secs(20), next_introspection).await.expect("nobody asks again");
         assert!(!lapse.is_finished());
     }
     settle().await;
