@@ -77,8 +77,8 @@ impl Runs {
         let checkpoint = self.checkpoint(checkpoint).await?;
         let saved = RunSnapshot::from_json(&checkpoint.state)?;
         let original = self.conversation(&checkpoint.conversation).await?;
-        let spoken = self.store().messages(&original.id, 0, checkpoint.length).await?;
-        let kept = kept_then(&original, &saved, &spoken);
+        let messages = self.store().messages(&original.id, 0, checkpoint.length).await?;
+        let kept = kept_then(&original, &saved, &messages);
         let forked = self.store().fork(&original.id, checkpoint.length, id, &kept).await;
         if !forked.map_err(refused)? {
             return Err(taken(id));
@@ -125,7 +125,7 @@ impl Runs {
 }
 
 /// Returns the stored values of a conversation as they were when it had only these messages.
-fn kept_then(original: &Conversation, saved: &RunSnapshot, spoken: &[Json]) -> Json {
+fn kept_then(original: &Conversation, saved: &RunSnapshot, messages: &[Json]) -> Json {
     let before = Json::object();
     // The values and the object are new, so the writes cannot fail.
     for key in ["user", OWNER] {
@@ -133,7 +133,7 @@ fn kept_then(original: &Conversation, saved: &RunSnapshot, spoken: &[Json]) -> J
             before.edit(key, user.deep_clone());
         }
     }
-    memory::leaving(&memory::remembering(&before, spoken), saved)
+    memory::leaving(&memory::remembering(&before, messages), saved)
 }
 
 fn missing(message: String, param: &'static str, code: &'static str) -> Error {

@@ -50,15 +50,15 @@ pub(super) struct RunJournal<'a> {
 struct Stand {
     saved: RunSnapshot,
     /// The number of stored messages.
-    said: usize,
+    stored_messages: usize,
     /// The pending action of a paused run.
     pending: Json,
 }
 
 impl<'a> RunJournal<'a> {
     /// Creates the journal of a run of which this many new messages are already stored.
-    pub(super) fn new(keeper: &'a dyn Keeper, saved: RunSnapshot, said: usize) -> Self {
-        Self { keeper, stand: Mutex::new(Stand { saved, said, pending: Json::Null }) }
+    pub(super) fn new(keeper: &'a dyn Keeper, saved: RunSnapshot, stored_messages: usize) -> Self {
+        Self { keeper, stand: Mutex::new(Stand { saved, stored_messages, pending: Json::Null }) }
     }
 
     /// Returns the pending action of a paused run, otherwise null.
@@ -75,10 +75,10 @@ impl<'a> RunJournal<'a> {
     pub(super) async fn decided(&self) -> Result<(), Error> {
         let (before, kept_before) = {
             let stand = self.stand.lock();
-            (stand.saved.clone(), stand.said)
+            (stand.saved.clone(), stand.stored_messages)
         };
-        let said = before.progress.said.items();
-        let messages = said.get(kept_before..).unwrap_or(&[]);
+        let all_messages = before.progress.said.items();
+        let messages = all_messages.get(kept_before..).unwrap_or(&[]);
         if messages.is_empty() {
             return Ok(());
         }
@@ -87,7 +87,7 @@ impl<'a> RunJournal<'a> {
         let kept = JournalEntry { name, saved: Some(&saved), messages, status, pending: &pending, error: "" };
         self.keeper.keep(kept).await?;
         let mut stand = self.stand.lock();
-        (stand.saved, stand.said) = (saved, said.len());
+        (stand.saved, stand.stored_messages) = (saved, all_messages.len());
         Ok(())
     }
 
@@ -109,10 +109,10 @@ impl<'a> RunJournal<'a> {
         let is_end = progress.next == Next::End;
         let (before, kept_before) = {
             let stand = self.stand.lock();
-            (stand.saved.clone(), stand.said)
+            (stand.saved.clone(), stand.stored_messages)
         };
-        let said = progress.said.items();
-        let mut messages = said.get(kept_before..).unwrap_or(&[]).to_vec();
+        let all_messages = progress.said.items();
+        let mut messages = all_messages.get(kept_before..).unwrap_or(&[]).to_vec();
         if is_end {
             messages.push(final_message(&progress.response));
         }
@@ -129,7 +129,7 @@ impl<'a> RunJournal<'a> {
         };
         self.keeper.keep(kept).await?;
         let mut stand = self.stand.lock();
-        (stand.saved, stand.said) = (saved, said.len());
+        (stand.saved, stand.stored_messages) = (saved, all_messages.len());
         Ok(())
     }
 }
@@ -141,12 +141,12 @@ impl Journal for RunJournal<'_> {
 
     fn pause<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<Json, Error>> {
         Box::pin(async move {
-            let asked = turn
+            let pending_question = turn
                 .pauses()
                 .and_then(|pauses| Some((pauses.pending()?, pauses.answers(), pauses.host_calls())));
-            let (asked, answers, host_calls) =
-                asked.ok_or_else(|| Error::Host("a turn paused without a pending action".into()))?;
-            let pending = super::pending::of_question(&asked);
+            let (pending_question, answers, host_calls) = pending_question
+                .ok_or_else(|| Error::Host("a turn paused without a pending action".into()))?;
+            let pending = super::pending::of_question(&pending_question);
             let host_calls = self.keeper.seal(host_calls);
             let saved = RunSnapshot { answers, host_calls, pending: pending.deep_clone(), ..self.saved() };
             let (name, status) = ("paused", RunStatus::Paused);
@@ -218,7 +218,7 @@ fn step_name(progress: &Progress) -> &'static str {
 /// Returns the message that the conversation stores for an answer.
 fn final_message(answer: &Json) -> Json {
     match response::message_of(answer) {
-        said @ Json::Object(_) => said,
+        message @ Json::Object(_) => message,
         _ => message::assistant(""),
     }
 }

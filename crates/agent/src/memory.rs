@@ -40,7 +40,7 @@ pub(super) async fn recall(
     store: &dyn Store,
     id: &str,
     facts: &TurnFacts,
-    said: Vec<Json>,
+    messages: Vec<Json>,
 ) -> Result<LoadedConversation, Error> {
     let lines = lines(store, id).await?;
     let user = facts.user.field("id");
@@ -54,16 +54,17 @@ pub(super) async fn recall(
             kind: RequestErrorKind::Forbidden,
         });
     }
-    let repeats = own.iter().rev().find_map(|line| Some((*line, Watermark::of(&line.kept).rest_of(&said)?)));
-    let knows_answers = said.iter().any(|message| is_role(message, "assistant"));
-    let said: Vec<Json> = said.into_iter().filter(|message| !is_told(message)).collect();
+    let repeats =
+        own.iter().rev().find_map(|line| Some((*line, Watermark::of(&line.kept).rest_of(&messages)?)));
+    let knows_answers = messages.iter().any(|message| is_role(message, "assistant"));
+    let messages: Vec<Json> = messages.into_iter().filter(|message| !is_pause_text(message)).collect();
     let (line, rest, systems) = match repeats {
-        Some((line, rest)) => (Some(line), rest, systems_in(&said)),
+        Some((line, rest)) => (Some(line), rest, systems_in(&messages)),
         // The client's history differs: it edited a message or requests another answer.
         None if knows_answers && !lines.is_empty() => {
-            return Ok(begin(format!("{id}~{}", lines.len()), &user, said));
+            return Ok(begin(format!("{id}~{}", lines.len()), &user, messages));
         }
-        None => (own.last().copied(), said, Vec::new()),
+        None => (own.last().copied(), messages, Vec::new()),
     };
     match line {
         None => Ok(begin(id.to_owned(), &user, rest)),
@@ -87,14 +88,14 @@ fn is_of(kept: &Json, user: &Json) -> bool {
 pub(super) async fn goes_on(
     store: &dyn Store,
     id: &str,
-    said: Vec<Json>,
+    messages: Vec<Json>,
 ) -> Result<LoadedConversation, Error> {
     match store.conversation(id).await? {
-        None => Ok(begin(id.to_owned(), &Json::Null, said)),
+        None => Ok(begin(id.to_owned(), &Json::Null, messages)),
         Some(line) => {
             let past = Past::of(store, &line).await?;
             let mut new = cancelled(&past.tail);
-            new.extend(said);
+            new.extend(messages);
             Ok(past.with(&line, new, Vec::new()))
         }
     }
@@ -281,10 +282,10 @@ impl Watermark {
 
     /// Returns the new messages if the others match this fingerprint, otherwise `None`. Includes the system
     /// messages at the beginning, which may have changed.
-    fn rest_of(&self, said: &[Json]) -> Option<Vec<Json>> {
-        let users = said.iter().enumerate().filter(|(_, message)| is_role(message, "user"));
+    fn rest_of(&self, messages: &[Json]) -> Option<Vec<Json>> {
+        let users = messages.iter().enumerate().filter(|(_, message)| is_role(message, "user"));
         let (place, _) = users.take(self.count).last().filter(|_| self.count > 0)?;
-        let (before, after) = said.split_at(place + 1);
+        let (before, after) = messages.split_at(place + 1);
         let seen = before.iter().filter(|message| is_role(message, "user")).fold(Self::default(), Self::and);
         let is_repeated = seen.count == self.count && seen.hash == self.hash;
         // Without the stored answer, the messages are not a repetition: the user sent the same text again or
@@ -297,7 +298,7 @@ impl Watermark {
         let (answers, new) = after.split_at(next);
         let systems = before.iter().filter(|message| is_system(message));
         let answers = answers.iter().filter(|message| !is_answer(message));
-        Some(systems.chain(answers).chain(new).filter(|message| !is_told(message)).cloned().collect())
+        Some(systems.chain(answers).chain(new).filter(|message| !is_pause_text(message)).cloned().collect())
     }
 }
 
@@ -319,7 +320,7 @@ fn talk_in(messages: &[Json]) -> Vec<Json> {
 }
 
 /// Returns `true` for the text that a client received instead of an answer while the run was paused.
-fn is_told(message: &Json) -> bool {
+fn is_pause_text(message: &Json) -> bool {
     is_role(message, "assistant") && is_waiting(message)
 }
 

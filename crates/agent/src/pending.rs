@@ -76,14 +76,14 @@ impl Decision {
 }
 
 /// Returns the pending action for a question.
-pub(super) fn of_question(asked: &PendingQuestion) -> Json {
+pub(super) fn of_question(question: &PendingQuestion) -> Json {
     Json::from([
-        ("type", asked.question.text_or_empty("type").into()),
-        ("by", asked.by.as_str().into()),
-        ("question", asked.question.deep_clone()),
-        ("call", asked.call.deep_clone()),
-        ("place", i64::from(asked.place).into()),
-        ("hash", asked.hash().into()),
+        ("type", question.question.text_or_empty("type").into()),
+        ("by", question.by.as_str().into()),
+        ("question", question.question.deep_clone()),
+        ("call", question.call.deep_clone()),
+        ("place", i64::from(question.place).into()),
+        ("hash", question.hash().into()),
     ])
 }
 
@@ -125,14 +125,14 @@ pub(super) fn is_waiting(message: &Json) -> bool {
 /// Returns the question of a pending action as a clause that follows the name of the run.
 pub fn in_words(pending: &Json) -> String {
     let data = pending.at_path("question.data");
-    let asked = data.text("message").unwrap_or_else(|| data.text_or_empty("description"));
+    let message = data.text("message").unwrap_or_else(|| data.text_or_empty("description"));
     match pending.text("type").as_deref() {
         Some("approval") => {
             let tool = data.text_or_empty("tool");
             format!("asks whether `{tool}` may run with {}", data.field("arguments"))
         }
-        _ if asked.is_empty() => format!("asks {}", pending.field("question")),
-        _ => format!("asks: {asked}"),
+        _ if message.is_empty() => format!("asks {}", pending.field("question")),
+        _ => format!("asks: {message}"),
     }
 }
 
@@ -204,14 +204,14 @@ fn changed(saved: &mut RunSnapshot, pending: &Json, arguments: &Json) -> Result<
     };
     fits(question.at_path("data").set("arguments", arguments.deep_clone()))?;
 
-    let asked = PendingQuestion {
+    let pending_question = PendingQuestion {
         by: pending.text_or_empty("by").into(),
         place: u32::try_from(pending.count("place")).unwrap_or(0),
         question,
         call,
         within: String::new(),
     };
-    fits(saved.answers.set(&asked.hash(), Json::from([("approved", true.into())])))?;
+    fits(saved.answers.set(&pending_question.hash(), Json::from([("approved", true.into())])))?;
     fits(saved.progress.arguments.set(&id, arguments.deep_clone()))
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Drive<'a> {
     /// The state of the run.
     pub(super) saved: RunSnapshot,
     /// The number of its messages that are already stored.
-    pub(super) said: usize,
+    pub(super) stored_messages: usize,
     pub(super) turn: Turn,
     pub(super) stream: Option<Sender<StreamChunk>>,
     /// The way in which the run starts.
@@ -48,7 +48,7 @@ pub(super) struct RunEnd {
 
 /// Executes a run until it ends or pauses.
 pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<RunEnd, Error> {
-    let Drive { setup, saved, said, turn, stream, opening, notifier } = drive;
+    let Drive { setup, saved, stored_messages, turn, stream, opening, notifier } = drive;
     let turn = match &notifier {
         Some(notifier) => notifier.watch(turn),
         None => turn,
@@ -62,7 +62,7 @@ pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<RunEn
         }
     }
     let progress = saved.progress.clone();
-    let keeping = RunJournal::new(keeper, saved, said);
+    let keeping = RunJournal::new(keeper, saved, stored_messages);
     let result = match keeping.decided().await {
         Ok(()) => {
             let options = RunOptions::new(turn).sending(stream).journal(&keeping);

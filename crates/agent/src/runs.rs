@@ -138,7 +138,7 @@ impl Runs {
         let opening = RunInput::Begins(recalled.new.into());
         let turn = saved.turn(facts, &Json::Null, events);
         let notifier = notifier(setup, &run.id, &turn);
-        self.drive(Drive { setup, saved, said: 0, turn, stream, opening, notifier }, &keeper).await
+        self.drive(Drive { setup, saved, stored_messages: 0, turn, stream, opening, notifier }, &keeper).await
     }
 
     /// Runs a turn without storing it, and notifies the callbacks. Its run id exists only for them.
@@ -185,13 +185,13 @@ impl Runs {
         begin: &Begin,
     ) -> Result<(Run, LoadedConversation, RunSnapshot), Error> {
         let id = &begin.conversation;
-        let said: Vec<Json> = begin.request.messages().items();
+        let messages: Vec<Json> = begin.request.messages().items();
         let run = uuid::Uuid::now_v7().to_string();
         for _ in 0..TRIES {
-            let said = said.iter().map(Json::deep_clone).collect();
+            let messages = messages.iter().map(Json::deep_clone).collect();
             let recalled = match begin.given {
-                HistoryMatch::Known => memory::recall(&*self.store, id, &begin.facts, said).await?,
-                HistoryMatch::New => memory::goes_on(&*self.store, id, said).await?,
+                HistoryMatch::Known => memory::recall(&*self.store, id, &begin.facts, messages).await?,
+                HistoryMatch::New => memory::goes_on(&*self.store, id, messages).await?,
             };
             if let (0, Some(user)) = (recalled.length, &begin.facts.verified_user) {
                 // The object has no other handles, so the write cannot fail.
@@ -252,7 +252,7 @@ impl Runs {
             )));
         }
         let mut saved = self.saved(&run).await?;
-        let said = saved.progress.said.items().len();
+        let stored_messages = saved.progress.said.items().len();
         let setup = setup(&saved)?;
         look_at_unfinished(&setup.kernel, id, &mut saved, decision)?;
         let pending = saved.pending.clone();
@@ -273,7 +273,8 @@ impl Runs {
         let opening = RunInput::GoesOn { decision: decision.to_json(), pending };
         let turn = saved.turn(setup.known(), &host_calls, events);
         let notifier = notifier(&setup, id, &turn);
-        self.drive(Drive { setup: &setup, saved, said, turn, stream, opening, notifier }, &keeper).await
+        self.drive(Drive { setup: &setup, saved, stored_messages, turn, stream, opening, notifier }, &keeper)
+            .await
     }
 
     // Boxed, as `begin_run` is, so that runs are compiled here once, and not in each package that starts them.

@@ -250,25 +250,25 @@ fn graph(
 }
 
 fn content_of(answer: &Json) -> Json {
-    let said = response::message_of(answer);
-    if said.is_null() { Json::Null } else { message::text_of(&said).into() }
+    let message = response::message_of(answer);
+    if message.is_null() { Json::Null } else { message::text_of(&message).into() }
 }
 
 /// Returns the results of the tools that the latest answer called.
 fn results(progress: &Progress) -> Vec<Json> {
-    let said = progress.said.items();
-    let after = said.iter().rposition(|message| is_role(message, "assistant")).map_or(0, |last| last + 1);
-    said.iter().skip(after).map(Json::deep_clone).collect()
+    let messages = progress.said.items();
+    let after = messages.iter().rposition(|message| is_role(message, "assistant")).map_or(0, |last| last + 1);
+    messages.iter().skip(after).map(Json::deep_clone).collect()
 }
 
 /// Returns the listeners of each callback: `{on_tool_start: ["rust", "a_script"]}`.
 fn callbacks(setup: &Setup) -> Json {
-    let heard = Callback::ALL.into_iter().filter_map(|callback| {
-        let closure = setup.callbacks.hears(callback).then_some("rust");
+    let callbacks = Callback::ALL.into_iter().filter_map(|callback| {
+        let closure = setup.callbacks.handles(callback).then_some("rust");
         let scripts = setup.listeners.iter().filter(|listener| listener.hears(callback));
         let names = closure.into_iter().chain(scripts.map(|listener| listener.name()));
         let names: Vec<Json> = names.map(Json::from).collect();
         (!names.is_empty()).then(|| (callback.name().into(), names.into()))
     });
-    heard.collect::<Object>().into()
+    callbacks.collect::<Object>().into()
 }

@@ -152,11 +152,11 @@ fn answer(body: &Json) -> Json {
 }
 
 fn next_message(body: &Json, messages: &[Json], id: &str) -> Json {
-    let Some(asked) = request::last_user(messages) else {
+    let Some(place) = request::last_user(messages) else {
         return message::assistant("The conversation is empty. Send a message, and I will answer.");
     };
-    let text = message::text_of(&messages[asked]);
-    let since = &messages[asked + 1..];
+    let text = message::text_of(&messages[place]);
+    let since = &messages[place + 1..];
     let done = since.iter().filter(|message| !ModelCall::all(message).is_empty()).count();
     let tools = offered(body);
     if let Some(round) = rounds(&text, &tools).get(done) {
@@ -259,7 +259,7 @@ mod tests {
         Json::from([("model", "demo".into()), ("messages", messages.into()), ("tools", tools)])
     }
 
-    fn said(body: &Json) -> String {
+    fn answer_text(body: &Json) -> String {
         message::text_of(&response::message_of(&answer(body))).into()
     }
 
@@ -269,16 +269,16 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_was_said_and_what_it_is() {
+    fn it_repeats_the_message_and_introduces_itself() {
         let body = body(vec![message::system("be kind"), message::user("Hello there")]);
         assert_eq!(
-            said(&body),
+            answer_text(&body),
             "You said: Hello there\n\nI am the demo model: I answer without a network, always the same way. \
              Call a tool with /NAME {\"argument\": …}: get_weather, todo_add."
         );
         assert_eq!(answer(&body).get("id"), answer(&body).get("id"));
         assert_eq!(answer(&body).at_path("usage.prompt_tokens").as_i64(), Some(4));
-        assert!(said(&Json::object()).starts_with("The conversation is empty."));
+        assert!(answer_text(&Json::object()).starts_with("The conversation is empty."));
     }
 
     #[test]
@@ -303,12 +303,12 @@ mod tests {
         assert!(!ids.contains(&call.id));
         messages.push(response::message_of(&second));
         messages.push(message::tool(&call.id, "rain"));
-        let text = said(&body(messages.clone()));
+        let text = answer_text(&body(messages.clone()));
         assert!(text.starts_with("get_weather answered: result of call_"), "{text}");
         assert!(text.ends_with("\nget_weather answered: rain"), "{text}");
 
         messages.push(message::user("thanks"));
-        assert!(said(&body(messages)).starts_with("You said: thanks"));
+        assert!(answer_text(&body(messages)).starts_with("You said: thanks"));
     }
 
     #[test]
@@ -353,8 +353,8 @@ mod tests {
             br#"{"model":"demo","messages":[{"role":"user","content":"a b"}],"stream_options":{"include_usage":true}}"#,
         )
         .unwrap();
-        let asked = Request::new(body.clone(), true);
-        let Ok(Answer::Stream(chunks)) = Demo::default().chat(asked).await else { panic!("no stream") };
+        let request = Request::new(body.clone(), true);
+        let Ok(Answer::Stream(chunks)) = Demo::default().chat(request).await else { panic!("no stream") };
         let events: Vec<Json> = chunks.map(|chunk| chunk.unwrap().event).collect().await;
         assert_eq!(events[0].at_path("choices.0.delta.role"), Json::from("assistant"));
         assert_eq!(events[1].at_path("choices.0.delta.content"), Json::from("You "));

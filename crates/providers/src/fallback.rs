@@ -51,11 +51,11 @@ impl Fallback {
         };
         for other in self.instead_of(&error) {
             let body = with_model(&request.body, &other.model);
-            let asked = async {
+            let attempt = async {
                 let service = &*other.provider;
                 service.chat(fit(service, Request { body, ..request.clone() })?).await
             };
-            if let Some(answer) = other.took_over(asked.await, exchange) {
+            if let Some(answer) = other.took_over(attempt.await, exchange) {
                 self.replaced();
                 return Ok(answer);
             }
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_callers_mistake_is_asked_of_nobody_else() {
+    async fn a_callers_mistake_goes_to_no_other_model() {
         for status in [400, 403, 404, 413, 422] {
             let (canned, all) = fallback([answered(status).into(), "two".into(), "three".into()]);
             assert!(matches!(ask(&all).await.0, Err(Error::Answered { .. })));

@@ -49,16 +49,16 @@ impl Callbacks {
     pub fn on<O: CallbackResult>(
         mut self,
         callback: Callback,
-        heard: impl Fn(&CallbackEvent) -> O + Send + Sync + 'static,
+        handler: impl Fn(&CallbackEvent) -> O + Send + Sync + 'static,
     ) -> Self {
-        self.0.push((callback, Arc::new(move |event| heard(event).failure())));
+        self.0.push((callback, Arc::new(move |event| handler(event).failure())));
         self
     }
 
     /// Returns the names of the callbacks with closures, without duplicates.
     pub fn names(&self) -> Vec<&'static str> {
-        let heard = Callback::ALL.into_iter().filter(|callback| self.hears(*callback));
-        heard.map(Callback::name).collect()
+        let names = Callback::ALL.into_iter().filter(|callback| self.handles(*callback));
+        names.map(Callback::name).collect()
     }
 
     /// Returns `true` if there are no closures.
@@ -67,14 +67,14 @@ impl Callbacks {
     }
 
     /// Returns `true` if there is a closure for this callback.
-    pub fn hears(&self, callback: Callback) -> bool {
+    pub fn handles(&self, callback: Callback) -> bool {
         self.0.iter().any(|(own, _)| *own == callback)
     }
 
     /// Calls the closures for an event. A failure is logged and does not affect the others.
     pub(super) fn tell(&self, event: &CallbackEvent) {
-        for (_, heard) in self.0.iter().filter(|(own, _)| *own == event.callback) {
-            let failure = catch_unwind(AssertUnwindSafe(|| heard(event)));
+        for (_, handler) in self.0.iter().filter(|(own, _)| *own == event.callback) {
+            let failure = catch_unwind(AssertUnwindSafe(|| handler(event)));
             if let Some(why) = failure.unwrap_or_else(|_| Some("it panicked".to_owned())) {
                 tracing::warn!(
                     agent = event.agent_name,
@@ -102,9 +102,9 @@ macro_rules! by_name {
                 #[must_use]
                 pub fn $name<O: CallbackResult>(
                     self,
-                    heard: impl Fn(&CallbackEvent) -> O + Send + Sync + 'static,
+                    handler: impl Fn(&CallbackEvent) -> O + Send + Sync + 'static,
                 ) -> Self {
-                    self.on(Callback::$callback, heard)
+                    self.on(Callback::$callback, handler)
                 }
             )*
 

@@ -28,7 +28,7 @@ pub struct Notifier {
     callbacks: Callbacks,
     queue: Option<Queue>,
     /// The callbacks with listeners, one bit each.
-    heard: u32,
+    subscriptions: u32,
     round: Mutex<Round>,
 }
 
@@ -42,9 +42,9 @@ struct Round {
     /// Set once there is a final answer.
     finished: bool,
     /// The tool call whose start was reported before the run paused in it.
-    told_start: Option<String>,
+    reported_start: Option<String>,
     /// Set if `on_tool_call` was reported as well.
-    told_call: bool,
+    reported_call: bool,
 }
 
 /// The notifier of a turn, for its filters.
@@ -54,8 +54,8 @@ struct TurnNotifier(OnceLock<Arc<Notifier>>);
 impl Notifier {
     /// Creates a notifier for a run.
     pub fn new(who: Who, callbacks: Callbacks) -> Self {
-        let heard = bits(|callback| callbacks.hears(callback));
-        Self { who, callbacks, queue: None, heard, round: Mutex::default() }
+        let subscriptions = bits(|callback| callbacks.handles(callback));
+        Self { who, callbacks, queue: None, subscriptions, round: Mutex::default() }
     }
 
     /// Adds listeners that run concurrently with the run, such as scripts; needs a runtime. Their scratch maps
@@ -65,7 +65,7 @@ impl Notifier {
         if listeners.is_empty() {
             return self;
         }
-        self.heard |= bits(|callback| listeners.iter().any(|listener| listener.hears(callback)));
+        self.subscriptions |= bits(|callback| listeners.iter().any(|listener| listener.hears(callback)));
         let places = listeners.iter().map(|listener| (listener.clone(), turn.state(listener.name())));
         // A separate turn holds no reference to this notifier and does not end with the run's turn.
         let beside = Turn::new(turn.facts().clone(), turn.context().clone(), turn.events().clone());
@@ -117,8 +117,8 @@ impl Notifier {
         let is_behind = |filter: &FilterEntry| filter.name() == by && filter.place() > LAST;
         {
             let mut round = self.round.lock();
-            round.told_start = call.text("id").map(String::from);
-            round.told_call = is_tool || chain.filters().iter().any(is_behind);
+            round.reported_start = call.text("id").map(String::from);
+            round.reported_call = is_tool || chain.filters().iter().any(is_behind);
         }
         self.tell(Callback::Resume, || [("decision", decision.deep_clone())]);
     }
@@ -138,7 +138,7 @@ impl Notifier {
     /// Reports the request seen by the last filter before a model call, after the start of that call regardless
     /// of their order.
     pub(super) fn llm_call(&self, chat: &PreChat) {
-        if !self.hears(Callback::LlmCall) {
+        if !self.handles(Callback::LlmCall) {
             return;
         }
         let call = Json::from([("messages", chat.messages().deep_clone()), ("model", chat.model().into())]);
@@ -154,7 +154,7 @@ impl Notifier {
 
     /// Reports the arguments seen by the last filter before a tool call.
     pub(super) fn tool_call(&self, call: &PreInvocation) {
-        if std::mem::take(&mut self.round.lock().told_call) {
+        if std::mem::take(&mut self.round.lock().reported_call) {
             return;
         }
         self.tell(Callback::ToolCall, || {
@@ -162,13 +162,13 @@ impl Notifier {
         });
     }
 
-    fn hears(&self, callback: Callback) -> bool {
-        self.heard & bit(callback) != 0
+    fn handles(&self, callback: Callback) -> bool {
+        self.subscriptions & bit(callback) != 0
     }
 
     /// Sends an event to the listeners. It is built only if there are any.
     fn tell<const N: usize>(&self, callback: Callback, data: impl FnOnce() -> [(&'static str, Json); N]) {
-        if self.hears(callback) {
+        if self.handles(callback) {
             self.say(callback, Json::from(data()));
         }
     }
@@ -192,7 +192,7 @@ impl Notifier {
         }
     }
 
-    fn asked(&self, messages: &Json) {
+    fn llm_start(&self, messages: &Json) {
         let call = {
             let mut round = self.round.lock();
             round.asking = true;
@@ -212,9 +212,9 @@ impl Notifier {
     }
 
     fn answered(&self, answer: &Json) {
-        let said = response::message_of(answer);
-        let text = message::text_of(&said);
-        let is_final = ModelCall::all(&said).is_empty();
+        let message = response::message_of(answer);
+        let text = message::text_of(&message);
+        let is_final = ModelCall::all(&message).is_empty();
         self.no_longer_asking(is_final);
         self.tell(Callback::LlmEnd, || [("response", answer.deep_clone())]);
         if !text.is_empty() {
@@ -223,7 +223,7 @@ impl Notifier {
         if is_final {
             self.tell(Callback::AgentFinish, || [("text", text.into())]);
         } else {
-            let calls = || said.field("tool_calls").deep_clone();
+            let calls = || message.field("tool_calls").deep_clone();
             self.tell(Callback::AgentAction, || [("text", text.into()), ("tool_calls", calls())]);
         }
     }
@@ -238,7 +238,7 @@ impl Notifier {
     ) {
         let is_retriever = call.tags.iter().any(|tag| tag == RETRIEVER);
         for callback in [Some(of_tool), is_retriever.then_some(of_retriever)].into_iter().flatten() {
-            if self.hears(callback) {
+            if self.handles(callback) {
                 let data = Json::from([
                     ("tool", call.name.as_str().into()),
                     ("args", call.arguments.deep_clone()),
@@ -256,7 +256,7 @@ impl Notifier {
 
 impl Observer for Notifier {
     fn kinds(&self) -> NoticeKinds {
-        match self.hears(Callback::LlmNewToken) || self.hears(Callback::Token) {
+        match self.handles(Callback::LlmNewToken) || self.handles(Callback::Token) {
             true => NoticeKinds::ALL,
             false => NoticeKinds::ALL.without(NoticeKind::LlmToken),
         }
@@ -264,7 +264,7 @@ impl Observer for Notifier {
 
     fn notice(&self, notice: Notice) {
         match notice {
-            Notice::LlmStart { messages } => self.asked(&messages),
+            Notice::LlmStart { messages } => self.llm_start(&messages),
             Notice::LlmToken { text } => {
                 let token = || [("token", text.as_str().into())];
                 self.tell_both(Callback::LlmNewToken, Callback::Token, token);
@@ -275,7 +275,7 @@ impl Observer for Notifier {
                 self.tell(Callback::LlmError, || [("error", message.into())]);
             }
             Notice::ToolStart { call } => {
-                if self.round.lock().told_start.take().is_some_and(|told| told == call.id) {
+                if self.round.lock().reported_start.take().is_some_and(|id| id == call.id) {
                     return;
                 }
                 self.tell_of_tool(Callback::ToolStart, Callback::RetrieverStart, &call, None);
@@ -309,8 +309,8 @@ const fn bit(callback: Callback) -> u32 {
     1 << callback as u8
 }
 
-fn bits(hears: impl Fn(Callback) -> bool) -> u32 {
-    Callback::ALL.into_iter().filter(|callback| hears(*callback)).fold(0, |all, one| all | bit(one))
+fn bits(handles: impl Fn(Callback) -> bool) -> u32 {
+    Callback::ALL.into_iter().filter(|callback| handles(*callback)).fold(0, |all, one| all | bit(one))
 }
 
 impl Callbacks {
@@ -402,8 +402,8 @@ async fn hand_on(mut sent: mpsc::Receiver<Message>, listeners: Vec<Place>, turn:
         match next {
             Message::Event(event) => {
                 for (listener, state) in listeners.iter().filter(|(one, _)| one.hears(event.callback)) {
-                    let heard = listener.hear(event.callback, event.to_json(), state.clone(), turn.clone());
-                    if let Err(why) = heard.await {
+                    let outcome = listener.hear(event.callback, event.to_json(), state.clone(), turn.clone());
+                    if let Err(why) = outcome.await {
                         failed(&**listener, event.callback, &why);
                     }
                 }

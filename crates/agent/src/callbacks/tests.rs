@@ -37,7 +37,7 @@ fn names(log: &Log) -> Vec<&'static str> {
 
 fn data(log: &Log, callback: Callback) -> String {
     let events = log.lock();
-    events.iter().find(|event| event.callback == callback).expect("it was told").data.to_string()
+    events.iter().find(|event| event.callback == callback).expect("it was reported").data.to_string()
 }
 
 fn says(text: &str) -> Notice {
@@ -46,11 +46,11 @@ fn says(text: &str) -> Notice {
 }
 
 fn calls(tool: &str) -> Notice {
-    let said = message::assistant("let me see");
+    let message = message::assistant("let me see");
     let call =
         format!(r#"[{{"id":"c1","type":"function","function":{{"name":"{tool}","arguments":"{{}}"}}}}]"#);
-    said.set("tool_calls", json(&call)).unwrap();
-    Notice::LlmEnd { response: response::Head::with_id("c", "m").completion(said, "tool_calls") }
+    message.set("tool_calls", json(&call)).unwrap();
+    Notice::LlmEnd { response: response::Head::with_id("c", "m").completion(message, "tool_calls") }
 }
 
 fn called(tags: &[&str]) -> ToolCalled {
@@ -68,7 +68,7 @@ async fn through_filters(hook: Hook, ctx: &str, turn: &Turn) {
 }
 
 #[tokio::test]
-async fn a_run_is_told_in_its_order_and_each_thing_once() {
+async fn a_run_is_reported_in_order_and_each_event_once() {
     let (callbacks, log) = all();
     let notifier = Arc::new(Notifier::new(who(), callbacks));
     let turn = notifier.watch(Turn::default());
@@ -122,7 +122,7 @@ async fn a_run_is_told_in_its_order_and_each_thing_once() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_told_and_a_call_that_was_not_made_is_not() {
+async fn errors_are_reported_and_a_call_that_was_not_made_is_not() {
     let (callbacks, log) = all();
     let notifier = Arc::new(Notifier::new(who(), callbacks));
     let turn = notifier.watch(Turn::default());
@@ -155,7 +155,7 @@ async fn what_goes_wrong_is_told_and_a_call_that_was_not_made_is_not() {
 }
 
 #[test]
-fn pauses_and_custom_events_are_told() {
+fn pauses_and_custom_events_are_reported() {
     let (callbacks, log) = all();
     let notifier = Notifier::new(who(), callbacks);
     notifier.interrupted(&json(r#"{"tool":"pay"}"#));
@@ -168,7 +168,7 @@ fn pauses_and_custom_events_are_told() {
 }
 
 #[test]
-fn a_final_answer_that_no_model_gave_is_told_once_at_the_end() {
+fn a_final_answer_without_a_model_is_reported_once_at_the_end() {
     let (callbacks, log) = all();
     Notifier::new(who(), callbacks).ended("from a filter", &Json::Null);
     assert_eq!(names(&log), ["on_agent_finish", "on_turn_end", "on_chain_end"]);
@@ -180,22 +180,22 @@ fn an_event_says_whose_run_it_is_and_when() {
     let (callbacks, log) = all();
     Notifier::new(who(), callbacks).started(&"hi".into());
     let event = log.lock()[0].clone();
-    let told = event.to_json();
+    let event_json = event.to_json();
     assert!(event.timestamp > 1_600_000_000_000);
-    told.remove("timestamp");
+    event_json.remove("timestamp");
     let expected =
         r#"{"event":"on_chain_start","input":"hi","agent_id":"a-1","agent_name":"helper","run_id":"r-1"}"#;
-    assert_eq!(told.to_string(), expected);
+    assert_eq!(event_json.to_string(), expected);
 }
 
 #[test]
 fn a_callback_that_fails_or_panics_changes_nothing() {
     let log = Log::default();
-    let heard = log.clone();
+    let events = log.clone();
     let callbacks = Callbacks::new()
-        .on_custom_event(|_| Err::<(), _>("as told"))
-        .on_custom_event(|event| assert!(event.data.is_null(), "as told"))
-        .on_custom_event(move |event| heard.lock().push(event.clone()));
+        .on_custom_event(|_| Err::<(), _>("on purpose"))
+        .on_custom_event(|event| assert!(event.data.is_null(), "on purpose"))
+        .on_custom_event(move |event| events.lock().push(event.clone()));
     Notifier::new(who(), callbacks).custom("x", &Json::Null);
     assert_eq!(names(&log), ["on_custom_event"]);
 }
@@ -210,7 +210,7 @@ fn there_is_a_method_for_each_callback_by_its_name() {
 }
 
 #[test]
-fn what_is_told_does_not_change_with_what_it_was_told_of() {
+fn an_event_keeps_its_data_when_the_source_changes() {
     let (callbacks, log) = all();
     let messages = json("[1]");
     Notifier::new(who(), callbacks).notice(Notice::LlmStart { messages: messages.clone() });
@@ -220,7 +220,7 @@ fn what_is_told_does_not_change_with_what_it_was_told_of() {
 
 /// A listener that records events after a delay.
 struct Slow {
-    heard: Arc<Mutex<Vec<String>>>,
+    events: Arc<Mutex<Vec<String>>>,
     pause: Duration,
 }
 
@@ -238,55 +238,55 @@ impl Listener for Slow {
             state.set("count", count).unwrap();
             assert!(!turn.is_over());
             let name = event.text("name").unwrap_or_default();
-            self.heard.lock().push(name.to_string());
-            if name == "bad" { Err("as told".into()) } else { Ok(()) }
+            self.events.lock().push(name.to_string());
+            if name == "bad" { Err("on purpose".into()) } else { Ok(()) }
         })
     }
 }
 
 fn slow(pause: Duration) -> (Arc<Mutex<Vec<String>>>, Arc<dyn Listener>) {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    (heard.clone(), Arc::new(Slow { heard, pause }))
+    let events = Arc::new(Mutex::new(Vec::new()));
+    (events.clone(), Arc::new(Slow { events, pause }))
 }
 
 #[tokio::test]
-async fn who_listens_beside_the_run_is_told_in_order_and_holds_nothing_up() {
-    let (heard, listener) = slow(Duration::from_millis(5));
+async fn a_concurrent_listener_receives_events_in_order_and_delays_nothing() {
+    let (events, listener) = slow(Duration::from_millis(5));
     let turn = Turn::default();
     let notifier = Notifier::new(who(), Callbacks::new()).with_listeners(&[listener], &turn);
     ["one", "bad", "three"].into_iter().for_each(|name| notifier.custom(name, &Json::Null));
     notifier.started(&Json::Null);
-    assert!(heard.lock().is_empty(), "the run went on meanwhile");
+    assert!(events.lock().is_empty(), "the run went on meanwhile");
     // The run is over, but its listeners are still called.
     drop(turn.until_dropped());
     notifier.drain().await;
-    assert_eq!(*heard.lock(), ["one", "bad", "three"]);
+    assert_eq!(*events.lock(), ["one", "bad", "three"]);
     assert_eq!(turn.state("slow").get("count").unwrap().as_i64(), Some(3));
 }
 
 #[tokio::test]
 async fn a_run_does_not_wait_for_ever_for_who_still_listens() {
-    let (heard, listener) = slow(Duration::from_millis(100));
+    let (events, listener) = slow(Duration::from_millis(100));
     let queue = Queue::start(vec![(listener, Json::object())], Turn::default());
     let event = CallbackEvent::now(Callback::CustomEvent, Json::object(), &who());
     queue.push(event);
     queue.drain(Duration::from_millis(5), "r-1").await;
-    assert!(heard.lock().is_empty());
+    assert!(events.lock().is_empty());
     // Queued events are delivered even if nothing waits for them.
     drop(queue);
-    while heard.lock().is_empty() {
+    while events.lock().is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 #[tokio::test]
 async fn more_than_there_is_room_for_is_lost() {
-    let (heard, listener) = slow(Duration::from_millis(1));
+    let (events, listener) = slow(Duration::from_millis(1));
     let queue = Queue::with_room(2, vec![(listener, Json::object())], Turn::default());
     let event = CallbackEvent::now(Callback::CustomEvent, Json::object(), &who());
     (0..5).for_each(|_| queue.push(event.clone()));
     queue.drain(Duration::from_secs(60), "r-1").await;
-    assert_eq!(heard.lock().len(), 2);
+    assert_eq!(events.lock().len(), 2);
 }
 
 #[tokio::test]

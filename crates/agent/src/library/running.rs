@@ -171,12 +171,12 @@ impl Agent {
         let saved = self.unfinished().cloned();
         let mut saved =
             saved.ok_or_else(|| conflict("cannot resume: the latest run has ended; send a new message"))?;
-        let said = saved.progress.said.items().len();
+        let stored_messages = saved.progress.said.items().len();
         look_at_unfinished(&setup.kernel, &run, &mut saved, &decision)?;
         let pending = saved.pending.clone();
         decide(&mut saved, &decision)?;
         let opening = RunInput::GoesOn { decision: decision.to_json(), pending };
-        self.drive(&setup, run, saved, said, opening, chunks).await
+        self.drive(&setup, run, saved, stored_messages, opening, chunks).await
     }
 
     async fn drive(
@@ -184,7 +184,7 @@ impl Agent {
         setup: &Setup,
         run: String,
         saved: RunSnapshot,
-        said: usize,
+        stored_messages: usize,
         opening: RunInput,
         stream: Option<Sender<StreamChunk>>,
     ) -> Result<AgentResponse, Error> {
@@ -194,7 +194,8 @@ impl Agent {
         let kept = Mutex::new((Vec::new(), Some(saved.clone())));
         let keeper = InMemory { run: run.clone(), kept };
         (self.state.run_id, self.state.pending_action) = (Some(run), None);
-        let drive = Drive { setup, saved, said, turn, stream, opening, notifier: notifier.clone() };
+        let drive =
+            Drive { setup, saved, stored_messages, turn, stream, opening, notifier: notifier.clone() };
         let stopped = run::drive(drive, &keeper).await;
         if let Some(notifier) = notifier {
             notifier.drain().await;

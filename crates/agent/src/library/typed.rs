@@ -33,14 +33,14 @@ impl Agent {
         let format = Json::from([("type", "json_schema".into()), ("json_schema", schema)]);
         let before = self.state.response_format.replace(format);
         self.assemble()?;
-        let said = self.run(text).await;
+        let answer = self.run(text).await;
         self.state.response_format = before;
         self.assemble()?;
-        let said = said?;
-        if !said.pending_action.is_null() {
+        let answer = answer?;
+        if !answer.pending_action.is_null() {
             return Err(Error::Paused);
         }
-        said.parse()
+        answer.parse()
     }
 }
 

@@ -65,12 +65,12 @@ impl CallLimit {
         if made <= limit {
             return Ok(());
         }
-        let told = format!("this turn exceeded its limit of {limit} {what}; raise it with {option}");
+        let reason = format!("this turn exceeded its limit of {limit} {what}; raise it with {option}");
         match self.on_limit {
-            OnLimit::Halt => Err(Rejection { fatal: true, ..Rejection::new(told).with_status(429) }),
+            OnLimit::Halt => Err(Rejection { fatal: true, ..Rejection::new(reason).with_status(429) }),
             OnLimit::Warn => {
                 if made == limit + 1 {
-                    tracing::warn!(middleware = NAME, "{told}; the turn continues");
+                    tracing::warn!(middleware = NAME, "{reason}; the turn continues");
                 }
                 Ok(())
             }

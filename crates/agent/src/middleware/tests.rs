@@ -72,7 +72,7 @@ fn rejection<T: std::fmt::Debug>(result: Result<T, Error>) -> Rejection {
 }
 
 /// Returns the text that the model received for its first call.
-fn told(chatted: &TurnAnswer) -> String {
+fn tool_result(chatted: &TurnAnswer) -> String {
     message::text_of(&chatted.messages[2]).into()
 }
 
@@ -115,7 +115,7 @@ fn every_preset_can_be_made() {
 }
 
 #[tokio::test]
-async fn a_turn_ends_at_its_limits_and_nothing_more_is_asked_or_run() {
+async fn a_turn_ends_at_its_limits_without_further_calls() {
     for (options, answers, calls, models, runs) in [
         (r#"{"max_model_calls":3}"#, 9, 1, 3, 3),
         (r#"{"max_tool_calls":5}"#, 9, 2, 3, 5),
@@ -156,7 +156,7 @@ async fn a_call_that_runs_again_after_a_pause_is_counted_once() {
         pending.question.to_string(),
         r#"{"type":"approval","data":{"tool":"pay","arguments":{"sum":5},"description":"pays a sum"}}"#
     );
-    assert_eq!(count.load(Relaxed), 0, "it does not run while somebody is asked");
+    assert_eq!(count.load(Relaxed), 0, "it does not run before the approval");
     pauses.answer(pending.hash(), json(r#"{"approved":true}"#));
     pauses.begin(json(r#"{"id":"call_1"}"#));
     kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await.unwrap();
@@ -182,8 +182,8 @@ async fn an_approval_is_good_for_no_other_arguments() {
 
 /// Runs a turn whose listener gives this answer to every question.
 async fn answering(kernel: &Kernel, answer: Json) -> (Vec<Json>, Result<String, Error>) {
-    let (questions, asked) = (Questions::default(), Arc::new(Mutex::new(Vec::new())));
-    let (board, seen) = (questions.clone(), asked.clone());
+    let (questions, shown_questions) = (Questions::default(), Arc::new(Mutex::new(Vec::new())));
+    let (board, seen) = (questions.clone(), shown_questions.clone());
     let listen = move |event: &EmittedEvent| {
         seen.lock().push(event.0.deep_clone());
         board.answer(&event.0.text("id").unwrap(), answer.deep_clone());
@@ -193,13 +193,13 @@ async fn answering(kernel: &Kernel, answer: Json) -> (Vec<Json>, Result<String, 
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"go"}]}"#);
     let request = ChatRequest::new(body.clone()).unwrap();
     let answer = kernel.run(request, RunOptions::new(turn)).answer().await;
-    let told = answer.map(|_| message::text_of(&body.at_path("messages.2")).into());
-    let asked = asked.lock().clone();
-    (asked, told)
+    let result = answer.map(|_| message::text_of(&body.at_path("messages.2")).into());
+    let shown_questions = shown_questions.lock().clone();
+    (shown_questions, result)
 }
 
 #[tokio::test]
-async fn who_listens_is_asked_and_decides() {
+async fn a_listener_gets_the_question_and_decides() {
     for (answer, expected, runs) in [
         ("true", r#"{"sum":5}"#, 1),
         (r#"{"approved":true,"arguments":{"sum":3}}"#, r#"{"sum":3}"#, 1),
@@ -208,9 +208,9 @@ async fn who_listens_is_asked_and_decides() {
     ] {
         let (count, tool) = pay();
         let kernel = kernel(&calling(1, 1), tool, &[of("human_approval", "{}")]);
-        let (asked, told) = answering(&kernel, json(answer)).await;
+        let (questions, result) = answering(&kernel, json(answer)).await;
         assert_eq!(
-            (told.unwrap().as_str(), count.load(Relaxed), asked.len()),
+            (result.unwrap().as_str(), count.load(Relaxed), questions.len()),
             (expected, runs, 1),
             "{answer}"
         );
@@ -218,11 +218,11 @@ async fn who_listens_is_asked_and_decides() {
 }
 
 #[tokio::test]
-async fn where_nobody_can_be_asked_nothing_runs() {
+async fn without_a_listener_for_the_question_nothing_runs() {
     let (count, tool) = pay();
     let chatted = chat(&kernel(&calling(1, 1), tool, &[of("human_approval", "{}")])).await.unwrap();
     assert!(
-        told(&chatted)
+        tool_result(&chatted)
             .starts_with(r#"{"error":"rejected","reason":"cannot request the approval that this call needs"#)
     );
     assert_eq!((count.load(Relaxed), chatted.text().as_str()), (0, "done"));
@@ -230,7 +230,7 @@ async fn where_nobody_can_be_asked_nothing_runs() {
 
 #[tokio::test]
 async fn a_person_who_does_not_answer_has_not_agreed() {
-    for (action, told_or_status) in [("reject", "nobody answered within 20 ms"), ("halt", "403")] {
+    for (action, expected) in [("reject", "nobody answered within 20 ms"), ("halt", "403")] {
         let (count, tool) = pay();
         let options = format!(r#"{{"timeout_ms":20,"timeout_action":"{action}"}}"#);
         let kernel = kernel(&calling(1, 1), tool, &[of("human_approval", &options)]);
@@ -240,13 +240,13 @@ async fn a_person_who_does_not_answer_has_not_agreed() {
             Ok(invoked) => invoked.value.text("reason").unwrap().to_string(),
             Err(error) => rejection::<()>(Err(error)).status.to_string(),
         };
-        assert_eq!((outcome.as_str(), count.load(Relaxed)), (told_or_status, 0));
+        assert_eq!((outcome.as_str(), count.load(Relaxed)), (expected, 0));
     }
 }
 
 #[tokio::test]
-async fn only_what_is_selected_is_asked_about() {
-    for (options, is_asked) in [
+async fn only_selected_calls_need_approval() {
+    for (options, expects_question) in [
         (r#"{"mode":"selective","tools":["pay"]}"#, true),
         (r#"{"mode":"selective","tools":["p*"]}"#, true),
         (r#"{"mode":"selective","tools":["tag:money"]}"#, true),
@@ -257,13 +257,17 @@ async fn only_what_is_selected_is_asked_about() {
     ] {
         let (count, tool) = pay();
         let kernel = kernel(&calling(1, 1), tool, &[of("human_approval", options)]);
-        let (asked, _) = answering(&kernel, false.into()).await;
-        assert_eq!((!asked.is_empty(), count.load(Relaxed) == 0), (is_asked, is_asked), "{options}");
+        let (questions, _) = answering(&kernel, false.into()).await;
+        assert_eq!(
+            (!questions.is_empty(), count.load(Relaxed) == 0),
+            (expects_question, expects_question),
+            "{options}"
+        );
     }
 }
 
 #[tokio::test]
-async fn a_closure_decides_what_is_asked_about() {
+async fn a_closure_decides_which_calls_need_approval() {
     let needs: NeedsApproval = Arc::new(|_, args| args.get("sum") != Some(5_i64.into()));
     let parts = Parts { needs_approval: Some(needs), ..Parts::default() };
     let custom = Middleware::of("human_approval", &json(r#"{"mode":"custom"}"#), &parts).unwrap();
@@ -306,18 +310,18 @@ async fn arguments_that_change_after_the_approval_do_not_run() {
                 .tool(tool)
                 .provider(Arc::new(calling(1, 1)))
                 .build();
-            let (asked, told) = answering(&kernel, true.into()).await;
-            let told = told.unwrap();
-            assert!(told.contains(CHANGED), "{priority} {in_place}: {told}");
-            assert_eq!((asked.len(), count.load(Relaxed)), (1, 0), "{priority}");
+            let (questions, result) = answering(&kernel, true.into()).await;
+            let result = result.unwrap();
+            assert!(result.contains(CHANGED), "{priority} {in_place}: {result}");
+            assert_eq!((questions.len(), count.load(Relaxed)), (1, 0), "{priority}");
         }
     }
     // Before the approval, a change is allowed and shown to the person.
     let (count, tool) = pay();
     let kernel = kernel_with(tool, &[of("human_approval", "{}")], raises(9997.0, false));
-    let (asked, told) = answering(&kernel, true.into()).await;
-    assert_eq!(asked[0].at_path("data.arguments.sum"), 5000_i64.into());
-    assert_eq!((told.unwrap().as_str(), count.load(Relaxed)), (r#"{"sum":5000}"#, 1));
+    let (questions, result) = answering(&kernel, true.into()).await;
+    assert_eq!(questions[0].at_path("data.arguments.sum"), 5000_i64.into());
+    assert_eq!((result.unwrap().as_str(), count.load(Relaxed)), (r#"{"sum":5000}"#, 1));
 }
 
 #[tokio::test]
@@ -347,10 +351,10 @@ async fn a_change_that_makes_an_approval_necessary_does_not_run() {
     ] {
         let (count, tool) = pay();
         let kernel = kernel_with(tool, &[of("human_approval", options)], raises(9999.0, false));
-        let (asked, told) = answering(&kernel, true.into()).await;
-        let told = told.unwrap();
-        assert!(told.contains(CHANGED), "{told}");
-        assert_eq!((asked.len(), count.load(Relaxed)), (0, 0));
+        let (questions, result) = answering(&kernel, true.into()).await;
+        let result = result.unwrap();
+        assert!(result.contains(CHANGED), "{result}");
+        assert_eq!((questions.len(), count.load(Relaxed)), (0, 0));
     }
     // A filter that changes nothing is allowed.
     let (count, tool) = pay();
@@ -377,8 +381,8 @@ async fn a_closure_is_called_once_for_the_same_call_and_its_decision_holds_for_t
             false => filter::pre_invocation("looks", |_| Ok(Verdict::Continue)).priority(9999.0),
         };
         let kernel = kernel_with(tool, &[custom], filter);
-        let (asked, _) = answering(&kernel, true.into()).await;
-        assert_eq!((asked.len(), count.load(Relaxed), calls.load(Relaxed)), (0, runs, 1), "{changes}");
+        let (questions, _) = answering(&kernel, true.into()).await;
+        assert_eq!((questions.len(), count.load(Relaxed), calls.load(Relaxed)), (0, runs, 1), "{changes}");
     }
 }
 
@@ -401,9 +405,12 @@ async fn a_filter_cannot_have_another_tool_approved_than_the_one_that_runs() {
             let (count, tool) = pay();
             let selected = of("human_approval", r#"{"mode":"selective","tools":["tag:money"]}"#);
             let kernel = kernel_with(tool, &[selected], replaces(what).priority(place));
-            let (_, told) = answering(&kernel, false.into()).await;
-            let told = told.unwrap();
-            assert!(told.contains(expected) || place > 0.0 && told.contains("rejected"), "{what}: {told}");
+            let (_, result) = answering(&kernel, false.into()).await;
+            let result = result.unwrap();
+            assert!(
+                result.contains(expected) || place > 0.0 && result.contains("rejected"),
+                "{what}: {result}"
+            );
             assert_eq!(count.load(Relaxed), 0, "{what}");
         }
     }
@@ -414,8 +421,8 @@ async fn two_approvals_of_one_call_hold_both() {
     let (count, tool) = pay();
     let all = [of("human_approval", r#"{"mode":"selective","tools":["pay"]}"#), of("human_approval", "{}")];
     let kernel = kernel(&calling(1, 1), tool, &all);
-    let (asked, told) = answering(&kernel, true.into()).await;
-    assert_eq!((told.unwrap().as_str(), count.load(Relaxed), asked.len()), (r#"{"sum":5}"#, 1, 2));
+    let (questions, result) = answering(&kernel, true.into()).await;
+    assert_eq!((result.unwrap().as_str(), count.load(Relaxed), questions.len()), (r#"{"sum":5}"#, 1, 2));
 }
 
 /// A recorder of the events that a turn reported.
@@ -443,14 +450,14 @@ fn failing(times: usize, message: &'static str) -> (Arc<AtomicUsize>, Tool) {
 const SOON: &str = r#"{"max_retries":2,"initial_delay_ms":1,"tools":["pay"]}"#;
 
 #[tokio::test]
-async fn a_tool_that_fails_for_a_moment_is_tried_again_and_that_is_told() {
+async fn a_tool_that_fails_for_a_moment_is_retried_and_the_retry_is_reported() {
     let (count, tool) = failing(2, "connection refused");
     let kernel = kernel(&calling(1, 1), tool, &[of("tool_retry", SOON)]);
-    let heard = Arc::new(Recorder::default());
-    let turn = Turn::default().observed_by(heard.clone());
+    let recorder = Arc::new(Recorder::default());
+    let turn = Turn::default().observed_by(recorder.clone());
     let invoked = kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await.unwrap();
     assert_eq!((invoked.value, count.load(Relaxed)), (json(r#"{"sum":5}"#), 3));
-    assert_eq!(*heard.0.lock(), ["tool pay 1/2", "tool pay 2/2"]);
+    assert_eq!(*recorder.0.lock(), ["tool pay 1/2", "tool pay 2/2"]);
 }
 
 #[tokio::test]
@@ -497,22 +504,22 @@ async fn each_try_has_the_tools_own_time() {
     let tool = Tool::new(valvehouse_core::tool::ToolSpec::new("pay"), run)
         .timeout(std::time::Duration::from_millis(30));
     let chatted = chat(&kernel(&calling(1, 1), tool, &[of("tool_retry", SOON)])).await.unwrap();
-    assert_eq!((told(&chatted).as_str(), count.load(Relaxed)), ("there", 2));
+    assert_eq!((tool_result(&chatted).as_str(), count.load(Relaxed)), ("there", 2));
 }
 
 #[tokio::test]
-async fn a_model_that_does_not_answer_is_asked_again_and_then_another_is() {
+async fn a_model_that_does_not_answer_is_retried_and_then_replaced() {
     let down = || Error::Answered { provider: "a".into(), status: 503, body: Json::Null, retry_after: None };
     let model = CannedProvider::new([Reply::error(down()), Reply::error(down()), Reply::text("late")]);
     let again = of("model_retry", r#"{"max_retries":2,"initial_delay_ms":1}"#);
-    let heard = Arc::new(Recorder::default());
-    let turn = Turn::default().observed_by(heard.clone());
+    let recorder = Arc::new(Recorder::default());
+    let turn = Turn::default().observed_by(recorder.clone());
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"go"}]}"#);
     let retried = kernel(&model, pay().1, std::slice::from_ref(&again));
     let request = ChatRequest::new(body).unwrap();
     let answer = retried.run(request, RunOptions::new(turn)).answer().await.unwrap();
     assert_eq!(answer.response.at_path("choices.0.message.content").as_str(), Some("late"));
-    assert_eq!(*heard.0.lock(), ["provider canned 1/2", "provider canned 2/2"]);
+    assert_eq!(*recorder.0.lock(), ["provider canned 1/2", "provider canned 2/2"]);
 
     let (model, other) =
         (CannedProvider::new([Reply::error(down())]), CannedProvider::named("b", ["instead"]));
@@ -524,7 +531,7 @@ async fn a_model_that_does_not_answer_is_asked_again_and_then_another_is() {
     assert_eq!(other.requests()[0].text("model").unwrap(), "b-1");
 }
 
-async fn said_to(options: &str, text: &str) -> Result<String, Error> {
+async fn sent_to_model(options: &str, text: &str) -> Result<String, Error> {
     let model = CannedProvider::new(["fine"]);
     let kernel = kernel(&model, pay().1, &[of("pii", options)]);
     kernel.chat_with_tools(vec![message::user(text)], ChatOptions::default()).await?;
@@ -540,18 +547,18 @@ async fn the_model_does_not_see_what_tells_of_persons() {
         (r#"{"strategy":"redact","kinds":["card"]}"#, "I am ann@example.org, card [card]"),
         (r#"{"strategy":"mask"}"#, "I am a***@example.org, card ***************1111"),
     ] {
-        assert_eq!(said_to(options, text).await.unwrap(), expected, "{options}");
+        assert_eq!(sent_to_model(options, text).await.unwrap(), expected, "{options}");
     }
-    let hashed = said_to(r#"{"strategy":"hash","key":"k"}"#, text).await.unwrap();
+    let hashed = sent_to_model(r#"{"strategy":"hash","key":"k"}"#, text).await.unwrap();
     assert!(hashed.starts_with("I am [email:") && !hashed.contains("ann"), "{hashed}");
-    assert_eq!(said_to(r#"{"strategy":"hash","key":"k"}"#, text).await.unwrap(), hashed);
-    assert_ne!(said_to(r#"{"strategy":"hash"}"#, text).await.unwrap(), hashed);
-    let refused = rejection(said_to(r#"{"strategy":"block"}"#, text).await);
+    assert_eq!(sent_to_model(r#"{"strategy":"hash","key":"k"}"#, text).await.unwrap(), hashed);
+    assert_ne!(sent_to_model(r#"{"strategy":"hash"}"#, text).await.unwrap(), hashed);
+    let refused = rejection(sent_to_model(r#"{"strategy":"block"}"#, text).await);
     assert_eq!(
         (refused.status, refused.message.as_str()),
         (400, "cannot pass on personal data: the messages contain it: email, card")
     );
-    assert_eq!(said_to(r#"{"strategy":"block"}"#, "nothing of it").await.unwrap(), "nothing of it");
+    assert_eq!(sent_to_model(r#"{"strategy":"block"}"#, "nothing of it").await.unwrap(), "nothing of it");
 }
 
 #[tokio::test]
@@ -605,7 +612,7 @@ async fn old_results_give_way_to_a_placeholder_and_new_ones_stay() {
         (&["[old]"; 4].map(String::from)[..], &[r#"{"sum":5}"#; 2].map(String::from)[..])
     );
     let kept = results(&Json::from([("messages", chatted.messages.into())]));
-    assert!(kept.iter().all(|result| result == r#"{"sum":5}"#), "what was said is not shortened");
+    assert!(kept.iter().all(|result| result == r#"{"sum":5}"#), "results are not shortened");
 }
 
 #[tokio::test]
@@ -618,11 +625,14 @@ async fn a_summary_is_written_of_what_is_redacted() {
     let options = json(r#"{"summarize":true,"window_size":2,"compress_threshold":3}"#);
     let all =
         [Middleware::of("summarization", &options, &parts).unwrap(), of("pii", r#"{"strategy":"redact"}"#)];
-    let said: Vec<_> = (0..5).map(|number| message::user(format!("{number}: ann@example.org"))).collect();
-    kernel(&model, pay().1, &all).chat_with_tools(said, ChatOptions::default()).await.unwrap();
-    let (written, asked) = (&model.requests()[0], &model.requests()[1]);
+    let messages: Vec<_> = (0..5).map(|number| message::user(format!("{number}: ann@example.org"))).collect();
+    kernel(&model, pay().1, &all).chat_with_tools(messages, ChatOptions::default()).await.unwrap();
+    let (written, model_input) = (&model.requests()[0], &model.requests()[1]);
     assert!(written.to_string().contains("0: [email]") && !written.to_string().contains("ann@"));
-    let asked = asked.get("messages").unwrap().items();
-    assert_eq!(message::text_of(&asked[0]), "[Summary of the first 3 messages of this conversation]\nso far");
-    assert_eq!((asked.len(), message::text_of(&asked[2]).as_str()), (3, "4: [email]"));
+    let model_input = model_input.get("messages").unwrap().items();
+    assert_eq!(
+        message::text_of(&model_input[0]),
+        "[Summary of the first 3 messages of this conversation]\nso far"
+    );
+    assert_eq!((model_input.len(), message::text_of(&model_input[2]).as_str()), (3, "4: [email]"));
 }

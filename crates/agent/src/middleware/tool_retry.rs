@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_get_better_is_told_from_what_will_not() {
+    fn temporary_errors_are_distinguished_from_permanent_ones() {
         let with = |status, message: &str| ToolError { status, ..ToolError::from(message) };
         for message in [
             "tool weather did not end within 30000 ms",

@@ -25,11 +25,11 @@ fn calls(ids: &[&str]) -> Json {
 
 /// Returns a system message followed by `count` alternating user and assistant messages.
 fn talk(count: usize) -> Vec<Json> {
-    let said = |number: usize| match number % 2 {
+    let message_at = |number: usize| match number % 2 {
         0 => message::user(format!("question {number}")),
         _ => message::assistant(format!("answer {number}")),
     };
-    [message::system("be brief")].into_iter().chain((0..count).map(said)).collect()
+    [message::system("be brief")].into_iter().chain((0..count).map(message_at)).collect()
 }
 
 /// Returns the messages that the model sees.
@@ -85,9 +85,9 @@ fn a_summary_stands_for_what_is_old_and_is_extended_only_when_enough_is() {
     assert_eq!(seen.len(), 22);
     assert_eq!(seen[1], "[Summary of the first 10 messages of this conversation]\nfirst");
     assert_eq!((state(&turn, "summary"), state(&turn, "covers")), ("first".into(), 10_u64.into()));
-    let asked = canned.requests()[0].at_path("messages.1.content").to_string();
-    assert!(asked.contains("user: question 0") && asked.contains("assistant: answer 9"), "{asked}");
-    assert!(!asked.contains("question 10"), "{asked}");
+    let prompt = canned.requests()[0].at_path("messages.1.content").to_string();
+    assert!(prompt.contains("user: question 0") && prompt.contains("assistant: answer 9"), "{prompt}");
+    assert!(!prompt.contains("question 10"), "{prompt}");
 
     // The summary is reused, and later messages are unchanged.
     let seen = texts(&seen_in(&settings, &talk(34), &turn));
@@ -98,9 +98,9 @@ fn a_summary_stands_for_what_is_old_and_is_extended_only_when_enough_is() {
     let seen = texts(&seen_in(&settings, &talk(51), &turn));
     assert_eq!(seen[1], "[Summary of the first 31 messages of this conversation]\nsecond");
     assert_eq!((seen[2].as_str(), seen.len()), ("answer 31", 22));
-    let asked = canned.requests()[1].at_path("messages.1.content").to_string();
-    assert!(asked.contains("first") && asked.contains("question 10") && asked.contains("question 30"));
-    assert!(!asked.contains("answer 9") && !asked.contains("answer 31"), "{asked}");
+    let prompt = canned.requests()[1].at_path("messages.1.content").to_string();
+    assert!(prompt.contains("first") && prompt.contains("question 10") && prompt.contains("question 30"));
+    assert!(!prompt.contains("answer 9") && !prompt.contains("answer 31"), "{prompt}");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_conversation_that_is_given_from_the_summary_on_is_seen_with_it() {
 }
 
 #[test]
-fn a_summary_of_more_than_was_said_is_of_another_conversation() {
+fn a_summary_of_more_messages_than_there_are_belongs_to_another_conversation() {
     let (_, settings) = written_by([Reply::text("first")]);
     let turn = turn();
     seen_in(&settings, &talk(30), &turn);
@@ -125,7 +125,7 @@ fn a_summary_of_more_than_was_said_is_of_another_conversation() {
 }
 
 #[test]
-fn a_model_that_fails_leaves_the_window_and_is_asked_again_later() {
+fn a_model_that_fails_leaves_the_window_and_is_called_again_later() {
     let down = Error::Unanswered { message: "it is down".into(), sent: false, timeout: false };
     let (canned, settings) = written_by([Reply::error(down), Reply::text("late")]);
     let turn = turn();
@@ -145,9 +145,9 @@ fn what_was_summed_up_before_a_failure_stays_summed_up() {
     let (canned, settings) =
         written_by([Reply::text("the first part"), Reply::error(down), Reply::text("all")]);
     let long = |number: usize| message::user(format!("{number} {}", "word ".repeat(700)));
-    let said: Vec<Json> = (0..12).map(long).collect();
+    let messages: Vec<Json> = (0..12).map(long).collect();
     let turn = turn();
-    let seen = texts(&seen_in(&settings, &said, &turn));
+    let seen = texts(&seen_in(&settings, &messages, &turn));
     assert_eq!(seen[0], "[Summary of the first 7 messages of this conversation]\nthe first part");
     assert_eq!((seen.len(), canned.requests().len()), (6, 2));
     assert!(seen[1].starts_with("7 "), "{}", seen[1]);
@@ -167,8 +167,8 @@ fn a_model_that_says_nothing_has_failed() {
 fn a_tools_large_result_is_cut_and_the_question_and_its_call_stay() {
     let settings = Summarization::default();
     let result = message::tool("a", "data ".repeat(50_000));
-    let said = [message::system("be brief"), message::user("look"), calls(&["a"]), result];
-    let seen = seen_in(&settings, &said, &turn());
+    let messages = [message::system("be brief"), message::user("look"), calls(&["a"]), result];
+    let seen = seen_in(&settings, &messages, &turn());
     assert!(valvehouse_tokens::of_messages(&seen, MODEL).tokens <= 4000);
     let result = texts(&seen).pop().unwrap();
     assert!(result.starts_with("data data") && result.ends_with("… (250000 bytes)"), "{}", result.len());
@@ -180,9 +180,9 @@ fn a_calls_long_arguments_are_cut_and_stay_json() {
     let asks = calls(&["a", "b"]);
     let long = format!(r#"{{"text":"{}"}}"#, "data ".repeat(20_000));
     asks.at_path("tool_calls.0.function").set("arguments", long).unwrap();
-    let said =
+    let messages =
         [message::user("write"), asks, message::tool("a", "done"), message::tool("b", "word ".repeat(9000))];
-    let seen = seen_in(&Summarization::default(), &said, &turn());
+    let seen = seen_in(&Summarization::default(), &messages, &turn());
     assert!(valvehouse_tokens::of_messages(&seen, MODEL).tokens <= 4000);
     let calls = ModelCall::all(&seen[seen.len() - 3]);
     assert!(calls[0].parse().unwrap().text("shortened").unwrap().starts_with(r#"{"text":"data"#));
@@ -245,10 +245,10 @@ fn system_messages_that_need_not_stay_grow_old_with_the_others() {
 
 #[test]
 fn what_must_be_sent_is_sent_even_if_it_is_too_much() {
-    let said = [message::system("rule ".repeat(5000)), message::user("hi"), message::user("there")];
-    let seen = seen_in(&Summarization::default(), &said, &turn());
-    assert_eq!(seen.first(), said.first());
-    assert_eq!(seen.last(), said.last());
+    let messages = [message::system("rule ".repeat(5000)), message::user("hi"), message::user("there")];
+    let seen = seen_in(&Summarization::default(), &messages, &turn());
+    assert_eq!(seen.first(), messages.first());
+    assert_eq!(seen.last(), messages.last());
 }
 
 #[test]
@@ -322,18 +322,18 @@ proptest! {
         exchanges in prop::collection::vec(exchange(), 1..40),
         settings in settings(),
     ) {
-        let (turn, mut said) = (turn(), vec![message::system("be brief")]);
+        let (turn, mut messages) = (turn(), vec![message::system("be brief")]);
         for exchange in exchanges {
-            said.extend(exchange);
-            let seen = seen_in(&settings, &said, &turn);
+            messages.extend(exchange);
+            let seen = seen_in(&settings, &messages, &turn);
             let count = |messages: &[Json]| valvehouse_tokens::of_messages(messages, MODEL).tokens;
             let (system, rest): (Vec<Json>, Vec<Json>) =
-                said.iter().cloned().partition(|message| is_role(message, "system"));
+                messages.iter().cloned().partition(|message| is_role(message, "system"));
             let is_compressed = state(&turn, "compressed") == Json::Bool(true);
             if !is_compressed {
-                prop_assert_eq!(&seen, &said);
-                prop_assert!(said.len() <= settings.compress_threshold);
-                prop_assert!(count(&said) <= settings.token_threshold.min(settings.max_tokens));
+                prop_assert_eq!(&seen, &messages);
+                prop_assert!(messages.len() <= settings.compress_threshold);
+                prop_assert!(count(&messages) <= settings.token_threshold.min(settings.max_tokens));
                 continue;
             }
             prop_assert_eq!(&seen[..system.len()], &system[..]);
@@ -344,7 +344,7 @@ proptest! {
             prop_assert!(is_whole(&raw), "{:?}", raw);
             // The newest messages are present in order. Only the newest results may have been truncated.
             let newest = &rest[rest.len() - raw.len()..];
-            let is_cut = raw.iter().zip(newest).any(|(seen, said)| seen != said);
+            let is_cut = raw.iter().zip(newest).any(|(seen, message)| seen != message);
             prop_assert!(!is_cut || raw.iter().skip(1).all(|message| is_role(message, "tool")));
             prop_assert!(!raw.is_empty() || rest.is_empty());
             let system_count = count(&system);
@@ -352,11 +352,11 @@ proptest! {
                 let sent = [&system[..], seen].concat();
                 prop_assert!(count(&sent) <= settings.max_tokens, "{} > {}", count(&sent), settings.max_tokens);
             }
-            let leading = said.iter().take_while(|message| is_role(message, "system")).count();
+            let leading = messages.iter().take_while(|message| is_role(message, "system")).count();
             // With a summary, no message is missing between those covered and those sent.
             let covers = state(&turn, "covers").as_i64().unwrap() as usize;
             if settings.summarize && !is_cut && seen.first().is_some_and(is_head) {
-                let covered = said[leading..].iter().take(covers).filter(|message| !is_role(message, "system")).count();
+                let covered = messages[leading..].iter().take(covers).filter(|message| !is_role(message, "system")).count();
                 prop_assert_eq!(covered + raw.len(), rest.len());
             }
         }

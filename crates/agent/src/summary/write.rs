@@ -61,16 +61,16 @@ fn parts(old: &[Unit]) -> Vec<(String, u64)> {
 }
 
 /// Returns a message as a line of a record.
-fn record(said: &Json) -> String {
-    let role = message::role_of(said);
-    let text = shortened(message::text_of(said).into(), MAX_MESSAGE);
+fn record(message: &Json) -> String {
+    let role = message::role_of(message);
+    let text = shortened(message::text_of(message).into(), MAX_MESSAGE);
     let mut record = if text.is_empty() { String::new() } else { format!("{role}: {text}\n") };
-    let parts = said.list("content");
+    let parts = message.list("content");
     let others = parts.iter().filter(|part| part.as_object().is_some() && part.text("text").is_none());
     for other in others {
         record.push_str(&format!("{role} sends [{}]\n", other.text_or_empty("type")));
     }
-    for call in ModelCall::all(said) {
+    for call in ModelCall::all(message) {
         let arguments = shortened(call.arguments.into(), MAX_MESSAGE);
         record.push_str(&format!("{role} calls {}({arguments})\n", call.name));
     }

@@ -27,14 +27,14 @@ struct ReceivedRequest {
 
 struct Server {
     provider: Anthropic,
-    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 /// Starts a service that always returns the same answer, and creates a provider for it with the key
 /// `sk-test`.
 async fn service(answer: impl Fn() -> Response + Clone + Send + Sync + 'static) -> Server {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let seen = asked.clone();
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let seen = requests.clone();
     let handler = move |uri: Uri, headers: HeaderMap, body: Bytes| {
         seen.lock().push(ReceivedRequest { uri, headers, body });
         std::future::ready(answer())
@@ -45,7 +45,7 @@ async fn service(answer: impl Fn() -> Response + Clone + Send + Sync + 'static) 
     let provider = Anthropic::new("claude", &format!("http://{address}"), Client::new().unwrap())
         .unwrap()
         .with_key("sk-test");
-    Server { provider, asked }
+    Server { provider, requests }
 }
 
 fn answer(kind: &'static str, body: impl Into<Body>) -> Response {
@@ -123,16 +123,16 @@ async fn a_question_goes_out_in_anthropics_words_with_its_headers() {
     let whole = server.whole(false).await;
     assert_eq!(text_of(&whole), "hello");
     assert_eq!(whole.at_path("usage.total_tokens").as_i64(), Some(3));
-    let asked = server.asked.lock()[0].clone();
-    assert_eq!(asked.uri.path(), "/v1/messages");
+    let request = server.requests.lock()[0].clone();
+    assert_eq!(request.uri.path(), "/v1/messages");
     for (name, value) in
         [("x-api-key", "sk-test"), ("anthropic-version", "2023-06-01"), ("anthropic-beta", "b1")]
     {
-        assert_eq!(asked.headers[name], value);
+        assert_eq!(request.headers[name], value);
     }
-    assert!(asked.headers.get("authorization").is_none());
+    assert!(request.headers.get("authorization").is_none());
     assert_eq!(
-        asked.body,
+        request.body,
         r#"{"model":"m","max_tokens":8192,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"stream":false}"#
     );
 }
@@ -140,10 +140,13 @@ async fn a_question_goes_out_in_anthropics_words_with_its_headers() {
 #[tokio::test]
 async fn a_stream_comes_as_pieces_with_its_usage_at_the_end() {
     let server = service(|| events([START, HELLO, END, STOP].concat())).await;
-    let said = server.folded().await;
-    assert_eq!((text_of(&said), said.at_path("usage.prompt_tokens").as_i64()), ("hello".into(), Some(1)));
+    let folded_answer = server.folded().await;
     assert_eq!(
-        json(std::str::from_utf8(&server.asked.lock()[0].body).unwrap()).get("stream"),
+        (text_of(&folded_answer), folded_answer.at_path("usage.prompt_tokens").as_i64()),
+        ("hello".into(), Some(1))
+    );
+    assert_eq!(
+        json(std::str::from_utf8(&server.requests.lock()[0].body).unwrap()).get("stream"),
         Some(true.into())
     );
     // Other line ends, no last event, or no last line end.
@@ -157,7 +160,7 @@ async fn a_stream_comes_as_pieces_with_its_usage_at_the_end() {
 }
 
 #[tokio::test]
-async fn errors_are_told_with_their_status_wherever_they_come() {
+async fn errors_keep_their_status_wherever_they_occur() {
     let overloaded =
         r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded, sk-test"}}"#;
     let busy = move || {
@@ -225,7 +228,7 @@ async fn models_are_listed_in_openais_words() {
     let server = service(move || answer("application/json", list)).await;
     let expected = r#"[{"id":"a","object":"model","created":1739923200,"owned_by":"anthropic","display_name":"A","created_at":"2025-02-19T00:00:00Z"}]"#;
     assert_eq!(Json::from(server.provider.models().await.unwrap()).to_string(), expected);
-    assert_eq!(server.asked.lock()[0].uri, "/v1/models?limit=1000");
+    assert_eq!(server.requests.lock()[0].uri, "/v1/models?limit=1000");
 }
 
 #[tokio::test]
@@ -292,7 +295,7 @@ async fn recorded_streams_are_the_same_however_they_are_cut() {
 }
 
 #[tokio::test]
-async fn recorded_answers_and_errors_are_told_as_what_they_are() {
+async fn recorded_answers_and_errors_are_recognized() {
     for (name, calls) in [("text", 0), ("text-tools", 2), ("thinking", 0)] {
         let Some(body) = recorded(&format!("messages.{name}.anthropic.json")) else { return };
         let whole = service(move || answer("application/json", body.clone())).await.whole(false).await;
@@ -303,21 +306,21 @@ async fn recorded_answers_and_errors_are_told_as_what_they_are() {
         let body = recorded(&format!("error.{status}.anthropic.json")).unwrap();
         let refuse = move || (StatusCode::from_u16(status).unwrap(), body.clone()).into_response();
         let error = service(refuse).await.error().await;
-        assert!(matches!(error, Error::Answered { status: told, .. } if told == status), "{error}");
+        assert!(matches!(error, Error::Answered { status: actual, .. } if actual == status), "{error}");
     }
     let first = recorded("messages.error-first.anthropic.sse").unwrap();
     let (count, error) = service(move || events(first.clone())).await.last_error().await;
     assert!(count == 0 && matches!(error, Error::Answered { status: 529, .. }), "{error}");
     let twice = recorded("messages.duplicate-start.anthropic.jsonl").unwrap();
     let body: String = twice.lines().map(|line| format!("data: {line}\n\n")).collect();
-    let said = service(move || events(body.clone())).await.folded().await;
-    assert_eq!(text_of(&said), "Hello, World!");
+    let folded_answer = service(move || events(body.clone())).await.folded().await;
+    assert_eq!(text_of(&folded_answer), "Hello, World!");
 }
 
 #[tokio::test]
-async fn a_form_is_asked_for_by_its_schema_and_without_one_in_words() {
-    let said = r#"{"type":"message","role":"assistant","content":[{"type":"text","text":"{}"}],"usage":{}}"#;
-    let server = service(move || answer("application/json", said)).await;
+async fn a_response_format_is_sent_as_its_schema_and_without_one_as_an_instruction() {
+    let reply = r#"{"type":"message","role":"assistant","content":[{"type":"text","text":"{}"}],"usage":{}}"#;
+    let server = service(move || answer("application/json", reply)).await;
     let formatted = FormattedProvider::new(Arc::new(server.provider.clone()), 0);
     for format in [
         r#"{"type":"json_object"}"#,
@@ -328,10 +331,10 @@ async fn a_form_is_asked_for_by_its_schema_and_without_one_in_words() {
         );
         formatted.chat(Request::new(json(&body), true)).await.map(drop).unwrap();
     }
-    let asked: Vec<Json> =
-        server.asked.lock().iter().map(|asked| Json::parse(&asked.body).unwrap()).collect();
-    assert!(asked[0].to_string().contains("Answer with JSON only"), "{}", asked[0]);
-    assert!(asked[0].get("output_config").is_none());
-    assert_eq!(asked[1].at_path("output_config.format.type").as_str(), Some("json_schema"));
-    assert!(asked[1].get("system").is_none());
+    let bodies: Vec<Json> =
+        server.requests.lock().iter().map(|request| Json::parse(&request.body).unwrap()).collect();
+    assert!(bodies[0].to_string().contains("Answer with JSON only"), "{}", bodies[0]);
+    assert!(bodies[0].get("output_config").is_none());
+    assert_eq!(bodies[1].at_path("output_config.format.type").as_str(), Some("json_schema"));
+    assert!(bodies[1].get("system").is_none());
 }

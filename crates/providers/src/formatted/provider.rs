@@ -40,23 +40,23 @@ impl FormattedProvider {
             return self.inner.chat(request).await;
         };
         let mut messages = self.first_messages(&request.body, &shape);
-        let (mut spent, mut asked_again) = (Vec::new(), 0);
+        let (mut spent, mut repeats) = (Vec::new(), 0);
         loop {
             let answer = self.whole(&request, &shape, &messages).await?;
             spent.extend(answer.get("usage"));
             let Some(misfit) = misfit(&shape, &answer).await? else {
                 return Ok(Answer::Whole(with_usage_of_all(answer, &spent)));
             };
-            if misfit.is_cut || asked_again == self.retries {
-                return Err(self.gives_up(&misfit, asked_again));
+            if misfit.is_cut || repeats == self.retries {
+                return Err(self.gives_up(&misfit, repeats));
             }
-            asked_again += 1;
+            repeats += 1;
             // A retry is a separate call with another body and its own network retries.
             if let Some(turn) = &request.turn {
                 turn.exchange().begin_call();
             }
-            self.tell(&request, asked_again, &misfit);
-            messages.extend(misfit.told());
+            self.tell(&request, repeats, &misfit);
+            messages.extend(misfit.messages());
         }
     }
 
@@ -65,8 +65,8 @@ impl FormattedProvider {
     fn first_messages(&self, body: &Json, shape: &Shape) -> Vec<Json> {
         let mut messages = body.list("messages");
         if !self.inner.takes_response_format(&shape.format) {
-            let is_system = |said: &Json| matches!(&*message::role_of(said), "system" | "developer");
-            let place = messages.iter().take_while(|said| is_system(said)).count();
+            let is_system = |message: &Json| matches!(&*message::role_of(message), "system" | "developer");
+            let place = messages.iter().take_while(|message| is_system(message)).count();
             messages.insert(place, message::system(shape.instruction()));
         }
         messages
@@ -75,14 +75,14 @@ impl FormattedProvider {
     async fn whole(&self, request: &Request, shape: &Shape, messages: &[Json]) -> Result<Json, Error> {
         let keeps_format = self.inner.takes_response_format(&shape.format);
         let entries = request.body.entries();
-        let asked = entries.into_iter().filter_map(|(key, value)| match key.as_str() {
+        let fields = entries.into_iter().filter_map(|(key, value)| match key.as_str() {
             "stream_options" => None,
             "response_format" if !keeps_format => None,
             "stream" => Some((key, false.into())),
             "messages" => Some((key, messages.to_vec().into())),
             _ => Some((key, value)),
         });
-        let body = asked.collect::<Object>().into();
+        let body = fields.collect::<Object>().into();
         match self.inner.chat(Request { body, stream: false, turn: request.turn.clone() }).await? {
             Answer::Whole(answer) => Ok(answer),
             Answer::Stream(chunks) => whole(chunks).await,
@@ -109,14 +109,14 @@ impl FormattedProvider {
         }
     }
 
-    fn gives_up(&self, misfit: &Misfit, asked_again: u32) -> Error {
+    fn gives_up(&self, misfit: &Misfit, repeats: u32) -> Error {
         let (provider, why) = (self.inner.name(), &misfit.why);
         let message = if misfit.is_cut {
             format!(
                 "the response of provider {provider} reached its token limit before its JSON was complete ({why}); raise max_tokens"
             )
         } else {
-            let times = if asked_again == 0 { "1 attempt" } else { &format!("{} attempts", asked_again + 1) };
+            let times = if repeats == 0 { "1 attempt" } else { &format!("{} attempts", repeats + 1) };
             format!("the response of provider {provider} does not match response_format after {times}: {why}")
         };
         Error::Misshapen { message }
@@ -125,7 +125,7 @@ impl FormattedProvider {
 
 /// An answer that does not match the format.
 struct Misfit {
-    said: String,
+    text: String,
     why: String,
     /// Set if the answer reached its token limit, which a retry would not change.
     is_cut: bool,
@@ -133,14 +133,14 @@ struct Misfit {
 
 impl Misfit {
     /// Returns the messages that report the error to the model.
-    fn told(self) -> Vec<Json> {
+    fn messages(self) -> Vec<Json> {
         let why = format!(
             "This answer does not match the response format: {}. Answer again with the complete JSON and nothing else.",
             self.why
         );
         // Some services reject empty messages.
-        let said = (!self.said.trim().is_empty()).then(|| message::assistant(self.said));
-        said.into_iter().chain([message::user(why)]).collect()
+        let answer = (!self.text.trim().is_empty()).then(|| message::assistant(self.text));
+        answer.into_iter().chain([message::user(why)]).collect()
     }
 }
 
@@ -148,17 +148,17 @@ impl Misfit {
 /// not match.
 async fn misfit(shape: &Shape, answer: &Json) -> Result<Option<Misfit>, Error> {
     for choice in answer.list("choices") {
-        let said = choice.field("message");
+        let message = choice.field("message");
         let ended = choice.text_or_empty("finish_reason");
-        let refuses = said.get("refusal").is_some_and(|refusal| !refusal.is_empty());
-        if refuses || ended == "content_filter" || !ModelCall::all(&said).is_empty() {
+        let refuses = message.get("refusal").is_some_and(|refusal| !refusal.is_empty());
+        if refuses || ended == "content_filter" || !ModelCall::all(&message).is_empty() {
             continue;
         }
-        let text = message::text_of(&said);
+        let text = message::text_of(&message);
         match shape.read(&text).await? {
             Ok(json) if *json == *text => {}
-            Ok(json) => message::set_text(&said, &json),
-            Err(why) => return Ok(Some(Misfit { said: text.into(), why, is_cut: ended == "length" })),
+            Ok(json) => message::set_text(&message, &json),
+            Err(why) => return Ok(Some(Misfit { text: text.into(), why, is_cut: ended == "length" })),
         }
     }
     Ok(None)
@@ -270,8 +270,8 @@ impl Shape {
     ///
     /// # Errors
     /// Returns a request error if the check of the schema fails.
-    pub(super) async fn read(&self, said: &str) -> Result<Result<String, String>, Error> {
-        let (text, json) = match find_json(said) {
+    pub(super) async fn read(&self, answer: &str) -> Result<Result<String, String>, Error> {
+        let (text, json) = match find_json(answer) {
             Ok(found) => found,
             Err(why) => return Ok(Err(why)),
         };
@@ -300,8 +300,8 @@ fn wrong(why: &str) -> Error {
 }
 
 /// Returns the JSON of an answer, which is the whole text or a code block in it.
-fn find_json(said: &str) -> Result<(&str, Json), String> {
-    let whole = said.trim();
+fn find_json(answer: &str) -> Result<(&str, Json), String> {
+    let whole = answer.trim();
     let error = match Json::parse(whole.as_bytes()) {
         Ok(json) => return Ok((whole, json)),
         Err(error) => error,

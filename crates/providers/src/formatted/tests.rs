@@ -46,15 +46,15 @@ async fn text(replies: impl IntoIterator<Item = Reply>, format: &str) -> String 
 
 #[tokio::test]
 async fn an_answer_that_fits_passes_as_it_was_written() {
-    for (format, said) in [(PRICE, r#"{"price": 1e1, "for": "tea"}"#), (OBJECT, "{}")] {
-        let (canned, answer) = ask([Reply::text(said)], format).await;
-        assert_eq!(message::text_of(&response::message_of(&answer.unwrap())), said);
-        let asked = &canned.requests()[0];
+    for (format, reply) in [(PRICE, r#"{"price": 1e1, "for": "tea"}"#), (OBJECT, "{}")] {
+        let (canned, answer) = ask([Reply::text(reply)], format).await;
+        assert_eq!(message::text_of(&response::message_of(&answer.unwrap())), reply);
+        let request = &canned.requests()[0];
         // Only a complete answer can be checked.
-        assert_eq!(asked.get("stream").unwrap().as_bool(), Some(false));
-        assert!(asked.get("stream_options").is_none());
+        assert_eq!(request.get("stream").unwrap().as_bool(), Some(false));
+        assert!(request.get("stream_options").is_none());
         assert_eq!(
-            asked.get("response_format").unwrap().deep_clone(),
+            request.get("response_format").unwrap().deep_clone(),
             Json::parse(format.as_bytes()).unwrap()
         );
     }
@@ -62,34 +62,34 @@ async fn an_answer_that_fits_passes_as_it_was_written() {
 
 #[tokio::test]
 async fn json_in_a_code_block_is_taken_out_of_it() {
-    for said in [
+    for reply in [
         "```json\n{\"price\":3}\n```",
         "Here you are:\n\n```\n{\"price\":3}\n```\nAnything else?",
         "```text\nno JSON\n```\n```JSON\n{\"price\":3}\n  ```",
         " \n{\"price\":3}\n",
     ] {
-        assert_eq!(text([Reply::text(said)], PRICE).await, r#"{"price":3}"#, "{said}");
+        assert_eq!(text([Reply::text(reply)], PRICE).await, r#"{"price":3}"#, "{reply}");
     }
 }
 
 #[tokio::test]
-async fn a_model_is_told_what_does_not_fit_and_asked_again() {
+async fn a_model_receives_the_mismatch_and_is_called_again() {
     let replies = ["about 3", r#"{"price":"3"}"#, r#"{"price":3}"#].map(Reply::text);
     let (canned, answer) = ask(replies, PRICE).await;
-    let asked = canned.requests();
-    assert_eq!(asked.len(), 3);
-    let said = |request: usize| asked[request].get("messages").unwrap().items();
-    assert_eq!(said(0).len(), 2);
-    assert_eq!(said(1)[2].to_string(), r#"{"role":"assistant","content":"about 3"}"#);
-    assert!(message::text_of(&said(1)[3]).contains("it is not valid JSON"));
-    assert!(message::text_of(&said(2)[5]).contains(r#"/price: "3" is not of type "number""#));
+    let requests = canned.requests();
+    assert_eq!(requests.len(), 3);
+    let messages_of = |request: usize| requests[request].get("messages").unwrap().items();
+    assert_eq!(messages_of(0).len(), 2);
+    assert_eq!(messages_of(1)[2].to_string(), r#"{"role":"assistant","content":"about 3"}"#);
+    assert!(message::text_of(&messages_of(1)[3]).contains("it is not valid JSON"));
+    assert!(message::text_of(&messages_of(2)[5]).contains(r#"/price: "3" is not of type "number""#));
     let answer = answer.unwrap();
     assert_eq!(message::text_of(&response::message_of(&answer)), r#"{"price":3}"#);
     // The usage includes every attempt.
-    let prompt: i64 = asked
+    let prompt: i64 = requests
         .iter()
         .flat_map(|body| body.get("messages").unwrap().items())
-        .map(|said| message::text_of(&said).split_whitespace().count() as i64)
+        .map(|message| message::text_of(&message).split_whitespace().count() as i64)
         .sum();
     assert_eq!(answer.at_path("usage.prompt_tokens").as_i64(), Some(prompt));
     assert_eq!(answer.at_path("usage.completion_tokens").as_i64(), Some(4));
@@ -112,7 +112,7 @@ async fn a_model_that_never_fits_is_a_fault_that_says_what_does_not() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_cut_off_is_not_asked_for_again() {
+async fn an_answer_that_is_cut_off_is_not_requested_again() {
     let cut = r#"{"choices":[{"message":{"content":"{\"pri"},"finish_reason":"length"}]}"#;
     let (canned, answer) = ask([Reply::whole(Json::parse(cut.as_bytes()).unwrap())], PRICE).await;
     assert_eq!(canned.requests().len(), 1);
@@ -133,7 +133,7 @@ async fn tool_calls_and_refusals_are_no_answers_in_a_form() {
 }
 
 #[tokio::test]
-async fn a_schema_that_is_none_is_the_callers_mistake_before_anybody_is_asked() {
+async fn an_invalid_schema_is_the_callers_mistake_before_any_call() {
     for (schema, why) in [
         (r#"{"schema":{"type":"nope"}}"#, "/type: "),
         (r#"{"schema":{"patternProperties":{"(":{}}}}"#, "regex"),
@@ -189,16 +189,19 @@ impl Provider for Plain {
 }
 
 #[tokio::test]
-async fn a_service_that_knows_no_forms_is_told_in_words() {
+async fn a_service_without_response_formats_gets_an_instruction() {
     let canned = CannedProvider::new([r#"{"price":3}"#]);
     let formatted = FormattedProvider::new(Arc::new(Plain(canned.clone())), 0);
     let request = request(PRICE);
     formatted.chat(request.clone()).await.map(|_| ()).unwrap();
-    let asked = &canned.requests()[0];
-    assert!(asked.get("response_format").is_none());
-    let told = asked.at_path("messages.1.content");
-    let told = told.as_str().unwrap();
-    assert!(told.starts_with("Answer with JSON only") && told.contains(r#""required":["price"]"#), "{told}");
+    let model_request = &canned.requests()[0];
+    assert!(model_request.get("response_format").is_none());
+    let instruction = model_request.at_path("messages.1.content");
+    let instruction = instruction.as_str().unwrap();
+    assert!(
+        instruction.starts_with("Answer with JSON only") && instruction.contains(r#""required":["price"]"#),
+        "{instruction}"
+    );
     // The request itself stays unchanged.
     assert_eq!(request.body.get("messages").unwrap().items().len(), 2);
 }

@@ -38,7 +38,7 @@ impl AnswerReader {
     /// Converts one line of a stream.
     pub(super) fn read(&mut self, line: &Json) -> Read {
         self.name_model(line);
-        let said = line.field("message");
+        let message = line.field("message");
         let delta = Json::object();
         // A new object accepts any value.
         let add = |key: &str, value: Json| {
@@ -47,14 +47,14 @@ impl AnswerReader {
         if !std::mem::replace(&mut self.begun, true) {
             add("role", "assistant".into());
         }
-        if let Some(thinking) = thinking(&said) {
+        if let Some(thinking) = thinking(&message) {
             add("reasoning_content", thinking.into());
         }
-        let content = message::text_of(&said);
+        let content = message::text_of(&message);
         if !content.is_empty() {
             add("content", content.into());
         }
-        let calls = self.calls(&said, true);
+        let calls = self.calls(&message, true);
         if !calls.is_empty() {
             add("tool_calls", calls.into());
         }
@@ -75,13 +75,13 @@ impl AnswerReader {
     /// Converts a complete answer.
     pub(super) fn whole(mut self, answer: &Json) -> Json {
         self.name_model(answer);
-        let said = answer.field("message");
-        let calls = self.calls(&said, false);
-        let content = message::text_of(&said);
+        let ollama_message = answer.field("message");
+        let calls = self.calls(&ollama_message, false);
+        let content = message::text_of(&ollama_message);
         // OpenAI's content is null if a message only contains calls.
         let content = if content.is_empty() && !calls.is_empty() { Json::Null } else { content.into() };
         let message = message::assistant(content);
-        if let Some(thinking) = thinking(&said) {
+        if let Some(thinking) = thinking(&ollama_message) {
             message.put("reasoning_content", thinking);
         }
         if !calls.is_empty() {
@@ -100,21 +100,21 @@ impl AnswerReader {
     }
 
     /// Returns the calls of a message: with their arguments as text, and with ids that results can refer to.
-    fn calls(&mut self, said: &Json, numbered: bool) -> Vec<Json> {
+    fn calls(&mut self, message: &Json, numbered: bool) -> Vec<Json> {
         let mut calls = Vec::new();
-        for mut call in ModelCall::all(said) {
+        for mut call in ModelCall::all(message) {
             if call.id.is_empty() {
                 call.id = format!("call_{}", uuid::Uuid::new_v4().simple()).into();
             }
             if call.arguments.is_empty() {
                 call.arguments = "{}".into();
             }
-            let told = call.to_json();
+            let call_json = call.to_json();
             if numbered {
-                told.edit("index", self.calls);
+                call_json.edit("index", self.calls);
             }
             self.calls += 1;
-            calls.push(told);
+            calls.push(call_json);
         }
         calls
     }
@@ -128,8 +128,8 @@ impl AnswerReader {
     }
 }
 
-fn thinking(said: &Json) -> Option<CompactString> {
-    said.text("thinking").filter(|thinking| !thinking.is_empty())
+fn thinking(message: &Json) -> Option<CompactString> {
+    message.text("thinking").filter(|thinking| !thinking.is_empty())
 }
 
 /// Copies the log probabilities, which have the same format but are beside the message.

@@ -50,8 +50,8 @@ impl Ollama {
     }
 
     async fn ask(&self, request: Request) -> Result<Answer, Error> {
-        let asked = request::chat(&request.body, request.stream)?;
-        let call = HttpCall::post(self.endpoint("chat"), encoded(&asked)?)
+        let chat_body = request::chat(&request.body, request.stream)?;
+        let call = HttpCall::post(self.endpoint("chat"), encoded(&chat_body)?)
             .header("content-type", "application/json");
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());
         let response = self.send(call, exchange).await?;

@@ -62,38 +62,38 @@ fn messages(body: &Json) -> Result<Json, Error> {
     // Results refer to calls by their ids, but Ollama expects the names of the tools.
     let mut names = HashMap::new();
     let mut out = Vec::with_capacity(all.len());
-    for (place, said) in all.iter().enumerate() {
-        names.extend(ModelCall::all(said).into_iter().map(|call| (call.id, call.name)));
-        out.push(one(said, place, &names)?);
+    for (place, message) in all.iter().enumerate() {
+        names.extend(ModelCall::all(message).into_iter().map(|call| (call.id, call.name)));
+        out.push(one(message, place, &names)?);
     }
     Ok(out.into())
 }
 
-fn one(said: &Json, place: usize, names: &HashMap<CompactString, CompactString>) -> Result<Json, Error> {
-    let role = match message::role_of(said) {
+fn one(message: &Json, place: usize, names: &HashMap<CompactString, CompactString>) -> Result<Json, Error> {
+    let role = match message::role_of(message) {
         role if role == "developer" => "system".into(),
         role if role == "function" => "tool".into(),
         role => role,
     };
-    let out = Json::from([("role", role.into()), ("content", message::text_of(said).into())]);
+    let out = Json::from([("role", role.into()), ("content", message::text_of(message).into())]);
     // A new object accepts any value.
     let add = |key: &str, value: Json| {
         out.put(key, value);
     };
-    let images = images(said, place)?;
+    let images = images(message, place)?;
     if !images.is_empty() {
         add("images", images.into());
     }
-    let thinking = ["reasoning_content", "reasoning", "thinking"].iter().find_map(|key| said.text(key));
+    let thinking = ["reasoning_content", "reasoning", "thinking"].iter().find_map(|key| message.text(key));
     if let Some(thinking) = thinking.filter(|thinking| !thinking.is_empty()) {
         add("thinking", thinking.into());
     }
-    let calls = ModelCall::all(said);
+    let calls = ModelCall::all(message);
     if !calls.is_empty() {
         add("tool_calls", calls.iter().map(call).collect::<Vec<_>>().into());
     }
-    if let Some(id) = said.text("tool_call_id") {
-        if let Some(name) = said.text("name").or_else(|| names.get(&id).cloned()) {
+    if let Some(id) = message.text("tool_call_id") {
+        if let Some(name) = message.text("name").or_else(|| names.get(&id).cloned()) {
             add("tool_name", name.into());
         }
         add("tool_call_id", id.into());
@@ -114,8 +114,8 @@ fn call(call: &ModelCall) -> Json {
 }
 
 /// Returns the images of a message as base64.
-fn images(said: &Json, place: usize) -> Result<Vec<Json>, Error> {
-    let Some(Json::Array(parts)) = said.get("content") else { return Ok(Vec::new()) };
+fn images(chat_message: &Json, place: usize) -> Result<Vec<Json>, Error> {
+    let Some(Json::Array(parts)) = chat_message.get("content") else { return Ok(Vec::new()) };
     let mut images = Vec::new();
     for (number, part) in parts.items().iter().enumerate() {
         let refused = |why: &str| {

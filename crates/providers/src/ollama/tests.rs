@@ -21,14 +21,14 @@ fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap()
 }
 
-fn asked(body: &str) -> String {
+fn chat_body(body: &str) -> String {
     request::chat(&json(body), true).unwrap_or_else(|error| panic!("{error}")).to_string()
 }
 
 #[test]
 fn a_plain_request_keeps_its_words_and_options_move_to_their_place() {
     assert_eq!(
-        asked(
+        chat_body(
             r#"{"model":"llama3","messages":[{"role":"developer","content":"Be brief."},{"role":"user","content":"hi"}],
                "temperature":0.70,"top_p":1e0,"max_tokens":5,"max_completion_tokens":6,"seed":7,"stop":"END","n":1,
                "user":"ann","stream_options":{"include_usage":true}}"#
@@ -39,7 +39,7 @@ fn a_plain_request_keeps_its_words_and_options_move_to_their_place() {
         )
     );
     assert_eq!(
-        asked(
+        chat_body(
             r#"{"model":"m","messages":[],"stop":["a","b"],"temperature":1,"options":{"temperature":0,"mirostat":1},
                "keep_alive":"5m","think":true,"reasoning_effort":"low","format":"json","max_tokens":null}"#
         ),
@@ -54,9 +54,13 @@ fn a_plain_request_keeps_its_words_and_options_move_to_their_place() {
 fn formats_and_thinking_have_their_words() {
     let schema = r#"{"model":"m","messages":[],"reasoning_effort":"none",
         "response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}}"#;
-    assert!(asked(schema).ends_with(r#""format":{"type":"object"},"think":false}"#), "{}", asked(schema));
+    assert!(
+        chat_body(schema).ends_with(r#""format":{"type":"object"},"think":false}"#),
+        "{}",
+        chat_body(schema)
+    );
     let object = r#"{"model":"m","messages":[],"reasoning_effort":"minimal","response_format":{"type":"json_object"}}"#;
-    assert!(asked(object).ends_with(r#""format":"json","think":"low"}"#), "{}", asked(object));
+    assert!(chat_body(object).ends_with(r#""format":"json","think":"low"}"#), "{}", chat_body(object));
 }
 
 #[test]
@@ -67,7 +71,7 @@ fn images_go_along_as_they_are_and_addresses_of_images_are_refused() {
                {{"type":"image_url","image_url":{{"url":"{url}"}}}},{{"type":"text","text":"this?"}}]}}]}}"#
         )
     };
-    let body = asked(&with("data:image/png;base64,iVBOR/+8="));
+    let body = chat_body(&with("data:image/png;base64,iVBOR/+8="));
     assert!(body.contains(r#"{"role":"user","content":"what is this?","images":["iVBOR/+8="]}"#), "{body}");
     let error = request::chat(&json(&with("https://example.com/a.png")), true).unwrap_err().to_string();
     assert_eq!(
@@ -81,7 +85,7 @@ fn images_go_along_as_they_are_and_addresses_of_images_are_refused() {
 
 #[test]
 fn calls_have_objects_as_arguments_and_results_the_names_of_their_tools() {
-    let body = asked(
+    let body = chat_body(
         r#"{"model":"m","tools":[{"type":"function","function":{"name":"weather"}}],"messages":[
             {"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[
                 {"id":"c1","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Bonn\",\"days\":2}"}},
@@ -100,7 +104,7 @@ fn calls_have_objects_as_arguments_and_results_the_names_of_their_tools() {
     ] {
         assert!(body.contains(expected), "{expected} is not in {body}");
     }
-    let none = asked(r#"{"model":"m","messages":[],"tools":[{}],"tool_choice":"none"}"#);
+    let none = chat_body(r#"{"model":"m","messages":[],"tools":[{}],"tool_choice":"none"}"#);
     assert!(!none.contains("tools"), "{none}");
 }
 
@@ -123,7 +127,7 @@ fn origin() -> Origin {
 
 async fn read(chunks: Vec<Bytes>) -> Vec<Result<StreamChunk, Error>> {
     let body = stream::iter(chunks.into_iter().map(Ok)).boxed();
-    answer::chunks(origin(), AnswerReader::new("asked".into(), true), body).collect().await
+    answer::chunks(origin(), AnswerReader::new("model".into(), true), body).collect().await
 }
 
 async fn folded(chunks: Vec<Bytes>) -> Json {
@@ -175,8 +179,11 @@ async fn thinking_text_calls_and_counts_are_read_at_every_cut() {
 async fn the_recording_says_what_it_says_at_every_cut() {
     let Some(text) = recording() else { return };
     let whole = folded(vec![bytes(&text)]).await;
-    let said = message::text_of(&response::message_of(&whole));
-    assert!(said.starts_with("Why did the OpenTelemetry agent go to therapy?\n\nBecause"), "{said}");
+    let answer_text = message::text_of(&response::message_of(&whole));
+    assert!(
+        answer_text.starts_with("Why did the OpenTelemetry agent go to therapy?\n\nBecause"),
+        "{answer_text}"
+    );
     assert_eq!(whole.at_path("usage.total_tokens").as_i64(), Some(67));
     assert_eq!(response::finish_reason_of(&whole).unwrap(), "stop");
     let single = text.as_bytes().chunks(1).map(Bytes::copy_from_slice).collect();
@@ -215,8 +222,8 @@ async fn service(
     kind: &'static str,
     body: &'static str,
 ) -> (Ollama, Arc<Mutex<Vec<(String, String)>>>) {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let seen = asked.clone();
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let seen = requests.clone();
     let answer = move |uri: Uri, body_in: String| {
         seen.lock().push((uri.path().to_owned(), body_in));
         let status = axum::http::StatusCode::from_u16(status).unwrap();
@@ -225,7 +232,7 @@ async fn service(
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1/", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await.unwrap() });
-    (Ollama::new("lab", &url, Client::new().unwrap()).unwrap(), asked)
+    (Ollama::new("lab", &url, Client::new().unwrap()).unwrap(), requests)
 }
 
 fn request(stream: bool) -> Request {
@@ -234,7 +241,7 @@ fn request(stream: bool) -> Request {
 
 #[tokio::test]
 async fn a_whole_answer_comes_in_openais_words() {
-    let (lab, asked) = service(
+    let (lab, requests) = service(
         200,
         "application/json; charset=utf-8",
         r#"{"model":"m:8b","message":{"role":"assistant","content":"hel","thinking":"hm"},"done":true,"done_reason":"length",
@@ -253,7 +260,7 @@ async fn a_whole_answer_comes_in_openais_words() {
         (whole.text("model").unwrap().as_str(), whole.at_path("usage.total_tokens").as_i64()),
         ("m:8b", Some(4))
     );
-    let (path, body) = asked.lock()[0].clone();
+    let (path, body) = requests.lock()[0].clone();
     assert_eq!(path, "/api/chat");
     assert_eq!(body, r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":false}"#);
     let exchange = valvehouse_core::context::Exchange::default();
@@ -263,7 +270,7 @@ async fn a_whole_answer_comes_in_openais_words() {
 }
 
 #[tokio::test]
-async fn a_stream_comes_as_chunks_without_counts_nobody_asked_for() {
+async fn a_stream_comes_as_chunks_without_unrequested_counts() {
     let (lab, _) = service(200, "application/x-ndjson", THOUGHT).await;
     let Ok(Answer::Stream(chunks)) = lab.chat(request(true)).await else { panic!() };
     let events: Vec<Json> = chunks.map(|chunk| chunk.unwrap().event).collect().await;
@@ -295,7 +302,7 @@ async fn errors_keep_their_status_and_words() {
 
 #[tokio::test]
 async fn models_are_listed_as_openai_lists_them() {
-    let (lab, asked) = service(
+    let (lab, requests) = service(
         200,
         "application/json",
         r#"{"models":[{"name":"llama3:8b","model":"llama3:8b","modified_at":"2025-01-02T03:04:05.6+01:00","size":7,
@@ -309,5 +316,5 @@ async fn models_are_listed_as_openai_lists_them() {
             r#"{"id":"llama3:8b","object":"model","created":1735783445,"owned_by":"library","size":7,"details":{"family":"llama"}}"#
         )]
     );
-    assert_eq!(asked.lock()[0].0, "/api/tags");
+    assert_eq!(requests.lock()[0].0, "/api/tags");
 }

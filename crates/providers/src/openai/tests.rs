@@ -31,15 +31,15 @@ struct ReceivedRequest {
 
 struct Server {
     provider: OpenAi,
-    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
     address: SocketAddr,
 }
 
 /// Starts a service that always returns the same answer, and creates a provider for it with the key
 /// `sk-test`.
 async fn service(answer: impl Fn() -> Response + Clone + Send + Sync + 'static) -> Server {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let seen = asked.clone();
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let seen = requests.clone();
     let handler = move |peer: ConnectInfo<SocketAddr>, uri: Uri, headers: HeaderMap, body: Bytes| {
         seen.lock().push(ReceivedRequest { uri, headers, body, peer: peer.0 });
         std::future::ready(answer())
@@ -56,7 +56,7 @@ async fn service(answer: impl Fn() -> Response + Clone + Send + Sync + 'static) 
     };
     let client = Client::with_timeouts(timeouts).unwrap();
     let provider = OpenAi::new("lab", &format!("http://{address}/v1"), client).unwrap().with_key("sk-test");
-    Server { provider, asked, address }
+    Server { provider, requests, address }
 }
 
 fn answer(kind: &'static str, body: impl Into<Body>) -> Response {
@@ -152,11 +152,11 @@ const DONE: &str = "data: [DONE]\n\n";
 async fn a_request_goes_out_as_it_is_and_the_answer_comes_back_whole() {
     let server = service(|| answer("application/json", WHOLE)).await;
     assert_eq!(server.whole(false).await, json(WHOLE));
-    let asked = server.asked.lock()[0].clone();
-    assert_eq!(asked.uri.path(), "/v1/chat/completions");
-    assert_eq!(asked.headers["authorization"], "Bearer sk-test");
-    assert_eq!(asked.headers["content-type"], "application/json");
-    assert_eq!(asked.body, request(false).body.to_string());
+    let http_request = server.requests.lock()[0].clone();
+    assert_eq!(http_request.uri.path(), "/v1/chat/completions");
+    assert_eq!(http_request.headers["authorization"], "Bearer sk-test");
+    assert_eq!(http_request.headers["content-type"], "application/json");
+    assert_eq!(http_request.body, request(false).body.to_string());
 }
 
 #[tokio::test]
@@ -167,10 +167,10 @@ async fn a_stream_comes_as_pieces_and_its_connection_is_used_again() {
         assert_eq!(chunks[0].as_ref().unwrap().raw, HEL.trim_end().trim_start_matches("data: "));
         assert_eq!(text_of(&folded(chunks)), "hello");
     }
-    let asked = server.asked.lock().clone();
-    assert_eq!(json(std::str::from_utf8(&asked[0].body).unwrap()).get("stream"), Some(true.into()));
-    assert_eq!(asked[0].headers["accept"], "text/event-stream");
-    assert_eq!(asked[0].peer, asked[1].peer);
+    let requests = server.requests.lock().clone();
+    assert_eq!(json(std::str::from_utf8(&requests[0].body).unwrap()).get("stream"), Some(true.into()));
+    assert_eq!(requests[0].headers["accept"], "text/event-stream");
+    assert_eq!(requests[0].peer, requests[1].peer);
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn other_line_ends_and_a_missing_end_mark_are_fine_after_a_finish_reason()
 }
 
 #[tokio::test]
-async fn what_was_not_asked_for_is_taken_all_the_same() {
+async fn an_answer_in_the_other_form_than_requested_is_accepted() {
     let server = service(|| answer("application/json; charset=utf-8", WHOLE)).await;
     assert_eq!(text_of(&server.whole(true).await), "hello");
     let server = service(|| events([HEL, LO, DONE].concat())).await;
@@ -208,7 +208,7 @@ async fn packed_answers_are_unpacked() {
     })
     .await;
     assert_eq!(server.whole(false).await, json(WHOLE));
-    assert!(!server.asked.lock()[0].headers.contains_key("accept-encoding"), "nearby nobody has to pack");
+    assert!(!server.requests.lock()[0].headers.contains_key("accept-encoding"), "nearby nobody has to pack");
 }
 
 #[tokio::test]
@@ -298,7 +298,7 @@ async fn bytes_are_forwarded_both_ways_untouched() {
     );
     let body: Vec<Bytes> = forwarded.body.into_stream().map(Result::unwrap).collect().await;
     assert_eq!(body.concat(), [": hi\r\n\r\n", HEL].concat().as_bytes());
-    assert_eq!(server.asked.lock()[0].body, odd);
+    assert_eq!(server.requests.lock()[0].body, odd);
 
     let busy =
         || (axum::http::StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "3")], "busy").into_response();
@@ -317,7 +317,7 @@ async fn bytes_are_forwarded_both_ways_untouched() {
 async fn models_are_listed() {
     let server = service(|| answer("application/json", r#"{"data":[{"id":"a","x":1},{"no":"id"}]}"#)).await;
     assert_eq!(server.provider.models().await.unwrap(), [json(r#"{"id":"a","x":1}"#)]);
-    assert_eq!(server.asked.lock()[0].uri.path(), "/v1/models");
+    assert_eq!(server.requests.lock()[0].uri.path(), "/v1/models");
     let server = service(|| axum::http::StatusCode::UNAUTHORIZED.into_response()).await;
     assert!(matches!(server.provider.models().await, Err(Error::Answered { status: 401, .. })));
 }
@@ -328,10 +328,10 @@ async fn an_address_may_have_a_slash_and_a_query_but_must_be_one() {
     let url = format!("http://{}/a/?api-version=1", server.address);
     let provider = OpenAi::new("lab", &url, Client::new().unwrap()).unwrap().with_header("x-team", "red");
     assert!(provider.chat(request(false)).await.is_ok());
-    let asked = server.asked.lock()[0].clone();
-    assert_eq!(asked.uri, "/a/chat/completions?api-version=1");
-    assert_eq!(asked.headers["x-team"], "red");
-    assert!(asked.headers.get("authorization").is_none());
+    let http_request = server.requests.lock()[0].clone();
+    assert_eq!(http_request.uri, "/a/chat/completions?api-version=1");
+    assert_eq!(http_request.headers["x-team"], "red");
+    assert!(http_request.headers.get("authorization").is_none());
     for url in ["", "api.openai.com/v1", "localhost:11434", "ftp://x/"] {
         let error = OpenAi::new("lab", url, Client::new().unwrap()).unwrap_err().to_string();
         assert!(error.starts_with("invalid base_url of provider lab: "), "{error}");

@@ -157,10 +157,10 @@ pub(super) fn annotation(given: &Json) -> Json {
 }
 
 /// Returns the error of a failed response or of an `error` event.
-pub(super) fn failed(told: &Json, origin: &Origin) -> Error {
+pub(super) fn failed(event: &Json, origin: &Origin) -> Error {
     // In an event, the code and the message are beside the type.
-    let error = told.given("error").unwrap_or_else(|| {
-        let fields = told.entries().into_iter().filter(|(key, _)| key != "type" && key != "sequence_number");
+    let error = event.given("error").unwrap_or_else(|| {
+        let fields = event.entries().into_iter().filter(|(key, _)| key != "type" && key != "sequence_number");
         fields.collect::<Object>().into()
     });
     let failure = origin.in_band(&Json::from([("error", error)]));

@@ -44,8 +44,9 @@ const ENCRYPTED: &str = "reasoning.encrypted_content";
 pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Error> {
     refuse_what_cannot_be(request)?;
     // Other services do not receive these blocks, but their items are for this one.
-    let said = request.list("messages").into_iter().filter(|message| history::is_role(message, "assistant"));
-    let blocks: Vec<_> = said.map(|message| items::of(&message)).collect();
+    let own_messages =
+        request.list("messages").into_iter().filter(|message| history::is_role(message, "assistant"));
+    let blocks: Vec<_> = own_messages.map(|message| items::of(&message)).collect();
     let request = anthropic::plain(request);
     let wishes = request.field(ONLY_RESPONSES);
     let wish = |key: &str| wishes.given(key);
@@ -131,7 +132,7 @@ fn input(messages: &[Json], blocks: &[Vec<(usize, Json)>]) -> Vec<Json> {
         match &*message.text_or_empty("role") {
             "assistant" => {
                 let blocks = blocks.next().map_or(&[][..], Vec::as_slice);
-                said(message, blocks, &mut custom, &mut out);
+                assistant_items(message, blocks, &mut custom, &mut out);
             }
             "tool" | "function" => {
                 let id = message.text_or_empty("tool_call_id");
@@ -162,10 +163,15 @@ fn input(messages: &[Json], blocks: &[Vec<(usize, Json)>]) -> Vec<Json> {
 }
 
 /// Converts a message of the model to items. Items that only the service can read keep their positions.
-fn said(said: &Json, blocks: &[(usize, Json)], custom: &mut HashSet<CompactString>, out: &mut Vec<Json>) {
+fn assistant_items(
+    message: &Json,
+    blocks: &[(usize, Json)],
+    custom: &mut HashSet<CompactString>,
+    out: &mut Vec<Json>,
+) {
     let has_reasoning =
         blocks.iter().any(|(_, item)| item.text("type").is_some_and(|kind| kind == "reasoning"));
-    let thoughts = REASONING.iter().find_map(|key| said.text(key)).filter(|text| !text.is_empty());
+    let thoughts = REASONING.iter().find_map(|key| message.text(key)).filter(|text| !text.is_empty());
     if let Some(thoughts) = thoughts.filter(|_| !has_reasoning) {
         let part = Json::from([("type", "reasoning_text".into()), ("text", thoughts.into())]);
         let none: Vec<Json> = Vec::new();
@@ -175,7 +181,7 @@ fn said(said: &Json, blocks: &[(usize, Json)], custom: &mut HashSet<CompactStrin
             ("content", vec![part].into()),
         ]));
     }
-    let calls = said.list("tool_calls");
+    let calls = message.list("tool_calls");
     let mut blocks = blocks.iter().peekable();
     let mut before = |count: usize, out: &mut Vec<Json>| {
         while let Some((_, item)) = blocks.next_if(|(before, _)| *before <= count) {
@@ -184,13 +190,13 @@ fn said(said: &Json, blocks: &[(usize, Json)], custom: &mut HashSet<CompactStrin
     };
     before(0, out);
     let mut parts = Vec::new();
-    let text = message::text_of(said);
+    let text = message::text_of(message);
     if !text.is_empty() {
         let none: Vec<Json> = Vec::new();
         let fields = [("type", "output_text".into()), ("text", text.into()), ("annotations", none.into())];
         parts.push(Json::from(fields));
     }
-    if let Some(refusal) = said.text("refusal").filter(|text| !text.is_empty()) {
+    if let Some(refusal) = message.text("refusal").filter(|text| !text.is_empty()) {
         parts.push(Json::from([("type", "refusal".into()), ("refusal", refusal.into())]));
     }
     if !parts.is_empty() {

@@ -13,7 +13,7 @@ use valvehouse_core::provider::{Answer, Provider, RESPONSES, RelayRequest, Relay
 use valvehouse_json::Json;
 use valvehouse_net::{Address, Client, HttpCall, Response};
 
-/// A service with OpenAI's Responses API. It is told to store nothing, because the host sends the whole
+/// A service with OpenAI's Responses API. It stores nothing, because the host sends the whole
 /// conversation.
 #[derive(Clone)]
 pub struct OpenAiResponses {

@@ -42,7 +42,7 @@ struct Response {
     head: Json,
     ready: VecDeque<Json>,
     /// The positions of the items whose content arrived in chunks.
-    spoken: HashSet<i64>,
+    streamed_items: HashSet<i64>,
     /// The number of each call, by the position of its item.
     calls: HashMap<i64, usize>,
     /// The position of the latest thoughts.
@@ -112,7 +112,7 @@ impl Response {
                 self.say([("role", "assistant".into()), ("content", "".into())]);
             }
             "response.output_text.delta" => {
-                self.spoken.insert(place);
+                self.streamed_items.insert(place);
                 let logprobs = event.list("logprobs");
                 self.say([("content", delta())]);
                 if let (false, Some(chunk)) = (logprobs.is_empty(), self.ready.back()) {
@@ -125,13 +125,13 @@ impl Response {
                 self.say([("annotations", vec![source].into())]);
             }
             "response.refusal.delta" => {
-                self.spoken.insert(place);
+                self.streamed_items.insert(place);
                 self.say([("refusal", delta())]);
             }
             "response.reasoning_summary_text.delta"
             | "response.reasoning_text.delta"
             | "response.reasoning.delta" => {
-                self.spoken.insert(place);
+                self.streamed_items.insert(place);
                 let index =
                     ["summary_index", "content_index"].into_iter().find_map(|key| event.get(key)?.as_i64());
                 let now = (place, index.unwrap_or(0));
@@ -143,7 +143,7 @@ impl Response {
             }
             "response.output_item.added" => self.added(place, &event.field("item")),
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
-                self.spoken.insert(place);
+                self.streamed_items.insert(place);
                 let is_custom = kind == "response.custom_tool_call_input.delta";
                 self.called(place, is_custom, delta());
             }
@@ -179,7 +179,7 @@ impl Response {
 
     /// Completes an item: content that did not arrive in chunks is added now.
     fn done(&mut self, place: i64, item: &Json) {
-        let has_come = self.spoken.contains(&place);
+        let has_come = self.streamed_items.contains(&place);
         let kind = item.text_or_empty("type");
         match &*kind {
             "function_call" | "custom_tool_call" => {

@@ -15,7 +15,7 @@ use valvehouse_net::Client;
 
 struct Server {
     provider: OpenAiResponses,
-    asked: Arc<Mutex<Vec<(String, Bytes)>>>,
+    requests: Arc<Mutex<Vec<(String, Bytes)>>>,
 }
 
 async fn service(kind: &'static str, body: impl Into<String>) -> Server {
@@ -23,8 +23,8 @@ async fn service(kind: &'static str, body: impl Into<String>) -> Server {
 }
 
 async fn answering(status: u16, kind: &'static str, body: impl Into<String>) -> Server {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let (seen, body) = (asked.clone(), body.into());
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let (seen, body) = (requests.clone(), body.into());
     let handler = move |uri: axum::http::Uri, given: Bytes| {
         seen.lock().push((uri.to_string(), given));
         let status = axum::http::StatusCode::from_u16(status).unwrap();
@@ -36,7 +36,7 @@ async fn answering(status: u16, kind: &'static str, body: impl Into<String>) -> 
     tokio::spawn(async move { axum::serve(listener, Router::new().fallback(handler)).await.unwrap() });
     let provider =
         OpenAiResponses::new("lab", &format!("http://{address}/v1"), Client::new().unwrap()).unwrap();
-    Server { provider: provider.with_key("sk-test"), asked }
+    Server { provider: provider.with_key("sk-test"), requests }
 }
 
 fn json(text: &str) -> Json {
@@ -45,7 +45,7 @@ fn json(text: &str) -> Json {
 
 impl Server {
     fn sent(&self) -> Json {
-        Json::parse(&self.asked.lock().last().unwrap().1).unwrap()
+        Json::parse(&self.requests.lock().last().unwrap().1).unwrap()
     }
 
     async fn ask(&self, body: &str, stream: bool) -> Result<Json, Error> {
@@ -157,11 +157,12 @@ async fn a_whole_response_and_its_stream_are_the_same_answer() {
     assert_eq!(blocks(&whole), blocks(&streamed));
     // The next request contains the same items at the same positions, without texts that filters could not
     // read.
-    let said = streamed.at_path("choices.0.message");
+    let streamed_message = streamed.at_path("choices.0.message");
     let results = ["call_1", "call_2"].map(|id| {
         Json::from([("role", "tool".into()), ("tool_call_id", id.into()), ("content", "ok".into())])
     });
-    let messages = [vec![json(r#"{"role":"user","content":"hi"}"#), said], results.to_vec()].concat();
+    let messages =
+        [vec![json(r#"{"role":"user","content":"hi"}"#), streamed_message], results.to_vec()].concat();
     server
         .answer(Request::new(Json::from([("model", "m".into()), ("messages", messages.into())]), true))
         .await
@@ -187,7 +188,7 @@ async fn a_whole_response_and_its_stream_are_the_same_answer() {
 }
 
 #[tokio::test]
-async fn a_chat_request_is_said_in_the_words_of_responses() {
+async fn a_chat_request_is_translated_for_the_responses_api() {
     let server = service("application/json", response("completed")).await;
     let body = r#"{"model":"m","max_tokens":5,"temperature":0.50,"reasoning_effort":"low","verbosity":"low","logprobs":true,"top_logprobs":2,"own":{"b":1},
         "response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}},
@@ -196,7 +197,7 @@ async fn a_chat_request_is_said_in_the_words_of_responses() {
         "messages":[{"role":"system","content":"S"},{"role":"user","content":[{"type":"text","text":"t"},{"type":"image_url","image_url":{"url":"data:x","detail":"low"}}]},
             {"role":"assistant","content":"said","reasoning_content":"thought"},{"role":"user","content":"go"}]}"#;
     server.ask(body, false).await.unwrap();
-    assert_eq!(server.asked.lock()[0].0, "/v1/responses");
+    assert_eq!(server.requests.lock()[0].0, "/v1/responses");
     let expected = r#"{"model":"m","input":[{"type":"message","role":"system","content":"S"},
         {"type":"message","role":"user","content":[{"type":"input_text","text":"t"},{"type":"input_image","image_url":"data:x","detail":"low"}]},
         {"type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":"thought"}]},

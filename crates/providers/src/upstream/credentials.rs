@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_caller_pays_with_its_own_key_and_without_one_nothing_is_asked() {
+    async fn each_caller_pays_with_its_own_key_and_without_one_nothing_is_called() {
         let make = |own: &Credential| {
             Ok(Arc::new(CannedProvider::new([Reply::text(&own.token)])) as Arc<dyn Provider>)
         };

@@ -100,13 +100,13 @@ impl Upstream {
         let known = OnceLock::new();
         let once = || {
             let admitted = self.breakers.admit(model);
-            let asked = match (admitted.admission, admitted.breaker()) {
+            let service = match (admitted.admission, admitted.breaker()) {
                 (BreakerState::Open(rest), Some(breaker)) => {
                     Err(Error::BreakerOpen { message: breaker.explains(rest), cool_down: rest })
                 }
                 _ => self.credentials.service(exchange),
             };
-            let asking = asked.map(&mut ask);
+            let asking = service.map(&mut ask);
             let (known, body) = (&known, &body);
             async move {
                 let asking = asking?;
@@ -148,12 +148,12 @@ impl Upstream {
     fn explained(&self, error: Error) -> Error {
         match (error, &self.keyless) {
             (Error::Answered { provider, status: status @ (401 | 403), body, retry_after }, Some(help)) => {
-                let said = body.at_path("error.message");
-                let said = said.as_str().map_or_else(|| body.to_string(), str::to_owned);
+                let own_message = body.at_path("error.message");
+                let own_message = own_message.as_str().map_or_else(|| body.to_string(), str::to_owned);
                 let message =
                     format!("provider {provider} returned {status}, and its key is not set: {help}");
                 let error = Json::from([
-                    ("message", format!("{message} (its message: {said})").into()),
+                    ("message", format!("{message} (its message: {own_message})").into()),
                     ("type", "authentication_error".into()),
                     ("param", Json::Null),
                     ("code", "provider_key_missing".into()),
@@ -173,11 +173,11 @@ impl Upstream {
         let question = Question { model: &model, exchange, turn, deadline, is_repeatable: true };
         let mut asking = self.metrics.ask();
         let body = || request.body.to_string().into_bytes();
-        let asked = self.call(question, body, |service| {
+        let attempt = self.call(question, body, |service| {
             let request = request.clone();
             async move { begin(service.chat(request).await?).await }
         });
-        match asked.await {
+        match attempt.await {
             Ok(Answer::Whole(whole)) => {
                 asking.receives();
                 asking.tells(&whole.field("usage"));
@@ -200,7 +200,7 @@ impl Upstream {
         let (model, exchange) = (request.model, request.exchange);
         let question = Question { model, exchange, turn: None, deadline, is_repeatable: true };
         let mut asking = self.metrics.ask();
-        let asked = self.call(
+        let attempt = self.call(
             question,
             || request.body.to_vec(),
             |service| {
@@ -208,7 +208,7 @@ impl Upstream {
                 async move { begin_forwarded(service.forward(request).ok_or_else(no_way)?.await?).await }
             },
         );
-        match asked.await {
+        match attempt.await {
             Ok(forwarded) => {
                 let body = match forwarded.body {
                     PassthroughBody::Stream(body) => {
@@ -244,7 +244,7 @@ impl Upstream {
         let question = Question { model, exchange, turn: None, deadline, is_repeatable: whole.is_some() };
         let mut asking = self.metrics.ask();
         let bytes = || whole.as_ref().map(|bytes| bytes.to_vec()).unwrap_or_default();
-        let asked = self.call(question, bytes, |service| {
+        let attempt = self.call(question, bytes, |service| {
             let body = match (&whole, streamed.take()) {
                 (Some(bytes), _) => PassthroughBody::Whole(bytes.clone()),
                 (None, Some(stream)) => PassthroughBody::Stream(stream),
@@ -256,7 +256,7 @@ impl Upstream {
                 begin_relayed(service.relay(request).await?).await
             }
         });
-        match asked.await {
+        match attempt.await {
             Ok(relayed) => {
                 let body = stream::limited(relayed.body.into_stream(), deadline, || self.too_long());
                 let body = PassthroughBody::Stream(watched(body, asking, LastBytes::default()));

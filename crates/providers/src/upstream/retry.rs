@@ -72,22 +72,22 @@ impl Retries<'_> {
 const NOT_NOW: [u16; 9] = [408, 409, 425, 429, 500, 502, 503, 504, 529];
 
 /// Returns the delay before the next attempt; `None` if a retry cannot help.
-pub(super) fn wait(error: &Error, retry: &RetrySettings, asked_again: u32) -> Option<Duration> {
-    let asked_for = match error {
+pub(super) fn wait(error: &Error, retry: &RetrySettings, retries: u32) -> Option<Duration> {
+    let requested_wait = match error {
         Error::Unanswered { sent: false, .. } => None,
         // The service may have handled the request, so the operator has to allow the retry.
         Error::Unanswered { sent: true, timeout: false, .. } if retry.after_send => None,
         Error::Answered { status, body, retry_after, .. } if NOT_NOW.contains(status) && !is_spent(body) => {
-            retry_after.as_deref().and_then(asked_for)
+            retry_after.as_deref().and_then(requested_wait)
         }
         _ => return None,
     };
-    match asked_for {
+    match requested_wait {
         Some(wait) if wait > retry.max_delay => None,
         // A random addition separates clients that received the same time.
         Some(wait) => Some(wait + up_to(retry.initial_delay / 4)),
         None => {
-            let longest = retry.initial_delay.saturating_mul(2_u32.saturating_pow(asked_again));
+            let longest = retry.initial_delay.saturating_mul(2_u32.saturating_pow(retries));
             Some(up_to(longest.min(retry.max_delay)))
         }
     }
@@ -111,7 +111,7 @@ fn is_spent(body: &Json) -> bool {
 }
 
 /// Parses `Retry-After`: a number of seconds, or a date.
-fn asked_for(text: &str) -> Option<Duration> {
+fn requested_wait(text: &str) -> Option<Duration> {
     let text = text.trim();
     if let Ok(seconds) = text.parse::<f64>() {
         return Some(Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_get_better_is_asked_again() {
+    fn only_temporary_errors_are_retried() {
         for status in [408, 409, 425, 429, 500, 502, 503, 504, 529] {
             assert!(wait_for(&answered(status, None)).is_some(), "{status}");
         }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_and_lost_is_asked_again_only_by_order() {
+    fn a_lost_request_that_was_sent_is_retried_only_with_after_send() {
         let lost = |sent, timeout| Error::Unanswered { message: "gone".into(), sent, timeout };
         assert!(wait_for(&lost(false, false)).is_some() && wait_for(&lost(false, true)).is_some());
         assert!(wait_for(&lost(true, false)).is_none());
@@ -170,17 +170,17 @@ mod tests {
     fn waits_double_up_to_the_longest_and_are_shortened_by_chance() {
         let retry =
             RetrySettings { initial_delay: SECOND, max_delay: 3 * SECOND, ..RetrySettings::default() };
-        for (asked_again, longest) in [(0, 1), (1, 2), (2, 3), (30, 3), (40, 3)] {
+        for (retries, longest) in [(0, 1), (1, 2), (2, 3), (30, 3), (40, 3)] {
             let waits: Vec<_> =
-                (0..200).map(|_| wait(&answered(503, None), &retry, asked_again).unwrap()).collect();
+                (0..200).map(|_| wait(&answered(503, None), &retry, retries).unwrap()).collect();
             let most = *waits.iter().max().unwrap();
-            assert!(most <= longest * SECOND && most > longest * SECOND / 2, "{asked_again}: {most:?}");
+            assert!(most <= longest * SECOND && most > longest * SECOND / 2, "{retries}: {most:?}");
             assert!(*waits.iter().min().unwrap() < longest * SECOND / 4);
         }
     }
 
     #[test]
-    fn a_service_that_says_when_is_asked_then_and_not_at_all_when_that_is_too_late() {
+    fn retry_after_is_obeyed_and_too_long_a_wait_is_not_retried() {
         let date = |seconds| {
             let moment = Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
             moment.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()

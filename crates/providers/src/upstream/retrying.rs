@@ -42,8 +42,8 @@ impl Provider for RetryingProvider {
             let exchange = turn.map_or(&none, |turn| turn.exchange());
             let retries = Retries { name: self.name(), retry: &self.retry, exchange, turn, metrics: None };
             let once = || {
-                let asked = self.provider.chat(request.clone());
-                async move { begin(asked.await?).await }
+                let attempt = self.provider.chat(request.clone());
+                async move { begin(attempt.await?).await }
             };
             retries.run(None, once).await
         })
@@ -59,8 +59,8 @@ impl Provider for RetryingProvider {
             let retries =
                 Retries { name: self.name(), retry: &self.retry, exchange, turn: None, metrics: None };
             let once = || {
-                let asked = first.take().or_else(|| self.provider.forward(request.clone()));
-                async move { begin_forwarded(asked.ok_or_else(no_way)?.await?).await }
+                let attempt = first.take().or_else(|| self.provider.forward(request.clone()));
+                async move { begin_forwarded(attempt.ok_or_else(no_way)?.await?).await }
             };
             retries.run(None, once).await
         }))

@@ -68,7 +68,7 @@ async fn what_gets_better_is_answered() {
 }
 
 #[tokio::test]
-async fn whoever_watches_the_turn_is_told_of_each_further_try() {
+async fn an_observer_of_the_turn_is_notified_of_each_retry() {
     #[derive(Default)]
     struct SeenNotices(Mutex<Vec<(String, u32, u32, String)>>);
     impl Observer for SeenNotices {
@@ -82,8 +82,8 @@ async fn whoever_watches_the_turn_is_told_of_each_further_try() {
     let turn = Turn::default().observed_by(seen.clone());
     let (_, patient) = patient([unreachable().into(), answered(503, None).into(), Reply::text("there")]);
     patient.chat(Request { turn: Some(turn), ..request(false) }).await.map(drop).unwrap();
-    let told = |attempt, error: &str| ("provider canned".to_owned(), attempt, 2, error.to_owned());
-    assert_eq!(*seen.0.lock(), [told(1, "cannot reach it"), told(2, "provider canned answered 503")]);
+    let expected = |attempt, error: &str| ("provider canned".to_owned(), attempt, 2, error.to_owned());
+    assert_eq!(*seen.0.lock(), [expected(1, "cannot reach it"), expected(2, "provider canned answered 503")]);
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn after_so_many_times_the_last_failure_is_the_answer() {
 }
 
 #[tokio::test]
-async fn it_waits_as_long_as_it_is_told_to_and_no_longer_than_it_may() {
+async fn it_waits_for_retry_after_and_no_longer_than_its_limit() {
     let (canned, patient) = patient([answered(429, Some("0.3")).into(), Reply::text("now")]);
     let begun = Instant::now();
     assert_eq!(text(patient.chat(request(false)).await.unwrap()).await, "now");
@@ -113,7 +113,7 @@ async fn too_long_a_wait_is_the_callers_to_wait() {
 }
 
 #[tokio::test]
-async fn an_error_in_place_of_the_first_piece_is_asked_again_and_a_later_one_is_not() {
+async fn an_error_in_place_of_the_first_chunk_is_retried_and_a_later_one_is_not() {
     let nothing: [&str; 0] = [];
     let overloaded = || Reply::chunks_then_error(nothing, answered(529, None));
     let (canned, early) = patient([overloaded(), Reply::chunks(["a", "b"])]);
@@ -207,7 +207,7 @@ async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succe
          attempt is in 1 s (last failure: cannot reach it)"
     );
     assert!(matches!(resting, Error::BreakerOpen { .. }) && upstream.open_breaker().is_some());
-    assert_eq!(canned.requests().len(), 2, "it was not asked");
+    assert_eq!(canned.requests().len(), 2, "it was not called");
     sleep(Duration::from_millis(250)).await;
     assert!(matches!(error("four").await, Error::Unanswered { .. }));
     assert_eq!(canned.requests().len(), 3, "one call tried, and only once");
@@ -247,7 +247,7 @@ async fn the_retries_of_all_layers_count_once() {
 }
 
 #[tokio::test]
-async fn whole_answers_streams_failures_and_those_who_leave_are_told_apart() {
+async fn whole_answers_streams_failures_and_disconnects_are_counted_separately() {
     let never = RetrySettings { max_retries: 0, ..SHORT };
     let measured = |reply: Reply| patient([reply]).1.with_retry(never);
     let ended = |upstream: &Upstream| -> Vec<&'static str> {
@@ -303,14 +303,14 @@ async fn a_service_that_wants_a_key_where_there_is_none_says_what_to_do() {
 
 #[tokio::test]
 async fn a_caller_that_goes_away_ends_the_wait() {
-    let asked = Arc::new(Mutex::new(None));
+    let outcome = Arc::new(Mutex::new(None));
     let (canned, patient) = patient([answered(503, Some("0.3")).into()]);
-    let seen = asked.clone();
+    let seen = outcome.clone();
     let work = tokio::spawn(async move {
         *seen.lock() = Some(patient.chat(request(false)).await.is_ok());
     });
     sleep(Duration::from_millis(50)).await;
     work.abort();
     sleep(Duration::from_millis(400)).await;
-    assert_eq!((canned.requests().len(), *asked.lock()), (1, None));
+    assert_eq!((canned.requests().len(), *outcome.lock()), (1, None));
 }

@@ -18,7 +18,7 @@ impl Decision {
             Json::Bool(true) => Self::Approved { arguments: None },
             Json::Bool(false) => Self::Rejected("the person rejected the call".into()),
             Json::Text(text) => match yes_or_no(text) {
-                Some(said) => Self::of(&Json::Bool(said)),
+                Some(approved) => Self::of(&Json::Bool(approved)),
                 None => Self::Rejected(format!("the person said: {text}")),
             },
             Json::Object(_) => Self::of_map(answer),
@@ -28,16 +28,16 @@ impl Decision {
 
     fn of_map(answer: &Json) -> Self {
         let reason = answer.text("reason").filter(|reason| !reason.trim().is_empty());
-        let said = match answer.get("approved") {
+        let approved = match answer.get("approved") {
             // Open WebUI sends an error if the person has left.
             _ if answer.get("error").is_some_and(|error| !error.is_null()) => {
                 return Self::Rejected(format!("nobody answered: {}", clipped(&answer.field("error"))));
             }
-            Some(Json::Bool(said)) => said,
+            Some(Json::Bool(approved)) => approved,
             Some(Json::Text(word)) if yes_or_no(&word).is_some() => yes_or_no(&word) == Some(true),
             _ => return Self::Rejected(format!("the answer {} does not say `approved`", clipped(answer))),
         };
-        if !said {
+        if !approved {
             return Self::Rejected(reason.map_or_else(|| "the person rejected the call".into(), Into::into));
         }
         match answer.get("arguments").filter(|arguments| !arguments.is_null()) {

@@ -76,7 +76,7 @@ pub(in crate::middleware) fn middleware(options: &Json, parts: &Parts) -> Result
     let asks = Arc::new(asks);
     let approval = Arc::new(Approval { asks: asks.clone(), timeout, on_timeout });
     let asking = FilterEntry::new(NAME, hooks, approval).priority(PRIORITY);
-    // The separate name identifies the filter that asked, for a run that resumes after the pause.
+    // The separate name identifies the filter of the question, for a run that resumes after the pause.
     let binding = FilterEntry::new(seal::NAME, hooks, Arc::new(Binding::new(asks))).last();
     Ok(Middleware::of_filters(NAME, [asking, binding]))
 }
@@ -96,8 +96,8 @@ impl Approval {
             Ok(Err(NobodyAnswers::Timeout(after))) => match self.on_timeout {
                 OnTimeout::Reject => Decision::Rejected(format!("nobody answered within {after} ms")),
                 OnTimeout::Halt => {
-                    let told = format!("nobody approved the tool call within {after} ms");
-                    return Err(Rejection { fatal: true, ..Rejection::new(told).with_status(403) });
+                    let reason = format!("nobody approved the tool call within {after} ms");
+                    return Err(Rejection { fatal: true, ..Rejection::new(reason).with_status(403) });
                 }
             },
             Ok(Err(NobodyAnswers::NoListener)) => Decision::Rejected(

@@ -74,8 +74,8 @@ impl Settings {
         let found = found.join(", ");
         match self.strategy {
             PiiStrategy::Block => {
-                let told = format!("cannot pass on personal data: the {part} contain it: {found}");
-                return Ok(Verdict::Reject(Rejection { fatal: true, ..Rejection::new(told) }));
+                let reason = format!("cannot pass on personal data: the {part} contain it: {found}");
+                return Ok(Verdict::Reject(Rejection { fatal: true, ..Rejection::new(reason) }));
             }
             PiiStrategy::Warn => {
                 tracing::warn!(middleware = NAME, "personal data in the {part}: {found}");
