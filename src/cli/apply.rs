@@ -15,21 +15,21 @@ use valvehouse_terminal::{CommandError, Console, Exit, clean};
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 
-pub(super) async fn run(asked: &args::Apply, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let folder = ScriptFolder::existing(asked.folder.as_deref(), config)?;
+pub(super) async fn run(args: &args::Apply, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let folder = ScriptFolder::existing(args.folder.as_deref(), config)?;
     let settings = folder.settings(config);
-    if asked.load {
+    if args.load {
         return check::load(&settings).await;
     }
     let files = folder.files()?;
-    let needs = asked.needs.as_deref().unwrap_or(env!("CARGO_PKG_VERSION"));
+    let needs = args.needs.as_deref().unwrap_or(env!("CARGO_PKG_VERSION"));
     let manifest = SetManifest::of(&files, needs);
     SetManifest::parse(&manifest.text).map_err(|error| CommandError::data(error.to_string()))?;
-    if asked.manifest {
+    if args.manifest {
         out.line(&manifest.text)?;
         return Ok(Exit::Done);
     }
-    let signature = match &asked.signature {
+    let signature = match &args.signature {
         Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
             CommandError::usage(format!("cannot read the signature {}: {error}", file.display()))
         })?),
@@ -47,7 +47,7 @@ pub(super) async fn run(asked: &args::Apply, config: &Config, out: &Console) -> 
         return Ok(checked);
     }
     #[cfg(feature = "workbench")]
-    if !asked.no_test {
+    if !args.no_test {
         let options = valvehouse_workbench::test::TestOptions::default();
         let tested = valvehouse_workbench::test::run(options, &settings, out).await?;
         if tested != Exit::Done {
@@ -60,7 +60,7 @@ pub(super) async fn run(asked: &args::Apply, config: &Config, out: &Console) -> 
         ));
     }
     upload(
-        asked,
+        args,
         config,
         &NewScriptSet {
             manifest: &manifest,
@@ -74,7 +74,7 @@ pub(super) async fn run(asked: &args::Apply, config: &Config, out: &Console) -> 
 }
 
 async fn upload(
-    asked: &args::Apply,
+    args: &args::Apply,
     config: &Config,
     set: &NewScriptSet<'_>,
     out: &Console,
@@ -104,12 +104,12 @@ async fn upload(
     if config.folders.source == ScriptSource::Folder {
         out.say("hosts with these settings load scripts from their folders; set [folders] source = \"store\" to load them from the store");
     }
-    let told = Json::from([
+    let output = Json::from([
         ("generation", generation.into()),
         ("files", set.files.len().into()),
         ("changed", changed.into()),
     ]);
-    let exit = tell_reach(&*store, generation, asked.wait, told, out).await?;
+    let exit = tell_reach(&*store, generation, args.wait, output, out).await?;
     store.close().await;
     Ok(exit)
 }
@@ -119,16 +119,16 @@ pub(super) async fn tell_reach(
     store: &dyn Store,
     generation: u64,
     is_awaited: bool,
-    told: Json,
+    output: Json,
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let exit = if is_awaited {
         let WaitOutcome { hosts, late } = wait(store, generation).await?;
-        told.put("hosts", hosts);
+        output.put("hosts", hosts);
         let missing = late.iter().map(|(node, status)| {
             Json::from([("node", node.as_str().into()), ("error", status.error.as_deref().into())])
         });
-        told.put("late", missing.collect::<Vec<_>>());
+        output.put("late", missing.collect::<Vec<_>>());
         if !out.is_json() {
             for (node, status) in &late {
                 let why = status.error.as_deref().unwrap_or("has not answered yet");
@@ -145,7 +145,7 @@ pub(super) async fn tell_reach(
         Exit::Done
     };
     if out.is_json() {
-        out.json(&told)?;
+        out.json(&output)?;
     }
     Ok(exit)
 }

@@ -1,6 +1,6 @@
 //! `valvehouse chat`: a turn, or a conversation, with the filters of the project.
 
-use super::runs::said_in_words;
+use super::runs::message_text;
 use super::{args, reply};
 use std::io::{self, IsTerminal, Read};
 use std::sync::{Arc, OnceLock};
@@ -21,8 +21,8 @@ use valvehouse_terminal::{
 /// The number of messages shown of a continued conversation.
 const SHOWN: u64 = 6;
 
-pub(super) async fn run(asked: args::Chat, config: Config, out: &Console) -> Result<Exit, CommandError> {
-    let said = said(&asked.text)?;
+pub(super) async fn run(args: args::Chat, config: Config, out: &Console) -> Result<Exit, CommandError> {
+    let input = input(&args.text)?;
     let app = App::open(config).await?;
     app.fetch_lists().await;
     #[cfg(feature = "mcp")]
@@ -30,31 +30,31 @@ pub(super) async fn run(asked: args::Chat, config: Config, out: &Console) -> Res
     for problem in plugin_problems(&app.host.snapshot()) {
         out.say(&report::shown(&problem, out.talk()));
     }
-    let lines = match &said {
+    let lines = match &input {
         Input::Piped(_) => StdinLines::none(),
         Input::Once(_) | Input::AtTerminal => StdinLines::of_stdin(),
     };
-    let done = talk(&app, asked, said, lines, out).await;
+    let done = talk(&app, args, input, lines, out).await;
     app.close().await;
     done.map(|()| Exit::Done)
 }
 
 async fn talk(
     app: &Arc<App>,
-    asked: args::Chat,
-    said: Input,
+    args: args::Chat,
+    input: Input,
     lines: StdinLines,
     out: &Console,
 ) -> Result<(), CommandError> {
-    let before = match &asked.goes_on {
-        Some(id) => Some(before(app, id, asked.model.as_deref()).await?),
+    let before = match &args.goes_on {
+        Some(id) => Some(before(app, id, args.model.as_deref()).await?),
         None => None,
     };
-    let mut conversation = Conversation::new(app.clone(), asked, before.as_ref(), lines, out)?;
+    let mut conversation = Conversation::new(app.clone(), args, before.as_ref(), lines, out)?;
     if let Some(before) = &before {
         conversation.show_last(before).await?;
     }
-    let done = match said {
+    let done = match input {
         Input::Once(text) | Input::Piped(text) => conversation.say(&text).await,
         Input::AtTerminal => conversation.at_terminal().await,
     };
@@ -87,7 +87,7 @@ enum Input {
     AtTerminal,
 }
 
-fn said(words: &[String]) -> Result<Input, CommandError> {
+fn input(words: &[String]) -> Result<Input, CommandError> {
     let mut text = words.join(" ");
     if words.is_empty() {
         if io::stdin().is_terminal() {
@@ -125,13 +125,13 @@ struct Conversation<'a> {
 impl<'a> Conversation<'a> {
     fn new(
         app: Arc<App>,
-        asked: args::Chat,
+        args: args::Chat,
         before: Option<&store::Conversation>,
         lines: StdinLines,
         out: &'a Console,
     ) -> Result<Self, CommandError> {
         let first = || app.host.snapshot().model_names().into_iter().next();
-        let model = asked.model.or_else(|| before.map(|before| before.agent.clone())).or_else(first);
+        let model = args.model.or_else(|| before.map(|before| before.agent.clone())).or_else(first);
         let model = model.ok_or_else(|| {
             CommandError::usage("missing model: the settings name none; pass --model PROVIDER/MODEL")
         })?;
@@ -144,10 +144,10 @@ impl<'a> Conversation<'a> {
             app,
             out,
             model,
-            user: asked.user,
-            stream: !asked.no_stream,
-            variables: asked.variables,
-            trace: asked.trace,
+            user: args.user,
+            stream: !args.no_stream,
+            variables: args.variables,
+            trace: args.trace,
             chat_id: before.map_or_else(|| uuid::Uuid::new_v4().to_string(), |before| before.id.clone()),
             messages: Vec::new(),
             kept: OnceLock::new(),
@@ -177,8 +177,8 @@ impl<'a> Conversation<'a> {
     async fn say(&mut self, text: &str) -> Result<(), CommandError> {
         self.messages.push(message::user(text));
         let ready = self.app.host.snapshot().ready(&self.model, &[])?;
-        let (events, asked) = questions::listening(Some(&self.app.questions), self.out);
-        let recording = self.trace.then(|| self.app.traces.begin(self.asked(), true));
+        let (events, open_questions) = questions::listening(Some(&self.app.questions), self.out);
+        let recording = self.trace.then(|| self.app.traces.begin(self.request_facts(), true));
         let trace = recording.as_ref().map(|recording| recording.trace().clone());
         let facts = TurnFacts { trace, ..self.facts(&ready) };
         let context = context(&facts);
@@ -198,7 +198,8 @@ impl<'a> Conversation<'a> {
                 answer.edit("chat_id", chat_id.as_str());
             }
         };
-        let answer = reply::hear(answer, complete, asked, &self.app, &mut self.lines, self.out).await;
+        let answer =
+            reply::hear(answer, complete, open_questions, &self.app, &mut self.lines, self.out).await;
         if let Some(recording) = recording {
             show_steps(recording, answer.as_ref().err(), self.out);
         }
@@ -213,8 +214,8 @@ impl<'a> Conversation<'a> {
         let store = self.app.runs.store();
         let from = before.length.saturating_sub(SHOWN);
         self.out.say(&format!("continuing {} with {} messages so far", before.id, before.length));
-        for said in store.messages(&before.id, from, before.length).await? {
-            self.out.say(&said_in_words(&said, self.out.talk()));
+        for message in store.messages(&before.id, from, before.length).await? {
+            self.out.say(&message_text(&message, self.out.talk()));
         }
         if let Some(run) = store.runs(Some(&before.id), Some(store::RunStatus::Paused), 1).await?.first() {
             let waits = reply::waits_in_words(&run.pending);
@@ -253,7 +254,7 @@ impl<'a> Conversation<'a> {
         body
     }
 
-    fn asked(&self) -> RequestFacts {
+    fn request_facts(&self) -> RequestFacts {
         RequestFacts {
             endpoint: "cli",
             model: self.model.clone(),
@@ -307,6 +308,6 @@ fn show_steps(mut recording: TraceGuard, failure: Option<&CommandError>, out: &C
         None => recording.answered(200),
     }
     recording.done();
-    let told = trace.detail();
-    out.tell(|| trace_view::shown(&told, out.talk()), || Json::from([("trace", told.clone())]));
+    let detail = trace.detail();
+    out.tell(|| trace_view::shown(&detail, out.talk()), || Json::from([("trace", detail.clone())]));
 }

@@ -18,11 +18,11 @@ use valvehouse_script::{
 };
 use valvehouse_terminal::{Case, CommandError, Console, Exit, ScriptPlace, case, report};
 
-pub(super) async fn run(asked: &args::Check, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    if asked.load {
+pub(super) async fn run(args: &args::Check, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    if args.load {
         return load(config).await;
     }
-    check(asked, config, out, false).await
+    check(args, config, out, false).await
 }
 
 /// Loads the files whose paths are read from stdin.
@@ -38,7 +38,7 @@ pub(super) async fn before_apply(config: &Config, out: &Console) -> Result<Exit,
 }
 
 async fn check(
-    asked: &args::Check,
+    args: &args::Check,
     config: &Config,
     out: &Console,
     may_be_confirmed: bool,
@@ -46,23 +46,23 @@ async fn check(
     app::check(config)?;
     let granted = app::stored_grants(config).await;
     let mut findings = Findings { granted, ..Findings::default() };
-    if asked.paths.is_empty() {
+    if args.paths.is_empty() {
         for (kind, folder) in app::folders_of(config) {
             findings.folder(kind, folder, config);
         }
     }
-    for path in &asked.paths {
-        findings.asked(path, config)?;
+    for path in &args.paths {
+        findings.add_path(path, config)?;
     }
     findings.same_tools();
-    if asked.paths.is_empty() {
+    if args.paths.is_empty() {
         findings.secrets(config);
     }
-    findings.host(config, &asked.paths).await?;
+    findings.host(config, &args.paths).await?;
     findings.tell(out)?;
     let waits = |problem: &Diagnostic| matches!(problem.code, Code::GuardWeakened | Code::GuardGone);
     let counts = |problem: &Diagnostic| {
-        (asked.strict || problem.severity == Severity::Error) && !(may_be_confirmed && waits(problem))
+        (args.strict || problem.severity == Severity::Error) && !(may_be_confirmed && waits(problem))
     };
     Ok(if findings.problems.iter().any(counts) { Exit::Findings } else { Exit::Done })
 }
@@ -93,7 +93,7 @@ struct Findings {
     /// Notes, which are not problems.
     notes: Vec<String>,
     /// The places and messages of the reported problems.
-    told: HashSet<(String, String)>,
+    reported: HashSet<(String, String)>,
     /// The grants made by command.
     granted: HashMap<String, Grants>,
     /// The plugins that define each tool, with their ids and paths.
@@ -103,7 +103,7 @@ struct Findings {
 
 impl Findings {
     /// Checks a file, a folder, or the plugin with an id.
-    fn asked(&mut self, word: &Path, config: &Config) -> Result<(), CommandError> {
+    fn add_path(&mut self, word: &Path, config: &Config) -> Result<(), CommandError> {
         let in_project = config.project.join(word);
         match [word, &in_project].into_iter().find(|path| path.exists()) {
             Some(folder) if folder.is_dir() => {
@@ -162,7 +162,7 @@ impl Findings {
     /// Adds problems that are not reported yet: those of a module concern every script that imports it.
     fn tell_once(&mut self, problems: Vec<Diagnostic>) {
         for problem in problems {
-            if self.told.insert((problem.place(), problem.message.clone())) {
+            if self.reported.insert((problem.place(), problem.message.clone())) {
                 self.problems.push(problem);
             }
         }
@@ -198,7 +198,7 @@ impl Findings {
             if problem.path.is_file() {
                 self.files.insert(problem.path.clone());
             }
-            self.told.insert((problem.place(), problem.message.clone()));
+            self.reported.insert((problem.place(), problem.message.clone()));
             self.problems.push(problem);
         }
         for read in found.files.into_values() {
@@ -289,7 +289,7 @@ impl Findings {
     /// plugins, and guards that are missing or wait for an operator.
     async fn host(&mut self, config: &Config, paths: &[PathBuf]) -> Result<(), CommandError> {
         let snapshot = app::glance(config, std::mem::take(&mut self.loads.ended)).await?;
-        let is_asked = |problem: &Diagnostic| {
+        let is_selected = |problem: &Diagnostic| {
             let is_it = |path: &PathBuf| {
                 let word = path.to_string_lossy();
                 problem.id == *word
@@ -302,7 +302,7 @@ impl Findings {
         let standing = app::stored_standing(config).await;
         let of_schedule = standing.scheduled_problems(&snapshot);
         let all = snapshot.problems.iter().cloned().chain(of_plugins).chain(of_schedule);
-        self.tell_once(all.filter(is_asked).collect());
+        self.tell_once(all.filter(is_selected).collect());
         Ok(())
     }
 

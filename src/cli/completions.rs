@@ -7,9 +7,9 @@ use valvehouse_terminal::{CommandError, Console, Exit};
 const NAME: &str = "valvehouse";
 
 /// Prints the completion script of a shell.
-pub(super) fn run(asked: &args::Completions, out: &Console) -> Result<Exit, CommandError> {
+pub(super) fn run(args: &args::Completions, out: &Console) -> Result<Exit, CommandError> {
     let mut script = Vec::new();
-    clap_complete::generate(asked.shell, &mut Line::command(), NAME, &mut script);
+    clap_complete::generate(args.shell, &mut Line::command(), NAME, &mut script);
     out.line(String::from_utf8_lossy(&script).trim_end())?;
     Ok(Exit::Done)
 }

@@ -5,13 +5,13 @@ use valvehouse_config::{self as config, Config, Effective, Origin};
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, table};
 
-pub(super) fn run(asked: &args::Config, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+pub(super) fn run(args: &args::Config, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let wanted = |one: &Effective| {
-        let key = asked.key.as_deref();
+        let key = args.key.as_deref();
         key.is_none_or(|key| one.key == key || one.key.starts_with(&format!("{key}.")))
     };
     let all: Vec<Effective> = config::effective(config).into_iter().filter(wanted).collect();
-    if let Some(key) = asked.key.as_deref().filter(|_| all.is_empty()) {
+    if let Some(key) = args.key.as_deref().filter(|_| all.is_empty()) {
         return Err(CommandError::usage(format!(
             "unknown setting `{key}`; valvehouse config lists the settings in force, valvehouse config --reference all settings"
         )));

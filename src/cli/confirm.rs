@@ -9,25 +9,25 @@ use valvehouse_store::GuardChange;
 use valvehouse_terminal::{CommandError, Console, Exit, report};
 
 /// Confirms the pending change of a guard: its removal, or the new version of its file.
-pub(super) async fn run(asked: &args::Confirm, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+pub(super) async fn run(args: &args::Confirm, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
-    let plugin = project.plugin(&asked.id)?;
+    let plugin = project.plugin(&args.id)?;
     if plugin.state == State::Missing {
-        return removed(project, &asked.id, out).await;
+        return removed(project, &args.id, out).await;
     }
     let Some(pending) = plugin.pending.clone() else {
         return Err(CommandError::data(format!(
             "cannot confirm a change of `{}`: none is pending; to remove the guard, delete {} first",
-            asked.id,
+            args.id,
             report::near(&plugin.path).display()
         )));
     };
     for problem in plugin.state.problems() {
         out.say(&problem.message);
     }
-    let generation = project.store.confirm(&asked.id, &pending, &project::author()).await?;
+    let generation = project.store.confirm(&args.id, &pending, &project::author()).await?;
     let what = if pending == GuardChange::Off { "may be off" } else { "may change" };
-    ended(project, &asked.id, what, generation, out).await
+    ended(project, &args.id, what, generation, out).await
 }
 
 async fn removed(project: Project, id: &str, out: &Console) -> Result<Exit, CommandError> {

@@ -9,13 +9,13 @@ use valvehouse_script::reference;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
 /// Writes the definitions; works without a valid project.
-pub(super) fn run(asked: &args::Definitions, project: &Path, out: &Console) -> Result<Exit, CommandError> {
-    if asked.reference {
+pub(super) fn run(args: &args::Definitions, project: &Path, out: &Console) -> Result<Exit, CommandError> {
+    if args.reference {
         out.line(reference::document().trim_end())?;
         return Ok(Exit::Done);
     }
     let usual = project.join(".valvehouse").join("definitions");
-    let folder = asked.folder.as_deref().unwrap_or(&usual);
+    let folder = args.folder.as_deref().unwrap_or(&usual);
     let failed = |path: &Path, error| {
         CommandError::new(Exit::Unavailable, format!("cannot write {}: {error}", path.display()))
     };

@@ -12,19 +12,19 @@ use valvehouse_host::{ActionPart, FilterDecision, HostPart, Part, Plugin, Snapsh
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, table};
 
-pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+pub(super) async fn run(args: &args::Explain, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
-    if asked.coverage {
-        return coverage(asked, &project, out).await;
+    if args.coverage {
+        return coverage(args, &project, out).await;
     }
     let names = project.snapshot.model_names();
-    let model = asked.model.as_ref().or(names.first()).ok_or_else(|| {
+    let model = args.model.as_ref().or(names.first()).ok_or_else(|| {
         CommandError::usage("missing model: the settings name none; pass --model".to_owned())
     })?;
     // An unknown model is an error rather than an empty explanation.
     project.snapshot.ready(model, &[])?;
     let standing = project.standing().await?;
-    let user = asked.user.as_deref();
+    let user = args.user.as_deref();
     let open_breaker =
         |plugin: &Plugin| standing.of(&plugin.id).and_then(|standing| standing.open_breaker.clone());
     let parts = project.snapshot.parts(model, &[], open_breaker);
@@ -51,7 +51,7 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -
             ("answering", providers::answering(config, model).into()),
         ]))?;
     } else {
-        if asked.model.is_none() {
+        if args.model.is_none() {
             out.say(&format!("model {}", clean(model)));
         }
         if filters.is_empty() {
@@ -103,11 +103,11 @@ fn action_as_json(part: &ActionPart) -> Json {
 }
 
 /// Shows the guards that ran in the requests of the last hour on all running hosts, for `--coverage`.
-async fn coverage(asked: &args::Explain, project: &Project, out: &Console) -> Result<Exit, CommandError> {
+async fn coverage(args: &args::Explain, project: &Project, out: &Console) -> Result<Exit, CommandError> {
     let standing = project.standing().await?;
     let is_meant = |row: &GuardCoverageRow| {
-        asked.model.as_ref().is_none_or(|model| *model == row.model)
-            && asked.user.as_ref().is_none_or(|user| *user == row.user)
+        args.model.as_ref().is_none_or(|model| *model == row.model)
+            && args.user.as_ref().is_none_or(|user| *user == row.user)
     };
     let rows: Vec<GuardCoverageRow> = standing.coverage().into_iter().filter(is_meant).collect();
     if out.is_json() {

@@ -13,19 +13,19 @@ use valvehouse_terminal::{CommandError, Console, Exit, clean, report, table};
 /// The maximum number of attempts at a change that conflicts with others.
 const TRIES: usize = 20;
 
-pub(super) async fn run(asked: &args::Grant, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let words = words(&asked.capabilities)?;
-    if asked.revoke && words.is_empty() {
+pub(super) async fn run(args: &args::Grant, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let words = words(&args.capabilities)?;
+    if args.revoke && words.is_empty() {
         // The project is not read, so this also works for stored grants that cannot be read.
-        return take_all_back(&asked.id, config, out).await;
+        return take_all_back(&args.id, config, out).await;
     }
     let project = Project::look(config).await?;
-    let subject = Subject { id: &asked.id, config, store: project.store.clone() };
+    let subject = Subject { id: &args.id, config, store: project.store.clone() };
     let exit = if words.is_empty() {
         subject.must_be_there(&project).await?;
         subject.show(None, out).await?;
         Exit::Done
-    } else if asked.revoke {
+    } else if args.revoke {
         subject.must_be_there(&project).await?;
         subject.take_back(&words, out).await?
     } else {

@@ -10,11 +10,11 @@ use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, table};
 /// The length of the displayed hash prefix.
 const SHORT: usize = 8;
 
-pub(super) async fn run(asked: &args::History, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+pub(super) async fn run(args: &args::History, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
-    match asked.version {
-        None => list(&project, &asked.id, out).await?,
-        Some(version) => show(&project, asked, version, out).await?,
+    match args.version {
+        None => list(&project, &args.id, out).await?,
+        Some(version) => show(&project, args, version, out).await?,
     }
     project.store.close().await;
     Ok(Exit::Done)
@@ -53,19 +53,19 @@ fn row(entry: &Entry, paint: Paint) -> Vec<String> {
 
 async fn show(
     project: &Project,
-    asked: &args::History,
+    args: &args::History,
     version: u64,
     out: &Console,
 ) -> Result<(), CommandError> {
-    let against = if asked.current { Against::Current } else { Against::Before };
-    let detail = admin::detail(&*project.store, &project.snapshot, &asked.id, version, against).await;
+    let against = if args.current { Against::Current } else { Against::Before };
+    let detail = admin::detail(&*project.store, &project.snapshot, &args.id, version, against).await;
     let detail = detail.map_err(refused)?;
     if out.is_json() {
         return Ok(out.json(&detail.to_json())?);
     }
     let of = &detail.entry.version;
     let (when, by) = (when(of.at), clean(&of.by).replace('\n', " "));
-    out.line(&format!("{} version {}: {} by {by}, {when}", asked.id, of.number, of.action.as_str()))?;
+    out.line(&format!("{} version {}: {} by {by}, {when}", args.id, of.number, of.action.as_str()))?;
     Ok(out.line(&differences(&detail, out.results()))?)
 }
 

@@ -10,33 +10,33 @@ use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, StdinLines, plugin_problems, questions, report};
 
-pub(super) async fn run(asked: args::Invoke, config: Config, out: &Console) -> Result<Exit, CommandError> {
-    let arguments = arguments(&asked)?;
+pub(super) async fn run(args: args::Invoke, config: Config, out: &Console) -> Result<Exit, CommandError> {
+    let arguments = arguments(&args)?;
     let context =
-        asked.context.as_deref().map_or_else(|| Ok(Json::object()), |text| object("--context", text))?;
+        args.context.as_deref().map_or_else(|| Ok(Json::object()), |text| object("--context", text))?;
     let app = App::open(config).await?;
     #[cfg(feature = "mcp")]
     let _mounts = super::mcp_servers::mounted(&app).await;
     app.fetch_lists().await;
-    let done = invoke(&app, &asked, arguments, Context::new(context), out).await;
+    let done = invoke(&app, &args, arguments, Context::new(context), out).await;
     app.close().await;
     done.map(|()| Exit::Done)
 }
 
 async fn invoke(
     app: &App,
-    asked: &args::Invoke,
+    args: &args::Invoke,
     arguments: Json,
     context: Context,
     out: &Console,
 ) -> Result<(), CommandError> {
     let snapshot = app.host.snapshot();
-    let ready = asked.model.as_deref().map(|model| snapshot.ready(model, &[])).transpose()?;
+    let ready = args.model.as_deref().map(|model| snapshot.ready(model, &[])).transpose()?;
     let kernel = ready.as_ref().map_or_else(|| snapshot.invoking(), |ready| ready.kernel.clone());
-    if kernel.find_tool(&asked.tool).is_none() {
+    if kernel.find_tool(&args.tool).is_none() {
         // The problem of the tool's file explains more than an unknown tool.
         let about = |problem: &valvehouse_script::Diagnostic| {
-            problem.id == asked.tool || problem.message.contains(&format!("`{}`", asked.tool))
+            problem.id == args.tool || problem.message.contains(&format!("`{}`", args.tool))
         };
         for problem in plugin_problems(&snapshot).iter().filter(|problem| about(problem)) {
             out.say(&report::shown(problem, out.talk()));
@@ -44,12 +44,12 @@ async fn invoke(
     }
     let (events, questions) = questions::listening(Some(&app.questions), out);
     let model = Json::from(ready.map(|ready| ready.facts));
-    let turn = Turn::new(TurnFacts { model, ..facts(asked, &snapshot) }, context, events);
+    let turn = Turn::new(TurnFacts { model, ..facts(args, &snapshot) }, context, events);
     // If the arguments come from stdin, it cannot be used for answers.
     let mut lines =
-        if asked.args.as_deref() == Some("-") { StdinLines::none() } else { StdinLines::of_stdin() };
+        if args.args.as_deref() == Some("-") { StdinLines::none() } else { StdinLines::of_stdin() };
     let InvokeOutput { value, context } = tokio::select! {
-        done = kernel.invoke_in(&asked.tool, arguments, &turn) => done.map_err(|error| failed(&asked.tool, error))?,
+        done = kernel.invoke_in(&args.tool, arguments, &turn) => done.map_err(|error| failed(&args.tool, error))?,
         failure = questions::answer(questions, &app.questions, &mut lines, out) => return Err(failure),
     };
     if out.is_json() {
@@ -73,8 +73,8 @@ fn failed(tool: &str, error: Error) -> CommandError {
     }
 }
 
-fn facts(asked: &args::Invoke, snapshot: &valvehouse_host::Snapshot) -> TurnFacts {
-    let user = asked.user.as_deref().map(|id| Json::from([("id", id.into())]));
+fn facts(args: &args::Invoke, snapshot: &valvehouse_host::Snapshot) -> TurnFacts {
+    let user = args.user.as_deref().map(|id| Json::from([("id", id.into())]));
     let request = Json::from([
         ("method", "INVOKE".into()),
         ("path", "valvehouse invoke".into()),
@@ -83,18 +83,18 @@ fn facts(asked: &args::Invoke, snapshot: &valvehouse_host::Snapshot) -> TurnFact
     ]);
     TurnFacts {
         user: user.unwrap_or_else(Json::object),
-        verified_user: asked.user.clone(),
+        verified_user: args.user.clone(),
         models: snapshot.listed().clone(),
         request: request.freeze(),
-        chat_id: asked.chat.clone().unwrap_or_default(),
+        chat_id: args.chat.clone().unwrap_or_default(),
         message_id: uuid::Uuid::new_v4().to_string(),
         ..TurnFacts::default()
     }
 }
 
 /// Returns the arguments of `--args`, overridden by those that follow the tool.
-fn arguments(asked: &args::Invoke) -> Result<Json, CommandError> {
-    let arguments = match asked.args.as_deref() {
+fn arguments(args: &args::Invoke) -> Result<Json, CommandError> {
+    let arguments = match args.args.as_deref() {
         Some("-") => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text).map_err(|error| {
@@ -105,7 +105,7 @@ fn arguments(asked: &args::Invoke) -> Result<Json, CommandError> {
         Some(text) => object("--args", text)?,
         None => Json::object(),
     };
-    for (key, value) in &asked.values {
+    for (key, value) in &args.values {
         // The object is new and not read-only.
         arguments.edit(key, value.as_str());
     }

@@ -10,8 +10,8 @@ use valvehouse_terminal::{CommandError, Console, Exit};
 /// The maximum size of a key, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
 
-pub(super) fn run(asked: &args::Key, out: &Console) -> Result<Exit, CommandError> {
-    let made = (!asked.hash).then(|| format!("vh-{}", random_word()));
+pub(super) fn run(args: &args::Key, out: &Console) -> Result<Exit, CommandError> {
+    let made = (!args.hash).then(|| format!("vh-{}", random_word()));
     let key = match &made {
         Some(key) => key.clone(),
         None => given()?,

@@ -11,10 +11,10 @@ use valvehouse_json::{Json, Object};
 use valvehouse_script::Kind;
 use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, plugin_problems, report, table};
 
-pub(super) async fn run(asked: &args::List, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+pub(super) async fn run(args: &args::List, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
     let snapshot = &project.snapshot;
-    if asked.tools {
+    if args.tools {
         show_tools(snapshot, out)?;
         project.store.close().await;
         return Ok(Exit::Done);
@@ -32,7 +32,7 @@ pub(super) async fn run(asked: &args::List, config: &Config, out: &Console) -> R
             ("problems", problems),
             ("hosts", standing.hosts.into()),
         ]))?;
-    } else if asked.stats {
+    } else if args.stats {
         stats::show(snapshot, &standing, out)?;
     } else if snapshot.plugins.is_empty() && snapshot.problems.is_empty() {
         let folder = report::near(&config.folders.filters);

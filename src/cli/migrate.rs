@@ -10,8 +10,8 @@ use valvehouse_terminal::{CommandError, Console, Exit};
 /// The interval at which a host that waits for the tables checks them.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
-pub(super) async fn run(asked: &args::Migrate, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let (steps, word) = match asked.check {
+pub(super) async fn run(args: &args::Migrate, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let (steps, word) = match args.check {
         true => (store::missing_steps(&config.store).await?, "missing"),
         false => (store::migrate(&config.store).await?, "taken"),
     };
@@ -23,7 +23,7 @@ pub(super) async fn run(asked: &args::Migrate, config: &Config, out: &Console) -
     } else {
         out.line(&format!("{} {word}: {}", count(steps.len(), "step"), steps.join(", ")))?;
     }
-    Ok(if asked.check && !steps.is_empty() { Exit::Findings } else { Exit::Done })
+    Ok(if args.check && !steps.is_empty() { Exit::Findings } else { Exit::Done })
 }
 
 /// Waits until the tables are up to date if this host may not migrate them.
@@ -32,7 +32,7 @@ pub(super) async fn wait(settings: &StoreSettings, out: &Console) {
         return;
     }
     let own = StoreSettings { migrate_url: None, ..settings.clone() };
-    let mut said = None;
+    let mut last_report = None;
     loop {
         let waits_for = match store::missing_steps(&own).await {
             Ok(steps) if steps.is_empty() => return,
@@ -40,12 +40,14 @@ pub(super) async fn wait(settings: &StoreSettings, out: &Console) {
                 format!("waiting for the store's tables ({} missing): valvehouse migrate", steps.join(", "))
             }
             // Opening the store reports the other errors.
-            Err(StoreError { kind, .. }) if kind != StoreErrorKind::Unreachable || said.is_none() => return,
+            Err(StoreError { kind, .. }) if kind != StoreErrorKind::Unreachable || last_report.is_none() => {
+                return;
+            }
             Err(error) => format!("waiting for the store's tables: {error}"),
         };
-        if said.as_ref() != Some(&waits_for) {
+        if last_report.as_ref() != Some(&waits_for) {
             out.say(&waits_for);
-            said = Some(waits_for);
+            last_report = Some(waits_for);
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -16,33 +16,33 @@ use valvehouse_terminal::{CommandError, Console, Exit, files, report};
 /// The maximum depth of folders that are measured.
 const MAX_DEPTH: usize = 16;
 
-pub(super) fn run(asked: &args::Port, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    if let Some(folder) = &asked.measure {
+pub(super) fn run(args: &args::Port, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    if let Some(folder) = &args.measure {
         return measure(folder, out);
     }
     let path =
-        asked.file.as_deref().ok_or_else(|| CommandError::usage("missing file: valvehouse port FILE.py"))?;
+        args.file.as_deref().ok_or_else(|| CommandError::usage("missing file: valvehouse port FILE.py"))?;
     let source = files::read_text(path, MAX_BYTES)?;
-    let name = asked.id.clone().unwrap_or_else(|| stem(path));
-    if asked.id.is_some() && !is_id(&name) {
+    let name = args.id.clone().unwrap_or_else(|| stem(path));
+    if args.id.is_some() && !is_id(&name) {
         return Err(CommandError::usage(format!(
             "invalid id `{name}`: expected 1 to 64 characters of a-z, 0-9, `_` and `-`"
         )));
     }
     let mut draft = valvehouse_port::port(&source, &name)
         .map_err(|error| CommandError::data(format!("cannot port {}: {error}", path.display())))?;
-    if asked.id.is_some() {
+    if args.id.is_some() {
         draft.id.clone_from(&name);
     }
-    if asked.stdout {
+    if args.stdout {
         out.piece(&draft.script)?;
         return Ok(Exit::Done);
     }
     let file = place(&draft, config);
     let problems = checked(&draft, &file);
     let drafts = [(file.clone(), &draft.script), (file.with_extension("test.rhai"), &draft.test)];
-    if !asked.dry_run {
-        write(&drafts, asked.force)?;
+    if !args.dry_run {
+        write(&drafts, args.force)?;
     }
     let paths: Vec<String> =
         drafts.iter().map(|(path, _)| report::near(path).display().to_string()).collect();

@@ -56,11 +56,11 @@ impl Project {
         let plugin = self.plugin(id)?;
         plugin.script.as_ref().ok_or_else(|| {
             let problems = plugin.state.problems().iter();
-            let told = problems.map(|problem| format!("\n{}", report::shown(problem, PLAIN)));
-            let told: String = told.collect();
+            let lines = problems.map(|problem| format!("\n{}", report::shown(problem, PLAIN)));
+            let lines: String = lines.collect();
             let why =
                 if plugin.state == State::Missing { "its file is missing" } else { "it has never loaded" };
-            CommandError::data(format!("cannot read the valves of `{id}`: {why}{told}"))
+            CommandError::data(format!("cannot read the valves of `{id}`: {why}{lines}"))
         })
     }
 

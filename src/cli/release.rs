@@ -7,8 +7,8 @@ use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
-pub(super) fn run(asked: &args::Release, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let id = asked.id.as_str();
+pub(super) fn run(args: &args::Release, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let id = args.id.as_str();
     let released = Quarantine::release(&config.project, id)
         .map_err(|error| CommandError::new(Exit::Internal, format!("cannot release `{id}`: {error}")))?;
     if released == 0 {

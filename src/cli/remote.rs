@@ -78,14 +78,15 @@ impl Remote {
 
     async fn refused(&self, status: u16, response: Response) -> CommandError {
         let body = Json::from(response.whole().await.ok().and_then(|bytes| Json::parse(&bytes).ok()));
-        let said = body.at_path("error.message");
-        let said = said.as_str().map_or_else(|| format!("status {status} without a reason"), str::to_owned);
+        let message = body.at_path("error.message");
+        let message =
+            message.as_str().map_or_else(|| format!("status {status} without a reason"), str::to_owned);
         let exit = match status {
             422 => Exit::Data,
             400..=499 => Exit::Usage,
             _ => Exit::Unavailable,
         };
-        CommandError::new(exit, format!("the host at {} refused the request: {said}", self.base))
+        CommandError::new(exit, format!("the host at {} refused the request: {message}", self.base))
     }
 
     async fn read(&self, response: Response) -> Result<Json, CommandError> {

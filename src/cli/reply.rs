@@ -1,5 +1,5 @@
 //! An answer while it is created: its text is written as it arrives, its questions are asked, and the user is
-//! told how to resume a paused run.
+//! shown how to resume a paused run.
 
 use valvehouse_agent::in_words;
 use valvehouse_core::chat::{message, response};
@@ -15,7 +15,7 @@ use valvehouse_terminal::{CommandError, Console, StdinLines, clean};
 pub(super) async fn hear(
     answer: TurnStream<'_>,
     complete: impl FnOnce(&Json),
-    asked: OpenQuestions,
+    open_questions: OpenQuestions,
     app: &App,
     lines: &mut StdinLines,
     out: &Console,
@@ -23,7 +23,7 @@ pub(super) async fn hear(
     let mut was_written = false;
     let answer = tokio::select! {
         answer = write(answer, &mut was_written, out) => answer,
-        failure = questions::answer(asked, &app.questions, lines, out) => return Err(failure),
+        failure = questions::answer(open_questions, &app.questions, lines, out) => return Err(failure),
     };
     let answer = match answer {
         Ok(answer) => answer.reply,

@@ -11,26 +11,26 @@ use valvehouse_host::app::{self, App};
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, StdinLines, plugin_problems, questions, report};
 
-pub(super) async fn run(asked: args::Resume, config: Config, out: &Console) -> Result<Exit, CommandError> {
-    let decision = decision(&asked)?;
+pub(super) async fn run(args: args::Resume, config: Config, out: &Console) -> Result<Exit, CommandError> {
+    let decision = decision(&args)?;
     let app = App::open(config).await?;
     #[cfg(feature = "mcp")]
     let _mounts = super::mcp_servers::mounted(&app).await;
     for problem in plugin_problems(&app.host.snapshot()) {
         out.say(&report::shown(&problem, out.talk()));
     }
-    let done = resume(&app, &asked, &decision, out).await;
+    let done = resume(&app, &args, &decision, out).await;
     app.close().await;
     done.map(|()| Exit::Done)
 }
 
 async fn resume(
     app: &Arc<App>,
-    asked: &args::Resume,
+    args: &args::Resume,
     decision: &Decision,
     out: &Console,
 ) -> Result<(), CommandError> {
-    let id = &asked.run;
+    let id = &args.run;
     if *decision == Decision::GoOn {
         say_what_has_to_be_decided(app, id, out).await?;
     }
@@ -39,7 +39,7 @@ async fn resume(
     let (events, questions) = questions::listening(is_terminal.then_some(&app.questions), out);
     let mut lines = if is_terminal { StdinLines::of_stdin() } else { StdinLines::none() };
     let turn = Turn::new(TurnFacts::default(), Context::default(), events);
-    let options = RunOptions::new(turn).streamed(!asked.no_stream);
+    let options = RunOptions::new(turn).streamed(!args.no_stream);
     let answer = app.resume(id.clone(), decision.clone(), None, options);
     let answer = reply::hear(answer, |_| {}, questions, app, &mut lines, out).await?;
     reply::say_how_to_go_on(&answer, out);
@@ -58,21 +58,21 @@ async fn say_what_has_to_be_decided(app: &App, id: &str, out: &Console) -> Resul
     Ok(())
 }
 
-fn decision(asked: &args::Resume) -> Result<Decision, CommandError> {
-    if let Some(reason) = &asked.reject {
+fn decision(args: &args::Resume) -> Result<Decision, CommandError> {
+    if let Some(reason) = &args.reject {
         let reason = Some(reason.trim()).filter(|reason| !reason.is_empty());
         return Ok(Decision::Reject { reason: reason.map(str::to_owned) });
     }
-    if let Some(answer) = &asked.answer {
+    if let Some(answer) = &args.answer {
         return Ok(Decision::Answer(answer.as_str().into()));
     }
-    if asked.retry {
+    if args.retry {
         return Ok(Decision::Retry);
     }
-    if !asked.approve {
+    if !args.approve {
         return Ok(Decision::GoOn);
     }
-    let arguments = asked.arguments.as_deref().map(|text| match Json::parse(text.as_bytes()) {
+    let arguments = args.arguments.as_deref().map(|text| match Json::parse(text.as_bytes()) {
         Ok(object @ Json::Object(_)) => Ok(object),
         Ok(other) => {
             Err(CommandError::usage(format!("--arguments must be a JSON object, not {}", other.kind())))

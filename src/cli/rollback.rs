@@ -9,20 +9,16 @@ use valvehouse_json::Json;
 use valvehouse_store as store;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
-pub(super) async fn run(
-    asked: &args::Rollback,
-    config: &Config,
-    out: &Console,
-) -> Result<Exit, CommandError> {
-    let Some(version) = asked.version else { return scripts(asked, config, out).await };
+pub(super) async fn run(args: &args::Rollback, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let Some(version) = args.version else { return scripts(args, config, out).await };
     let (snapshot, writer) = app::writer(config).await?;
-    let id = &asked.id;
+    let id = &args.id;
     let generation = admin::rollback(&writer, &snapshot, id, version, &project::author()).await;
     let generation = generation.map_err(refused)?;
     let reach = project::reach(writer.store(), generation).await?;
     if out.is_json() {
-        let told = [("id", id.as_str().into()), ("version", version.into()), ("reach", reach.as_json())];
-        out.json(&Json::from(told))?;
+        let output = [("id", id.as_str().into()), ("version", version.into()), ("reach", reach.as_json())];
+        out.json(&Json::from(output))?;
     } else {
         out.line(&format!("{id} is restored to version {version} — {}", reach.in_words()))?;
     }
@@ -31,11 +27,11 @@ pub(super) async fn run(
 }
 
 /// Restores the scripts of an earlier generation as a new one.
-async fn scripts(asked: &args::Rollback, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let Ok(from) = asked.id.parse::<u64>() else {
+async fn scripts(args: &args::Rollback, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let Ok(from) = args.id.parse::<u64>() else {
         return Err(CommandError::usage(format!(
             "missing version of `{}` to restore, or generation of all scripts; list them: valvehouse history {}",
-            asked.id, asked.id
+            args.id, args.id
         )));
     };
     let store = store::open(&config.store).await?;
@@ -45,8 +41,8 @@ async fn scripts(asked: &args::Rollback, config: &Config, out: &Console) -> Resu
     if !out.is_json() {
         out.line(&format!("the scripts of generation {from} are restored as generation {generation}"))?;
     }
-    let told = Json::from([("generation", generation.into()), ("restored_from", from.into())]);
-    let exit = apply::tell_reach(&*store, generation, asked.wait, told, out).await?;
+    let output = Json::from([("generation", generation.into()), ("restored_from", from.into())]);
+    let exit = apply::tell_reach(&*store, generation, args.wait, output, out).await?;
     store.close().await;
     Ok(exit)
 }

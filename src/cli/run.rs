@@ -32,10 +32,10 @@ pub fn run(words: Vec<OsString>) -> Pin<Box<dyn Future<Output = Exit> + Send>> {
 async fn dispatch(words: Vec<OsString>) -> Exit {
     let line = match Line::try_parse_from(words) {
         Ok(line) => line,
-        Err(told) => {
+        Err(error) => {
             // Help and version are printed here as well; a closed pipe is not an error.
-            let _ = told.print();
-            return if told.use_stderr() { Exit::Usage } else { Exit::Done };
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
         }
     };
     let out = Console::new(line.global.format.into(), line.global.quiet);
@@ -55,9 +55,9 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
             "--format sarif works only with valvehouse check; use human or json",
         ));
     }
-    if let Command::Key(asked) = &line.command {
+    if let Command::Key(args) = &line.command {
         // The command works without a valid project.
-        return key::run(asked, out);
+        return key::run(args, out);
     }
     if let Command::Explain(args::Explain { code, codes, .. }) = &line.command
         && (code.is_some() || *codes)
@@ -72,21 +72,21 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
         return config::schema(out);
     }
     #[cfg(feature = "workbench")]
-    if let Command::Completions(asked) = &line.command {
-        return completions::run(asked, out);
+    if let Command::Completions(args) = &line.command {
+        return completions::run(args, out);
     }
     #[cfg(feature = "workbench")]
     if let Command::Manual = &line.command {
         return completions::manual(out);
     }
     #[cfg(feature = "workbench")]
-    if let Command::New(asked) = &line.command
-        && let Some(done) = new::without_project(&asked.clone().into(), SHIPPED, out)
+    if let Command::New(args) = &line.command
+        && let Some(done) = new::without_project(&args.clone().into(), SHIPPED, out)
     {
         return done;
     }
-    if let Command::Definitions(asked) = &line.command {
-        return definitions::run(asked, &line.global.project, out);
+    if let Command::Definitions(args) = &line.command {
+        return definitions::run(args, &line.global.project, out);
     }
     #[cfg(feature = "workbench")]
     if let Command::Lsp(_) = &line.command {
@@ -106,52 +106,52 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
     match line.command {
         Command::Serve(_) => serve::run(config, &reading, out).await,
         #[cfg(feature = "workbench")]
-        Command::Dev(asked) => serve::dev(asked, config, &reading, out).await,
-        Command::Config(asked) => config::run(&asked, &config, out),
-        Command::Chat(asked) => chat::run(asked, config, out).await,
-        Command::Runs(asked) => runs::run(asked, &config, out).await,
-        Command::Resume(asked) => resume::run(asked, config, out).await,
-        Command::Trace(asked) => trace::run(asked, &config, out).await,
-        Command::Invoke(asked) => invoke::run(asked, config, out).await,
+        Command::Dev(args) => serve::dev(args, config, &reading, out).await,
+        Command::Config(args) => config::run(&args, &config, out),
+        Command::Chat(args) => chat::run(args, config, out).await,
+        Command::Runs(args) => runs::run(args, &config, out).await,
+        Command::Resume(args) => resume::run(args, config, out).await,
+        Command::Trace(args) => trace::run(args, &config, out).await,
+        Command::Invoke(args) => invoke::run(args, config, out).await,
         #[cfg(feature = "workbench")]
-        Command::New(asked) => new::run(&asked.into(), SHIPPED, &config, out).await,
+        Command::New(args) => new::run(&args.into(), SHIPPED, &config, out).await,
         #[cfg(feature = "workbench")]
-        Command::Port(asked) => port::run(&asked, &config, out),
+        Command::Port(args) => port::run(&args, &config, out),
         #[cfg(feature = "workbench")]
-        Command::Run(asked) => dry_run::run(asked.into(), config, out).await,
+        Command::Run(args) => dry_run::run(args.into(), config, out).await,
         #[cfg(feature = "workbench")]
-        Command::Repl(asked) => repl::run(asked.into(), config, out).await,
-        Command::List(asked) => list::run(&asked, &config, out).await,
-        Command::Check(asked) => check::run(&asked, &config, out).await,
+        Command::Repl(args) => repl::run(args.into(), config, out).await,
+        Command::List(args) => list::run(&args, &config, out).await,
+        Command::Check(args) => check::run(&args, &config, out).await,
         #[cfg(feature = "workbench")]
-        Command::Test(asked) => test::run(asked.into(), &config, out).await,
-        Command::Valves(asked) => valves::run(asked, &config, out).await,
-        Command::Grant(asked) => grant::run(&asked, &config, out).await,
+        Command::Test(args) => test::run(args.into(), &config, out).await,
+        Command::Valves(args) => valves::run(args, &config, out).await,
+        Command::Grant(args) => grant::run(&args, &config, out).await,
         #[cfg(feature = "workbench")]
-        Command::Fmt(asked) => fmt::run(&asked.into(), &config, out),
-        Command::Explain(asked) => explain::run(&asked, &config, out).await,
-        Command::Health(asked) => health::run(&asked, &config, out).await,
-        Command::History(asked) => history::run(&asked, &config, out).await,
-        Command::Apply(asked) => apply::run(&asked, &config, out).await,
-        Command::Pull(asked) => pull::run(&asked, &config, out).await,
-        Command::Diff(asked) => pull::diff(&asked, &config, out).await,
-        Command::Rollback(asked) => rollback::run(&asked, &config, out).await,
-        Command::Confirm(asked) => confirm::run(&asked, &config, out).await,
-        Command::Adopt(asked) => confirm::adopt(&asked, &config, out).await,
+        Command::Fmt(args) => fmt::run(&args.into(), &config, out),
+        Command::Explain(args) => explain::run(&args, &config, out).await,
+        Command::Health(args) => health::run(&args, &config, out).await,
+        Command::History(args) => history::run(&args, &config, out).await,
+        Command::Apply(args) => apply::run(&args, &config, out).await,
+        Command::Pull(args) => pull::run(&args, &config, out).await,
+        Command::Diff(args) => pull::diff(&args, &config, out).await,
+        Command::Rollback(args) => rollback::run(&args, &config, out).await,
+        Command::Confirm(args) => confirm::run(&args, &config, out).await,
+        Command::Adopt(args) => confirm::adopt(&args, &config, out).await,
         Command::Nodes(_) => nodes::run(&config, out).await,
-        Command::Migrate(asked) => migrate::run(&asked, &config, out).await,
-        Command::Release(asked) => release::run(&asked, &config, out),
+        Command::Migrate(args) => migrate::run(&args, &config, out).await,
+        Command::Release(args) => release::run(&args, &config, out),
         #[cfg(feature = "mcp")]
-        Command::Mcp(asked) => mcp::run(&asked, config, &reading, out).await,
-        Command::Store(asked) => store::run(&asked, &config, out).await,
-        Command::User(asked) => user::run(&asked, &config, out).await,
-        Command::Key(asked) => key::run(&asked, out),
+        Command::Mcp(args) => mcp::run(&args, config, &reading, out).await,
+        Command::Store(args) => store::run(&args, &config, out).await,
+        Command::User(args) => user::run(&args, &config, out).await,
+        Command::Key(args) => key::run(&args, out),
         #[cfg(feature = "workbench")]
-        Command::Completions(asked) => completions::run(&asked, out),
+        Command::Completions(args) => completions::run(&args, out),
         #[cfg(feature = "workbench")]
         Command::Manual => completions::manual(out),
         #[cfg(feature = "workbench")]
         Command::Lsp(_) => lsp::run(reading.overrides).await,
-        Command::Definitions(asked) => definitions::run(&asked, &reading.project, out),
+        Command::Definitions(args) => definitions::run(&args, &reading.project, out),
     }
 }

@@ -1,6 +1,6 @@
 //! `valvehouse runs`: the runs of models with memory, and their conversations.
 
-use super::args::{Runs as Asked, RunsDo};
+use super::args::{Runs as RunsArgs, RunsDo};
 use super::reply::{waits_in_words, ways_on};
 use std::io::Read;
 use std::path::Path;
@@ -21,32 +21,32 @@ const IN_A_LINE: usize = 60;
 /// The maximum number of listed checkpoints.
 const LISTED: u64 = 1000;
 
-pub(super) async fn run(asked: Asked, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+pub(super) async fn run(args: RunsArgs, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let store = store::open(&config.store).await?;
     let runs = Runs::new(store, uuid::Uuid::new_v4().to_string());
-    let done = dispatch(&runs, asked, config, out).await;
+    let done = dispatch(&runs, args, config, out).await;
     runs.store().close().await;
     done.map(|()| Exit::Done)
 }
 
-async fn dispatch(runs: &Runs, asked: Asked, config: &Config, out: &Console) -> Result<(), CommandError> {
-    match asked.what {
+async fn dispatch(runs: &Runs, args: RunsArgs, config: &Config, out: &Console) -> Result<(), CommandError> {
+    match args.what {
         None => {
-            let (conversation, status) = (asked.chat, asked.status);
-            list(runs, &RunQuery { agent: None, conversation, status, limit: asked.limit }, out).await
+            let (conversation, status) = (args.chat, args.status);
+            list(runs, &RunQuery { agent: None, conversation, status, limit: args.limit }, out).await
         }
         Some(RunsDo::Show { run }) => show(runs, &run, config, out).await,
         Some(RunsDo::Checkpoints { chat }) => checkpoints(runs, &chat, out).await,
         Some(RunsDo::Fork { checkpoint, new }) => {
             let forked = runs.fork(&checkpoint, &new).await?;
-            let said = many(forked.length, "message");
-            tell(out, &conversation_to_json(&forked), &format!("`{new}` has {said}; {}", on(&new)))
+            let count = many(forked.length, "message");
+            tell(out, &conversation_to_json(&forked), &format!("`{new}` has {count}; {}", on(&new)))
         }
         Some(RunsDo::Export { chat }) => Ok(out.json(&runs.export(&chat).await?)?),
         Some(RunsDo::Import { file, chat }) => {
             let imported = runs.import(&exported(&file)?, chat.as_deref()).await?;
-            let (id, said) = (&imported.id, many(imported.length, "message"));
-            tell(out, &conversation_to_json(&imported), &format!("`{id}` has {said}; {}", on(id)))
+            let (id, count) = (&imported.id, many(imported.length, "message"));
+            tell(out, &conversation_to_json(&imported), &format!("`{id}` has {count}; {}", on(id)))
         }
         Some(RunsDo::Prune { chat, keep }) => {
             if let Some(chat) = &chat {
@@ -56,13 +56,13 @@ async fn dispatch(runs: &Runs, asked: Asked, config: &Config, out: &Console) -> 
             let whole_runs = keep.unwrap_or(usual.whole_runs);
             let keep = Prune { whole_runs, runs: usual.runs.max(whole_runs) };
             let dropped = runs.store().prune(chat.as_deref(), keep).await?;
-            let told = Json::from([("dropped", dropped.into())]);
-            tell(out, &told, &format!("dropped {}", many(dropped, "checkpoint")))
+            let output = Json::from([("dropped", dropped.into())]);
+            tell(out, &output, &format!("dropped {}", many(dropped, "checkpoint")))
         }
         Some(RunsDo::Forget { chat }) => {
             runs.forget(&chat).await?;
-            let told = Json::from([("chat_id", chat.as_str().into()), ("deleted", true.into())]);
-            tell(out, &told, &format!("`{chat}` is deleted"))
+            let output = Json::from([("chat_id", chat.as_str().into()), ("deleted", true.into())]);
+            tell(out, &output, &format!("`{chat}` is deleted"))
         }
     }
 }
@@ -72,9 +72,9 @@ fn on(chat: &str) -> String {
 }
 
 /// Reports the outcome, as JSON on stdout or as text on stderr.
-fn tell(out: &Console, told: &Json, words: &str) -> Result<(), CommandError> {
+fn tell(out: &Console, output: &Json, words: &str) -> Result<(), CommandError> {
     if out.is_json() {
-        out.json(told)?;
+        out.json(output)?;
     } else {
         out.say(&clean(words));
     }
@@ -156,8 +156,8 @@ async fn show(runs: &Runs, id: &str, config: &Config, out: &Console) -> Result<(
         out.line(&format!("waits    {}", waits_in_words(&pending)))?;
     }
     out.line("")?;
-    for said in state.list("full_messages") {
-        out.line(&said_in_words(&said, paint))?;
+    for message in state.list("full_messages") {
+        out.line(&message_text(&message, paint))?;
     }
     if run.status.can_go_on() && !run.is_alive() {
         out.say(&format!("\n{}", ways_on(id, &pending)));
@@ -175,12 +175,12 @@ async fn setup(runs: &Runs, run: &Run, config: &Config) -> Result<Option<Setup>,
 }
 
 /// Returns a message as text: the role, the content, and tool calls.
-pub(super) fn said_in_words(said: &Json, paint: Paint) -> String {
-    let text = clean(&message::text_of(said)).trim_end().replace('\n', "\n  ");
-    let calls = ModelCall::all(said);
+pub(super) fn message_text(message: &Json, paint: Paint) -> String {
+    let text = clean(&message::text_of(message)).trim_end().replace('\n', "\n  ");
+    let calls = ModelCall::all(message);
     let calls = calls.iter().map(|call| format!("calls {} {}", clean(&call.name), clean(&call.arguments)));
     let parts: Vec<String> = Some(text).filter(|text| !text.is_empty()).into_iter().chain(calls).collect();
-    format!("{} {}", paint.dim(&format!("{}:", message::role_of(said))), parts.join("\n  "))
+    format!("{} {}", paint.dim(&format!("{}:", message::role_of(message))), parts.join("\n  "))
 }
 
 async fn checkpoints(runs: &Runs, chat: &str, out: &Console) -> Result<(), CommandError> {

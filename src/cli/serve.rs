@@ -37,7 +37,7 @@ pub(super) async fn run(config: Config, reading: &Reading, out: &Console) -> Res
 /// Serves for script authors: shows the results of each save and each request.
 #[cfg(feature = "workbench")]
 pub(super) async fn dev(
-    asked: args::Dev,
+    args: args::Dev,
     config: Config,
     reading: &Reading,
     out: &Console,
@@ -51,7 +51,7 @@ pub(super) async fn dev(
     let app = server::open_app(config, out).await?;
     let (address, stop) = (serving.address, serving.stop());
     let ended = serving.run(&app, reading, out);
-    valvehouse_workbench::dev::run(&asked.into(), &app, address, stop, ended, out).await
+    valvehouse_workbench::dev::run(&args.into(), &app, address, stop, ended, out).await
 }
 
 /// Prints the agent runs that need attention: they wait for an answer, or were interrupted with an earlier host.

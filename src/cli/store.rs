@@ -7,8 +7,8 @@ use valvehouse_json::{Json, Object};
 use valvehouse_store as store;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
-pub(super) async fn run(asked: &args::Store, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    match asked {
+pub(super) async fn run(args: &args::Store, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    match args {
         args::Store::ForgetValves => forget_valves(config, out).await,
         args::Store::Copy { from, to, from_key, to_key } => {
             let from = settings("FROM", from, from_key.as_deref(), config)?;

@@ -15,13 +15,13 @@ pub(super) enum Word {
 #[cfg(target_os = "linux")]
 pub(super) fn tell(word: &Word) {
     use sd_notify::NotifyState;
-    let told = match word {
+    let result = match word {
         Word::Ready => sd_notify::notify(&[NotifyState::Ready]),
         Word::Reloading => NotifyState::monotonic_usec_now()
             .and_then(|now| sd_notify::notify(&[NotifyState::Reloading, now])),
         Word::Stopping => sd_notify::notify(&[NotifyState::Stopping]),
     };
-    if let Err(error) = told {
+    if let Err(error) = result {
         tracing::warn!("cannot report the status of this host to systemd: {error}");
     }
 }

@@ -1,6 +1,6 @@
 //! `valvehouse trace`: the recorded requests of a running host.
 
-use super::args::Trace as Asked;
+use super::args::Trace as TraceArgs;
 use super::remote::Remote;
 use futures::StreamExt;
 use std::path::Path;
@@ -13,22 +13,22 @@ use valvehouse_terminal::{CommandError, Console, Exit, clean, table};
 /// The route that lists the requests of a host.
 const TRACES: [&str; 3] = ["api", "v1", "traces"];
 
-pub(super) async fn run(asked: Asked, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let host = Remote::of(config, asked.at.as_deref())?;
-    match (&asked.id, &asked.replay) {
-        (Some(id), Some(plugin)) => return replay(&host, id, plugin, asked.file.as_deref(), out).await,
+pub(super) async fn run(args: TraceArgs, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let host = Remote::of(config, args.at.as_deref())?;
+    match (&args.id, &args.replay) {
+        (Some(id), Some(plugin)) => return replay(&host, id, plugin, args.file.as_deref(), out).await,
         (Some(id), None) => show(&host, id, out).await?,
-        (None, _) if asked.follow => follow(&host, &asked, out).await?,
-        (None, _) => list(&host, &asked, out).await?,
+        (None, _) if args.follow => follow(&host, &args, out).await?,
+        (None, _) => list(&host, &args, out).await?,
     }
     Ok(Exit::Done)
 }
 
-async fn list(host: &Remote, asked: &Asked, out: &Console) -> Result<(), CommandError> {
-    let limit = asked.limit.to_string();
-    let given = [("plugin", &asked.plugin), ("model", &asked.model), ("user", &asked.user)];
+async fn list(host: &Remote, args: &TraceArgs, out: &Console) -> Result<(), CommandError> {
+    let limit = args.limit.to_string();
+    let given = [("plugin", &args.plugin), ("model", &args.model), ("user", &args.user)];
     let given = given.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
-    let failed = asked.failed.then_some(("failed", "true"));
+    let failed = args.failed.then_some(("failed", "true"));
     let words: Vec<(&str, &str)> = given.chain(failed).chain([("limit", limit.as_str())]).collect();
     let known = host.get(&TRACES, &words).await?;
     if out.is_json() {
@@ -75,7 +75,7 @@ fn begun(summary: &Json) -> String {
 }
 
 /// Follows requests until the host stops or the output is closed.
-async fn follow(host: &Remote, asked: &Asked, out: &Console) -> Result<(), CommandError> {
+async fn follow(host: &Remote, args: &TraceArgs, out: &Console) -> Result<(), CommandError> {
     let response = host.open(&["api", "v1", "events"], &[]).await?;
     out.say("following requests; Ctrl-C ends");
     let (mut bytes, mut parser) = (response.into_stream(), Parser::default());
@@ -84,8 +84,8 @@ async fn follow(host: &Remote, asked: &Asked, out: &Console) -> Result<(), Comma
         for event in parser.by_ref() {
             let event = event.map_err(|error| CommandError::new(Exit::Unavailable, error.to_string()))?;
             let name = event.name.as_deref().unwrap_or("");
-            if let Ok(told) = Json::parse(&event.data) {
-                tell(name, &told, asked, out)?;
+            if let Ok(data) = Json::parse(&event.data) {
+                tell(name, &data, args, out)?;
             }
         }
     }
@@ -93,37 +93,37 @@ async fn follow(host: &Remote, asked: &Asked, out: &Console) -> Result<(), Comma
     Ok(())
 }
 
-fn tell(name: &str, told: &Json, asked: &Asked, out: &Console) -> Result<(), CommandError> {
+fn tell(name: &str, data: &Json, args: &TraceArgs, out: &Console) -> Result<(), CommandError> {
     let is = |wanted: &Option<String>, key: &str| {
-        wanted.as_deref().is_none_or(|wanted| told.text(key).as_deref() == Some(wanted))
+        wanted.as_deref().is_none_or(|wanted| data.text(key).as_deref() == Some(wanted))
     };
     let is_request = matches!(name, "begun" | "ended");
-    if is_request && !(is(&asked.model, "model") && is(&asked.user, "user")) {
+    if is_request && !(is(&args.model, "model") && is(&args.user, "user")) {
         return Ok(());
     }
     if out.is_json() {
-        return Ok(out.json(&Json::from([("event", name.into()), ("data", told.clone())]))?);
+        return Ok(out.json(&Json::from([("event", name.into()), ("data", data.clone())]))?);
     }
     let paint = out.results();
     let line = match name {
         "begun" | "ended" => vec![
-            begun(told),
-            paint.bold(&word(told, "id")),
+            begun(data),
+            paint.bold(&word(data, "id")),
             name.to_owned(),
-            word(told, "endpoint"),
-            word(told, "model"),
-            word(told, "user"),
-            if name == "ended" { standing(told, paint) } else { String::new() },
-            if name == "ended" { format!("{} ms", number(told, "took_ms")) } else { String::new() },
-            paint.red(&word(told, "error").replace('\n', " ")),
+            word(data, "endpoint"),
+            word(data, "model"),
+            word(data, "user"),
+            if name == "ended" { standing(data, paint) } else { String::new() },
+            if name == "ended" { format!("{} ms", number(data, "took_ms")) } else { String::new() },
+            paint.red(&word(data, "error").replace('\n', " ")),
         ],
         "emitted" => {
-            let event = told.get("event").filter(|event| !event.is_null());
+            let event = data.get("event").filter(|event| !event.is_null());
             let event = event.map_or_else(String::new, |event| clean(&event.to_string()));
-            vec![paint.bold(&word(told, "trace")), word(told, "plugin"), word(told, "type"), event]
+            vec![paint.bold(&word(data, "trace")), word(data, "plugin"), word(data, "type"), event]
         }
-        "snapshot" => vec![format!("generation {}", number(told, "generation"))],
-        "lost" => vec![paint.yellow(&format!("{} events were too fast to be shown", number(told, "missed")))],
+        "snapshot" => vec![format!("generation {}", number(data, "generation"))],
+        "lost" => vec![paint.yellow(&format!("{} events were too fast to be shown", number(data, "missed")))],
         _ => return Ok(()),
     };
     let line: Vec<String> = line.into_iter().filter(|part| !part.is_empty()).collect();

@@ -17,8 +17,8 @@ const COUNTED: [(&str, &str); 6] = [
     ("responses", "stored responses"),
 ];
 
-pub(super) async fn run(asked: &args::User, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let (user, is_deletion) = match asked {
+pub(super) async fn run(args: &args::User, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let (user, is_deletion) = match args {
         args::User::Show { user } => (user, false),
         args::User::Forget { user, yes } => (user, *yes),
     };
@@ -44,7 +44,7 @@ pub(super) async fn run(asked: &args::User, config: &Config, out: &Console) -> R
             out.line(&format!("{words:<32} {:>8}", records.count(key)))?;
         }
     }
-    match asked {
+    match args {
         args::User::Forget { yes: false, .. } => {
             let user = clean(user);
             Err(CommandError::usage(format!(

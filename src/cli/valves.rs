@@ -8,9 +8,9 @@ use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, check_valve, table};
 
-pub(super) async fn run(asked: args::Valves, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+pub(super) async fn run(args: args::Valves, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
-    let exit = match &asked {
+    let exit = match &args {
         args::Valves::Get { id, key, user } => {
             Valves::of(&project, config, id, user.as_deref())?.get(key.as_deref(), out).await
         }
@@ -149,9 +149,9 @@ impl<'a> Valves<'a> {
         let reach: Reach = self.project.reach(generation).await?;
         let now = self.in_force().await?;
         if out.is_json() {
-            let told = self.as_json(keys, &now);
-            told.edit("reach", reach.as_json());
-            out.json(&told)?;
+            let output = self.as_json(keys, &now);
+            output.edit("reach", reach.as_json());
+            out.json(&output)?;
             return Ok(reach.exit());
         }
         for key in keys {

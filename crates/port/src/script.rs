@@ -177,7 +177,7 @@ fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
     out.push_str(&head);
     out.push_str("*/\n");
     if plugin.kind == PluginKind::Pipe && hook_names.contains(&"pipes") && waits(&functions, &hook_names) {
-        out.push_str("\n// The list of models is asked for in the background.\nconst ttl = \"10m\";\n");
+        out.push_str("\n// The list of models is fetched in the background.\nconst ttl = \"10m\";\n");
     }
     for (name, valves) in [("Valves", &valves), ("UserValves", &user_valves)] {
         if !valves.is_empty() {

@@ -19,7 +19,7 @@ use valvehouse_terminal::{CommandError, Console, Exit, contents, first_request, 
 ///
 /// Returns the error with which serving ended.
 pub async fn run(
-    asked: &DevOptions,
+    options: &DevOptions,
     app: &Arc<App>,
     address: SocketAddr,
     stop: Arc<Notify>,
@@ -29,8 +29,8 @@ pub async fn run(
     app.traces.keep_everything();
     let view = View::new(out.clone(), stop.clone());
     let keys = if view.is_json() { None } else { Keys::of_terminal() };
-    greet(app, address, asked, keys.is_some(), &view);
-    let session = Session::begin(app.clone(), asked, view, stop);
+    greet(app, address, options, keys.is_some(), &view);
+    let session = Session::begin(app.clone(), options, view, stop);
     let watching = tokio::spawn(session.watch(app.host.reports(), app.traces.news(), keys));
     let ended = serving.await;
     watching.abort();
@@ -40,20 +40,20 @@ pub async fn run(
 }
 
 /// Shows the address, the contents of the project, and the first steps.
-fn greet(app: &App, address: SocketAddr, asked: &DevOptions, has_keys: bool, view: &View) {
+fn greet(app: &App, address: SocketAddr, options: &DevOptions, has_keys: bool, view: &View) {
     let snapshot = app.host.snapshot();
     let url = format!("http://{address}");
     let models = snapshot.model_names();
     let problems = plugin_problems(&snapshot);
     if view.is_json() {
-        let told = Json::from([
+        let event = Json::from([
             ("event", "listening".into()),
             ("address", url.as_str().into()),
             ("generation", snapshot.generation.into()),
             ("models", models.iter().map(|name| Json::from(name.as_str())).collect::<Vec<_>>().into()),
             ("problems", report::all_as_json(&problems)),
         ]);
-        return view.tell(|_| String::new(), || told);
+        return view.tell(|_| String::new(), || event);
     }
     let paint = view.paint();
     let version = concat!("valvehouse ", env!("CARGO_PKG_VERSION"), " dev");
@@ -66,7 +66,7 @@ fn greet(app: &App, address: SocketAddr, asked: &DevOptions, has_keys: bool, vie
     for problem in &problems {
         text.push_str(&format!("\n{}\n", report::shown(problem, paint)));
     }
-    let model = asked.model.as_ref().or(models.first());
+    let model = options.model.as_ref().or(models.first());
     text.push_str(&format!("\n{}\n", first_request(app, &url, model)));
     text.push_str(&format!("write:   valvehouse new filter polite{}\n", project(&app.config.project)));
     if has_keys {

@@ -16,7 +16,7 @@ pub(super) struct Outcome {
     status: u16,
     error: Option<String>,
     /// The requests to models, call by call.
-    asked: Vec<Json>,
+    requests: Vec<Json>,
     /// The choices of the answer.
     answer: Json,
     /// The results of the hooks, in order.
@@ -35,7 +35,7 @@ impl Outcome {
     pub(super) fn of(trace: &Trace) -> Self {
         let records = trace.records();
         let is_model = |record: &&StepRecord| record.hook == "model";
-        let asked = records.iter().filter(is_model).filter_map(|record| record.details().values.first());
+        let requests = records.iter().filter(is_model).filter_map(|record| record.details().values.first());
         let hooks = records.iter().filter(|record| !is_model(record)).map(|record| Ending {
             name: record.name.clone(),
             hook: record.hook,
@@ -45,7 +45,7 @@ impl Outcome {
         Self {
             status: trace.ended().map_or(0, |ended| ended.status),
             error: trace.error(),
-            asked: asked.map(|(asked, _)| asked.clone()).collect(),
+            requests: requests.map(|(request, _)| request.clone()).collect(),
             answer: trace.answer().and_then(|answer| answer.get("choices")).into(),
             hooks: hooks.collect(),
         }
@@ -58,7 +58,7 @@ pub(super) struct Difference {
     is: u16,
     /// The error of the replay if it differs.
     error: Option<String>,
-    asked: Vec<Json>,
+    requests: Vec<Json>,
     calls: Calls,
     answer: Vec<Json>,
     /// The hooks with different results, each as a line and as JSON.
@@ -86,20 +86,21 @@ impl Difference {
         let changes = |was: &Json, is: &Json| -> Vec<Json> {
             diff(was, is).iter().map(DiffOperation::to_json).collect()
         };
-        let asked = |outcome: &Outcome| match outcome.asked.as_slice() {
+        let requests_of = |outcome: &Outcome| match outcome.requests.as_slice() {
             [one] => one.clone(),
             more => more.to_vec().into(),
         };
         let calls =
-            if is.asked.is_empty() && !was.asked.is_empty() { Calls::NoMore } else { Calls::AsBefore };
+            if is.requests.is_empty() && !was.requests.is_empty() { Calls::NoMore } else { Calls::AsBefore };
         // A missing value is reported in another way.
-        let asked = if calls == Calls::NoMore { Vec::new() } else { changes(&asked(was), &asked(is)) };
+        let requests =
+            if calls == Calls::NoMore { Vec::new() } else { changes(&requests_of(was), &requests_of(is)) };
         let answer = if is.answer.is_null() { Vec::new() } else { changes(&was.answer, &is.answer) };
         Self {
             was: was.status,
             is: is.status,
             error: is.error.clone().filter(|_| is.error != was.error),
-            asked,
+            requests,
             calls,
             answer,
             hooks: endings(&was.hooks, &is.hooks),
@@ -109,7 +110,7 @@ impl Difference {
     fn is_none(&self) -> bool {
         self.was == self.is
             && self.error.is_none()
-            && [&self.asked, &self.answer].iter().all(|changes| changes.is_empty())
+            && [&self.requests, &self.answer].iter().all(|changes| changes.is_empty())
             && self.hooks.is_empty()
             && self.calls == Calls::AsBefore
     }
@@ -133,16 +134,16 @@ impl Difference {
             ),
         };
         let mut text = format!("replay of {name}: {status} {ms}");
-        let is_told = |error: &&String| {
+        let is_shown = |error: &&String| {
             self.hooks.iter().any(|(_, hook)| hook.text("cause").is_some_and(|cause| error.contains(&*cause)))
         };
-        if let Some(error) = self.error.as_ref().filter(|error| !is_told(error)) {
+        if let Some(error) = self.error.as_ref().filter(|error| !is_shown(error)) {
             text.push_str(&format!("\n         {}", paint.red(&clean(error).replace('\n', " "))));
         }
         for (line, _) in &self.hooks {
             text.push_str(&format!("\n         {line}"));
         }
-        for (what, changes) in [(self.calls.in_words(), &self.asked), ("the answer", &self.answer)] {
+        for (what, changes) in [(self.calls.in_words(), &self.requests), ("the answer", &self.answer)] {
             if !changes.is_empty() {
                 text.push_str(&format!("\n         {what}"));
             }
@@ -169,7 +170,7 @@ impl Difference {
             ("status", u64::from(self.is).into()),
             ("error", self.error.as_deref().into()),
             ("hooks", hooks.into()),
-            ("asked", self.asked.clone().into()),
+            ("asked", self.requests.clone().into()),
             ("answer", self.answer.clone().into()),
             ("took_ms", took_ms.into()),
         ])
@@ -178,7 +179,7 @@ impl Difference {
 
 /// Returns the hooks with different results, or that run on one side only.
 fn endings(was: &[Ending], is: &[Ending]) -> Vec<(String, Json)> {
-    let told = |ending: &Ending, before: &str, after: &str, cause: Option<&str>| {
+    let ending_change = |ending: &Ending, before: &str, after: &str, cause: Option<&str>| {
         let (name, hook) = (clean(&ending.name), ending.hook);
         let why = optional(cause, |cause| {
             format!(": {}", super::requests::near(cause).replace('\n', "\n           "))
@@ -201,12 +202,12 @@ fn endings(was: &[Ending], is: &[Ending]) -> Vec<(String, Json)> {
             Some(place) => {
                 let new = left.remove(place);
                 if old != new {
-                    all.push(told(old, old.word, new.word, new.cause.as_deref()));
+                    all.push(ending_change(old, old.word, new.word, new.cause.as_deref()));
                 }
             }
-            None => all.push(told(old, old.word, "did not run", None)),
+            None => all.push(ending_change(old, old.word, "did not run", None)),
         }
     }
-    all.extend(left.iter().map(|new| told(new, "did not run", new.word, new.cause.as_deref())));
+    all.extend(left.iter().map(|new| ending_change(new, "did not run", new.word, new.cause.as_deref())));
     all
 }

@@ -89,7 +89,8 @@ fn in_lines(number: usize, trace: &Trace, detail: &Json, open: StepDetail, paint
     ];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     let mut text = parts.join("  ");
-    if let Some(error) = trace.error().filter(|error| open == StepDetail::Never || !is_told(error, &records))
+    if let Some(error) =
+        trace.error().filter(|error| open == StepDetail::Never || !is_explained(error, &records))
     {
         text.push_str(&format!("\n         {}", paint.red(&near(&error).replace('\n', " "))));
     }
@@ -101,18 +102,18 @@ fn in_lines(number: usize, trace: &Trace, detail: &Json, open: StepDetail, paint
             for (record, step) in records.iter().zip(&steps).filter(|(record, _)| is_notable(record)) {
                 text.push_str(&format!("\n         {}", in_a_line(record, step, paint)));
             }
-            text.push_str(&said(trace, paint));
+            text.push_str(&script_output(trace, paint));
         }
     }
     text
 }
 
 /// Returns the log lines and the events of scripts.
-fn said(trace: &Trace, paint: Paint) -> String {
+fn script_output(trace: &Trace, paint: Paint) -> String {
     let mut text = String::new();
     for line in trace.lines() {
-        let said = clean(&line.text.unwrap_or_default()).replace('\n', "\n           ");
-        text.push_str(&format!("\n         {}: {said}", paint.bold(&clean(&line.plugin))));
+        let line_text = clean(&line.text.unwrap_or_default()).replace('\n', "\n           ");
+        text.push_str(&format!("\n         {}: {line_text}", paint.bold(&clean(&line.plugin))));
     }
     for emitted in trace.events() {
         let event = emitted.event.map_or_else(|| clean(&emitted.kind), |event| in_short(&event));
@@ -188,7 +189,7 @@ fn in_a_line(record: &StepRecord, step: &Json, paint: Paint) -> String {
 }
 
 /// Returns `true` if a shown step includes the error of the request.
-fn is_told(error: &str, records: &[StepRecord]) -> bool {
+fn is_explained(error: &str, records: &[StepRecord]) -> bool {
     let mut causes = records
         .iter()
         .filter(|record| is_notable(record))
@@ -231,7 +232,7 @@ fn as_json(number: usize, trace: &Trace, detail: &Json, open: StepDetail) -> Jso
         })
         .map(|(_, step)| step)
         .collect();
-    let told = trace.summary();
+    let summary = trace.summary();
     let others = [
         ("event", "request".into()),
         ("number", number.into()),
@@ -244,7 +245,7 @@ fn as_json(number: usize, trace: &Trace, detail: &Json, open: StepDetail) -> Jso
         ("lines", detail.field("lines")),
     ];
     let all = Json::from(others);
-    for (name, value) in told.entries() {
+    for (name, value) in summary.entries() {
         all.put(&name, value);
     }
     all

@@ -69,7 +69,7 @@ struct ReplayedRequest {
 }
 
 impl Session {
-    pub(super) fn begin(app: Arc<App>, asked: &DevOptions, view: View, stop: Arc<Notify>) -> Self {
+    pub(super) fn begin(app: Arc<App>, options: &DevOptions, view: View, stop: Arc<Notify>) -> Self {
         let (work, waiting) = mpsc::unbounded_channel();
         let (tell, replayed) = mpsc::unbounded_channel();
         // The task ends with the session, which holds the sender.
@@ -77,11 +77,11 @@ impl Session {
         Self {
             reloads: Reloads::new(app.host.snapshot()),
             tests: Tests::of(&app.config),
-            runs_tests: !asked.no_tests,
+            runs_tests: !options.no_tests,
             app,
             view,
-            open: asked.open,
-            on_save: asked.replay,
+            open: options.open,
+            on_save: options.replay,
             requests: Requests::default(),
             outcome: None,
             work,
@@ -212,8 +212,8 @@ impl Session {
 }
 
 /// Returns the number of missed events; `None` if the channel is closed.
-fn missed(heard: Result<(), RecvError>) -> Option<u64> {
-    match heard {
+fn missed(result: Result<(), RecvError>) -> Option<u64> {
+    match result {
         Ok(()) => Some(0),
         Err(RecvError::Lagged(missed)) => Some(missed),
         Err(RecvError::Closed) => None,

@@ -1,7 +1,7 @@
 //! Test runs after a save of tests or their scripts, shown as `valvehouse test` does.
 
 use super::view::View;
-use crate::test::{FileRan, How, Sum, SummaryStyle, TestSelection, running, told};
+use crate::test::{FileRan, How, Sum, SummaryStyle, TestSelection, report_json, running};
 use futures::StreamExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -84,9 +84,9 @@ impl TestRun {
     pub(super) fn tell(&self, in_sum: bool, view: &View) {
         let sum = Sum::of(&self.files, &self.problems, self.took);
         if view.is_json() {
-            let told = told(&self.files, &self.problems, &[], &sum);
-            told.put("event", "tests");
-            return view.tell(|_| String::new(), || told);
+            let event = report_json(&self.files, &self.problems, &[], &sum);
+            event.put("event", "tests");
+            return view.tell(|_| String::new(), || event);
         }
         let shown = SummaryStyle { paint: view.paint(), output: false };
         for file in self.files.iter().filter(|file| !(in_sum && is_well(file))) {
@@ -113,9 +113,9 @@ fn in_lines(file: &FileRan, shown: &SummaryStyle, paint: Paint) -> String {
     let tests = match &file.result {
         Ok(tests) => tests,
         Err(problems) => {
-            let told: String =
+            let list: String =
                 problems.iter().map(|problem| format!("\n{}", shown.problem(problem))).collect();
-            return format!("tests of {id} {}{told}", paint.red("do not compile"));
+            return format!("tests of {id} {}{list}", paint.red("do not compile"));
         }
     };
     let failed = tests.iter().filter_map(|test| Some((test, test.ran.failed.as_ref()?)));

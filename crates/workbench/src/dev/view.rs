@@ -61,7 +61,7 @@ impl View {
 /// Returns a changed value in one line: its path, its old and its new value.
 pub(super) fn change_in_short(change: &Json, paint: Paint) -> String {
     let (before, after) = (change.get("before"), change.get("after"));
-    let told = match (before, after) {
+    let difference = match (before, after) {
         (Some(Json::Text(before)), Some(Json::Text(after))) => {
             let (before, after) = apart(&before, &after);
             format!("{} → {}", paint.red(&before), paint.green(&after))
@@ -73,7 +73,7 @@ pub(super) fn change_in_short(change: &Json, paint: Paint) -> String {
         (Some(before), None) => paint.red(&format!("- {}", in_short(&before))),
         (None, None) => String::new(),
     };
-    format!("{} {told}", paint.dim(&clean(&change.text_or_empty("path"))))
+    format!("{} {difference}", paint.dim(&clean(&change.text_or_empty("path"))))
 }
 
 /// Returns a value shortened to fit in a line.
@@ -104,23 +104,23 @@ mod tests {
     use super::*;
     use valvehouse_terminal::PLAIN;
 
-    fn told(change: &str) -> String {
+    fn short(change: &str) -> String {
         change_in_short(&Json::parse(change.as_bytes()).unwrap(), PLAIN)
     }
 
     #[test]
-    fn a_change_is_told_in_a_line_around_the_place_where_it_is() {
+    fn a_change_is_a_line_around_the_place_where_it_is() {
         let long = "the quick brown fox jumps over the lazy dog";
         assert_eq!(
-            told(&format!(
+            short(&format!(
                 r#"{{"path": "/a", "before": "{long}, again {long}", "after": "{long}, AGAIN {long}"}}"#
             )),
             "/a \"…r the lazy dog, again the quick brown…\" → \"…r the lazy dog, AGAIN the quick brown…\""
         );
-        assert_eq!(told(r#"{"path": "/a", "before": "hi", "after": "hi!"}"#), r#"/a "hi" → "hi!""#);
-        assert_eq!(told(r#"{"path": "/a", "before": "aa", "after": "aaa"}"#), r#"/a "aa" → "aaa""#);
-        assert_eq!(told(r#"{"path": "/b", "after": {"c": 1}}"#), r#"/b + {"c":1}"#);
-        assert_eq!(told(r#"{"path": "/b", "before": [1]}"#), "/b - [1]");
-        assert_eq!(told(r#"{"path": "/b", "before": 1, "after": "x\u001b"}"#), "/b 1 → \"x\\u001b\"");
+        assert_eq!(short(r#"{"path": "/a", "before": "hi", "after": "hi!"}"#), r#"/a "hi" → "hi!""#);
+        assert_eq!(short(r#"{"path": "/a", "before": "aa", "after": "aaa"}"#), r#"/a "aa" → "aaa""#);
+        assert_eq!(short(r#"{"path": "/b", "after": {"c": 1}}"#), r#"/b + {"c":1}"#);
+        assert_eq!(short(r#"{"path": "/b", "before": [1]}"#), "/b - [1]");
+        assert_eq!(short(r#"{"path": "/b", "before": 1, "after": "x\u001b"}"#), "/b 1 → \"x\\u001b\"");
     }
 }

@@ -15,11 +15,11 @@ pub(super) const ACTION: &str = "action";
 pub(super) async fn run(
     target: &DryRunTarget,
     body: Body,
-    asked: &DryRunOptions,
+    options: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
-    let (action, button) = pressed(target, asked)?;
-    let tried = target::turn(asked, &target.snapshot)?;
+    let (action, button) = pressed(target, options)?;
+    let tried = target::turn(options, &target.snapshot)?;
     let before = body::value(Hook::Outlet, body, &target.snapshot, &tried.turn)?;
     let work = async {
         let result = action.press(&button, before.deep_clone(), &tried.turn).await;
@@ -34,16 +34,16 @@ pub(super) async fn run(
             _ => Ok(()),
         },
     };
-    outcome::finish(target, asked, tried, result, &view, out)
+    outcome::finish(target, options, tried, result, &view, out)
 }
 
-fn pressed(target: &DryRunTarget, asked: &DryRunOptions) -> Result<(ScriptAction, Button), CommandError> {
+fn pressed(target: &DryRunTarget, options: &DryRunOptions) -> Result<(ScriptAction, Button), CommandError> {
     let id = target.script().id();
     let action = target.own.script.clone().into_action(target.own.users.clone()).ok_or_else(|| {
         CommandError::usage(format!("`{id}` has no action; write `fn action(body)` in a file in actions/"))
     })?;
     let names = action.buttons().iter().map(|button| button.own_id.as_str()).collect::<Vec<_>>().join(", ");
-    let found = match (&asked.button, action.buttons()) {
+    let found = match (&options.button, action.buttons()) {
         (Some(name), buttons) => {
             buttons.iter().find(|button| [&button.own_id, &button.id].contains(&name)).ok_or_else(|| {
                 CommandError::usage(format!("unknown button `{name}` of `{id}`; its buttons are {names}"))

@@ -21,11 +21,11 @@ pub(crate) enum Body {
 }
 
 /// Returns the body given on the command line.
-pub(super) fn body(asked: &DryRunOptions) -> Result<Body, CommandError> {
-    if let Some(text) = &asked.text {
+pub(super) fn body(options: &DryRunOptions) -> Result<Body, CommandError> {
+    if let Some(text) = &options.text {
         return Ok(Body::Text(text.clone()));
     }
-    read(asked.body.as_deref().unwrap_or("-"))
+    read(options.body.as_deref().unwrap_or("-"))
 }
 
 /// Reads a file, stdin for `-`, or the argument itself if it is JSON.
@@ -135,22 +135,22 @@ pub(super) fn value(hook: Hook, body: Body, snapshot: &Snapshot, turn: &Turn) ->
 }
 
 fn of_text(hook: Hook, text: &str) -> Json {
-    let said = || Json::from(vec![message::user(text)]);
+    let messages = || Json::from(vec![message::user(text)]);
     match hook {
         Hook::Outlet => {
             Json::from([("messages", vec![message::user("hello"), message::assistant(text)].into())])
         }
         Hook::PostChat => {
-            let said: Json = vec![message::user("hello")].into();
+            let messages: Json = vec![message::user("hello")].into();
             let result = Json::from([
                 ("content", text.into()),
                 ("tool_calls", Json::array()),
                 ("finish_reason", "stop".into()),
             ]);
-            Json::from([("messages", said), ("result", result)])
+            Json::from([("messages", messages), ("result", result)])
         }
         Hook::PostInvocation => Json::from([("result", text.into())]),
-        _ => Json::from([("messages", said())]),
+        _ => Json::from([("messages", messages())]),
     }
 }
 

@@ -16,15 +16,15 @@ const PIPE: &str = "pipe";
 /// # Errors
 ///
 /// Returns the reason for which the run is not possible.
-pub async fn run(asked: DryRunOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
-    if let Some(what) = ScheduledCall::from_name(&asked.hook) {
-        let named = asked.script.as_deref().ok_or_else(|| {
+pub async fn run(options: DryRunOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
+    if let Some(what) = ScheduledCall::from_name(&options.hook) {
+        let named = options.script.as_deref().ok_or_else(|| {
             CommandError::usage(format!("missing script: valvehouse run {} FILE", what.as_str()))
         })?;
-        let target = DryRunTarget::open(named, &asked, config).await?;
+        let target = DryRunTarget::open(named, &options, config).await?;
         let has = target.script().scheduled().iter().any(|(own, _)| *own == what);
         let done = match has {
-            true => scheduled::run(&target, what, &asked, out).await,
+            true => scheduled::run(&target, what, &options, out).await,
             false => Err(CommandError::usage(format!(
                 "`{named}` has no scheduled {}; {}",
                 what.as_str(),
@@ -38,46 +38,46 @@ pub async fn run(asked: DryRunOptions, config: Config, out: &Console) -> Result<
         target.close().await;
         return done;
     }
-    if asked.body.is_none() && asked.text.is_none() {
+    if options.body.is_none() && options.text.is_none() {
         return Err(CommandError::usage(format!(
             "missing input for {}: pass --body FILE or --text TEXT",
-            asked.hook
+            options.hook
         )));
     }
-    if asked.hook == action::ACTION {
-        let named = asked.script.as_deref().ok_or_else(|| {
+    if options.hook == action::ACTION {
+        let named = options.script.as_deref().ok_or_else(|| {
             CommandError::usage("missing script: valvehouse run action word_count --text \"an answer\"")
         })?;
-        let body = body::body(&asked)?;
-        let target = DryRunTarget::open(named, &asked, config).await?;
-        let done = action::run(&target, body, &asked, out).await;
+        let body = body::body(&options)?;
+        let target = DryRunTarget::open(named, &options, config).await?;
+        let done = action::run(&target, body, &options, out).await;
         target.close().await;
         return done;
     }
-    if asked.hook == PIPE {
-        let named = asked
+    if options.hook == PIPE {
+        let named = options
             .script
             .as_deref()
             .ok_or_else(|| CommandError::usage("missing script: valvehouse run pipe FILE --text hello"))?;
-        let body = body::body(&asked)?;
-        let target = DryRunTarget::open(named, &asked, config).await?;
-        let done = pipes::run(&target, body, &asked, out).await;
+        let body = body::body(&options)?;
+        let target = DryRunTarget::open(named, &options, config).await?;
+        let done = pipes::run(&target, body, &options, out).await;
         target.close().await;
         return done;
     }
-    let Some(hook) = Hook::ALL.into_iter().find(|hook| hook.name() == asked.hook) else {
-        return match asked.hook.as_str() {
-            "turn" => turns::run(&asked, config, out).await,
+    let Some(hook) = Hook::ALL.into_iter().find(|hook| hook.name() == options.hook) else {
+        return match options.hook.as_str() {
+            "turn" => turns::run(&options, config, out).await,
             _ => Err(CommandError::usage("to call a tool, run: valvehouse invoke TOOL KEY=VALUE")),
         };
     };
-    let named = asked.script.as_deref().ok_or_else(|| {
+    let named = options.script.as_deref().ok_or_else(|| {
         CommandError::usage(format!(
             "missing script of {hook}: valvehouse run {hook} turn_limit --text hello"
         ))
     })?;
-    let body = body::body(&asked)?;
-    let target = DryRunTarget::open(named, &asked, config).await?;
+    let body = body::body(&options)?;
+    let target = DryRunTarget::open(named, &options, config).await?;
     if !target.script().hooks().any(|own| own == hook) {
         let own: Vec<&str> = target.script().hooks().map(Hook::name).collect();
         let has = if own.is_empty() { "no hooks".to_owned() } else { own.join(", ") };
@@ -85,8 +85,8 @@ pub async fn run(asked: DryRunOptions, config: Config, out: &Console) -> Result<
         return Err(CommandError::usage(format!("`{named}` has no {hook}; it has {has}")));
     }
     let done = match hook {
-        Hook::Stream | Hook::StreamEnd => streams::run(&target, hook, body, &asked, out).await,
-        _ => hooks::run(&target, hook, body, &asked, out).await,
+        Hook::Stream | Hook::StreamEnd => streams::run(&target, hook, body, &options, out).await,
+        _ => hooks::run(&target, hook, body, &options, out).await,
     };
     target.close().await;
     done

@@ -14,18 +14,18 @@ pub(super) async fn run(
     target: &DryRunTarget,
     hook: Hook,
     body: Body,
-    asked: &DryRunOptions,
+    options: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let Observation { before, came, trace } =
-        see(target, hook, body, target::turn(asked, &target.snapshot)?).await?;
-    match (asked.print, &came.value) {
-        _ if out.is_json() => out.json(&outcome::as_json(target, asked, &before, &came, &trace))?,
+        see(target, hook, body, target::turn(options, &target.snapshot)?).await?;
+    match (options.print, &came.value) {
+        _ if out.is_json() => out.json(&outcome::as_json(target, options, &before, &came, &trace))?,
         (Print::Value, Some(value)) => out.json(value)?,
         (Print::Text, Some(value)) => out.line(&text(hook, value))?,
         _ => outcome::show(target, &before, &came, &trace, out)?,
     }
-    outcome::say_note(asked, out);
+    outcome::say_note(options, out);
     came.exit(target, out)
 }
 

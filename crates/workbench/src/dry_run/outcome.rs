@@ -54,7 +54,7 @@ pub(super) struct ValueView<'a> {
 /// Shows the value of a call that is an independent result, and ends the run.
 pub(super) fn finish(
     target: &DryRunTarget,
-    asked: &DryRunOptions,
+    options: &DryRunOptions,
     tried: DryRunTurn,
     result: Result<Json, Error>,
     view: &ValueView<'_>,
@@ -65,9 +65,9 @@ pub(super) fn finish(
         Err(error) => DryRunOutcome::failed(error),
     };
     let trace = ended(tried.recording, &came);
-    match (asked.print, &came.value) {
+    match (options.print, &came.value) {
         _ if out.is_json() => {
-            let report = head(target, asked, &came, &trace);
+            let report = head(target, options, &came, &trace);
             // The object is new and not read-only.
             view.fields.iter().for_each(|(key, value)| report.edit(key, value.clone()));
             report.edit("value", Json::from(came.value.clone()));
@@ -80,7 +80,7 @@ pub(super) fn finish(
             value.as_ref().map_or(Ok(()), |value| (view.below)(value))?;
         }
     }
-    say_note(asked, out);
+    say_note(options, out);
     came.exit(target, out)
 }
 
@@ -97,8 +97,8 @@ fn problem(target: &DryRunTarget, cause: &str) -> Diagnostic {
 }
 
 /// Explains whether the run had effects.
-pub(super) fn say_note(asked: &DryRunOptions, out: &Console) {
-    let note = match asked.live {
+pub(super) fn say_note(options: &DryRunOptions, out: &Console) {
+    let note = match options.live {
         true => "live: hosts, models, files and programs were reached, and changes of kv were stored",
         false => "dry run: no host, file or program was reached, and changes of kv were discarded",
     };
@@ -155,7 +155,7 @@ pub(super) fn show(
 /// Returns the whole result as JSON.
 pub(super) fn as_json(
     target: &DryRunTarget,
-    asked: &DryRunOptions,
+    options: &DryRunOptions,
     before: &Json,
     came: &DryRunOutcome,
     trace: &Json,
@@ -163,15 +163,20 @@ pub(super) fn as_json(
     let value = Json::from(came.value.clone());
     let changes = came.value.iter().flat_map(|value| diff(before, value));
     let changes: Vec<Json> = changes.map(|change| change.to_json()).collect();
-    let told = head(target, asked, came, trace);
+    let output = head(target, options, came, trace);
     // The object is new and not read-only.
-    told.edit("value", value.deep_clone());
-    told.edit("diff", changes);
-    told
+    output.edit("value", value.deep_clone());
+    output.edit("diff", changes);
+    output
 }
 
 /// Returns the part of the JSON output that is the same for every hook.
-pub(super) fn head(target: &DryRunTarget, asked: &DryRunOptions, came: &DryRunOutcome, trace: &Json) -> Json {
+pub(super) fn head(
+    target: &DryRunTarget,
+    options: &DryRunOptions,
+    came: &DryRunOutcome,
+    trace: &Json,
+) -> Json {
     let rejection = match &came.error {
         Some(Error::Rejected(rejection)) => Some(rejection),
         _ => None,
@@ -197,10 +202,10 @@ pub(super) fn head(target: &DryRunTarget, asked: &DryRunOptions, came: &DryRunOu
         ("memory", most("memory").into()),
     ]);
     Json::from([
-        ("hook", asked.hook.as_str().into()),
+        ("hook", options.hook.as_str().into()),
         ("plugin", target.script().id().into()),
         ("file", report::near(&target.script().file.path).display().to_string().into()),
-        ("live", asked.live.into()),
+        ("live", options.live.into()),
         ("outcome", came.word.into()),
         ("status", rejection.map(|rejection| u64::from(rejection.status)).into()),
         ("cause", cause.into()),

@@ -13,15 +13,15 @@ use valvehouse_terminal::{CommandError, Console, Exit};
 pub(super) async fn run(
     target: &DryRunTarget,
     body: Body,
-    asked: &DryRunOptions,
+    options: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let body = body::conversation_of(body)?;
-    let model = model(target, asked, &body)?;
+    let model = model(target, options, &body)?;
     // The object is ours and not read-only.
     body.edit("model", model.as_str());
     ChatRequest::new(body.clone())?;
-    let tried = target::turn(&DryRunOptions { model: None, ..asked.clone() }, &target.snapshot)?;
+    let tried = target::turn(&DryRunOptions { model: None, ..options.clone() }, &target.snapshot)?;
     let pipes = Pipes::new(target.script().clone().into_pipe(target.own.users.clone()).into_iter().collect());
     let request = Request { turn: Some(tried.turn.clone()), ..Request::new(body, true) };
     let answer = tried.turn.lasting(answer(&pipes, request)).await;
@@ -33,13 +33,13 @@ pub(super) async fn run(
             Ok(out.line("")?)
         },
     };
-    outcome::finish(target, asked, tried, answer, &view, out)
+    outcome::finish(target, options, tried, answer, &view, out)
 }
 
 /// Returns the model to call: the one of the option, that of the body, or the first of the pipe.
-fn model(target: &DryRunTarget, asked: &DryRunOptions, body: &Json) -> Result<String, CommandError> {
+fn model(target: &DryRunTarget, options: &DryRunOptions, body: &Json) -> Result<String, CommandError> {
     let offers = target.script().offers();
-    let named = asked.model.clone().or_else(|| body.text("model").map(String::from));
+    let named = options.model.clone().or_else(|| body.text("model").map(String::from));
     // The name is the one for clients, or the one in the script's own list.
     let prefix = format!("{}.", target.script().id());
     let offered = named.as_ref().and_then(|named| {
@@ -47,7 +47,7 @@ fn model(target: &DryRunTarget, asked: &DryRunOptions, body: &Json) -> Result<St
     });
     match (named, offers.first()) {
         _ if let Some(offer) = offered => Ok(offer.id.clone()),
-        (Some(named), Some(_)) if asked.model.is_some() => {
+        (Some(named), Some(_)) if options.model.is_some() => {
             let known: Vec<&str> = offers.iter().map(|offer| offer.id.as_str()).collect();
             Err(CommandError::usage(format!(
                 "unknown model `{named}` of `{}`; it offers {}",

@@ -11,22 +11,22 @@ use valvehouse_terminal::{CommandError, Console, Exit};
 pub(super) async fn run(
     target: &DryRunTarget,
     what: ScheduledCall,
-    asked: &DryRunOptions,
+    options: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
-    let target::DryRunTurn { recording, .. } = target::turn(asked, &target.snapshot)?;
+    let target::DryRunTurn { recording, .. } = target::turn(options, &target.snapshot)?;
     let called = target.script().run_scheduled(what, Some(recording.trace().clone())).await;
     let came = match called {
         Ok(list) => DryRunOutcome { word: "continue", value: Some(Lists::entries(&list)), error: None },
         Err(why) => DryRunOutcome::failed(Error::Broken(PluginError::new(why))),
     };
     let trace = outcome::ended(recording, &came);
-    match (asked.print, &came.value) {
+    match (options.print, &came.value) {
         _ if out.is_json() => {
-            let told = outcome::head(target, asked, &came, &trace);
+            let output = outcome::head(target, options, &came, &trace);
             // The object is new and not read-only.
-            told.edit("value", Json::from(came.value.clone()));
-            out.json(&told)?;
+            output.edit("value", Json::from(came.value.clone()));
+            out.json(&output)?;
         }
         (Print::Value | Print::Text, Some(value)) => out.json(value)?,
         (_, value) => {
@@ -36,6 +36,6 @@ pub(super) async fn run(
             }
         }
     }
-    outcome::say_note(asked, out);
+    outcome::say_note(options, out);
     came.exit(target, out)
 }

@@ -23,11 +23,11 @@ pub(super) async fn run(
     target: &DryRunTarget,
     hook: Hook,
     body: Body,
-    asked: &DryRunOptions,
+    options: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let events = chunks(hook, body)?;
-    let tried = target::turn(asked, &target.snapshot)?;
+    let tried = target::turn(options, &target.snapshot)?;
     let kernel = target.own.chain().build();
     let mut passed = Vec::new();
     let work = through(&kernel, hook, events, &tried.turn, &mut passed);
@@ -37,18 +37,18 @@ pub(super) async fn run(
     };
     let trace = outcome::ended(tried.recording, &came);
     let after = || passed.iter().flat_map(|passed| passed.after.iter());
-    match asked.print {
+    match options.print {
         _ if out.is_json() => {
-            let told = outcome::head(target, asked, &came, &trace);
-            told.edit("text", whole_text(after()));
-            told.edit("stream", passed.iter().map(EventPair::as_json).collect::<Vec<_>>());
-            out.json(&told)?;
+            let output = outcome::head(target, options, &came, &trace);
+            output.edit("text", whole_text(after()));
+            output.edit("stream", passed.iter().map(EventPair::as_json).collect::<Vec<_>>());
+            out.json(&output)?;
         }
         Print::Value => out.json(&after().map(Json::deep_clone).collect::<Vec<_>>().into())?,
         Print::Text => out.line(&whole_text(after()))?,
         Print::Difference => show(target, &passed, &trace, out)?,
     }
-    outcome::say_note(asked, out);
+    outcome::say_note(options, out);
     came.exit(target, out)
 }
 
@@ -128,21 +128,21 @@ impl EventPair {
     }
 
     fn row(&self, number: usize, paint: Paint) -> String {
-        let after: Vec<String> = self.after.iter().map(said).collect();
+        let after: Vec<String> = self.after.iter().map(event_text).collect();
         let after = if after.is_empty() { "(dropped)".to_owned() } else { after.join("  |  ") };
         let Some(before) = &self.before else {
             return format!("  end  {}", paint.green(&format!("+ {after}")));
         };
         if matches!(self.after.as_slice(), [only] if only == before) {
-            return paint.dim(&format!("{number:>5}    {}", said(before)));
+            return paint.dim(&format!("{number:>5}    {}", event_text(before)));
         }
-        let (before, after) = (format!("- {}", said(before)), format!("+ {after}"));
+        let (before, after) = (format!("- {}", event_text(before)), format!("+ {after}"));
         format!("{number:>5}  {}\n       {}", paint.red(&before), paint.green(&after))
     }
 }
 
 /// Returns an event as text: its content, or its other fields.
-fn said(one: &Json) -> String {
+fn event_text(one: &Json) -> String {
     let text = event::text(one);
     let why = one.at_path("choices.0.finish_reason");
     let ends = optional(why.as_str(), |why| format!(" (finish_reason {why})"));

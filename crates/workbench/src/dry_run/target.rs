@@ -33,13 +33,13 @@ impl DryRunTarget {
     /// Finds and compiles the script of a file or an id.
     pub(super) async fn open(
         named: &str,
-        asked: &DryRunOptions,
+        options: &DryRunOptions,
         config: Config,
     ) -> Result<Self, CommandError> {
         let settings = config.clone();
-        let (snapshot, app) = opened(config, asked.live, ProviderKeys::Left).await?;
+        let (snapshot, app) = opened(config, options.live, ProviderKeys::Left).await?;
         let found = find(named, &snapshot, &settings).and_then(|(script, users)| {
-            let script = sandbox(asked.live).enter(with_valves(script, &asked.valves)?);
+            let script = sandbox(options.live).enter(with_valves(script, &options.valves)?);
             Ok(SandboxScript::new(Arc::new(script), users))
         });
         match found {
@@ -133,8 +133,8 @@ fn loaded(plugin: &Plugin) -> Result<Script, CommandError> {
 }
 
 fn does_not_load(problems: &[Diagnostic]) -> CommandError {
-    let told = problems.iter().map(|problem| format!("\n{}", report::shown(problem, PLAIN)));
-    CommandError::data(format!("the script does not load:{}", told.collect::<String>()))
+    let lines = problems.iter().map(|problem| format!("\n{}", report::shown(problem, PLAIN)));
+    CommandError::data(format!("the script does not load:{}", lines.collect::<String>()))
 }
 
 /// Returns a script with the valves of the command line over the stored ones.
@@ -164,15 +164,15 @@ pub(crate) struct DryRunTurn {
 }
 
 /// Returns a turn with the given facts, which is recorded completely.
-pub(super) fn turn(asked: &DryRunOptions, snapshot: &Snapshot) -> Result<DryRunTurn, CommandError> {
-    let model = asked.model.clone().or_else(|| snapshot.model_names().into_iter().next());
+pub(super) fn turn(options: &DryRunOptions, snapshot: &Snapshot) -> Result<DryRunTurn, CommandError> {
+    let model = options.model.clone().or_else(|| snapshot.model_names().into_iter().next());
     let model = model.unwrap_or_default();
     let facts = match snapshot.ready(&model, &[]) {
         Ok(ready) => ready.facts,
-        Err(error) if asked.model.is_some() => return Err(error.into()),
+        Err(error) if options.model.is_some() => return Err(error.into()),
         Err(_) => Json::Null,
     };
-    let metadata = match asked.metadata.as_deref().map(|text| (text, Json::parse(text.as_bytes()))) {
+    let metadata = match options.metadata.as_deref().map(|text| (text, Json::parse(text.as_bytes()))) {
         None => Json::object(),
         Some((_, Ok(object @ Json::Object(_)))) => object,
         Some((text, _)) => {
@@ -183,10 +183,10 @@ pub(super) fn turn(asked: &DryRunOptions, snapshot: &Snapshot) -> Result<DryRunT
         RequestFacts {
             endpoint: "cli",
             model,
-            user: asked.user.clone().unwrap_or_default(),
-            chat_id: asked.chat.clone().unwrap_or_default(),
+            user: options.user.clone().unwrap_or_default(),
+            chat_id: options.chat.clone().unwrap_or_default(),
             generation: snapshot.generation,
-            stream: asked.hook == "stream",
+            stream: options.hook == "stream",
         },
         true,
     );
@@ -196,14 +196,14 @@ pub(super) fn turn(asked: &DryRunOptions, snapshot: &Snapshot) -> Result<DryRunT
         ("headers", Json::object()),
         ("client", Json::Null),
     ]);
-    let user = asked.user.as_deref().map(|id| Json::from([("id", id.into())]));
+    let user = options.user.as_deref().map(|id| Json::from([("id", id.into())]));
     let facts = TurnFacts {
         user: user.unwrap_or_else(Json::object),
-        verified_user: asked.user.clone(),
+        verified_user: options.user.clone(),
         model: facts,
         models: snapshot.listed().clone(),
         request: request.freeze(),
-        chat_id: asked.chat.clone().unwrap_or_default(),
+        chat_id: options.chat.clone().unwrap_or_default(),
         message_id: uuid::Uuid::new_v4().to_string(),
         trace: Some(recording.trace().clone()),
         ..TurnFacts::default()

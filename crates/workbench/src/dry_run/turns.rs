@@ -15,71 +15,75 @@ use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, plugin_problems, report, trace_view};
 
-pub(super) async fn run(asked: &DryRunOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
-    if let Some(script) = &asked.script {
+pub(super) async fn run(
+    options: &DryRunOptions,
+    config: Config,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    if let Some(script) = &options.script {
         let why = "a turn goes through all filters of the project";
         return Err(CommandError::usage(format!("{why}; remove `{script}`, and pass --body")));
     }
-    if !asked.valves.is_empty() {
+    if !options.valves.is_empty() {
         return Err(CommandError::usage(
             "a turn uses the stored valves; change them with: valvehouse valves set",
         ));
     }
-    let body = body::conversation_of(body::body(asked)?)?;
-    let (snapshot, app) = target::opened(config, asked.live, ProviderKeys::Read).await?;
+    let body = body::conversation_of(body::body(options)?)?;
+    let (snapshot, app) = target::opened(config, options.live, ProviderKeys::Read).await?;
     for problem in plugin_problems(&snapshot) {
         out.say(&report::shown(&problem, out.talk()));
     }
-    let done = turn(asked, body, &snapshot, app.as_ref(), out).await;
+    let done = turn(options, body, &snapshot, app.as_ref(), out).await;
     target::close(app).await;
     done
 }
 
 async fn turn(
-    asked: &DryRunOptions,
+    options: &DryRunOptions,
     body: Json,
     snapshot: &Arc<Snapshot>,
     app: Option<&Arc<App>>,
     out: &Console,
 ) -> Result<Exit, CommandError> {
-    let named = asked.model.clone().or_else(|| body.text("model").map(String::from));
+    let named = options.model.clone().or_else(|| body.text("model").map(String::from));
     let model = named.or_else(|| snapshot.model_names().into_iter().next()).unwrap_or_default();
     // The object is ours and not read-only.
     body.edit("model", model.as_str());
     let request = ChatRequest::new(body)?;
     let ready = snapshot.ready(&model, &[])?;
-    let asked = &DryRunOptions { model: Some(model), ..asked.clone() };
-    let DryRunTurn { turn, recording } = target::turn(asked, snapshot)?;
+    let options = &DryRunOptions { model: Some(model), ..options.clone() };
+    let DryRunTurn { turn, recording } = target::turn(options, snapshot)?;
     let answered = answer(&ready, request, turn, app).await;
     let (answer, came) = match answered {
         Ok(answer) => (Some(answer), DryRunOutcome { word: "continue", value: None, error: None }),
         Err(error) => (None, DryRunOutcome::failed(error)),
     };
     let trace = outcome::ended(recording, &came);
-    match (asked.print, &answer) {
+    match (options.print, &answer) {
         _ if out.is_json() => {
-            let told = Json::from([
-                ("live", asked.live.into()),
+            let output = Json::from([
+                ("live", options.live.into()),
                 ("answer", answer.clone().into()),
                 ("trace", trace),
             ]);
-            out.json(&told)?;
+            out.json(&output)?;
         }
         (Print::Value, Some(answer)) => out.json(answer)?,
-        (Print::Text, Some(answer)) => out.line(&said(answer))?,
+        (Print::Text, Some(answer)) => out.line(&answer_text(answer))?,
         (_, answer) => {
             out.line(&trace_view::shown(&trace, out.results()))?;
             if let Some(answer) = answer {
-                out.text(&said(answer))?;
+                out.text(&answer_text(answer))?;
                 out.line("")?;
             }
         }
     }
-    outcome::say_note(asked, out);
+    outcome::say_note(options, out);
     came.error.map_or(Ok(Exit::Done), |error| Err(error.into()))
 }
 
-fn said(answer: &Json) -> String {
+fn answer_text(answer: &Json) -> String {
     message::text_of(&response::message_of(answer)).to_string()
 }
 

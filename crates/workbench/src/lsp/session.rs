@@ -42,7 +42,7 @@ pub(super) struct Session {
     documents: HashMap<Url, Document>,
     projects: HashMap<PathBuf, Project>,
     /// The requested test runs, which start after the response: the file, and optionally the name of a test.
-    asked_tests: RefCell<Vec<(PathBuf, Option<String>)>>,
+    requested_tests: RefCell<Vec<(PathBuf, Option<String>)>>,
 }
 
 impl Session {
@@ -63,7 +63,7 @@ impl Session {
             runtime,
             documents: HashMap::new(),
             projects: HashMap::new(),
-            asked_tests: RefCell::default(),
+            requested_tests: RefCell::default(),
         }
     }
 
@@ -95,11 +95,11 @@ impl Session {
                     self.check_before(&request);
                     let answer = self.answer(request);
                     self.send(Message::Response(answer));
-                    self.run_asked_tests();
+                    self.run_requested_tests();
                 }
-                Message::Notification(told) => {
+                Message::Notification(notification) => {
                     // A message that causes a panic must not end the session.
-                    if catch_unwind(AssertUnwindSafe(|| self.hear(told))).is_err() {
+                    if catch_unwind(AssertUnwindSafe(|| self.hear(notification))).is_err() {
                         tracing::error!("ignored a message of the editor");
                     }
                 }
@@ -129,27 +129,27 @@ impl Session {
 
     fn answered(&self, request: Request) -> Result<Value, (ErrorCode, String)> {
         match request.method.as_str() {
-            "textDocument/completion" => {
-                asked(request, |params: CompletionParams| self.complete(&params.text_document_position))
-            }
-            "textDocument/hover" => asked(request, |params: HoverParams| {
+            "textDocument/completion" => nullable_answer(request, |params: CompletionParams| {
+                self.complete(&params.text_document_position)
+            }),
+            "textDocument/hover" => nullable_answer(request, |params: HoverParams| {
                 let (document, at) = self.place(&params.text_document_position_params)?;
                 let hover = document.sketch.hover(at, &|import| self.module(&document.path, import))?;
                 Some(responses::hover(&document.text, hover))
             }),
-            "textDocument/definition" => asked(request, |params: GotoDefinitionParams| {
+            "textDocument/definition" => nullable_answer(request, |params: GotoDefinitionParams| {
                 self.definition(&params.text_document_position_params)
             }),
-            "textDocument/signatureHelp" => asked(request, |params: SignatureHelpParams| {
+            "textDocument/signatureHelp" => nullable_answer(request, |params: SignatureHelpParams| {
                 let (document, at) = self.place(&params.text_document_position_params)?;
                 document.sketch.call(at).map(responses::signatures)
             }),
-            "textDocument/documentSymbol" => asked(request, |params: DocumentSymbolParams| {
+            "textDocument/documentSymbol" => nullable_answer(request, |params: DocumentSymbolParams| {
                 let document = self.documents.get(&params.text_document.uri)?;
                 let symbols = document.sketch.symbols().into_iter();
                 Some(symbols.map(|symbol| responses::symbol(&document.text, symbol)).collect::<Vec<_>>())
             }),
-            "textDocument/codeAction" => asked(request, |params: CodeActionParams| {
+            "textDocument/codeAction" => nullable_answer(request, |params: CodeActionParams| {
                 let document = self.documents.get(&params.text_document.uri)?;
                 Some(actions::fixes(document, &params))
             }),
@@ -157,16 +157,18 @@ impl Session {
                 let document = self.documents.get(&params.text_document.uri);
                 document.map(|document| actions::formatting(&document.text)).transpose()
             }),
-            "textDocument/references" => asked(request, |params: ReferenceParams| self.references(&params)),
+            "textDocument/references" => {
+                nullable_answer(request, |params: ReferenceParams| self.references(&params))
+            }
             "textDocument/prepareRename" => {
                 answered(request, |params: TextDocumentPositionParams| self.prepare_rename(&params))
             }
             "textDocument/rename" => answered(request, |params: RenameParams| self.rename(&params)),
-            "textDocument/inlayHint" => asked(request, |params: InlayHintParams| {
+            "textDocument/inlayHint" => nullable_answer(request, |params: InlayHintParams| {
                 let document = self.documents.get(&params.text_document.uri)?;
                 Some(lenses::hints(document, params.range))
             }),
-            "textDocument/codeLens" => asked(request, |params: CodeLensParams| {
+            "textDocument/codeLens" => nullable_answer(request, |params: CodeLensParams| {
                 let document = self.documents.get(&params.text_document.uri)?;
                 Some(lenses::lenses(document, &params.text_document.uri))
             }),
@@ -270,12 +272,12 @@ impl Session {
         let text = |nth: usize| params.arguments.get(nth).and_then(Value::as_str);
         let path = text(0).and_then(|uri| Url::parse(uri).ok()).and_then(|uri| uri.to_file_path().ok());
         let path = path.ok_or_else(|| format!("invalid arguments of {RUN_TESTS}: expected a file URI"))?;
-        self.asked_tests.borrow_mut().push((path, text(1).map(str::to_owned)));
+        self.requested_tests.borrow_mut().push((path, text(1).map(str::to_owned)));
         Ok(())
     }
 
-    fn run_asked_tests(&mut self) {
-        for (path, name) in self.asked_tests.take() {
+    fn run_requested_tests(&mut self) {
+        for (path, name) in self.requested_tests.take() {
             let (folder, runtime) = (folder_of(&path, &self.folders), self.runtime.clone());
             let ran = match self.project(folder).config() {
                 Ok(config) => runtime.block_on(lenses::run(&path, name.as_deref(), config)),
@@ -285,8 +287,8 @@ impl Session {
                 Ok(ran) => (ran.kind, ran.message.clone()),
                 Err(why) => (MessageType::ERROR, format!("cannot run the tests: {why}")),
             };
-            let told = ShowMessageParams { typ: kind, message };
-            self.send(Message::Notification(Notification::new("window/showMessage".into(), told)));
+            let params = ShowMessageParams { typ: kind, message };
+            self.send(Message::Notification(Notification::new("window/showMessage".into(), params)));
             let Ok(ran) = ran else { continue };
             let open = self.documents.iter_mut().find(|(_, document)| document.path == ran.path);
             if let Some((uri, document)) = open {
@@ -332,15 +334,18 @@ impl Session {
         open.map(|document| document.text.to_string()).or_else(|| std::fs::read_to_string(path).ok())
     }
 
-    fn hear(&mut self, told: Notification) {
-        match told.method.as_str() {
+    fn hear(&mut self, notification: Notification) {
+        match notification.method.as_str() {
             "textDocument/didOpen" => {
-                let Some(DidOpenTextDocumentParams { text_document: it }) = read(told) else { return };
+                let Some(DidOpenTextDocumentParams { text_document: it }) = read(notification) else {
+                    return;
+                };
                 let Ok(path) = it.uri.to_file_path() else { return };
                 self.documents.insert(it.uri, Document::new(path, &it.text, Some(it.version)));
             }
             "textDocument/didChange" => {
-                let Some(DidChangeTextDocumentParams { text_document: it, content_changes }) = read(told)
+                let Some(DidChangeTextDocumentParams { text_document: it, content_changes }) =
+                    read(notification)
                 else {
                     return;
                 };
@@ -354,14 +359,16 @@ impl Session {
             }
             // Other files may depend on the saved file, such as a module or the settings.
             "textDocument/didSave" => {
-                let known = read::<DidSaveTextDocumentParams>(told);
+                let known = read::<DidSaveTextDocumentParams>(notification);
                 if known.is_some() {
                     self.look_again();
                 }
             }
             "workspace/didChangeWatchedFiles" | "workspace/didChangeConfiguration" => self.look_again(),
             "textDocument/didClose" => {
-                let Some(DidCloseTextDocumentParams { text_document: it }) = read(told) else { return };
+                let Some(DidCloseTextDocumentParams { text_document: it }) = read(notification) else {
+                    return;
+                };
                 if self.documents.remove(&it.uri).is_some() {
                     self.publish(it.uri, Vec::new(), None);
                 }
@@ -426,7 +433,7 @@ fn answered<P: DeserializeOwned, R: Serialize>(
     answer: impl FnOnce(P) -> Result<Option<R>, String>,
 ) -> Result<Value, (ErrorCode, String)> {
     let mut refused = None;
-    let told = asked(request, |params| {
+    let outcome = nullable_answer(request, |params| {
         answer(params).unwrap_or_else(|why| {
             refused = Some(why);
             None
@@ -434,12 +441,12 @@ fn answered<P: DeserializeOwned, R: Serialize>(
     });
     match refused {
         Some(why) => Err((ErrorCode::RequestFailed, why)),
-        None => told,
+        None => outcome,
     }
 }
 
 /// Handles a request of one type; the result is null if there is no answer.
-fn asked<P: DeserializeOwned, R: Serialize>(
+fn nullable_answer<P: DeserializeOwned, R: Serialize>(
     request: Request,
     answer: impl FnOnce(P) -> Option<R>,
 ) -> Result<Value, (ErrorCode, String)> {
@@ -448,8 +455,10 @@ fn asked<P: DeserializeOwned, R: Serialize>(
     serde_json::to_value(answer(params)).map_err(|error| (ErrorCode::InternalError, error.to_string()))
 }
 
-fn read<P: DeserializeOwned>(told: Notification) -> Option<P> {
-    serde_json::from_value(told.params).map_err(|error| tracing::warn!("{}: {error}", told.method)).ok()
+fn read<P: DeserializeOwned>(notification: Notification) -> Option<P> {
+    serde_json::from_value(notification.params)
+        .map_err(|error| tracing::warn!("{}: {error}", notification.method))
+        .ok()
 }
 
 /// Returns the folders that the editor has open.

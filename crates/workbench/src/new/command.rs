@@ -15,26 +15,26 @@ use valvehouse_terminal::{CommandError, Console, Exit, report};
 
 /// Runs the parts that need no valid project: creating a project, and listing the shipped scripts.
 pub fn without_project(
-    asked: &NewOptions,
+    options: &NewOptions,
     files: ShippedFiles,
     out: &Console,
 ) -> Option<Result<Exit, CommandError>> {
-    if asked.markdown {
+    if options.markdown {
         return Some(examples::print(files, out));
     }
-    if asked.only_lists() {
-        return Some(examples::list(files, asked.what, out));
+    if options.only_lists() {
+        return Some(examples::list(files, options.what, out));
     }
-    (asked.what == Some(NewKind::Project)).then(|| project(asked, out))
+    (options.what == Some(NewKind::Project)).then(|| project(options, out))
 }
 
-fn project(asked: &NewOptions, out: &Console) -> Result<Exit, CommandError> {
-    if asked.hook.is_some() || asked.from.is_some() || asked.place.is_some() {
+fn project(options: &NewOptions, out: &Console) -> Result<Exit, CommandError> {
+    if options.hook.is_some() || options.from.is_some() || options.place.is_some() {
         return Err(CommandError::usage(
             "`new project` always creates a filter and a tool; it accepts only --force",
         ));
     }
-    let folder = PathBuf::from(asked.name.as_deref().unwrap_or("."));
+    let folder = PathBuf::from(options.name.as_deref().unwrap_or("."));
     let place = |file: &NewFile| match file.folder {
         Folder::Project => folder.join(&file.path),
         Folder::Filters => folder.join("filters").join(&file.path),
@@ -45,7 +45,7 @@ fn project(asked: &NewOptions, out: &Console) -> Result<Exit, CommandError> {
         scaffold::project().into_iter().map(|file| (place(&file), file.text)).collect();
     // An existing `.gitignore` is left unchanged.
     files.retain(|(path, _)| !(path.ends_with(".gitignore") && path.exists()));
-    let made = write(&files, asked.force)?;
+    let made = write(&files, options.force)?;
     tell(&made, &next_steps::of_project(&folder), &[], out)
 }
 
@@ -55,18 +55,18 @@ fn project(asked: &NewOptions, out: &Console) -> Result<Exit, CommandError> {
 ///
 /// Returns the reason for which it cannot be created.
 pub async fn run(
-    asked: &NewOptions,
+    options: &NewOptions,
     files: ShippedFiles,
     config: &Config,
     out: &Console,
 ) -> Result<Exit, CommandError> {
-    let what = asked.what.unwrap_or(NewKind::Filter);
-    check_options(asked, what)?;
-    let example = match &asked.from {
+    let what = options.what.unwrap_or(NewKind::Filter);
+    check_options(options, what)?;
+    let example = match &options.from {
         Some(name) => Some(examples::find(files, name, what)?),
         None => None,
     };
-    let name = asked.name.as_deref().or(example.as_ref().map(|example| example.id)).ok_or_else(|| {
+    let name = options.name.as_deref().or(example.as_ref().map(|example| example.id)).ok_or_else(|| {
         CommandError::usage(format!("missing name of the {0}: valvehouse new {0} house_style", word(what)))
     })?;
     let id = id_of(name, what)?;
@@ -75,9 +75,9 @@ pub async fn run(
         (None, NewKind::Tool) => scaffold::tool(&id),
         (None, NewKind::Action) => scaffold::action(&id),
         (None, NewKind::Pipe) => scaffold::pipe(&id),
-        (None, NewKind::Module) => scaffold::module(&id, folder(asked)),
+        (None, NewKind::Module) => scaffold::module(&id, folder(options)),
         (None, NewKind::Filter | NewKind::Project) => {
-            scaffold::filter(&id, asked.hook.unwrap_or(Hook::Inlet))
+            scaffold::filter(&id, options.hook.unwrap_or(Hook::Inlet))
         }
     };
     let place = |file: &NewFile| match file.folder {
@@ -89,24 +89,24 @@ pub async fn run(
     let files: Vec<(PathBuf, String)> = new.into_iter().map(|file| (place(&file), file.text)).collect();
     let Some((script, _)) = files.first() else { return Ok(Exit::Done) };
     if what == NewKind::Module {
-        let made = write(&files, asked.force)?;
+        let made = write(&files, options.force)?;
         return tell(&made, &next_steps::of_module(config, script), &[], out);
     }
     is_free(&id, script, config)?;
-    let made = write(&files, asked.force)?;
+    let made = write(&files, options.force)?;
     let kind = kind_of(what).unwrap_or(Kind::Filter);
     let (compiled, problems) = compiled(kind, app::folder_of(config, kind), script, config).await;
     tell(&made, &next_steps::of_script(config, &id, compiled), &problems, out)
 }
 
-fn check_options(asked: &NewOptions, what: NewKind) -> Result<(), CommandError> {
-    if asked.hook.is_some() && what != NewKind::Filter {
+fn check_options(options: &NewOptions, what: NewKind) -> Result<(), CommandError> {
+    if options.hook.is_some() && what != NewKind::Filter {
         return Err(CommandError::usage(format!("a {} has no hooks; use --hook with a filter", word(what))));
     }
-    if asked.place.is_some() && what != NewKind::Module {
+    if options.place.is_some() && what != NewKind::Module {
         return Err(CommandError::usage("use --in with a module: valvehouse new module words --in tools"));
     }
-    if asked.from.is_some() && what == NewKind::Module {
+    if options.from.is_some() && what == NewKind::Module {
         return Err(CommandError::usage(
             "modules are copied with the scripts that import them; use --from with a filter, a tool or an action",
         ));
@@ -115,8 +115,8 @@ fn check_options(asked: &NewOptions, what: NewKind) -> Result<(), CommandError> 
 }
 
 /// Returns the folder of a module.
-fn folder(asked: &NewOptions) -> Folder {
-    match asked.place {
+fn folder(options: &NewOptions) -> Folder {
+    match options.place {
         Some(Kind::Tool) => Folder::Tools,
         Some(Kind::Action) => Folder::Actions,
         Some(Kind::Filter) | None => Folder::Filters,

@@ -203,14 +203,14 @@ fn script(files: ShippedFiles, path: &'static str, text: &'static str) -> Option
 impl ShippedScript {
     /// Returns a value of its frontmatter.
     pub(super) fn says(&self, key: &str) -> String {
-        let said = frontmatter(self.text).into_iter().find(|(name, _)| name == key);
-        said.map(|(_, value)| value).unwrap_or_default()
+        let value = frontmatter(self.text).into_iter().find(|(name, _)| name == key);
+        value.map(|(_, value)| value).unwrap_or_default()
     }
 
     /// Returns its tags.
     pub(super) fn tags(&self) -> Vec<String> {
-        let said = [self.says("tags"), self.says("tag")].join(",");
-        said.split(',').map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty()).collect()
+        let tags = [self.says("tags"), self.says("tag")].join(",");
+        tags.split(',').map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty()).collect()
     }
 
     /// Returns its test and golden files, as suffixes of its path and texts.

@@ -27,22 +27,22 @@ const ID: &str = "repl";
 /// # Errors
 ///
 /// Returns the reason for which the session is not possible.
-pub async fn run(asked: ReplOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
+pub async fn run(options: ReplOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
     let history = config.project.join(".valvehouse").join("repl_history");
     let app = App::open(config).await?;
-    let done = talk(&app, asked, history, out).await;
+    let done = talk(&app, options, history, out).await;
     app.close().await;
     done
 }
 
 async fn talk(
     app: &Arc<App>,
-    asked: ReplOptions,
+    options: ReplOptions,
     history: std::path::PathBuf,
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let mut input = Input::open(history)?;
-    let mut session = Session::open(app.clone(), asked, input.is_terminal(), out).await?;
+    let mut session = Session::open(app.clone(), options, input.is_terminal(), out).await?;
     if input.is_terminal() {
         hear_of_interrupts().await;
         out.say(&format!("{}; :help lists the commands, Ctrl-D quits", session.heading()));
@@ -103,24 +103,24 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     async fn open(
         app: Arc<App>,
-        asked: ReplOptions,
+        options: ReplOptions,
         is_terminal: bool,
         out: &'a Console,
     ) -> Result<Self, CommandError> {
-        let (script, users) = match &asked.plugin {
+        let (script, users) = match &options.plugin {
             Some(named) => dry_run::find(named, &app.host.snapshot(), &app.config)?,
-            None => (scratch(&app, asked.live).await?, Arc::default()),
+            None => (scratch(&app, options.live).await?, Arc::default()),
         };
-        let script = Arc::new(dry_run::sandbox(asked.live).enter(script));
+        let script = Arc::new(dry_run::sandbox(options.live).enter(script));
         let mut session = Self {
             reports: app.host.reports(),
             repl: None,
             script: script.clone(),
             users,
-            live: asked.live,
-            user: asked.user,
+            live: options.live,
+            user: options.user,
             is_terminal,
-            named: asked.plugin,
+            named: options.plugin,
             states: States::default(),
             context: Context::default(),
             app,
@@ -330,8 +330,8 @@ impl<'a> Session<'a> {
                 "`stream` needs events, not a body: valvehouse run stream ID --text TEXT",
             ));
         }
-        let asked = RequestFacts { endpoint: "cli", model: self.model(), ..RequestFacts::default() };
-        let recording = Traces::new(1).begin(asked, true);
+        let request_facts = RequestFacts { endpoint: "cli", model: self.model(), ..RequestFacts::default() };
+        let recording = Traces::new(1).begin(request_facts, true);
         let facts = TurnFacts { trace: Some(recording.trace().clone()), ..self.facts() };
         let turn = Turn::new(facts, self.context.clone(), questions::listening(None, self.out).0);
         let target =
@@ -362,19 +362,19 @@ async fn scratch(app: &App, live: bool) -> Result<Script, CommandError> {
         }
     }
     app.host.compile(&file(&wanted)).await.map_err(|problems| {
-        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        CommandError::new(Exit::Internal, told.join("\n"))
+        let messages: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        CommandError::new(Exit::Internal, messages.join("\n"))
     })
 }
 
 /// Returns a short conversation as the initial body.
 fn conversation(model: &str) -> Json {
-    let said = [
+    let messages = [
         message::user("hello"),
         message::assistant("Hi! How can I help?"),
         message::user("What is a valve?"),
     ];
-    Json::from([("model", model.into()), ("messages", said.to_vec().into())])
+    Json::from([("model", model.into()), ("messages", messages.to_vec().into())])
 }
 
 /// The options of `valvehouse repl`.

@@ -16,11 +16,11 @@ use valvehouse_terminal::{CommandError, Console, Exit};
 /// # Errors
 ///
 /// Returns the reason for which they cannot be run.
-pub async fn run(asked: TestOptions, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let found = TestSelection::of(&asked.paths, config)?;
-    let how = How::asked(&asked);
+pub async fn run(options: TestOptions, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let found = TestSelection::of(&options.paths, config)?;
+    let how = How::of(&options);
     let (begun, mut files) = (Instant::now(), Vec::new());
-    let shown = SummaryStyle { paint: out.results(), output: asked.show_output };
+    let shown = SummaryStyle { paint: out.results(), output: options.show_output };
     if !out.is_json() {
         for problem in &found.problems {
             out.line(&format!("{}\n", shown.problem(problem)))?;
@@ -35,16 +35,16 @@ pub async fn run(asked: TestOptions, config: &Config, out: &Console) -> Result<E
     }
     drop(runs);
     let sum = Sum::of(&files, &found.problems, begun.elapsed());
-    if let Some(path) = &asked.junit {
+    if let Some(path) = &options.junit {
         junit::write(&files, &found.problems, sum.took, path)?;
     }
     if sum.tests == 0 && sum.unreadable == 0 {
-        return none(&asked, &files, out);
+        return none(&options, &files, out);
     }
     if out.is_json() {
-        out.json(&json_report::told(&files, &found.problems, &found.untested, &sum))?;
+        out.json(&json_report::report_json(&files, &found.problems, &found.untested, &sum))?;
     } else {
-        if asked.coverage {
+        if options.coverage {
             out.line(&format!("{}\n", coverage::table(&files, out.results())))?;
         }
         out.line(&shown.sum(&sum))?;
@@ -56,8 +56,8 @@ pub async fn run(asked: TestOptions, config: &Config, out: &Console) -> Result<E
 }
 
 /// Reports that no test was run: there are none, or none matches the filter.
-fn none(asked: &TestOptions, files: &[FileRan], out: &Console) -> Result<Exit, CommandError> {
-    let Some(text) = &asked.filter else {
+fn none(options: &TestOptions, files: &[FileRan], out: &Console) -> Result<Exit, CommandError> {
+    let Some(text) = &options.filter else {
         out.say("no tests found: write tests beside a script, as in filters/turn_limit.test.rhai");
         return Ok(Exit::Done);
     };

@@ -18,9 +18,14 @@ pub(super) fn table(files: &[FileRan], paint: Paint) -> String {
         (called, lines) = (called.and(own_called), lines.and(own_lines));
         let name = report::near(&file.script).display().to_string();
         let missing = covered.missing().join(", ");
-        rows.push(vec![name, own_called.told(paint), own_lines.told(paint), paint.yellow(&missing)]);
+        rows.push(vec![
+            name,
+            own_called.ratio_text(paint),
+            own_lines.ratio_text(paint),
+            paint.yellow(&missing),
+        ]);
     }
-    rows.push(vec!["all scripts".to_owned(), called.told(paint), lines.told(paint)]);
+    rows.push(vec!["all scripts".to_owned(), called.ratio_text(paint), lines.ratio_text(paint)]);
     valvehouse_terminal::table(&rows)
 }
 
@@ -41,9 +46,9 @@ impl Part {
         (self.reached * 100).checked_div(self.all).unwrap_or(100)
     }
 
-    fn told(self, paint: Paint) -> String {
-        let told = format!("{}/{} {} %", self.reached, self.all, self.percent());
-        if self.reached == self.all { paint.green(&told) } else { paint.yellow(&told) }
+    fn ratio_text(self, paint: Paint) -> String {
+        let text = format!("{}/{} {} %", self.reached, self.all, self.percent());
+        if self.reached == self.all { paint.green(&text) } else { paint.yellow(&text) }
     }
 }
 
@@ -63,12 +68,12 @@ impl FileCoverage {
         let ranges = self.lines.missing();
         let more = ranges.len().saturating_sub(MAX_LISTED);
         let more = (more > 0).then(|| format!("… and {more} more"));
-        names.chain(ranges.iter().take(MAX_LISTED).map(told)).chain(more).collect()
+        names.chain(ranges.iter().take(MAX_LISTED).map(line_range)).chain(more).collect()
     }
 }
 
 /// Returns a range of lines as `12-15`, or a single line.
-pub(super) fn told(lines: &RangeInclusive<usize>) -> String {
+pub(super) fn line_range(lines: &RangeInclusive<usize>) -> String {
     match lines.start() == lines.end() {
         true => lines.start().to_string(),
         false => format!("{}-{}", lines.start(), lines.end()),

@@ -9,40 +9,45 @@ use valvehouse_script::Diagnostic;
 use valvehouse_terminal::report;
 
 /// Returns all results as one object.
-pub(crate) fn told(files: &[FileRan], problems: &[Diagnostic], untested: &[PathBuf], sum: &Sum) -> Json {
+pub(crate) fn report_json(
+    files: &[FileRan],
+    problems: &[Diagnostic],
+    untested: &[PathBuf],
+    sum: &Sum,
+) -> Json {
     Json::from([
         ("tests", sum.tests.into()),
         ("passed", (sum.tests - sum.failed).into()),
         ("failed", sum.failed.into()),
         ("not_run", sum.unreadable.into()),
         ("took_ms", ms(sum.took)),
-        ("files", files.iter().filter(|file| !file.is_silent()).map(file_told).collect::<Vec<_>>().into()),
+        ("files", files.iter().filter(|file| !file.is_silent()).map(file_json).collect::<Vec<_>>().into()),
         ("problems", report::all_as_json(problems)),
         ("untested", untested.iter().map(|script| path(script)).collect::<Vec<_>>().into()),
     ])
 }
 
 /// Returns the results of one file.
-fn file_told(file: &FileRan) -> Json {
+fn file_json(file: &FileRan) -> Json {
     let problems = file.result.as_ref().err().map_or(&[][..], Vec::as_slice);
-    let told = Json::from([
+    let json = Json::from([
         ("id", file.id.as_str().into()),
         ("file", path(&file.tests)),
         ("script", path(&file.script)),
-        ("tests", file.tests().iter().map(test_told).collect::<Vec<_>>().into()),
+        ("tests", file.tests().iter().map(test_json).collect::<Vec<_>>().into()),
         ("problems", report::all_as_json(problems)),
     ]);
     if let Some(covered) = &file.covered {
-        told.put("coverage", coverage_told(covered));
+        json.put("coverage", coverage_json(covered));
     }
-    told
+    json
 }
 
-fn test_told(TestRan { test, ran }: &TestRan) -> Json {
+fn test_json(TestRan { test, ran }: &TestRan) -> Json {
     let line = |(level, text): &(&str, String)| {
         Json::from([("level", (*level).into()), ("text", text.as_str().into())])
     };
-    let told = Json::from([
+    let json = Json::from([
         ("name", test.name.as_str().into()),
         ("line", test.line.into()),
         ("passed", ran.failed.is_none().into()),
@@ -53,17 +58,17 @@ fn test_told(TestRan { test, ran }: &TestRan) -> Json {
     ]);
     if let Some(failed) = &ran.failed {
         let changes: Vec<Json> = failed.differences().iter().map(|change| change.to_json()).collect();
-        told.put("problem", report::as_json(&failed.problem));
-        told.put("differences", changes);
+        json.put("problem", report::as_json(&failed.problem));
+        json.put("differences", changes);
         if let Some((actual, expected)) = &failed.compared {
-            told.put("actual", actual.clone());
-            told.put("expected", expected.clone());
+            json.put("actual", actual.clone());
+            json.put("expected", expected.clone());
         }
     }
-    told
+    json
 }
 
-fn coverage_told(covered: &FileCoverage) -> Json {
+fn coverage_json(covered: &FileCoverage) -> Json {
     let names = |wanted: bool| {
         let names = covered.called.iter().filter(|(_, called)| *called == wanted);
         names.map(|(name, _)| name.as_str().into()).collect::<Vec<Json>>()
@@ -77,7 +82,7 @@ fn coverage_told(covered: &FileCoverage) -> Json {
         ("lines_run", lines.reached.into()),
         (
             "lines_not_run",
-            missing.iter().map(|range| coverage::told(range).into()).collect::<Vec<Json>>().into(),
+            missing.iter().map(|range| coverage::line_range(range).into()).collect::<Vec<Json>>().into(),
         ),
     ])
 }

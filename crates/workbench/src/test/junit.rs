@@ -73,8 +73,8 @@ fn broken(problems: &[Diagnostic], file: &str) -> TestCase {
     if let Some(first) = problems.first() {
         status.set_message(first.message.as_str()).set_type(first.code.id());
     }
-    let told: Vec<String> = problems.iter().map(|problem| PLAIN_TEXT.problem(problem)).collect();
-    status.set_description(told.join("\n\n"));
+    let texts: Vec<String> = problems.iter().map(|problem| PLAIN_TEXT.problem(problem)).collect();
+    status.set_description(texts.join("\n\n"));
     let mut case = TestCase::new("it compiles", status);
     case.set_classname(file).set_time(Duration::ZERO);
     case.extra.insert("file".into(), file.into());

@@ -27,9 +27,9 @@ pub(crate) struct How {
 }
 
 impl How {
-    pub(super) fn asked(asked: &TestOptions) -> Self {
-        let jobs = asked.jobs.or_else(|| available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-        Self { filter: asked.filter.clone(), update: asked.update, coverage: asked.coverage, jobs }
+    pub(super) fn of(options: &TestOptions) -> Self {
+        let jobs = options.jobs.or_else(|| available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+        Self { filter: options.filter.clone(), update: options.update, coverage: options.coverage, jobs }
     }
 }
 
@@ -114,12 +114,12 @@ async fn file(case: Case, settings: Settings, how: How, places: Arc<Semaphore>) 
         }
     };
     let is_meant = |test: &&Test| how.filter.as_deref().is_none_or(|text| test.name.contains(text));
-    let asked = SuiteOptions { update: how.update, coverage: coverage.clone() };
+    let suite_options = SuiteOptions { update: how.update, coverage: coverage.clone() };
     let runs = suite.tests().iter().filter(is_meant).map(|test| {
-        let (suite, asked, places) = (&suite, &asked, &places);
+        let (suite, suite_options, places) = (&suite, &suite_options, &places);
         async move {
             let _place = places.acquire().await;
-            TestRan { test: test.clone(), ran: suite.run(&test.name, asked).await }
+            TestRan { test: test.clone(), ran: suite.run(&test.name, suite_options).await }
         }
     });
     let ran = join_all(runs).await;

@@ -24,8 +24,8 @@ impl SummaryStyle {
         match &file.result {
             Ok(tests) => format!("{name}\n{}\n", self.tests(tests)),
             Err(problems) => {
-                let told: Vec<String> = problems.iter().map(|problem| self.problem(problem)).collect();
-                format!("{name}  {}\n\n{}\n", self.paint.red("cannot be run"), told.join("\n\n"))
+                let texts: Vec<String> = problems.iter().map(|problem| self.problem(problem)).collect();
+                format!("{name}  {}\n\n{}\n", self.paint.red("cannot be run"), texts.join("\n\n"))
             }
         }
     }
