@@ -158,7 +158,7 @@ async fn long_talk(name: &str, summarize: bool) -> (Duration, u64) {
         );
     }
     let length = store.conversation("long").await.unwrap().unwrap().length;
-    assert_eq!(length, (2 * BLOCKS * TURNS) as u64, "everything that was said is there");
+    assert_eq!(length, (2 * BLOCKS * TURNS) as u64, "every message is there");
     runs.close().await;
     (usual, steps)
 }

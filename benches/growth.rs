@@ -114,8 +114,8 @@ fn ms(time: Duration) -> f64 {
 fn busy(server: &Server) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
     let of_task = |task: std::io::Result<std::fs::DirEntry>| {
-        let told = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
-        told.split(' ').next()?.parse::<u64>().ok()
+        let stat = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        stat.split(' ').next()?.parse::<u64>().ok()
     };
     Duration::from_nanos(tasks.filter_map(of_task).sum())
 }

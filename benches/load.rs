@@ -55,7 +55,7 @@ fn is_wanted(word: &str) -> bool {
     words.peek().is_none() || words.any(|wanted| wanted == word)
 }
 
-/// One of those who are asked.
+/// One target of the measurement.
 enum Target {
     Model,
     Nginx(PathBuf, Project),
@@ -121,11 +121,11 @@ async fn measure() {
     let (all, phases) = (all(&service.url), phases());
     let mut seen: Vec<Vec<Round>> = all.iter().map(|_| Vec::new()).collect();
     for round in 0..number("ROUNDS", 3) {
-        for (asked, rounds) in all.iter().zip(&mut seen) {
-            let shown = measured(asked, &service.url, &phases).await;
+        for (target, rounds) in all.iter().zip(&mut seen) {
+            let shown = measured(target, &service.url, &phases).await;
             // Without a store yet, the first start says something else.
-            if round == 0 && matches!(asked, Target::Host(..)) && is_wanted("start") {
-                println!("{}: {:.0?} for its first start, which makes its store", asked.name(), shown.start);
+            if round == 0 && matches!(target, Target::Host(..)) && is_wanted("start") {
+                println!("{}: {:.0?} for its first start, which makes its store", target.name(), shown.start);
             }
             rounds.push(shown);
         }
@@ -141,11 +141,11 @@ async fn measure() {
     assert_eq!(table.lost(), 0, "requests were lost");
 }
 
-async fn measured(asked: &Target, service: &str, phases: &[Phase]) -> Round {
+async fn measured(target: &Target, service: &str, phases: &[Phase]) -> Round {
     let mut round = Round::default();
     use_core(0);
     let began = Instant::now();
-    let server = asked.start(service);
+    let server = target.start(service);
     use_core(1);
     let url = server.as_ref().map_or(service, |server| &server.url).to_owned();
     let mut connection = Connection::open(url.trim_start_matches("http://")).await.unwrap();

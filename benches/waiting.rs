@@ -57,7 +57,7 @@ async fn measure() {
     let waiting = p99(all.iter().filter(|sample| sample.all_waited).copied().collect());
     let busy = p99(all);
     timeouts(&service).await;
-    asked().await;
+    people().await;
     println!(
         "{TURNS} turns that wait {WAIT:?} each    {total:>10.1?}   {:.2}x of one wait",
         ratio(total, WAIT)
@@ -98,9 +98,9 @@ async fn timeouts(service: &str) {
 }
 
 /// Measures the cost of asking thousands of people something and waiting for all of them.
-async fn asked() {
+async fn people() {
     const PEOPLE: usize = 5_000;
-    let source = "fn inlet(body) { body.said = ask(#{ type: \"input\", timeout: 600_000 }); body }";
+    let source = "fn inlet(body) { body.answer = ask(#{ type: \"input\", timeout: 600_000 }); body }";
     let file = SourceFile::new(Kind::Filter, "asks", "asks.rhai", source);
     let script = Script::compile(&file, &Settings::default()).unwrap();
     let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
@@ -120,7 +120,7 @@ async fn asked() {
     while open.len() < PEOPLE {
         open.push(ids.recv().await.unwrap());
     }
-    let (asked, held) = (began.elapsed(), resident("self") - before);
+    let (asking_time, held) = (began.elapsed(), resident("self") - before);
     let more_threads = self::threads().saturating_sub(threads);
     let began = Instant::now();
     for id in &open {
@@ -128,7 +128,7 @@ async fn asked() {
     }
     join_all(turns).await;
     println!(
-        "{PEOPLE} people asked at once        {asked:>10.1?}   {:.1} KB and {more_threads} more threads while all wait; answered in {:.1?}",
+        "{PEOPLE} open questions            {asking_time:>10.1?}   {:.1} KB and {more_threads} more threads while all wait; answered in {:.1?}",
         held as f64 / 1024.0 / PEOPLE as f64,
         began.elapsed()
     );

@@ -35,11 +35,11 @@ async fn run() -> Result<(), BoxError> {
         .open()
         .await?;
     let mut stream = host.stream("helper", "hello")?;
-    let mut heard = String::new();
+    let mut text = String::new();
     while let Some(chunk) = stream.next().await {
-        heard += &chunk?.text();
+        text += &chunk?.text();
     }
-    assert_eq!(heard, "GOOD DAY");
+    assert_eq!(text, "GOOD DAY");
     std::fs::write(&script, "fn stream(event) { event.text += \"!\"; event }")?;
     host.host.reload().await;
     assert!(host.chat("helper", "hello").await?.text().ends_with('!'));

@@ -37,7 +37,7 @@ async fn forward(
 }
 
 /// Says on stderr where it listens.
-#[allow(clippy::print_stderr)] // that is how `Server::start` hears of it
+#[allow(clippy::print_stderr)] // that is how `Server::start` reads the address
 pub(crate) async fn serve(router: Router) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     eprintln!("http://{}", listener.local_addr().unwrap());
@@ -56,7 +56,7 @@ pub(crate) fn nginx() -> Option<std::path::PathBuf> {
 
 /// nginx as a bare reverse proxy: one process, connections kept, nothing held back.
 pub(crate) fn start_nginx(nginx: &std::path::Path, service: &str, folder: &Project) -> Server {
-    // Free a moment ago; it is told where to listen and says nothing.
+    // Free a moment ago; it gets its address as an argument and prints nothing.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let upstream = service.trim_start_matches("http://");
     let work = folder.path().display();

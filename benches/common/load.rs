@@ -23,14 +23,14 @@ pub(crate) struct LoadFigures {
 pub(crate) fn request(messages: usize, length: usize, stream: bool) -> Vec<u8> {
     let text = "The quick brown fox said \\\"hello\\\" to the lazy dog; it was a plain day. ";
     let content = text.repeat(length.div_ceil(text.len()));
-    let said: Vec<String> = (0..messages)
+    let turns: Vec<String> = (0..messages)
         .map(|index| {
             let role = if index % 2 == 0 { "user" } else { "assistant" };
             format!(r#"{{"role":"{role}","content":"{content}"}}"#)
         })
         .collect();
-    let said = said.join(",");
-    let body = format!(r#"{{"model":"mock","stream":{stream},"temperature":0.7,"messages":[{said}]}}"#);
+    let turns = turns.join(",");
+    let body = format!(r#"{{"model":"mock","stream":{stream},"temperature":0.7,"messages":[{turns}]}}"#);
     let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json";
     format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
@@ -156,7 +156,7 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// A model's service: a short answer, or a stream of which each event is written by itself.
-#[allow(clippy::print_stderr)] // that is how `Server::start` hears of it
+#[allow(clippy::print_stderr)] // that is how `Server::start` reads the address
 pub(crate) async fn service() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     eprintln!("http://{}", listener.local_addr().unwrap());

@@ -176,7 +176,7 @@ pub(crate) fn plays(part: &str) -> Command {
     command
 }
 
-/// A bench that is also its own service and its own bare proxy: plays the part that it is told to, or measures.
+/// A bench that is also its own service and its own bare proxy: plays the part in its arguments, or measures.
 pub(crate) fn play(service: impl Future<Output = ()>, measure: impl Future<Output = ()>) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     match std::env::var("PLAYS").as_deref() {

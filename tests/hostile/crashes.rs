@@ -91,13 +91,13 @@ fn a_version_that_ends_the_process_is_quarantined_until_it_is_released_or_saved_
     let refused = host.ask("hostile", "hello", false);
     assert!(refused.is(503) && refused.text.contains("hostile"), "{refused:?}");
     assert!(host.ask("calm", "hello", false).is(200));
-    let (code, told) = valvehouse(&folder, &["check"]);
-    assert!(code == Some(1) && told.contains("V010") && told.contains("SIGABRT"), "{told}");
-    let (_, told) = valvehouse(&folder, &["list"]);
-    assert!(told.contains("quarantined") && told.contains("valvehouse release hostile"), "{told}");
+    let (code, output) = valvehouse(&folder, &["check"]);
+    assert!(code == Some(1) && output.contains("V010") && output.contains("SIGABRT"), "{output}");
+    let (_, output) = valvehouse(&folder, &["list"]);
+    assert!(output.contains("quarantined") && output.contains("valvehouse release hostile"), "{output}");
 
-    let (code, told) = valvehouse(&folder, &["release", "hostile"]);
-    assert!(code == Some(0) && told.contains("1 version released"), "{told}");
+    let (code, output) = valvehouse(&folder, &["release", "hostile"]);
+    assert!(code == Some(0) && output.contains("1 version released"), "{output}");
     until("the released guard", || host.ask("hostile", "hello", false).is(200).then_some(()));
     assert_eq!(valvehouse(&folder, &["release", "hostile"]).0, Some(65));
     let log = host.end();
@@ -180,26 +180,26 @@ fn a_file_that_ends_the_process_which_loads_it_is_a_problem_of_that_file_for_che
     let loader = until("the process that loads the file", || computing_child_of(check.id()));
     kill(loader, Signal::ABORT);
     let Output { status, stdout, stderr } = check.wait_with_output().unwrap();
-    let told = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert_eq!(status.code(), Some(1), "{told}");
-    let of_hostile = told.lines().find(|line| line.contains("filters/hostile.rhai")).unwrap_or_default();
-    assert!(of_hostile.contains("V010") && told.contains("signal: 6"), "{told}");
+    let output = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert_eq!(status.code(), Some(1), "{output}");
+    let of_hostile = output.lines().find(|line| line.contains("filters/hostile.rhai")).unwrap_or_default();
+    assert!(of_hostile.contains("V010") && output.contains("signal: 6"), "{output}");
     // The other files are still checked.
-    assert!(told.contains("filters/later.rhai:1") && told.contains("checked 3 files"), "{told}");
+    assert!(output.contains("filters/later.rhai:1") && output.contains("checked 3 files"), "{output}");
 }
 
 /// Requests the creation of a filter. Returns the response as far as it was received.
 fn create(address: &str, id: &str, content: &str) -> String {
     let body = serde_json::json!({"id": id, "content": content, "type": "filter"}).to_string();
     let mut answer = String::new();
-    let asked = TcpStream::connect(address).and_then(|mut stream| {
+    let connection = TcpStream::connect(address).and_then(|mut stream| {
         let head =
             "POST /api/v1/functions/create HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json";
         write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.read_to_string(&mut answer)
     });
-    drop(asked);
+    drop(connection);
     answer
 }
 

@@ -35,7 +35,7 @@ fn asks(tool: &str) -> String {
 
 /// Returns the increase of the host's peak resident memory during one request that calls a tool. Other
 /// requests run at the same time, and all are answered.
-fn peak(grants: &str, tools: impl IntoIterator<Item = (String, String)>, asked: &str) -> u64 {
+fn peak(grants: &str, tools: impl IntoIterator<Item = (String, String)>, prompt: &str) -> u64 {
     let limits = Limits::beside_harmless();
     let tools: Vec<_> = tools.into_iter().collect();
     let settings = settings(&tools);
@@ -58,15 +58,15 @@ fn peak(grants: &str, tools: impl IntoIterator<Item = (String, String)>, asked: 
             wrong
         }
     });
-    let answer = host.ask("demo", &format!("/{asked}"), false);
+    let answer = host.ask("demo", &format!("/{prompt}"), false);
     is_over.store(true, SeqCst);
     let (wrong, resident) = (others.join().unwrap(), host.resident());
     let log = host.end();
     if std::env::var_os("SHOW").is_some() {
-        println!("{asked}: {} MB above, {}", resident.saturating_sub(limits.resident) >> 20, answer.text);
+        println!("{prompt}: {} MB above, {}", resident.saturating_sub(limits.resident) >> 20, answer.text);
     }
-    assert!(answer.is(200), "{asked}: {answer:?}\n{log}");
-    assert!(wrong.is_empty(), "{asked}: {} others failed: {:?}\n{log}", wrong.len(), wrong.first());
+    assert!(answer.is(200), "{prompt}: {answer:?}\n{log}");
+    assert!(wrong.is_empty(), "{prompt}: {} others failed: {:?}\n{log}", wrong.len(), wrong.first());
     resident.saturating_sub(limits.resident)
 }
 

@@ -114,7 +114,7 @@ async fn a_host_without_actions_lists_models_as_before() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_come_in_a_header_or_as_they_are_emitted_and_a_person_can_be_asked() {
+async fn events_come_in_a_header_or_as_they_are_emitted_and_a_person_can_answer_questions() {
     let asks = "fn action(body, __event_emitter__, __event_call__) {
         __event_emitter__.call(#{ type: \"status\", data: #{ description: \"asking\", done: false } });
         let name = __event_call__.call(#{ type: \"input\", data: #{ title: \"Who?\" }, timeout: 20_000 });
@@ -126,8 +126,8 @@ async fn events_come_in_a_header_or_as_they_are_emitted_and_a_person_can_be_aske
         .action("refuses", "fn action(body) { deny(\"not you\", 403); }")
         .start()
         .await;
-    let told = press(&host, "tells").await;
-    let events: Value = serde_json::from_str(told.header("x-valvehouse-events").unwrap()).unwrap();
+    let press_answer = press(&host, "tells").await;
+    let events: Value = serde_json::from_str(press_answer.header("x-valvehouse-events").unwrap()).unwrap();
     assert_eq!(events, json!([{"type": "status", "data": {"description": "done"}}]));
     // Without a stream, the client cannot answer a question.
     press(&host, "asks").await.denied(400, "send \"stream\": true");
@@ -387,11 +387,11 @@ async fn files_in_the_wrong_folder_say_where_they_belong_and_ids_are_one_space()
         .config("[[models]]\nname = \"other\"\nprovider = \"demo\"\nmodel = \"demo\"\nactions = [\"shuot\"]")
         .start()
         .await;
-    let told = |id: &str| {
+    let problem_text = |id: &str| {
         let problems = host.problems(id);
-        let told =
+        let problem_text =
             problems.iter().map(|problem| format!("{problem} {}", problem.help.clone().unwrap_or_default()));
-        told.collect::<Vec<_>>().join("\n")
+        problem_text.collect::<Vec<_>>().join("\n")
     };
     for (id, what) in [
         ("press", "move the file to actions/"),
@@ -402,7 +402,7 @@ async fn files_in_the_wrong_folder_say_where_they_belong_and_ids_are_one_space()
         ("wrong", "invalid id \"a b\""),
         ("more", "__action_id__"),
     ] {
-        assert!(told(id).contains(what), "{id}: {what:?} is not in {:?}", told(id));
+        assert!(problem_text(id).contains(what), "{id}: {what:?} is not in {:?}", problem_text(id));
     }
     host.stands("press", "broken").await;
     host.stands("both", "live").await;

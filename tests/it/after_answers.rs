@@ -24,7 +24,7 @@ async fn service() -> Upstream {
 }
 
 fn reported(service: &Upstream) -> Vec<Value> {
-    service.asked().iter().map(|asked| asked.json()).collect()
+    service.requests().iter().map(|request| request.json()).collect()
 }
 
 async fn figure(host: &TestHost, name: &str) -> f64 {
@@ -43,7 +43,7 @@ async fn done_runs_with_the_whole_conversation_when_the_client_has_its_last_byte
     let host = TestHost::new().config(&config).filter("tells", filter).start().await;
     for is_streamed in [false, true] {
         let gate = Gate::closed();
-        let before = service.asked().len();
+        let before = service.requests().len();
         if is_streamed {
             let end = chunk(&json!({}), Some("stop")) + "data: [DONE]\n\n";
             host.upstream.reply(Reply::begun(["it ", "is"]).then_gate(&gate).then(end));
@@ -53,13 +53,13 @@ async fn done_runs_with_the_whole_conversation_when_the_client_has_its_last_byte
         let body = if is_streamed { streaming(MODEL, "is it") } else { saying(MODEL, "is it") };
         let chat = host.chat(&body);
         let meanwhile = async {
-            host.upstream.was_asked(1 + usize::from(is_streamed)).await;
-            assert_eq!(service.asked().len(), before, "the answer has not ended");
+            host.upstream.wait_for_requests(1 + usize::from(is_streamed)).await;
+            assert_eq!(service.requests().len(), before, "the answer has not ended");
             gate.open();
         };
         let (answer, ()) = tokio::join!(chat, meanwhile);
         assert_eq!(answer.text(), "it is", "{}", answer.body());
-        service.was_asked(before + 1).await;
+        service.wait_for_requests(before + 1).await;
         let body = &reported(&service)[before];
         assert_eq!(body["messages"][0]["content"], "is it!", "{body}");
         assert_eq!(body["messages"][1]["content"], "it is", "{body}");
@@ -83,20 +83,20 @@ async fn done_also_runs_when_the_client_is_gone_and_when_the_turn_failed() {
     let host = TestHost::new().config(&config).filter("tells", filter).start().await;
     host.upstream.reply(Reply::begun(["it ", "is"]).then_for_ever(""));
     let begun = host.begin("is it").await;
-    host.upstream.was_asked(1).await;
-    assert!(service.asked().is_empty());
+    host.upstream.wait_for_requests(1).await;
+    assert!(service.requests().is_empty());
     drop(begun);
-    service.was_asked(1).await;
+    service.wait_for_requests(1).await;
     assert_eq!(reported(&service)[0]["messages"], json!([{"role": "user", "content": "is it"}]));
     host.upstream.reply(Reply::json(&json!({"error": {"message": "busy"}})).status(503));
     assert_ne!(host.chat(&saying(MODEL, "again")).await.status, 200);
-    service.was_asked(2).await;
+    service.wait_for_requests(2).await;
     let failed = &reported(&service)[1];
     assert!(failed["error"].as_str().unwrap().contains("503"), "{failed}");
 }
 
 #[tokio::test]
-async fn after_keeps_what_it_captured_and_a_model_may_be_asked_there() {
+async fn after_keeps_what_it_captured_and_may_call_a_model() {
     let service = service().await;
     let code = r#"
 fn inlet(body, state, __metadata__) {
@@ -119,22 +119,22 @@ fn stream_end(state) { after(|| report("end")); }
     assert!(host.problems("tells").is_empty(), "{:?}", host.problems("tells"));
     host.upstream.reply(Reply::text("fine"));
     assert_eq!(host.chat(&saying(MODEL, "first")).await.text(), "fine");
-    service.was_asked(2).await;
+    service.wait_for_requests(2).await;
     until("all is counted", async || {
         figure(&host, "valvehouse_after_answer_total{end=\"done\"}").await == 2.0
     })
     .await;
-    let mut told = reported(&service);
-    told.sort_by_key(Value::is_object);
-    assert_eq!(told[0], json!("end"));
-    assert_eq!((&told[1]["at"], &told[1]["seen"]), (&json!("first"), &json!("inlet")), "{told:?}");
+    let mut reports = reported(&service);
+    reports.sort_by_key(Value::is_object);
+    assert_eq!(reports[0], json!("end"));
+    assert_eq!((&reports[1]["at"], &reports[1]["seen"]), (&json!("first"), &json!("inlet")), "{reports:?}");
     assert_eq!(
-        told[1]["words"],
+        reports[1]["words"],
         json!(["first", {"deep": [{"role": "user", "content": "first"}]}]),
-        "{told:?}"
+        "{reports:?}"
     );
-    assert!(told[1]["nested"].as_str().unwrap().contains("already runs after the answer"), "{told:?}");
-    assert!(told[1]["model"].as_str().unwrap().contains("title"), "{told:?}");
+    assert!(reports[1]["nested"].as_str().unwrap().contains("already runs after the answer"), "{reports:?}");
+    assert!(reports[1]["model"].as_str().unwrap().contains("title"), "{reports:?}");
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ fn done(body) { throw "no"; }
 "#;
     let config = "[breaker]\nfailure_threshold = 2\nwindow_ms = 60000\ncool_down_ms = 60000\n";
     let host = TestHost::new().config(config).filter("guard", guard).start().await;
-    host.upstream.script(|asked| Reply::fitting(asked, "fine"));
+    host.upstream.script(|request| Reply::fitting(request, "fine"));
     for _ in 0..6 {
         let answer = host.chat(&saying(MODEL, "x")).await;
         assert_eq!((answer.status, answer.text().as_str()), (200, "fine"), "{}", answer.body());
@@ -167,7 +167,7 @@ async fn a_full_queue_drops_what_comes_and_counts_it_and_answers_go_on() {
     let code = "fn inlet(body) { for i in 0..60 { after(|| report(i)); } body }";
     let (filter, config) = reports(&service, code);
     let host = TestHost::new().config(&config).filter("tells", filter).start().await;
-    host.upstream.script(|asked| Reply::fitting(asked, "fine"));
+    host.upstream.script(|request| Reply::fitting(request, "fine"));
     for _ in 0..5 {
         assert_eq!(host.chat(&saying(MODEL, "x")).await.text(), "fine");
     }
@@ -176,7 +176,7 @@ async fn a_full_queue_drops_what_comes_and_counts_it_and_answers_go_on() {
     })
     .await;
     assert_eq!(figure(&host, "valvehouse_after_answer_pending").await, 256.0);
-    assert!(service.asked().len() <= 8, "8 run at a time");
+    assert!(service.requests().len() <= 8, "8 run at a time");
     gate.open();
     until("the rest is done", async || figure(&host, "valvehouse_after_answer_pending").await == 0.0).await;
     let ends =
@@ -185,7 +185,7 @@ async fn a_full_queue_drops_what_comes_and_counts_it_and_answers_go_on() {
         [figure(&host, &ends[0]).await, figure(&host, &ends[1]).await, figure(&host, &ends[2]).await];
     let errors: Vec<_> = host.app().traces.past().iter().filter_map(|trace| trace.error()).collect();
     assert_eq!(counts, [256.0, 0.0, 44.0], "{errors:?}");
-    assert_eq!(service.asked().len(), 256);
+    assert_eq!(service.requests().len(), 256);
 }
 
 #[tokio::test]

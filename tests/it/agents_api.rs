@@ -19,8 +19,8 @@ fn handler(args) { `paid ${args.amount}` }
 pub(crate) const APPROVAL: &str = r#"
 fn pre_invocation(ctx) {
     if ctx.tool.name != "pay" { return; }
-    let said = ask(#{ type: "approval", data: #{ tool: ctx.tool.name, arguments: ctx.args } });
-    if !said.approved { return skip(#{ error: "rejected", reason: said.reason }); }
+    let answer = ask(#{ type: "approval", data: #{ tool: ctx.tool.name, arguments: ctx.args } });
+    if !answer.approved { return skip(#{ error: "rejected", reason: answer.reason }); }
 }
 "#;
 
@@ -30,22 +30,22 @@ fn clerk() -> Setup {
 
 /// Makes the upstream call the tool that the user's last message names, and repeat the tool's result.
 fn obeys(host: &TestHost) {
-    host.upstream.script(|asked| {
-        let messages = asked.json()["messages"].as_array().cloned().unwrap_or_default();
+    host.upstream.script(|request| {
+        let messages = request.json()["messages"].as_array().cloned().unwrap_or_default();
         let last = messages.last().cloned().unwrap_or_default();
         let text = last["content"].as_str().unwrap_or_default();
         match (last["role"].as_str(), text) {
-            (Some("user"), "pay") => calls(asked, "pay", r#"{"amount":10}"#),
-            (Some("user"), "ask") => calls(asked, "human_input", r#"{"question":"Which city?"}"#),
-            _ => Reply::fitting(asked, &format!("heard: {text}")),
+            (Some("user"), "pay") => calls(request, "pay", r#"{"amount":10}"#),
+            (Some("user"), "ask") => calls(request, "human_input", r#"{"question":"Which city?"}"#),
+            _ => Reply::fitting(request, &format!("echo: {text}")),
         }
     });
 }
 
-fn calls(asked: &UpstreamRequest, name: &str, arguments: &str) -> Reply {
+fn calls(request: &UpstreamRequest, name: &str, arguments: &str) -> Reply {
     let call = json!({"index": 0, "id": "call_1", "type": "function",
         "function": {"name": name, "arguments": arguments}});
-    if asked.json()["stream"] == true {
+    if request.json()["stream"] == true {
         let delta = json!({"role": "assistant", "content": null, "tool_calls": [call]});
         let end = chunk(&json!({}), Some("tool_calls"));
         return Reply::raw("text/event-stream", format!("{}{end}data: [DONE]\n\n", chunk(&delta, None)));
@@ -139,7 +139,7 @@ async fn a_run_waits_for_approval_and_an_approved_call_runs_once() {
     let ended = ok(&host.resume(&run, &json!({"decision": "approve"})).await);
     assert_eq!(
         (&ended["status"], &ended["answer"], &ended["pending_action"]),
-        (&json!("done"), &json!("heard: paid 10"), &Value::Null)
+        (&json!("done"), &json!("echo: paid 10"), &Value::Null)
     );
     assert_eq!(ended["run_id"], run);
     let shown = host.look("conversations/c1").await;
@@ -209,7 +209,7 @@ async fn a_new_message_in_the_place_of_a_decision_cancels_what_waits() {
     let host = clerk().start().await;
     let run = host.paying("c1").await;
     let ended = host.run("c1", "never mind").await;
-    assert_eq!(ended["answer"], "heard: never mind");
+    assert_eq!(ended["answer"], "echo: never mind");
     let shown = host.look("conversations/c1").await;
     let messages = &shown["full_messages"];
     assert_eq!(roles(messages), ["user", "assistant", "tool", "user", "assistant"]);
@@ -233,9 +233,9 @@ async fn a_streamed_run_tells_at_its_end_how_it_ended() {
     let answer = host.resume(run, &json!({"decision": "approve", "stream": true})).await;
     let events = named_events(answer.body());
     let words = events.iter().filter_map(|(_, event)| event["choices"][0]["delta"]["content"].as_str());
-    assert_eq!(words.collect::<String>(), "heard: paid 10");
+    assert_eq!(words.collect::<String>(), "echo: paid 10");
     let (_, ended) = events.last().unwrap();
-    assert_eq!((&ended["status"], &ended["answer"]), (&json!("done"), &json!("heard: paid 10")));
+    assert_eq!((&ended["status"], &ended["answer"]), (&json!("done"), &json!("echo: paid 10")));
 }
 
 #[tokio::test]
@@ -353,18 +353,18 @@ async fn a_conversation_branches_off_at_a_checkpoint() {
         .refused(409, "cannot create the conversation `c2`: it already exists");
     host.put("POST", &fork, &json!({})).await.refused(400, "missing `chat_id`");
     host.run("c2", "other").await;
-    let said = |shown: Value| {
+    let texts_in = |shown: Value| {
         let messages = shown["full_messages"].as_array().unwrap().clone();
         messages.iter().map(|one| one["content"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(said(host.look("conversations/c2").await), ["one", "heard: one", "other", "heard: other"]);
-    assert_eq!(said(host.look("conversations/c1").await), ["one", "heard: one", "two", "heard: two"]);
+    assert_eq!(texts_in(host.look("conversations/c2").await), ["one", "echo: one", "other", "echo: other"]);
+    assert_eq!(texts_in(host.look("conversations/c1").await), ["one", "echo: one", "two", "echo: two"]);
     // A client that sends the whole conversation continues the branch.
     let mut body = saying("clerk", "x");
     body["chat_id"] = json!("c2");
     body["user"] = json!("ann");
-    body["messages"] = json!([{"role": "user", "content": "one"}, {"role": "assistant", "content": "heard: one"},
-        {"role": "user", "content": "other"}, {"role": "assistant", "content": "heard: other"},
+    body["messages"] = json!([{"role": "user", "content": "one"}, {"role": "assistant", "content": "echo: one"},
+        {"role": "user", "content": "other"}, {"role": "assistant", "content": "echo: other"},
         {"role": "user", "content": "last"}]);
     assert_eq!(host.chat(&body).await.header("x-valvehouse-chat-id"), Some("c2"));
 }
@@ -388,7 +388,7 @@ async fn an_exported_conversation_is_imported_without_loss_and_its_run_goes_on_t
     ok(&other.put("POST", &format!("{import}?chat_id=c2"), &exported).await);
     other.put("POST", import, &json!({"format": "odd"})).await.refused(422, "format");
     let ended = ok(&other.resume(&run, &json!({"decision": "approve"})).await);
-    assert_eq!(ended["answer"], "heard: paid 10");
+    assert_eq!(ended["answer"], "echo: paid 10");
 }
 
 #[tokio::test]
@@ -437,7 +437,7 @@ async fn a_run_that_failed_is_named_and_can_be_tried_again() {
     assert_eq!(host.look(&format!("runs/{run}")).await["status"], "failed");
     obeys(&host);
     let ended = ok(&host.resume(&run, &json!({"decision": "retry"})).await);
-    assert_eq!(ended["answer"], "heard: hello");
+    assert_eq!(ended["answer"], "echo: hello");
     until("it is done", || async { host.look(&format!("runs/{run}")).await["status"] == "done" }).await;
 }
 
@@ -464,13 +464,13 @@ async fn a_run_whose_process_died_is_interrupted_and_goes_on_in_another() {
     let host = clerk().start().await;
     host.upstream.reply(Reply::text("too late").behind(&Gate::closed()));
     let beside = Beside::chats(&host, "clerk", "hello");
-    host.upstream.was_asked(1).await;
+    host.upstream.wait_for_requests(1).await;
     let run = host.look("clerk/runs?status=running").await["data"][0]["run_id"].as_str().unwrap().to_owned();
     host.resume(&run, &json!({})).await.refused(409, "is running");
     beside.dies();
     assert_eq!(host.look("clerk/runs?status=interrupted").await["data"][0]["run_id"], run);
     obeys(&host);
-    assert_eq!(ok(&host.resume(&run, &json!({})).await)["answer"], "heard: hello");
+    assert_eq!(ok(&host.resume(&run, &json!({})).await)["answer"], "echo: hello");
 }
 
 #[tokio::test]
@@ -478,9 +478,9 @@ async fn a_tool_that_ran_when_its_process_died_is_not_run_again_unasked() {
     let runner = "[[models]]\nname = \"runner\"\nprovider = \"mock\"\nmodel = \"mock-1\"\n\
         tools = [\"shell_exec\"]\nmemory = true\n[grants.shell_exec]\nshell = [\"sleep\"]\nfiles = [\".\"]\n";
     let host = TestHost::new().config(runner).start().await;
-    host.upstream.script(|asked| match asked.json()["messages"].as_array().unwrap().last().unwrap() {
-        said if said["role"] == "tool" => Reply::fitting(asked, &format!("heard: {}", said["content"])),
-        _ => calls(asked, "shell_exec", r#"{"argv":["sleep","20"]}"#),
+    host.upstream.script(|request| match request.json()["messages"].as_array().unwrap().last().unwrap() {
+        last if last["role"] == "tool" => Reply::fitting(request, &format!("echo: {}", last["content"])),
+        _ => calls(request, "shell_exec", r#"{"argv":["sleep","20"]}"#),
     });
     let beside = Beside::chats(&host, "runner", "sleep");
     let runs = "runner/runs?limit=1";

@@ -89,9 +89,9 @@ fn at_a_terminal_the_person_is_asked_right_there() {
         println!("skipped: there is no `script` here, which makes a terminal");
         return;
     };
-    let said = ran.out.replace('\r', "");
-    assert!(said.contains("may `pay` run with {\n    \"amount\": 10\n  }?"), "{said}");
-    assert!(said.contains("paid 10"), "{said}");
+    let screen = ran.out.replace('\r', "");
+    assert!(screen.contains("may `pay` run with {\n    \"amount\": 10\n  }?"), "{screen}");
+    assert!(screen.contains("paid 10"), "{screen}");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_question_is_answered_with_text() {
 }
 
 #[test]
-fn a_conversation_goes_on_in_another_process_with_what_was_said() {
+fn a_conversation_goes_on_in_another_process_with_its_messages() {
     let project = clerk();
     let first = project.run("chat hello").ends(0).says("valvehouse chat --continue=");
     let chat = first.talk.split("--continue=").nth(1).unwrap().trim().to_owned();
@@ -115,10 +115,11 @@ fn a_conversation_goes_on_in_another_process_with_what_was_said() {
     second.says(&format!("continuing {chat} with 2 messages so far")).says("user: hello");
     project.run_with(&["chat", &format!("--continue={chat}"), "at last"], "").ends(0).says("user: and then");
     let exported = project.run(&format!("runs export {chat}")).ends(0).json();
-    let said = exported.get("messages").unwrap().items();
-    let said: Vec<_> = said.iter().filter(|one| one.text("role").as_deref() == Some("user")).collect();
+    let messages = exported.get("messages").unwrap().items();
+    let messages: Vec<_> =
+        messages.iter().filter(|one| one.text("role").as_deref() == Some("user")).collect();
     assert_eq!(
-        said.iter().map(|one| text(one, "content")).collect::<Vec<_>>(),
+        messages.iter().map(|one| text(one, "content")).collect::<Vec<_>>(),
         ["hello", "and then", "at last"]
     );
     let json = project.run_with(&["--format", "json", "chat", "--continue", "more"], "").ends(0).json();

@@ -8,7 +8,7 @@ const IDENTITY: &str = "fn inlet(body) { body }\nfn stream(event) { event }\nfn 
 
 async fn claude(setup: crate::host::Setup) -> TestHost {
     let host = setup.provider("kind = \"anthropic\"").start().await;
-    host.upstream.script(|asked| {
+    host.upstream.script(|request| {
         let start = json!({"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant",
             "model": "claude", "content": [], "stop_reason": null, "stop_sequence": null, "usage": {
             "input_tokens": 7, "output_tokens": 1, "cache_read_input_tokens": 5, "service_tier": "standard",
@@ -23,7 +23,7 @@ async fn claude(setup: crate::host::Setup) -> TestHost {
             end,
             json!({"type": "message_stop"}),
         ];
-        if asked.json()["stream"] == json!(true) {
+        if request.json()["stream"] == json!(true) {
             let event = |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
             return Reply::raw("text/event-stream", events.iter().map(event).collect::<String>());
         }
@@ -87,15 +87,15 @@ async fn another_services_stream_begins_with_an_estimate_and_ends_with_the_count
 }
 
 #[tokio::test]
-async fn a_service_that_counts_and_batches_is_asked_to() {
+async fn counting_and_batches_go_to_a_service_that_has_them() {
     let host = claude(TestHost::new()).await;
     host.upstream.reply(Reply::raw("application/json", "{ \"input_tokens\" : 14 }"));
     let body = format!("{{ \"model\":\"{MODEL}\", \"messages\" : [] }}");
     let answer = Answer::of(host.request("POST", "/v1/messages/count_tokens").body(body.clone())).await;
     assert_eq!(answer.body(), "{ \"input_tokens\" : 14 }");
-    let asked = host.upstream.last();
-    assert_eq!((asked.path.as_str(), asked.text()), ("/v1/messages/count_tokens", body));
-    assert_eq!(asked.headers["x-api-key"], "sk-upstream");
+    let request = host.upstream.last();
+    assert_eq!((request.path.as_str(), request.text()), ("/v1/messages/count_tokens", body));
+    assert_eq!(request.headers["x-api-key"], "sk-upstream");
     assert_eq!(host.get("/v1/messages/batches/b1/results").await.status, 200);
     assert_eq!(host.upstream.last().path, "/v1/messages/batches/b1/results");
 }
@@ -116,12 +116,12 @@ async fn a_filter_that_changes_nothing_changes_no_byte_and_instructions_keep_the
         seen.push(host.upstream.last().text());
     }
     assert!(seen.iter().all(|body| *body == seen[0]), "{seen:?}");
-    let asked: Value = serde_json::from_str(&seen[0]).unwrap();
+    let request: Value = serde_json::from_str(&seen[0]).unwrap();
     assert_eq!(
-        (&asked["system"], &asked["messages"][2]),
+        (&request["system"], &request["messages"][2]),
         (&json!("top"), &json!({"role": "system", "content": "in the middle"}))
     );
-    assert_eq!(asked["messages"][3]["content"], body["messages"][3]["content"]);
+    assert_eq!(request["messages"][3]["content"], body["messages"][3]["content"]);
 }
 
 #[tokio::test]
@@ -145,21 +145,21 @@ async fn before_another_service_wishes_are_translated_or_reported() {
         assert_eq!(answer.status, 200, "{}", answer.body());
         (host.upstream.last().json(), answer.header("x-valvehouse-left-out").map(str::to_owned))
     };
-    let (asked, left_out) = ask(json!({"thinking": {"type": "enabled", "budget_tokens": 2048},
+    let (body_sent, left_out) = ask(json!({"thinking": {"type": "enabled", "budget_tokens": 2048},
         "tools": [{"type": "web_search_20250305", "name": "web_search"}]}))
     .await;
     assert_eq!(left_out.as_deref(), Some("thinking, web_search_20250305"));
-    assert!(asked.get("tools").is_none() && asked.get("thinking").is_none(), "{asked}");
-    let (asked, left_out) = ask(json!({"output_config": {"effort": "max"}})).await;
-    assert_eq!((&asked["reasoning_effort"], left_out), (&json!("high"), None));
-    let (asked, _) = ask(json!({"messages": [
+    assert!(body_sent.get("tools").is_none() && body_sent.get("thinking").is_none(), "{body_sent}");
+    let (body_sent, left_out) = ask(json!({"output_config": {"effort": "max"}})).await;
+    assert_eq!((&body_sent["reasoning_effort"], left_out), (&json!("high"), None));
+    let (body_sent, _) = ask(json!({"messages": [
         {"role": "user", "content": [{"type": "document", "title": "T", "source": {"type": "text", "media_type": "text/plain", "data": "long"}},
             {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}}]},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "f", "input": {}}]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "no such file", "is_error": true}]}]})).await;
-    assert_eq!(asked["messages"][0]["content"][0], json!({"type": "text", "text": "T\n\nlong"}));
-    assert_eq!(asked["messages"][0]["content"][1]["file"]["filename"], "document.pdf");
-    assert_eq!(asked["messages"][2]["content"], "Error: no such file");
+    assert_eq!(body_sent["messages"][0]["content"][0], json!({"type": "text", "text": "T\n\nlong"}));
+    assert_eq!(body_sent["messages"][0]["content"][1]["file"]["filename"], "document.pdf");
+    assert_eq!(body_sent["messages"][2]["content"], "Error: no such file");
 }
 
 #[tokio::test]

@@ -68,29 +68,29 @@ fn zstd(text: &str, blocks: usize) -> Vec<u8> {
 async fn bodies_that_codex_packs_are_read_at_every_endpoint() {
     let config = "[server]\nmax_body_mb = 1\n[[models]]\nname = \"mock-1\"\nprovider = \"mock\"";
     let host = TestHost::new().config(config).start().await;
-    let said = json!([{"role": "user", "content": "hi"}]);
+    let messages = json!([{"role": "user", "content": "hi"}]);
     let bodies = [
-        ("/v1/chat/completions", json!({"model": "mock-1", "messages": said})),
+        ("/v1/chat/completions", json!({"model": "mock-1", "messages": messages})),
         ("/v1/responses", json!({"model": "mock-1", "input": "hi"})),
-        ("/v1/messages", json!({"model": "mock-1", "messages": said, "max_tokens": 9})),
-        ("/v1/messages/count_tokens", json!({"model": "mock-1", "messages": said})),
-        ("/openai/deployments/mock-1/chat/completions", json!({"messages": said})),
-        ("/api/chat", json!({"model": "mock-1", "messages": said, "stream": false})),
+        ("/v1/messages", json!({"model": "mock-1", "messages": messages, "max_tokens": 9})),
+        ("/v1/messages/count_tokens", json!({"model": "mock-1", "messages": messages})),
+        ("/openai/deployments/mock-1/chat/completions", json!({"messages": messages})),
+        ("/api/chat", json!({"model": "mock-1", "messages": messages, "stream": false})),
     ];
     for (path, body) in bodies {
-        let asked = |body: Vec<u8>| {
+        let post = |body: Vec<u8>| {
             let request = host.request("POST", path).header("content-encoding", "zstd");
             Answer::of(request.header("content-type", "application/json").body(body))
         };
         let body = body.to_string();
         let (one, other) = body.split_at(7);
         // Frames follow each other, and white space unpacks to a much larger size.
-        let answer = asked([zstd(one, 0), zstd(other, 3)].concat()).await;
+        let answer = post([zstd(one, 0), zstd(other, 3)].concat()).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body());
-        let bomb = asked(zstd(&body, 16)).await;
+        let bomb = post(zstd(&body, 16)).await;
         assert_eq!(bomb.status, 413, "{path}: {}", bomb.body());
         for torn in [zstd(&body, 0)[..20].to_vec(), body.clone().into_bytes()] {
-            let answer = asked(torn).await;
+            let answer = post(torn).await;
             assert!(answer.status == 400 && answer.body().contains("zstd"), "{path}: {}", answer.body());
         }
     }
@@ -103,8 +103,8 @@ async fn unknown_routes_answer_in_the_callers_protocol() {
     assert_eq!(answer.status, 404);
     assert!(!answer.body().contains("chats go to"), "{}", answer.body());
     assert_eq!(answer.error()["code"], "not_found");
-    let asked = host.request("POST", "/v1/organizations").header("anthropic-version", "2023-06-01");
-    let answer = Answer::of(asked.body("{}")).await;
+    let request = host.request("POST", "/v1/organizations").header("anthropic-version", "2023-06-01");
+    let answer = Answer::of(request.body("{}")).await;
     assert_eq!((answer.status, &answer.json()["type"]), (404, &json!("error")));
     assert_eq!(answer.json()["error"]["type"], "not_found_error");
 }
@@ -150,8 +150,11 @@ async fn a_filter_that_needs_a_value_is_in_no_chain_until_it_has_one() {
     host.set_valves("needy", None, json!({"word": "!"})).await;
     assert_eq!((host.ask("hi").await.text(), chain(&host)), ("hello from upstream!".into(), 1));
     let wrong = TestHost::new().filter("wrong", needy.replace("needs: word", "needs: wrd")).start().await;
-    let told: String = wrong.problems("wrong").iter().map(ToString::to_string).collect();
-    assert!(told.contains("unknown valve `wrd`") && told.contains("did you mean `word`?"), "{told}");
+    let problem_text: String = wrong.problems("wrong").iter().map(ToString::to_string).collect();
+    assert!(
+        problem_text.contains("unknown valve `wrd`") && problem_text.contains("did you mean `word`?"),
+        "{problem_text}"
+    );
 }
 
 #[test]
@@ -232,9 +235,9 @@ async fn live_and_plain_values_are_joined_alike() {
         "own",
         "fn outlet(body) { let m = body.messages[-1]; m.content = `${m.images.len()} ${m.images[0]}`; }",
     );
-    let said = valvehouse::chat::message::assistant("x");
-    said.set("images", valvehouse::json::Json::from(vec!["drawn".into()])).unwrap();
-    let kernel = asking([valvehouse::provider::Reply::message(said)]).0.filter(filter).build();
+    let message = valvehouse::chat::message::assistant("x");
+    message.set("images", valvehouse::json::Json::from(vec!["drawn".into()])).unwrap();
+    let kernel = asking([valvehouse::provider::Reply::message(message)]).0.filter(filter).build();
     assert_eq!(chat(&kernel, "hi").await.unwrap().text(), "1 drawn");
 }
 
@@ -242,7 +245,7 @@ async fn live_and_plain_values_are_joined_alike() {
 async fn ten_rounds(config: &str, streams: bool, patches: bool) -> Vec<serde_json::Value> {
     let host = TestHost::new().config(config).start().await;
     let rounds = AtomicUsize::new(0);
-    host.upstream.script(move |asked| {
+    host.upstream.script(move |request| {
         let round = rounds.fetch_add(1, Ordering::Relaxed);
         let arguments = format!("{{\"command\":\"ls -la src/{round} | head -n 4\"}}");
         let patch = format!("*** Begin Patch\n*** Update File: src/{round}.rs\n-old\n+new\n*** End Patch");
@@ -259,7 +262,7 @@ async fn ten_rounds(config: &str, streams: bool, patches: bool) -> Vec<serde_jso
             json!({"role": "assistant", "content": "All done."})
         };
         let why = if round < 10 { "tool_calls" } else { "stop" };
-        if asked.json()["stream"] == json!(true) {
+        if request.json()["stream"] == json!(true) {
             let events = [crate::upstream::chunk(&delta, None), crate::upstream::chunk(&json!({}), Some(why))];
             return Reply::raw("text/event-stream", events.concat() + "data: [DONE]\n\n");
         }
@@ -276,7 +279,7 @@ async fn ten_rounds(config: &str, streams: bool, patches: bool) -> Vec<serde_jso
     for round in 0..=10 {
         let answer = host.chat(&body).await;
         assert_eq!(answer.status, 200, "round {round}: {}", answer.body());
-        let said = if streams {
+        let answer_message = if streams {
             let mut fold = valvehouse::chat::Fold::default();
             for event in answer.events() {
                 fold.push(&crate::kernel::json(&event.to_string()));
@@ -286,10 +289,10 @@ async fn ten_rounds(config: &str, streams: bool, patches: bool) -> Vec<serde_jso
             answer.json()["choices"][0]["message"].clone()
         };
         let messages = body["messages"].as_array_mut().unwrap();
-        messages.push(said);
+        messages.push(answer_message);
         messages.push(json!({"role": "tool", "tool_call_id": format!("call_{round}"), "content": "total 8\nfile_one\n"}));
     }
-    host.upstream.asked().iter().map(crate::upstream::UpstreamRequest::json).collect()
+    host.upstream.requests().iter().map(crate::upstream::UpstreamRequest::json).collect()
 }
 
 #[tokio::test]
@@ -338,9 +341,9 @@ async fn ten_rounds_of_messages(config: &str, streams: bool) -> Vec<serde_json::
     );
     let host = TestHost::new().config(&provider).config(config).start().await;
     let rounds = AtomicUsize::new(0);
-    claude.script(move |asked| {
+    claude.script(move |request| {
         let blocks = blocks_of_round(rounds.fetch_add(1, Ordering::Relaxed));
-        if asked.json()["stream"] == json!(true) {
+        if request.json()["stream"] == json!(true) {
             let blocks: Vec<_> = blocks.iter().map(|block| crate::kernel::json(&block.to_string())).collect();
             let events = blocks::events(&blocks, 5).into_iter();
             let lines = events.map(|event| format!("event: {}\ndata: {event}\n\n", event.text("type").unwrap()));
@@ -368,13 +371,18 @@ async fn ten_rounds_of_messages(config: &str, streams: bool) -> Vec<serde_json::
         let answer =
             Answer::of(request.header("content-type", "application/json").body(body.to_string())).await;
         assert_eq!(answer.status, 200, "round {round}: {}", answer.body());
-        let said = if streams {
+        let answer_blocks = if streams {
             raw::blocks_read(&answer)
         } else {
             answer.json()["content"].as_array().unwrap().clone()
         };
-        assert_eq!(raw::full(&said), raw::full(&blocks_of_round(round)), "round {round}: {}", answer.body());
-        let results: Vec<_> = said.iter().filter(|block| block["type"] == "tool_use").collect();
+        assert_eq!(
+            raw::full(&answer_blocks),
+            raw::full(&blocks_of_round(round)),
+            "round {round}: {}",
+            answer.body()
+        );
+        let results: Vec<_> = answer_blocks.iter().filter(|block| block["type"] == "tool_use").collect();
         let last = results.len().saturating_sub(1);
         let results = results.iter().enumerate().map(|(n, call)| {
             let mut result = json!({"type": "tool_result", "tool_use_id": call["id"], "is_error": n == 1,
@@ -386,10 +394,10 @@ async fn ten_rounds_of_messages(config: &str, streams: bool) -> Vec<serde_json::
         });
         let results: Vec<_> = results.collect();
         let messages = body["messages"].as_array_mut().unwrap();
-        messages.push(json!({"role": "assistant", "content": said}));
+        messages.push(json!({"role": "assistant", "content": answer_blocks}));
         messages.push(json!({"role": "user", "content": results}));
     }
-    claude.asked().iter().map(crate::upstream::UpstreamRequest::json).collect()
+    claude.requests().iter().map(crate::upstream::UpstreamRequest::json).collect()
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ async fn undisturbed(host: &TestHost) {
 }
 
 /// Returns the problems of a plugin as an operator reads them: message, place and help.
-fn told(host: &TestHost, id: &str) -> String {
+fn problem_text(host: &TestHost, id: &str) -> String {
     host.problems(id).iter().map(|problem| format!("{problem}\n")).collect()
 }
 
@@ -101,9 +101,9 @@ async fn a_file_that_is_no_script_is_named_with_what_is_wrong_with_it() {
     host.save("half", two_lines);
     host.stands("half", "broken").await;
     for (id, _, expected) in bad {
-        let told = told(&host, id);
-        assert!(told.contains(expected), "{id}: {expected:?} is not in\n{told}");
-        assert!(told.contains(&format!("{id}.rhai")), "the file is named: {told}");
+        let text = problem_text(&host, id);
+        assert!(text.contains(expected), "{id}: {expected:?} is not in\n{text}");
+        assert!(text.contains(&format!("{id}.rhai")), "the file is named: {text}");
         if id != "Wrong Name" {
             host.stands(id, "broken").await;
         }
@@ -127,9 +127,13 @@ async fn a_file_that_cannot_be_read_holds_up_nobody() {
     for id in ["unreadable", "socket", "pipe"] {
         host.stands(id, "broken").await;
     }
-    assert!(told(&host, "unreadable").contains("cannot read this file"), "{}", told(&host, "unreadable"));
+    assert!(
+        problem_text(&host, "unreadable").contains("cannot read this file"),
+        "{}",
+        problem_text(&host, "unreadable")
+    );
     for id in ["socket", "pipe"] {
-        assert!(told(&host, id).contains("not a regular file"), "{}", told(&host, id));
+        assert!(problem_text(&host, id).contains("not a regular file"), "{}", problem_text(&host, id));
     }
     undisturbed(&host).await;
     drop(socket);
@@ -143,7 +147,7 @@ async fn a_folder_that_cannot_be_listed_takes_no_filter_away() {
     let (filters, aside) = (host.folder().join("filters"), host.folder().join("aside"));
     std::fs::rename(&filters, aside).unwrap();
     std::fs::write(&filters, "a file in the folder's place").unwrap();
-    crate::host::until("the folder's problem is told", || async {
+    crate::host::until("the folder's problem is reported", || async {
         host.app().host.reload().await;
         host.snapshot().problems.iter().any(|problem| problem.message.contains("cannot list this folder"))
     })
@@ -153,7 +157,7 @@ async fn a_folder_that_cannot_be_listed_takes_no_filter_away() {
 }
 
 #[tokio::test]
-async fn of_two_files_with_one_id_the_later_path_runs_and_both_are_told() {
+async fn of_two_files_with_one_id_the_later_path_runs_and_both_are_reported() {
     let host = TestHost::new()
         .filter("good", GOOD)
         .filter("twin", r#"fn inlet(body) { throw "first"; }"#)
@@ -161,10 +165,10 @@ async fn of_two_files_with_one_id_the_later_path_runs_and_both_are_told() {
         .await;
     host.ask("hi").await.refused(400, "first");
     host.save("zz/twin", r#"fn inlet(body) { body.twin = "second"; body }"#);
-    crate::host::until("both are told", || async { host.problems("twin").len() == 2 }).await;
-    let told = told(&host, "twin");
-    assert!(told.contains("duplicate plugin id `twin`: this file is not used"), "{told}");
-    assert!(told.contains("duplicate plugin id `twin`: this file is used"), "{told}");
+    crate::host::until("both are reported", || async { host.problems("twin").len() == 2 }).await;
+    let text = problem_text(&host, "twin");
+    assert!(text.contains("duplicate plugin id `twin`: this file is not used"), "{text}");
+    assert!(text.contains("duplicate plugin id `twin`: this file is used"), "{text}");
     undisturbed(&host).await;
     assert_eq!(host.upstream.last().json()["twin"], "second");
 
@@ -174,7 +178,7 @@ async fn of_two_files_with_one_id_the_later_path_runs_and_both_are_told() {
 }
 
 #[tokio::test]
-async fn a_valve_of_the_wrong_type_falls_back_and_is_told() {
+async fn a_valve_of_the_wrong_type_falls_back_and_is_reported() {
     let limit = r#"
 const Valves = #{ max: #{ value: 4, minimum: 1 }, word: "w" };
 const UserValves = #{ bonus: 0 };
@@ -188,7 +192,7 @@ fn inlet(body, valves, __user__) { body.seen = [valves.max, valves.word, __user_
         .await;
     undisturbed(&host).await;
     assert_eq!(host.upstream.last().json()["seen"], json!([4, "5", 0]));
-    let text = told(&host, "limit");
+    let text = problem_text(&host, "limit");
     assert!(text.contains("warning") && text.contains("valve `max` must be"), "{text}");
     assert!(text.contains("limit.rhai:2:"), "it stands where the valve is declared: {text}");
 
@@ -198,7 +202,7 @@ fn inlet(body, valves, __user__) { body.seen = [valves.max, valves.word, __user_
     body["user"] = json!("ann");
     assert_eq!(host.chat(&body).await.text(), "hello from upstream (good)");
     assert_eq!(host.upstream.last().json()["seen"], json!([4, "5", 0]));
-    assert!(told(&host, "limit").contains("but 0 was given"), "{}", told(&host, "limit"));
+    assert!(problem_text(&host, "limit").contains("but 0 was given"), "{}", problem_text(&host, "limit"));
 }
 
 #[tokio::test]
@@ -248,7 +252,7 @@ async fn a_request_that_is_none_is_refused_with_the_place() {
         assert_eq!(answer.error()["type"], "invalid_request_error");
         assert_eq!(answer.error()["param"].as_str(), param, "{}", answer.body());
     }
-    assert!(host.upstream.asked().is_empty());
+    assert!(host.upstream.requests().is_empty());
     undisturbed(&host).await;
 }
 
@@ -275,7 +279,7 @@ async fn fifty_megabytes_are_refused_and_a_few_are_not() {
 
     let large = "y".repeat(8 << 20);
     assert_eq!(host.ask(&large).await.text(), "hello from upstream (good)");
-    assert_eq!(host.upstream.last().said().len(), large.len());
+    assert_eq!(host.upstream.last().last_text().len(), large.len());
     undisturbed(&host).await;
 }
 
@@ -311,7 +315,7 @@ async fn wrong_methods_and_routes_are_named() {
 }
 
 #[tokio::test]
-async fn a_wrong_question_id_and_a_wrong_answer_are_told_apart() {
+async fn a_wrong_question_id_and_a_wrong_answer_are_distinguished() {
     let host = TestHost::new().start().await;
     let answer = |body: &'static str| Answer::of(host.request("POST", "/api/v1/questions/none").body(body));
     answer("true").await.refused(404, "unknown question");
@@ -340,7 +344,7 @@ fn inlet(body) {
         answer.refused(500, "the plugin `bad` failed in its inlet");
         assert_eq!(answer.error()["code"], "plugin_failed");
     }
-    assert!(host.upstream.asked().is_empty());
+    assert!(host.upstream.requests().is_empty());
     undisturbed(&host).await;
 }
 

@@ -116,20 +116,20 @@ async fn with_no_breaker_it_is_tried_every_time() {
 }
 
 /// Waits until a plugin's report satisfies a condition and returns it.
-async fn told(host: &TestHost, id: &str, is_so: impl Fn(&PluginStanding) -> bool) -> PluginStanding {
+async fn standing_of(host: &TestHost, id: &str, is_so: impl Fn(&PluginStanding) -> bool) -> PluginStanding {
     let ask = || async { SharedStatus::told(&host.store().hosts().await.unwrap()).of(id).cloned() };
-    until("the host tells", || async { ask().await.is_some_and(|told| is_so(&told)) }).await;
+    until("the host tells", || async { ask().await.is_some_and(|standing| is_so(&standing)) }).await;
     ask().await.unwrap()
 }
 
 #[tokio::test]
 async fn a_host_tells_what_calls_cost_and_which_plugin_rests() {
     let host = broken_three_times(LONG, "moody", MOODY).await;
-    let told = told(&host, "moody", |told| told.open_breaker.is_some()).await;
-    let sum = told.sums["inlet"];
+    let standing = standing_of(&host, "moody", |standing| standing.open_breaker.is_some()).await;
+    let sum = standing.sums["inlet"];
     assert_eq!((sum.calls, sum.broken), (3, 3));
     assert!(sum.operations >= 9 && sum.most_operations >= 3 && sum.nanoseconds > 0, "{sum:?}");
-    let open_breaker = told.open_breaker.unwrap();
+    let open_breaker = standing.open_breaker.unwrap();
     assert_eq!(open_breaker.failures, 3);
     assert!(open_breaker.cause.contains("division by zero"), "{}", open_breaker.cause);
     assert!(open_breaker.next_try > Duration::from_secs(3_000));
@@ -139,9 +139,9 @@ async fn a_host_tells_what_calls_cost_and_which_plugin_rests() {
 async fn a_hook_that_returns_too_many_events_counts_as_broken_and_opens_the_breaker() {
     let flood = "fn stream(event) { let all = [event]; while all.len() < 1001 { all = all + all; } all }";
     let host = broken_three_times(LONG, "flood", flood).await;
-    let told = told(&host, "flood", |told| told.open_breaker.is_some()).await;
-    assert_eq!(told.sums["stream"].broken, 3);
-    assert!(told.open_breaker.unwrap().cause.contains("returned 1024 events"));
+    let standing = standing_of(&host, "flood", |standing| standing.open_breaker.is_some()).await;
+    assert_eq!(standing.sums["stream"].broken, 3);
+    assert!(standing.open_breaker.unwrap().cause.contains("returned 1024 events"));
 }
 
 #[tokio::test]
@@ -151,8 +151,8 @@ async fn figures_go_on_over_a_reload_and_know_the_height_of_memory() {
     host.ask("hello").await;
     host.update("hungry", "fn inlet(body) { let n = 0; while n < 100 { n += 1; } body }").await;
     host.ask("hello").await;
-    let told = told(&host, "hungry", |told| told.sums["inlet"].measured == 2).await;
-    let sum = told.sums["inlet"];
+    let standing = standing_of(&host, "hungry", |standing| standing.sums["inlet"].measured == 2).await;
+    let sum = standing.sums["inlet"];
     assert!(sum.most_memory > 1_000_000, "{sum:?}");
     assert!(sum.most_operations >= 100, "{sum:?}");
 }

@@ -201,7 +201,7 @@ async fn what_an_answer_is_called_matters_less_than_what_it_is() {
     for looked in [false, true] {
         let host = host(looked).await;
         host.upstream.reply(Reply::raw(EVENTS, one()));
-        assert_eq!(Got::of(&host.ask("hi").await, looked), text("one"), "a stream that was not asked for");
+        assert_eq!(Got::of(&host.ask("hi").await, looked), text("one"), "a stream that was not requested");
         host.upstream.reply(Reply::raw("text/html", "<html>Welcome</html>"));
         assert!(Got::of(&host.ask("hi").await, looked).is_like(&refused(502, "text/html instead of")));
     }
@@ -304,7 +304,7 @@ async fn nothing_is_read_on_after_an_error() {
 #[tokio::test]
 async fn silence_says_that_it_is_still_there() {
     for looked in [false, true] {
-        for (every, spoken) in [(50, true), (0, false)] {
+        for (every, has_comments) in [(50, true), (0, false)] {
             let setup = TestHost::new().config(&format!("[server]\nkeep_alive_ms = {every}\n"));
             let setup = if looked { setup.filter("looks", LOOKS) } else { setup };
             let host = setup.start().await;
@@ -313,7 +313,7 @@ async fn silence_says_that_it_is_still_there() {
             host.upstream.reply(reply);
             let answer = host.stream("hi").await;
             let comments = answer.body().matches(": keep-alive\n\n").count();
-            assert_eq!(spoken, comments > 0, "{}", answer.body());
+            assert_eq!(has_comments, comments > 0, "{}", answer.body());
             assert!(comments <= 9, "{}", answer.body());
             assert_eq!(answer.text(), "one two");
             // Never inside an event.

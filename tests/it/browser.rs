@@ -40,10 +40,10 @@ fn outlet(body, valves) { body.messages[-1].text = `${valves.greeting} ${body.me
 /// Changes messages and refuses some.
 const MARKS: &str = r#"
 fn inlet(body) {
-    let said = body.messages[-1].text;
-    if said == "forbidden" { throw "not in this house"; }
+    let text = body.messages[-1].text;
+    if text == "forbidden" { throw "not in this house"; }
     body.messages[-1].text += " (seen)";
-    print(`saw ${said}`);
+    print(`saw ${text}`);
     body
 }
 "#;

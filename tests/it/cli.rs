@@ -86,7 +86,7 @@ fn looking_for_hosts_makes_no_store() {
 }
 
 #[test]
-fn a_wrong_command_line_is_told_with_what_was_meant() {
+fn a_wrong_command_line_is_reported_with_a_suggestion() {
     let project = Project::new();
     project.run("").ends(2).says("Usage:");
     project.run("chekc").ends(2).says("check");
@@ -119,7 +119,7 @@ fn the_settings_in_force_are_shown_with_where_they_come_from_and_without_secrets
 }
 
 #[test]
-fn wrong_settings_are_told_with_place_and_suggestion() {
+fn wrong_settings_are_reported_with_place_and_suggestion() {
     let project = Project::new().with("valvehouse.toml", "[server]\nlisen = \"x\"\n");
     project.run("list").ends(78).says("in valvehouse.toml:2:1").says("did you mean `listen`?");
     let project = Project::new();
@@ -133,7 +133,7 @@ fn wrong_settings_are_told_with_place_and_suggestion() {
 }
 
 #[test]
-fn a_store_that_cannot_be_opened_is_told_with_its_mend() {
+fn a_store_that_cannot_be_opened_is_reported_with_a_remedy() {
     let project = Project::new().with("file", "");
     let ran = project.run("list --set store.url=sqlite://file/state.db").ends(69);
     ran.says("cannot create the store's folder").says("set store.url to another file");
@@ -296,7 +296,7 @@ fn check_of_a_folder_with_both_kinds_takes_tools_for_tools() {
 
 #[test]
 fn check_tells_what_every_bad_file_is() {
-    for (text, told) in [
+    for (text, expected) in [
         ("", "the file is empty"),
         ("fn inlet(body, __usr__) { body }", "did you mean `__user__`?"),
         ("/*\nrequirements: htp\n*/\nfn inlet(body) { body }", "did you mean `http`?"),
@@ -308,7 +308,7 @@ fn check_tells_what_every_bad_file_is() {
         ),
     ] {
         let project = Project::new().filter("x", text);
-        project.run("check").ends(1).prints(told).prints("filters/x.rhai");
+        project.run("check").ends(1).prints(expected).prints("filters/x.rhai");
     }
     let project = Project::new().filter("Not an id", "fn inlet(body) { body }");
     project.run("check").ends(1).prints("invalid plugin id `Not an id`");
@@ -435,7 +435,7 @@ fn grants_are_taken_back_one_by_one_or_all_at_once() {
 }
 
 #[test]
-fn a_grant_that_makes_no_sense_is_told_and_changes_nothing() {
+fn a_grant_that_makes_no_sense_is_reported_and_changes_nothing() {
     let project = Project::new().filter("weather", "fn inlet(body) { body }").filter("bad", BROKEN);
     project.run("grant wether http=a.org").ends(2).says("did you mean `weather`?");
     project.run("grant file_raed files=data").ends(2).says("did you mean `file_read`?");
@@ -573,12 +573,12 @@ fn looking_needs_no_key_of_a_provider() {
 fn chat_goes_through_the_same_filters() {
     let project = Project::new()
         .filter("loud", "fn stream(event) { event.text = event.text.to_upper(); event }")
-        .filter("log", "fn inlet(body, __user__) { print(`asked by ${__user__.id}`); body }");
+        .filter("log", "fn inlet(body, __user__) { print(`request of ${__user__.id}`); body }");
     project
         .run("chat hello there --user ann")
         .ends(0)
         .prints("YOU SAID: HELLO THERE")
-        .says("log: asked by ann");
+        .says("log: request of ann");
     project.run("chat --no-stream hello").ends(0).prints("YOU SAID: HELLO");
     project.run_with(&["chat"], "from a pipe\n").ends(0).prints("YOU SAID: FROM A PIPE");
     let json = project.run("chat hello --format json").ends(0).json();
@@ -686,7 +686,7 @@ fn a_running_host_obeys_a_valve_on_the_very_next_request() {
         assert_eq!(status, 400);
         assert!(body.contains(&format!("turn limit exceeded ({limit})")), "{body}");
     }
-    server.hears("turn_limit settings");
+    server.wait_for_line("turn_limit settings");
     project.run("valves reset turn_limit").ends(0).prints("live on 1 host");
     assert_eq!(server.chat(4).0, 200);
 }
@@ -695,17 +695,17 @@ fn a_running_host_obeys_a_valve_on_the_very_next_request() {
 fn a_running_host_tells_what_every_save_brought() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT);
     let server = project.serve("");
-    server.hears("curl http://");
+    server.wait_for_line("curl http://");
     project.write("filters/no.rhai", REFUSES);
-    server.hears("no loaded (generation 2");
+    server.wait_for_line("no loaded (generation 2");
     assert_eq!(server.chat(1).0, 403);
     project.write("filters/no.rhai", BROKEN);
-    server.hears("no stale: its last good version keeps running (generation 3");
-    server.hears("filters/no.rhai:2:14: error[V101]: ");
-    server.hears("^");
+    server.wait_for_line("no stale: its last good version keeps running (generation 3");
+    server.wait_for_line("filters/no.rhai:2:14: error[V101]: ");
+    server.wait_for_line("^");
     assert_eq!(server.chat(1).0, 403);
     std::fs::remove_file(project.path("filters/no.rhai")).unwrap();
-    server.hears("no removed");
+    server.wait_for_line("no removed");
     assert_eq!(server.chat(1).0, 200);
 }
 
@@ -718,7 +718,7 @@ fn looking_does_not_disturb_a_running_host() {
     }
     assert_eq!(server.chat(1).0, 200);
     project.run("valves set turn_limit max_turns=5").ends(0).prints("live on 1 host");
-    server.hears("settings (generation 2");
+    server.wait_for_line("settings (generation 2");
 }
 
 #[test]
@@ -726,14 +726,14 @@ fn a_confirmed_removal_reaches_a_running_host() {
     let project = Project::new().filter("guard", GUARD);
     let server = project.serve("");
     std::fs::remove_file(project.path("filters/guard.rhai")).unwrap();
-    server.hears("guard missing: requests are refused");
+    server.wait_for_line("guard missing: requests are refused");
     assert_eq!(server.chat(1).0, 503);
     project.run("confirm guard").ends(0).prints("live on 1 host");
     assert_eq!(server.chat(1).0, 200);
 }
 
 #[test]
-fn a_port_in_use_is_told_with_its_mend() {
+fn a_port_in_use_is_reported_with_a_remedy() {
     let project = Project::new();
     let server = project.serve("");
     let ran = project.run(&format!("serve --listen {}", server.address())).ends(69);
@@ -742,12 +742,12 @@ fn a_port_in_use_is_told_with_its_mend() {
 
 #[test]
 #[cfg(unix)]
-fn a_host_that_is_asked_to_end_does_so_and_says_good_bye() {
+fn a_host_ends_on_a_signal_and_logs_it() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT);
     for name in ["-TERM", "-INT"] {
         let mut server = project.serve("");
         signal(server.id(), "-HUP");
-        server.hears("the settings are reloaded");
+        server.wait_for_line("the settings are reloaded");
         signal(server.id(), name);
         assert_eq!(server.ends(), Some(0));
     }
@@ -768,10 +768,10 @@ fn a_second_signal_does_not_wait_for_answers_under_way() {
     // The host asks for the body, so the request is in progress.
     stream.read_exact(&mut [0; 12]).unwrap();
     signal(server.id(), "-TERM");
-    server.hears("stopping");
+    server.wait_for_line("stopping");
     assert_eq!(server.exit_status(), None);
     signal(server.id(), "-TERM");
-    server.hears("stopped at once");
+    server.wait_for_line("stopped at once");
     assert_eq!(server.ends(), Some(0));
 }
 
@@ -780,7 +780,7 @@ fn programs_can_follow_a_host_line_by_line() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT);
     let server = project.serve("--format json");
     project.write("filters/bad.rhai", BROKEN);
-    let line = Json::parse(server.hears("\"reload\"").as_bytes()).unwrap();
+    let line = Json::parse(server.wait_for_line("\"reload\"").as_bytes()).unwrap();
     assert_eq!(line.text("change").as_deref(), Some("broken"));
     assert_eq!(line.at_path("problems.0.line").as_i64(), Some(2));
 }
@@ -806,7 +806,7 @@ fn invoke_calls_a_tool_through_the_filters_with_arguments_in_every_form() {
     assert_eq!(ran.out.trim(), r#"{"result":11,"context":{"sum":11}}"#);
     let ran = project.run_with(&["invoke", "add", "--args", "-", "b=2"], r#"{"a": 1}"#);
     assert_eq!(ran.out.trim(), "3", "{}", ran.talk);
-    for (words, code, told) in [
+    for (words, code, expected) in [
         ("invoke add", 1, "`a` is required"),
         ("invoke add a=x", 1, "`a` must be a whole number"),
         ("invoke ad a=1", 2, "did you mean `add`?"),
@@ -815,7 +815,7 @@ fn invoke_calls_a_tool_through_the_filters_with_arguments_in_every_form() {
     ] {
         let ran = project.run(words);
         assert_eq!(ran.code, code, "{words}: {}", ran.talk);
-        assert!(ran.talk.contains(told) && ran.out.is_empty(), "{words}: {}", ran.talk);
+        assert!(ran.talk.contains(expected) && ran.out.is_empty(), "{words}: {}", ran.talk);
     }
 }
 
@@ -824,8 +824,8 @@ fn a_tool_waits_for_its_grant_and_everybody_says_which_command_gives_it() {
     let project = Project::new().with("tools/say.rhai", LISTS).with("tools/add.rhai", ADD);
     for words in ["check", "check say", "list", "invoke say what=hi"] {
         let ran = project.run(words);
-        let told = format!("{}{}", ran.out, ran.talk);
-        assert!(told.contains("valvehouse grant say shell=PROGRAM"), "{words}: {told}");
+        let output = format!("{}{}", ran.out, ran.talk);
+        assert!(output.contains("valvehouse grant say shell=PROGRAM"), "{words}: {output}");
     }
     assert_eq!(project.run("check").code, 1);
     assert_eq!(project.run("grant say shell=echo").code, 0);

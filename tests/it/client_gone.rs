@@ -29,7 +29,7 @@ async fn leaves(
         body.len()
     );
     socket.write_all([head, body].concat().as_bytes()).await.unwrap();
-    service.was_asked(times).await;
+    service.wait_for_requests(times).await;
     let mut read = Vec::new();
     while after.is_some_and(|word| !String::from_utf8_lossy(&read).contains(word)) {
         assert_ne!(socket.read_buf(&mut read).await.unwrap(), 0, "{}", String::from_utf8_lossy(&read));
@@ -41,8 +41,8 @@ async fn leaves(
 }
 
 /// Disconnects five times and checks the median, because the machine may be busy once.
-async fn is_told_soon(what: &str, host: &TestHost, service: &Upstream, body: &Value, after: Option<&str>) {
-    let before = service.asked().len();
+async fn is_aborted_soon(what: &str, host: &TestHost, service: &Upstream, body: &Value, after: Option<&str>) {
+    let before = service.requests().len();
     let mut took = Vec::new();
     for times in 1..=5 {
         took.push(leaves(host, service, body, after, before + times).await);
@@ -65,7 +65,7 @@ async fn a_service_is_left_at_once_before_within_and_between_the_words_of_an_ans
         let word = |word| Some(word).filter(|_| !held);
         for body in [saying(MODEL, "hi"), streaming(MODEL, "hi")] {
             service.reply(Reply::text("never").behind(&silent()));
-            is_told_soon(&format!("{source:?}: no headers yet"), &host, service, &body, None).await;
+            is_aborted_soon(&format!("{source:?}: no headers yet"), &host, service, &body, None).await;
         }
         let body = streaming(MODEL, "hi");
         for (what, reply, after) in [
@@ -83,7 +83,7 @@ async fn a_service_is_left_at_once_before_within_and_between_the_words_of_an_ans
             ),
         ] {
             service.reply(reply);
-            is_told_soon(&format!("{source:?}: {what}"), &host, service, &body, after).await;
+            is_aborted_soon(&format!("{source:?}: {what}"), &host, service, &body, after).await;
         }
     }
 }
@@ -101,7 +101,7 @@ async fn a_tool_that_waits_for_a_service_leaves_it_at_once() {
     for filter in [LOOKS, HOLDS] {
         let host = TestHost::new().config(&config).tool("look", &tool).filter("looks", filter).start().await;
         for body in [saying("helper", "/look"), streaming("helper", "/look")] {
-            is_told_soon(&format!("{filter}: a tool"), &host, &service, &body, None).await;
+            is_aborted_soon(&format!("{filter}: a tool"), &host, &service, &body, None).await;
         }
         // An abandoned call does not count as a failure of the tool.
         assert_eq!(host.snapshot().plugins["look"].state_name(), "live");

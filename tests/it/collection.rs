@@ -7,8 +7,8 @@ fn valvehouse(words: &[&str]) -> Json {
     let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
     let ran = command.current_dir(env!("CARGO_MANIFEST_DIR")).args(words).args(["--format", "json"]).output();
     let ran = ran.unwrap();
-    let (told, said) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    Json::parse(told.trim().as_bytes()).unwrap_or_else(|error| panic!("{error}\n{told}\n{said}"))
+    let (stdout, stderr) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    Json::parse(stdout.trim().as_bytes()).unwrap_or_else(|error| panic!("{error}\n{stdout}\n{stderr}"))
 }
 
 #[test]

@@ -21,10 +21,10 @@ async fn chat_with(kernel: &Kernel, options: ChatOptions) -> Result<TurnAnswer, 
 }
 
 /// Returns the results of tool calls that the model receives.
-async fn told(tools: impl IntoIterator<Item = Tool>, asked: &[(&str, &str)]) -> Vec<String> {
-    let (builder, model) = asking([calls("", asked), "done".into()]);
+async fn tool_results(tools: impl IntoIterator<Item = Tool>, calls_to_make: &[(&str, &str)]) -> Vec<String> {
+    let (builder, model) = asking([calls("", calls_to_make), "done".into()]);
     chat(&builder.tools(tools).build(), "hi").await.unwrap();
-    said(&model.requests()[1], "tool")
+    texts_by_role(&model.requests()[1], "tool")
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn a_counter_counts_over_calls_and_rounds() {
         "done".into(),
     ]);
     let chat = chat(&builder.tool(counter()).build(), "hi").await.unwrap();
-    assert_eq!(said(&model.requests()[2], "tool"), ["1", "2", "3"]);
+    assert_eq!(texts_by_role(&model.requests()[2], "tool"), ["1", "2", "3"]);
     assert_eq!(chat.context.get("counter"), Some(3_i64.into()));
 }
 
@@ -147,7 +147,7 @@ async fn a_failing_tool_leaves_no_trace_in_the_context() {
     let (builder, model) = asking([calls("", &[("spoil", "{}"), ("count", "{}")]), "done".into()]);
     let kernel = builder.tool(tool).tool(counter()).build();
     let chat = chat_with(&kernel, with_context(r#"{"list":[]}"#)).await.unwrap();
-    assert_eq!(said(&model.requests()[1], "tool"), [r#"{"error":"went wrong"}"#, "1"]);
+    assert_eq!(texts_by_role(&model.requests()[1], "tool"), [r#"{"error":"went wrong"}"#, "1"]);
     assert_eq!(chat.context.variables().to_string(), r#"{"list":[],"counter":1}"#);
 }
 
@@ -201,12 +201,15 @@ async fn the_loop_calls_tools_until_the_model_calls_none_and_keeps_every_word() 
     let (builder, model) = asking([calls("let me see", &[("echo", r#"{"a":1}"#)]), "it is 1".into()]);
     let chat = chat(&builder.tool(echo()).build(), "hi").await.unwrap();
     assert_eq!(chat.text(), "it is 1");
-    let said: Vec<String> = chat
+    let transcript_lines: Vec<String> = chat
         .messages
         .iter()
         .map(|one| format!("{}: {}", message::role_of(one), message::text_of(one)))
         .collect();
-    assert_eq!(said, ["user: hi", "assistant: let me see", r#"tool: {"a":1}"#, "assistant: it is 1"]);
+    assert_eq!(
+        transcript_lines,
+        ["user: hi", "assistant: let me see", r#"tool: {"a":1}"#, "assistant: it is 1"]
+    );
     let sent = model.requests()[1].get("messages").unwrap();
     assert_eq!(sent.at_path("1.tool_calls.0.id"), sent.at_path("2.tool_call_id"));
     assert_eq!(sent.at_path("1.content"), "let me see".into());
@@ -219,26 +222,26 @@ async fn a_loop_without_end_fails_after_exactly_as_many_model_calls_as_allowed()
         let settings = ModelDefaults { max_tool_iterations: set, ..ModelDefaults::default() };
         let kernel = builder.tool(echo()).settings(settings).build();
         let options = ChatOptions { max_tool_iterations: in_options, ..ChatOptions::default() };
-        let Err(Error::ToolLoop { limit: told, transcript }) = chat_with(&kernel, options).await else {
+        let Err(Error::ToolLoop { limit: actual, transcript }) = chat_with(&kernel, options).await else {
             panic!("it ended")
         };
-        assert_eq!((told, model.requests().len()), (limit, limit));
+        assert_eq!((actual, model.requests().len()), (limit, limit));
         assert_eq!(transcript.items().len(), 2 * limit, "the user, each answer, each result but the last");
         assert_eq!(message::text_of(&transcript.at(-1).unwrap()), "again");
     }
 }
 
 #[tokio::test]
-async fn what_goes_wrong_with_a_call_is_told_to_the_model_and_the_loop_goes_on() {
+async fn the_model_receives_the_error_of_a_call_and_the_loop_goes_on() {
     let fail = Tool::from_json_fn("fail", |_| Err("no such city".into()));
     let panics = Tool::from_json_fn("panics", |_| panic!("at the disco"));
     let cut = r#"{"city":"Bo"#;
-    let told = told(
+    let results = tool_results(
         [fail, panics],
         &[("fail", "{}"), ("fial", "{}"), ("fail", cut), ("fail", "[1]"), ("panics", "{}")],
     )
     .await;
-    let errors = told.iter().map(|told| json(told).text("error").unwrap().to_string());
+    let errors = results.iter().map(|result| json(result).text("error").unwrap().to_string());
     for (error, expected) in errors.zip([
         "no such city",
         "unknown tool `fial`; did you mean `fail`?",
@@ -248,16 +251,16 @@ async fn what_goes_wrong_with_a_call_is_told_to_the_model_and_the_loop_goes_on()
     ]) {
         assert!(error.starts_with(expected), "{error}");
     }
-    assert_eq!(told.len(), 5);
+    assert_eq!(results.len(), 5);
 }
 
 #[tokio::test]
-async fn a_filters_refusal_of_a_call_is_told_to_the_model() {
+async fn the_model_receives_a_filters_refusal_of_a_call() {
     let closure = filter::pre_invocation("auth", |_| Ok(Reject("not for you".into())));
     for filter in both(closure, r#"fn pre_invocation(ctx) { deny("not for you", 403); }"#) {
         let (builder, model) = asking([calls("", &[("echo", "{}")]), "sorry".into()]);
         let chat = chat(&builder.tool(echo()).filter(filter).build(), "hi").await.unwrap();
-        assert_eq!(said(&model.requests()[1], "tool"), [r#"{"error":"not for you"}"#]);
+        assert_eq!(texts_by_role(&model.requests()[1], "tool"), [r#"{"error":"not for you"}"#]);
         assert_eq!(chat.text(), "sorry");
     }
 }
@@ -292,8 +295,8 @@ async fn text_reaches_the_model_as_it_is_and_anything_else_as_json() {
     let tool = |name: &str, value: Json| Tool::from_json_fn(name, move |_| Ok(value.deep_clone().into()));
     let tools =
         [tool("text", "21 °C".into()), tool("map", json(r#"{"b":1,"a":1.0}"#)), tool("none", Json::Null)];
-    let told = told(tools, &[("text", ""), ("map", "{}"), ("none", "{}")]).await;
-    assert_eq!(told, ["21 °C", r#"{"b":1,"a":1.0}"#, "null"]);
+    let results = tool_results(tools, &[("text", ""), ("map", "{}"), ("none", "{}")]).await;
+    assert_eq!(results, ["21 °C", r#"{"b":1,"a":1.0}"#, "null"]);
 }
 
 #[tokio::test]
@@ -312,8 +315,8 @@ async fn calls_of_the_clients_tools_pass_through() {
     // so.
     let (builder, model) = asking([calls("", &[("open_door", "{}"), ("echo", "{}")]), "done".into()]);
     chat_with(&builder.tool(echo()).build(), options()).await.unwrap();
-    let told = said(&model.requests()[1], "tool");
-    assert!(told[0].contains("runs at the client") && told[1] == "{}", "{told:?}");
+    let results = texts_by_role(&model.requests()[1], "tool");
+    assert!(results[0].contains("runs at the client") && results[1] == "{}", "{results:?}");
 
     // Without tools of the host, every call is for the client.
     let (builder, model) = asking([calls("", &[("anything", "{}")])]);
@@ -329,7 +332,7 @@ async fn the_system_prompt_is_sent_each_round_and_never_stored() {
         let kernel = builder.tool(echo()).filters(filters).settings(settings).build();
         let chat = chat(&kernel, "hi").await.unwrap();
         for request in model.requests() {
-            assert_eq!(said(&request, "system"), ["be brief"]);
+            assert_eq!(texts_by_role(&request, "system"), ["be brief"]);
             assert_eq!(message::role_of(&request.at_path("messages.0")), "system");
         }
         assert!(chat.messages.iter().all(|message| message::role_of(message) != "system"));
@@ -338,10 +341,10 @@ async fn the_system_prompt_is_sent_each_round_and_never_stored() {
 
 #[tokio::test]
 async fn calls_without_an_id_get_one() {
-    let said = json(
+    let message = json(
         r#"{"role":"assistant","content":null,"tool_calls":[{"id":"","function":{"name":"echo","arguments":"{}"}}]}"#,
     );
-    let (builder, model) = asking([Reply::message(said), "done".into()]);
+    let (builder, model) = asking([Reply::message(message), "done".into()]);
     chat(&builder.tool(echo()).build(), "hi").await.unwrap();
     let sent = model.requests()[1].get("messages").unwrap();
     assert_eq!(sent.at_path("1.tool_calls.0.id"), sent.at_path("2.tool_call_id"));
@@ -420,14 +423,14 @@ async fn a_filter_that_wants_to_may_put_a_result_in_the_place_of_a_failure() {
     );
     let (builder, model) = asking([calls("", &[("lookup", "{}")]), "done".into()]);
     chat(&builder.tool(failing()).filter(blind.clone()).build(), "hi").await.unwrap();
-    assert_eq!(said(&model.requests()[1], "tool"), [r#"{"error":"no connection"}"#]);
+    assert_eq!(texts_by_role(&model.requests()[1], "tool"), [r#"{"error":"no connection"}"#]);
     let (builder, model) = asking([calls("", &[("lookup", "{}")]), "done".into()]);
     chat(&builder.tool(failing()).filters([blind, seeing]).build(), "hi").await.unwrap();
-    assert_eq!(said(&model.requests()[1], "tool"), ["instead of: no connection"]);
+    assert_eq!(texts_by_role(&model.requests()[1], "tool"), ["instead of: no connection"]);
 }
 
 #[tokio::test]
-async fn history_is_what_was_said_up_to_the_model_call() {
+async fn history_has_the_messages_up_to_the_model_call() {
     let look = script("look", "fn post_chat(ctx) { ctx.context.set(\"seen\", ctx.context.history.len()); }");
     let (builder, _) = asking([calls("", &[("lookup", "{}")]), "done".into()]);
     let tool = Tool::from_json_fn("lookup", |_| Ok("x".into()));

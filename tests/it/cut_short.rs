@@ -99,11 +99,11 @@ async fn a_stream_cut_anywhere_is_remembered_whole_or_not_at_all_and_can_be_trie
     let all = Arc::new(all);
     let cuts = cuts(&all);
     let by_chat: HashMap<String, CutPoint> = cuts.iter().map(|cut| (cut.chat(), cut.clone())).collect();
-    let (asked, known) = (Mutex::new(HashSet::new()), all.clone());
+    let (interrupted, known) = (Mutex::new(HashSet::new()), all.clone());
     host.upstream.script(move |question| {
-        let said = question.said();
-        let cut = by_chat.get(&said).filter(|_| asked.lock().unwrap().insert(said.clone()));
-        let number: usize = said.split('-').next().unwrap().parse().unwrap();
+        let text = question.last_text();
+        let cut = by_chat.get(&text).filter(|_| interrupted.lock().unwrap().insert(text.clone()));
+        let number: usize = text.split('-').next().unwrap().parse().unwrap();
         let recording = &known[number];
         let kind = recording.content_type();
         match cut {
@@ -124,7 +124,7 @@ async fn a_stream_cut_anywhere_is_remembered_whole_or_not_at_all_and_can_be_trie
     let whole: Vec<bool> = checked.buffer_unordered(AT_ONCE).collect().await;
     let count = whole.iter().filter(|whole| **whole).count();
     println!(
-        "{} cuts of {} streams: {count} lost nothing, {} were told and tried again",
+        "{} cuts of {} streams: {count} lost nothing, {} were reported and tried again",
         cuts.len(),
         all.len(),
         cuts.len() - count

@@ -12,33 +12,33 @@ fn outlet(body, valves) { body.messages[-1].content += valves.signature; }
 /// Returns the next JSON line with this event.
 #[track_caller]
 fn event(server: &Server, event: &str) -> Json {
-    let line = server.hears(&format!(r#""event":"{event}""#));
+    let line = server.wait_for_line(&format!(r#""event":"{event}""#));
     Json::parse(line.as_bytes()).unwrap_or_else(|error| panic!("{error} in {line}"))
 }
 
 #[test]
-fn each_save_is_told_and_a_broken_file_with_its_line_until_it_is_mended() {
+fn each_save_is_reported_and_a_broken_file_with_its_line_until_it_is_mended() {
     let project = Project::new().filter("polite", POLITE);
     let server = project.dev("");
-    server.hears("curl http://");
+    server.wait_for_line("curl http://");
     project.write("filters/polite.rhai", &POLITE.replace("polite", "very polite"));
-    server.hears("reloaded polite");
+    server.wait_for_line("reloaded polite");
     project.write("filters/polite.rhai", "fn inlet(body) {\n    body.x = ;\n}\n");
-    server.hears("broken polite: its last good version keeps running");
-    server.hears("filters/polite.rhai:2:14: error");
-    server.hears("    body.x = ;");
-    server.hears("             ^");
-    server.hears("= help: ");
+    server.wait_for_line("broken polite: its last good version keeps running");
+    server.wait_for_line("filters/polite.rhai:2:14: error");
+    server.wait_for_line("    body.x = ;");
+    server.wait_for_line("             ^");
+    server.wait_for_line("= help: ");
     project.write("filters/polite.rhai", POLITE);
-    server.hears("mended polite");
+    server.wait_for_line("mended polite");
     project.run("valves set polite signature=Bye").ends(0);
-    server.hears(r#"valves polite: signature "-- yours" → "Bye""#);
+    server.wait_for_line(r#"valves polite: signature "-- yours" → "Bye""#);
     std::fs::rename(project.path("filters/polite.rhai"), project.path("filters/kind.rhai")).unwrap();
-    server.hears("renamed kind: was polite");
+    server.wait_for_line("renamed kind: was polite");
     project.write("filters/new.rhai", "fn inlet(body) { body }");
-    server.hears("loaded new");
+    server.wait_for_line("loaded new");
     std::fs::remove_file(project.path("filters/new.rhai")).unwrap();
-    server.hears("removed new");
+    server.wait_for_line("removed new");
 }
 
 #[test]
@@ -46,41 +46,41 @@ fn each_request_is_a_line_with_a_bar_and_what_the_filters_changed() {
     let project = Project::new().filter("polite", POLITE);
     let server = project.dev("");
     server.says("hi");
-    let line = server.hears("#1  chat  demo  200  ");
+    let line = server.wait_for_line("#1  chat  demo  200  ");
     assert!(line.contains(" tokens  ~M~"), "{line}");
-    server.hears(r#"polite inlet  /messages/0 + {"role":"system","content":"Be polite."}"#);
-    assert!(server.hears("polite outlet  /messages/2/content").ends_with(r#"-- yours""#));
-    server.hears("polite: looking");
+    server.wait_for_line(r#"polite inlet  /messages/0 + {"role":"system","content":"Be polite."}"#);
+    assert!(server.wait_for_line("polite outlet  /messages/2/content").ends_with(r#"-- yours""#));
+    server.wait_for_line("polite: looking");
     project.write("filters/polite.rhai", "fn inlet(body) { deny(\"closed\", 403) }");
-    server.hears("reloaded polite");
+    server.wait_for_line("reloaded polite");
     assert_eq!(server.says("hi").0, 403);
-    assert!(server.hears("#2  chat  demo  403").ends_with("  !"));
-    server.hears("polite inlet  refused  closed");
+    assert!(server.wait_for_line("#2  chat  demo  403").ends_with("  !"));
+    server.wait_for_line("polite inlet  refused  closed");
     // The output shows the line of an error.
     project.write("filters/polite.rhai", "fn inlet(body) {\n    let x = 1;\n    x.nothing();\n}");
-    server.hears("reloaded polite");
+    server.wait_for_line("reloaded polite");
     assert_eq!(server.says("hi").0, 500);
-    let broke = server.hears("polite inlet  failed");
+    let broke = server.wait_for_line("polite inlet  failed");
     assert!(broke.contains("filters/polite.rhai:3:7: function not found: nothing"), "{broke}");
-    server.hears("3 |     x.nothing();");
-    server.hears("|       ^");
+    server.wait_for_line("3 |     x.nothing();");
+    server.wait_for_line("|       ^");
 }
 
 #[test]
-fn requests_open_as_far_as_is_asked_for() {
+fn requests_open_as_far_as_the_option_says() {
     let project = Project::new().filter("polite", POLITE);
     let server = project.dev("--open always");
     server.says("hi");
-    server.hears("#1  chat");
-    assert!(server.hears("inlet ").contains("operations"));
-    server.hears("/messages/0");
-    server.hears("model ");
+    server.wait_for_line("#1  chat");
+    assert!(server.wait_for_line("inlet ").contains("operations"));
+    server.wait_for_line("/messages/0");
+    server.wait_for_line("model ");
     let server = project.dev("--open never");
     server.says("hi");
     server.says("ho");
-    server.hears("#1  chat");
+    server.wait_for_line("#1  chat");
     // There is no output between the two.
-    assert!(server.hears("").contains("#2  chat"));
+    assert!(server.wait_for_line("").contains("#2  chat"));
 }
 
 #[test]
@@ -143,9 +143,9 @@ fn outlet(body) { body.messages[-1].content += ` (${kv::get("seen")})`; }
         project.write("filters/counts.rhai", &COUNTS.replace("to_upper", &format!("to_{word}")));
         let replay = event(&server, "replay");
         let answer = replay.at_path("answer.0.after").to_string();
-        let said = if word == "lower" { "you said: hi" } else { "YOU SAID: HI" };
+        let expected = if word == "lower" { "you said: hi" } else { "YOU SAID: HI" };
         // Filters receive the model's original text, not the text that filters changed before.
-        assert!(answer.contains(said) && answer.contains(&format!("({count})")), "{replay}");
+        assert!(answer.contains(expected) && answer.contains(&format!("({count})")), "{replay}");
     }
     assert!(server.says("hi").1.contains("(2)"));
 }
@@ -163,29 +163,29 @@ fn test_the_answer_is_signed() {
     let project = Project::new().filter("polite", POLITE).with("filters/polite.test.rhai", TESTS);
     let server = project.dev("");
     project.write("filters/polite.rhai", &POLITE.replace("Be polite", "Be rude"));
-    server.hears("reloaded polite");
-    server.hears("tests of polite: 1 of 2 failed");
-    server.hears("failed test_the_model_is_asked_to_be_polite");
-    server.hears("filters/polite.test.rhai:3:");
-    server.hears(r#"- "Be polite.""#);
-    server.hears(r#"+ "Be rude.""#);
-    server.hears("looking");
+    server.wait_for_line("reloaded polite");
+    server.wait_for_line("tests of polite: 1 of 2 failed");
+    server.wait_for_line("failed test_the_model_is_asked_to_be_polite");
+    server.wait_for_line("filters/polite.test.rhai:3:");
+    server.wait_for_line(r#"- "Be polite.""#);
+    server.wait_for_line(r#"+ "Be rude.""#);
+    server.wait_for_line("looking");
     // The tests run when the test file is saved, too.
     project.write("filters/polite.test.rhai", &TESTS.replace("Be polite", "Be rude"));
-    server.hears("tests of polite: 2 tests passed");
+    server.wait_for_line("tests of polite: 2 tests passed");
     project.write("filters/polite.test.rhai", "fn test_x() { let x = ; }");
-    server.hears("tests of polite do not compile");
-    server.hears("filters/polite.test.rhai:1:");
+    server.wait_for_line("tests of polite do not compile");
+    server.wait_for_line("filters/polite.test.rhai:1:");
     // A module that a script imports counts as part of it.
     project.write("filters/_words.rhai", "fn word() { \"polite\" }");
     project.write(
-        "filters/said.rhai",
+        "filters/rude.rhai",
         "import \"_words\" as words;\nfn inlet(body) { body.word = words::word(); }",
     );
-    project.write("filters/said.test.rhai", "fn test_word() { assert_eq(inlet(\"hi\").word, \"polite\"); }");
-    server.hears("tests of said: 1 test passed");
+    project.write("filters/rude.test.rhai", "fn test_word() { assert_eq(inlet(\"hi\").word, \"polite\"); }");
+    server.wait_for_line("tests of rude: 1 test passed");
     project.write("filters/_words.rhai", "fn word() { \"rude\" }");
-    server.hears("tests of said: 1 of 1 failed");
+    server.wait_for_line("tests of rude: 1 of 1 failed");
 }
 
 #[cfg(unix)]
@@ -197,8 +197,8 @@ fn at_a_terminal_keys_open_requests_run_them_again_and_quit() {
     let mut command = std::process::Command::new(python);
     command.arg(script).arg(env!("CARGO_BIN_EXE_valvehouse")).current_dir(project.path(""));
     let output = command.env("PYTHONDONTWRITEBYTECODE", "1").env("NO_COLOR", "1").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    let screen = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{screen}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

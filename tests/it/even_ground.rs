@@ -49,17 +49,17 @@ requirements: kv
         let rows = host.store().kv_all().await.unwrap();
         rows.iter().find(|row| row.key == name).and_then(|row| row.value.as_i64()).unwrap_or_default()
     };
-    until("all is heard", || async {
+    until("all events are there", || async {
         (count("starts").await, count("answers").await, count("ends").await) == (turns, turns, turns)
     })
     .await;
     assert_eq!(count("errors").await, 0);
     host.ask("no").await.refused(400, "no");
-    until("the rejection is heard", || async { count("errors").await == 1 }).await;
+    until("the rejection is counted", || async { count("errors").await == 1 }).await;
 }
 
 #[tokio::test]
-async fn an_answer_has_the_form_that_is_asked_for_without_a_memory() {
+async fn an_answer_has_the_requested_format_without_a_memory() {
     let host = TestHost::new().start().await;
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let of_chat = json!({"type": "json_schema", "json_schema": {"name": "count", "schema": schema}});
@@ -73,16 +73,16 @@ async fn an_answer_has_the_form_that_is_asked_for_without_a_memory() {
                 }
                 _ => body["response_format"] = of_chat.clone(),
             }
-            host.upstream.script(|asked| {
-                let tries = asked.json()["messages"].as_array().map_or(0, Vec::len);
-                Reply::fitting(asked, if tries == 1 { "three" } else { "{\"n\":3}" })
+            host.upstream.script(|request| {
+                let tries = request.json()["messages"].as_array().map_or(0, Vec::len);
+                Reply::fitting(request, if tries == 1 { "three" } else { "{\"n\":3}" })
             });
-            let before = host.upstream.asked().len();
+            let before = host.upstream.requests().len();
             let answer = post(&host, path, &body).await;
             assert_eq!(answer.status, 200, "{path}: {}", answer.body());
             assert!(answer.body().contains(r#"{\"n\":3}"#), "{path}: {}", answer.body());
             assert!(!answer.body().contains("three"), "{path}: {}", answer.body());
-            assert_eq!(host.upstream.asked().len(), before + 2, "{path}: a misfit is asked for again");
+            assert_eq!(host.upstream.requests().len(), before + 2, "{path}: a misfit is requested again");
         }
     }
 }
@@ -206,10 +206,10 @@ async fn a_guard_that_pipelines_cannot_ask_for_says_so() {
 }
 
 /// Calls the payment tool on request, then returns its result.
-pub(crate) fn pays(asked: &UpstreamRequest) -> Reply {
-    let last = asked.json()["messages"].as_array().unwrap().last().unwrap().clone();
+pub(crate) fn pays(request: &UpstreamRequest) -> Reply {
+    let last = request.json()["messages"].as_array().unwrap().last().unwrap().clone();
     if last["role"] == "tool" {
-        return Reply::fitting(asked, last["content"].as_str().unwrap());
+        return Reply::fitting(request, last["content"].as_str().unwrap());
     }
     let calls = json!([{"index": 0, "id": "call_1", "type": "function",
         "function": {"name": "pay", "arguments": "{\"amount\":5}"}}]);
@@ -226,7 +226,7 @@ pub(crate) async fn held(host: &TestHost) -> Value {
 }
 
 #[tokio::test]
-async fn an_approval_waits_for_an_operator_where_the_client_cannot_be_asked() {
+async fn an_approval_waits_for_an_operator_where_the_client_shows_no_questions() {
     let config = "[[models]]\nname = \"mock-1\"\nprovider = \"mock\"\ntools = [\"*\"]\n\
         middleware = { human_approval = { mode = \"selective\", tools = [\"pay\"], timeout_ms = 60_000 } }";
     let tool =
@@ -239,7 +239,7 @@ async fn an_approval_waits_for_an_operator_where_the_client_cannot_be_asked() {
         let azure =
             ("/openai/deployments/mock-1/chat/completions", json!({"stream": stream, "messages": messages}));
         for (path, body) in endpoints(stream).into_iter().chain([ollama, azure]) {
-            for (decision, said) in [
+            for (decision, expected) in [
                 (json!(true), "paid 5"),
                 (json!({"approved": true, "arguments": {"amount": 7}}), "paid 7"),
                 (json!({"approved": false, "reason": "too dear"}), "too dear"),
@@ -260,7 +260,7 @@ async fn an_approval_waits_for_an_operator_where_the_client_cannot_be_asked() {
                 // A stream may split the text anywhere.
                 let body = answer.body().replace("paid \"", "paid ");
                 assert!(
-                    answer.status == 200 && said.split(' ').all(|word| body.contains(word)),
+                    answer.status == 200 && expected.split(' ').all(|word| body.contains(word)),
                     "{path}: {body}"
                 );
                 assert_eq!(host.get("/api/v1/questions").await.json()["data"], json!([]));

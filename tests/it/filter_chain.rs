@@ -42,8 +42,8 @@ async fn a_pre_chat_filter_changes_what_the_model_reads() {
     for filter in both(closure, text) {
         let (builder, model) = asking(["hello"]);
         let chat = chat(&builder.filter(filter).build(), "hi").await.unwrap();
-        assert_eq!(said(&model.requests()[0], "system"), ["You are helpful."]);
-        assert_eq!(said(&model.requests()[0], "user"), ["hi"]);
+        assert_eq!(texts_by_role(&model.requests()[0], "system"), ["You are helpful."]);
+        assert_eq!(texts_by_role(&model.requests()[0], "user"), ["hi"]);
         assert_eq!(chat.messages.len(), 2, "an injected prompt is sent and not kept");
     }
 }
@@ -203,8 +203,8 @@ async fn skip_in_inlet_answers_and_nothing_else_runs() {
         let kernel = builder.filters([filter, recorder().priority(1.0)]).build();
         let chat = chat(&kernel, "hi").await.unwrap();
         assert_eq!((chat.text().as_str(), notes(&chat.context).as_str()), ("closed", ""));
-        let said: Vec<_> = chat.messages.iter().map(message::text_of).collect();
-        assert_eq!(said, ["hi", "closed"]);
+        let texts: Vec<_> = chat.messages.iter().map(message::text_of).collect();
+        assert_eq!(texts, ["hi", "closed"]);
         assert!(model.requests().is_empty());
     }
 }
@@ -344,7 +344,7 @@ async fn a_filter_that_breaks_fails_the_request_and_is_named() {
 }
 
 #[tokio::test]
-async fn a_script_that_returns_nonsense_is_told_what_it_may_return() {
+async fn an_invalid_return_value_is_reported_with_the_valid_ones() {
     for hook in ["inlet(body)", "pre_chat(ctx)", "stream(event)", "post_chat(ctx)", "outlet(body)"] {
         let filter = script("odd", &format!("fn {hook} {{ 42 }}"));
         let (plugin, _, cause) = failure(chat(&answering("hello", [filter]), "hi").await);
@@ -401,7 +401,7 @@ async fn a_result_is_cached_and_the_tool_runs_once() {
         let ask = calls("", &[("slow", r#"{"a":1}"#), ("slow", r#"{"a":1}"#), ("slow", r#"{"a":2}"#)]);
         let (builder, model) = asking([ask, "done".into()]);
         chat(&builder.tool(slow(&runs)).filters(filters).build(), "hi").await.unwrap();
-        assert_eq!(said(&model.requests()[1], "tool"), ["1", "1", "2"]);
+        assert_eq!(texts_by_role(&model.requests()[1], "tool"), ["1", "1", "2"]);
         assert_eq!(runs.load(Ordering::Relaxed), 2);
     }
 }
@@ -484,20 +484,20 @@ async fn hooks_run_in_the_order_of_a_turn() {
 async fn what_inlet_notes_in_the_metadata_outlet_reads() {
     let closures = vec![
         filter::inlet("in", |ctx| {
-            ctx.metadata().set("asked", ctx.messages().at(0).unwrap().text("content")).unwrap();
+            ctx.metadata().set("question", ctx.messages().at(0).unwrap().text("content")).unwrap();
             Ok(Continue)
         }),
         filter::outlet("out", |ctx| {
             let answer = ctx.messages().at(-1).unwrap();
-            answer.set("content", ctx.metadata().get("asked")).unwrap();
+            answer.set("content", ctx.metadata().get("question")).unwrap();
             Ok(Continue)
         }),
     ];
     let scripts = vec![
-        script("in", "fn inlet(body, __metadata__) { __metadata__.asked = body.messages[0].content; }"),
+        script("in", "fn inlet(body, __metadata__) { __metadata__.question = body.messages[0].content; }"),
         script(
             "out",
-            "fn outlet(body, __metadata__) { body.messages[-1].content = __metadata__.asked; body }",
+            "fn outlet(body, __metadata__) { body.messages[-1].content = __metadata__.question; body }",
         ),
     ];
     for filters in [closures, scripts] {
@@ -568,8 +568,8 @@ async fn on_error_continue_forgives_what_breaks_and_keeps_the_value_as_it_was() 
     let kernel = builder.tool(echo()).filters([script("shaky", text), after]).build();
     let chat = chat(&kernel, "hi").await.unwrap();
     assert_eq!(chat.text(), "hello");
-    assert_eq!(said(&model.requests()[1], "user"), ["hi"]);
-    assert_eq!(said(&model.requests()[1], "tool"), [r#"{"a":1}"#]);
+    assert_eq!(texts_by_role(&model.requests()[1], "user"), ["hi"]);
+    assert_eq!(texts_by_role(&model.requests()[1], "tool"), [r#"{"a":1}"#]);
     assert_eq!(chat.context.get("after"), Some("live".into()), "the context stays the turn's");
     assert_eq!(chat.context.metadata().get("after"), Some("live".into()));
 }

@@ -28,7 +28,7 @@ async fn the_table_shows_which_guards_ran_where_and_where_none_did() {
     let host =
         TestHost::new().config(models).filter("guard", GUARD).filter("other", "fn inlet(body) { body }");
     let host = host.tool("add", TOOL).start().await;
-    host.upstream.script(|asked| match asked.said().as_str() {
+    host.upstream.script(|request| match request.last_text().as_str() {
         "add" => {
             let function = json!({"name": "add", "arguments": "{}"});
             let call = json!({"index": 0, "id": "call_1", "type": "function", "function": function});
@@ -36,7 +36,7 @@ async fn the_table_shows_which_guards_ran_where_and_where_none_did() {
             let call = chunk(&json!({"tool_calls": [call]}), None);
             Reply::raw("text/event-stream", format!("{call}{last}data: [DONE]\n\n"))
         }
-        _ => Reply::fitting(asked, "hello"),
+        _ => Reply::fitting(request, "hello"),
     });
     let table = async || host.get("/api/v1/coverage").await.json();
     assert_eq!(table().await, json!({"guards": ["guard"], "data": []}));

@@ -93,13 +93,13 @@ pub fn counter() -> Tool {
 
 /// Returns a reply with a text and tool calls, given as names and arguments.
 pub fn calls(text: &str, calls: &[(&str, &str)]) -> Reply {
-    let said = message::assistant(text);
+    let message = message::assistant(text);
     let calls = calls.iter().enumerate().map(|(n, (name, arguments))| {
         ModelCall { id: format!("call_{n}").into(), name: (*name).into(), arguments: (*arguments).into() }
             .to_json()
     });
-    said.set("tool_calls", calls.collect::<Vec<Json>>()).unwrap();
-    Reply::message(said)
+    message.set("tool_calls", calls.collect::<Vec<Json>>()).unwrap();
+    Reply::message(message)
 }
 
 /// Returns a kernel with these filters whose model replies with `answer`.
@@ -124,7 +124,7 @@ pub async fn invoke(kernel: &Kernel, tool: &str, args: &str) -> Result<Json, Err
 }
 
 /// Returns the texts of a role's messages in a request to the model.
-pub fn said(request: &Json, role: &str) -> Vec<String> {
+pub fn texts_by_role(request: &Json, role: &str) -> Vec<String> {
     let messages = request.get("messages").unwrap_or_default().items();
     let of_role = messages.iter().filter(|message| message::role_of(message) == role);
     of_role.map(|message| message::text_of(message).into()).collect()

@@ -8,7 +8,7 @@ use std::path::Path;
 const WORDS: &str = "// Says it loudly.\nfn shout(text) { text.to_upper() + \"!\" }\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_editor_completes_explains_finds_and_is_told_what_check_tells() {
+async fn an_editor_completes_explains_finds_and_shows_the_findings_of_check() {
     let Some(mut node) = node_with("vscode-languageserver-protocol") else { return };
     let project = Project::new().with("filters/lib/words.rhai", WORDS).with("tools/README", "");
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/javascript/language_client.cjs");
@@ -27,8 +27,8 @@ fn definitions_are_written_into_the_project_and_say_so() {
     project.run("definitions").ends(0).prints("files to");
     let text = std::fs::read_to_string(project.path(".valvehouse/definitions/kv.d.rhai")).unwrap();
     assert!(text.contains("fn window(key: String"), "{text}");
-    let told = project.run("definitions elsewhere --format json").ends(0).json();
-    assert!(told.get("files").unwrap().items().len() > 10);
+    let report = project.run("definitions elsewhere --format json").ends(0).json();
+    assert!(report.get("files").unwrap().items().len() > 10);
     assert!(project.path("elsewhere/global.d.rhai").is_file());
     project.write("taken", "");
     project.run("definitions taken").ends(69).says("cannot write");

@@ -209,8 +209,8 @@ async fn messages_come_as_text_messages_json_and_serde_values() {
     kernel.chat("hi").await.unwrap();
     kernel.chat(vec![Message::system("brief"), Message::user("hi")]).await.unwrap();
     kernel.chat(value!([{"role": "system", "content": "brief"}, "hi"])).await.unwrap();
-    let said = [Utterance { role: "user", content: "hi".into() }];
-    kernel.chat(serialized(&said).unwrap()).await.unwrap();
+    let utterances = [Utterance { role: "user", content: "hi".into() }];
+    kernel.chat(serialized(&utterances).unwrap()).await.unwrap();
     let options = ChatOptions { model: Some("m".into()), ..ChatOptions::default() };
     kernel.chat_with_tools(Message::user("hi"), options).await.unwrap();
     let last = |request: &Json| request.at_path("messages.-1").to_string();
@@ -310,14 +310,14 @@ async fn the_run_of_an_agent_is_in_its_context() {
 #[tokio::test]
 async fn callbacks_of_scripts_hear_of_the_runs_of_an_agent() {
     let scripts = folder(&[(
-        "hears.rhai",
+        "records.rhai",
         "/*\nrequirements: kv\n*/\nconst callbacks = true;\n
          fn on_tool_start(event) { kv::set(\"tool\", event.tool); }
          fn on_chain_end(event) { kv::set(\"end\", true); }
          fn inlet(body) { body.messages[-1].content = `${kv::get(\"tool\", \"none\")} ${kv::get(\"end\", false)}`; body }",
     )]);
     let model = CannedProvider::new([calls("", &[("echo", "{}")]), "one".into(), "two".into()]);
-    let grants = ScriptFolder::new(scripts.path()).grant("hears", Grants { kv: true, ..Grants::default() });
+    let grants = ScriptFolder::new(scripts.path()).grant("records", Grants { kv: true, ..Grants::default() });
     let agent = Agent::builder().provider(model.clone()).tool(echo()).scripts(grants).unwrap().build();
     let mut agent = agent.unwrap();
     agent.run("first").await.unwrap();
@@ -401,9 +401,9 @@ async fn the_opening_comment_of_a_script_may_hold_its_priority() {
 }
 
 #[derive(Clone, Default)]
-struct Hears(Arc<Mutex<String>>);
+struct AnswerRecorder(Arc<Mutex<String>>);
 
-impl Observer for Hears {
+impl Observer for AnswerRecorder {
     fn notice(&self, notice: Notice) {
         if let Notice::LlmToken { text } = notice {
             self.0.lock().unwrap().push_str(&text);
@@ -421,14 +421,14 @@ async fn a_host_in_a_program_has_folders_grants_tools_and_an_observer() {
     let env = Grants { env: Grant::Only(vec!["VALVEHOUSE_TEST_UNSET".into()]), ..Grants::default() };
     let model =
         CannedProvider::new([calls("", &[("home", "{}"), ("echo", "{}")]), "hello".into(), "bye".into()]);
-    let hears = Hears::default();
+    let recorder = AnswerRecorder::default();
     let host = Host::builder()
         .scripts(filters.path())
         .tools(tools.path())
         .grant("home", env)
         .tool(echo())
         .model("helper", model.clone(), "any")
-        .observer(hears.clone())
+        .observer(recorder.clone())
         .open()
         .await
         .unwrap();
@@ -440,7 +440,7 @@ async fn a_host_in_a_program_has_folders_grants_tools_and_an_observer() {
     while let Some(chunk) = stream.next().await {
         chunk.unwrap();
     }
-    assert!(hears.0.lock().unwrap().ends_with("BYE"), "{:?}", hears.0);
+    assert!(recorder.0.lock().unwrap().ends_with("BYE"), "{:?}", recorder.0);
     let unknown = host.chat("helpr", "hi").await.unwrap_err();
     assert_eq!(unknown.blame(), Blame::Caller);
     host.close().await;

@@ -29,24 +29,24 @@ fn config(summarize: bool) -> String {
 }
 
 /// Returns `true` for a model call that requests a summary.
-fn is_for_summary(asked: &UpstreamRequest) -> bool {
-    asked.text().contains("You keep the memory of a conversation")
+fn is_for_summary(request: &UpstreamRequest) -> bool {
+    request.text().contains("You keep the memory of a conversation")
 }
 
 /// Calls the tool on every third message and answers the others.
-fn model(asked: &UpstreamRequest) -> Reply {
-    let said = asked.said();
-    let number: usize = said.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+fn model(request: &UpstreamRequest) -> Reply {
+    let text = request.last_text();
+    let number: usize = text.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
     let calls = |number: usize| {
         json!({"role": "assistant", "content": null, "tool_calls": [{"id": format!("call_{number}"),
             "type": "function", "function": {"name": "look", "arguments": json!({"at": number}).to_string()}}]})
     };
     let message = match () {
-        () if is_for_summary(asked) => {
+        () if is_for_summary(request) => {
             json!({"role": "assistant", "content": "They talk of numbers. ".repeat(20)})
         }
-        () if said.starts_with("turn") && number.is_multiple_of(3) => calls(number),
-        () => json!({"role": "assistant", "content": format!("answer to {said}")}),
+        () if text.starts_with("turn") && number.is_multiple_of(3) => calls(number),
+        () => json!({"role": "assistant", "content": format!("answer to {text}")}),
     };
     Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
@@ -59,13 +59,13 @@ struct ModelCall {
     tokens: usize,
 }
 
-fn sent(asked: &UpstreamRequest) -> ModelCall {
-    let body = asked.json();
+fn sent(request: &UpstreamRequest) -> ModelCall {
+    let body = request.json();
     let messages = body["messages"].as_array().unwrap();
     let counter = Counter::of(MODEL).with_media();
     let tokens =
         messages.iter().map(|message| counter.message(&Json::parse(message.to_string().as_bytes()).unwrap()));
-    ModelCall { bytes: asked.body.len(), messages: messages.len(), tokens: tokens.sum() }
+    ModelCall { bytes: request.body.len(), messages: messages.len(), tokens: tokens.sum() }
 }
 
 /// The store's rows of the conversation: the number of checkpoints, the bytes of the largest new one, and the
@@ -88,34 +88,34 @@ async fn kept(host: &TestHost) -> StoreRows {
 async fn talk(summarize: bool) {
     let host = TestHost::new().config(&config(summarize)).tool("look", LOOK).start().await;
     host.upstream.script(model);
-    let mut said = 0;
+    let mut message_count = 0;
     let mut by_turn = Vec::new();
     for turn in 1..=TURNS {
-        let before = host.upstream.asked().len();
+        let before = host.upstream.requests().len();
         let body = json!({"model": "assistant", "chat_id": "long",
             "messages": [{"role": "user", "content": format!("turn {turn} of a long talk")}]});
         let answer = host.chat(&body).await;
         assert_eq!(answer.status, 200, "{}", answer.body());
-        said += if turn % 3 == 0 { 4 } else { 2 };
-        let asked = host.upstream.asked().split_off(before);
-        for asked in asked.iter().filter(|asked| !is_for_summary(asked)) {
-            let sent = sent(asked);
+        message_count += if turn % 3 == 0 { 4 } else { 2 };
+        let requests = host.upstream.requests().split_off(before);
+        for request in requests.iter().filter(|request| !is_for_summary(request)) {
+            let sent = sent(request);
             assert!(sent.messages <= THRESHOLD + 3, "turn {turn}: {} messages", sent.messages);
             assert!(sent.tokens <= MAX_TOKENS, "turn {turn}: {} tokens", sent.tokens);
-            let text = asked.text();
+            let text = request.text();
             assert!(text.contains(&format!("turn {turn} of")), "the newest is always there");
             assert!(text.contains("Be brief."), "what the operator says is, too");
         }
-        let bytes = asked.iter().map(|asked| sent(asked).bytes).max().unwrap();
+        let bytes = requests.iter().map(|request| sent(request).bytes).max().unwrap();
         by_turn.push((bytes, kept(&host).await));
     }
     let full = host.store().messages("long", 0, u64::MAX).await.unwrap();
-    assert_eq!(full.len(), said, "everything that was said is there");
+    assert_eq!(full.len(), message_count, "every message is there");
     let texts: Vec<Value> =
-        full.iter().map(|said| serde_json::from_str(&said.to_string()).unwrap()).collect();
+        full.iter().map(|message| serde_json::from_str(&message.to_string()).unwrap()).collect();
     for turn in 1..=TURNS {
         let text = format!("turn {turn} of a long talk");
-        assert_eq!(texts.iter().filter(|said| said["content"] == text.as_str()).count(), 1);
+        assert_eq!(texts.iter().filter(|message| message["content"] == text.as_str()).count(), 1);
     }
     let (early, late) = by_turn.split_at(TURNS - SETTLED);
     let early = &early[early.len() - SETTLED..];

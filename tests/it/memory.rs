@@ -1,4 +1,4 @@
-//! Models with a memory: a chat id goes on with what was said.
+//! Models with a memory: a chat id continues its conversation.
 
 use crate::host::{TestHost, until};
 use crate::upstream::{MODEL, Reply, UpstreamRequest, chunk};
@@ -24,8 +24,8 @@ fn pre_invocation(ctx) {
 "#;
 
 /// Counts the user messages it sees; calls `pay` when the last one says so.
-fn model(asked: &UpstreamRequest) -> Reply {
-    let body = asked.json();
+fn model(request: &UpstreamRequest) -> Reply {
+    let body = request.json();
     let messages = body["messages"].as_array().unwrap();
     let last = messages.last().unwrap();
     let users = messages.iter().filter(|message| message["role"] == "user").count();
@@ -60,17 +60,17 @@ async fn remembered(host: &TestHost, chat: &str) -> Vec<String> {
     let messages: Vec<Value> =
         messages.iter().map(|message| serde_json::from_str(&message.to_string()).unwrap()).collect();
     let word = |message: &Value| {
-        let said = match message["tool_calls"].as_array() {
+        let text = match message["tool_calls"].as_array() {
             Some(calls) => format!("calls {}", calls[0]["function"]["name"].as_str().unwrap()),
             None => message["content"].as_str().unwrap_or_default().to_owned(),
         };
-        format!("{}: {said}", message["role"].as_str().unwrap())
+        format!("{}: {text}", message["role"].as_str().unwrap())
     };
     messages.iter().map(word).collect()
 }
 
 #[tokio::test]
-async fn new_messages_go_on_with_what_was_said() {
+async fn new_messages_continue_the_stored_conversation() {
     let host = host(TestHost::new()).await;
     assert_eq!(host.chat(&says("a", &[("user", "one")])).await.text(), "answer 1");
     let answer = host.chat(&says("a", &[("user", "two")])).await;
@@ -85,10 +85,10 @@ async fn new_messages_go_on_with_what_was_said() {
 #[tokio::test]
 async fn a_client_that_sends_everything_again_says_only_what_is_new() {
     let host = host(TestHost::new()).await;
-    let mut said = vec![("system", "be kind"), ("user", "one")];
-    assert_eq!(host.chat(&says("a", &said)).await.text(), "answer 1");
-    said.extend([("assistant", "answer 1"), ("user", "two")]);
-    let mut body = says("a", &said);
+    let mut history = vec![("system", "be kind"), ("user", "one")];
+    assert_eq!(host.chat(&says("a", &history)).await.text(), "answer 1");
+    history.extend([("assistant", "answer 1"), ("user", "two")]);
+    let mut body = says("a", &history);
     body["stream"] = true.into();
     host.upstream.reply(Reply::text("answer 2"));
     assert_eq!(host.chat(&body).await.text(), "answer 2");
@@ -103,24 +103,24 @@ async fn a_client_that_sends_everything_again_says_only_what_is_new() {
 #[tokio::test]
 async fn of_a_system_message_that_changes_with_each_request_the_model_reads_the_latest_alone() {
     let host = host(TestHost::new()).await;
-    let (mut said, clocks) = (Vec::new(), ["it is one", "it is two", "it is three", "it is three"]);
+    let (mut history, clocks) = (Vec::new(), ["it is one", "it is two", "it is three", "it is three"]);
     let answers: Vec<String> = (1..=clocks.len()).map(|turn| format!("answer {turn}")).collect();
     for (clock, answer) in clocks.iter().zip(&answers) {
-        said.push(("user", "and now?"));
-        let all = [vec![("system", *clock)], said.clone()].concat();
+        history.push(("user", "and now?"));
+        let all = [vec![("system", *clock)], history.clone()].concat();
         assert_eq!(host.chat(&says("a", &all)).await.text(), *answer);
         let seen = host.upstream.last().json()["messages"].as_array().unwrap().clone();
         let systems: Vec<&Value> = seen.iter().filter(|message| message["role"] == "system").collect();
         assert_eq!(systems, [&json!({"role": "system", "content": clock})]);
         assert_eq!(seen.len(), all.len());
-        said.push(("assistant", answer));
+        history.push(("assistant", answer));
     }
     let remembered = remembered(&host, "a").await;
-    assert_eq!(remembered.iter().filter(|said| said.starts_with("system: ")).count(), 3, "all are kept");
+    assert_eq!(remembered.iter().filter(|line| line.starts_with("system: ")).count(), 3, "all are kept");
 }
 
 #[tokio::test]
-async fn a_client_that_edited_what_was_said_begins_a_branch_and_nothing_is_lost() {
+async fn a_client_that_edited_a_message_begins_a_branch_and_nothing_is_lost() {
     let host = host(TestHost::new()).await;
     host.chat(&says("a", &[("user", "one")])).await;
     host.chat(&says("a", &[("user", "two")])).await;
@@ -154,7 +154,7 @@ async fn a_conversation_is_its_users_own() {
 #[tokio::test]
 async fn a_run_waits_for_a_person_and_goes_on_when_somebody_decides() {
     let host = host(TestHost::new().filter("asks", ASKS).tool("pay", PAY)).await;
-    for (decision, result, told) in [
+    for (decision, result, expected) in [
         (Decision::Approve { arguments: None }, r#"done: {"paid":5}"#, "paid"),
         (
             Decision::Reject { reason: Some("too much".into()) },
@@ -167,18 +167,22 @@ async fn a_run_waits_for_a_person_and_goes_on_when_somebody_decides() {
             "changed",
         ),
     ] {
-        let chat = format!("c-{told}");
+        let chat = format!("c-{expected}");
         let waits = host.chat(&says(&chat, &[("user", "pay 5")])).await;
         assert!(waits.text().contains("asks whether `pay` may run with {\"amount\":5}"), "{}", waits.text());
         let run = waits.header("x-valvehouse-run").unwrap().to_owned();
         assert_eq!(waits.json()["pending_action"]["question"]["data"]["arguments"], json!({"amount": 5}));
         let stored = host.store().run(&run).await.unwrap().unwrap();
         assert_eq!(stored.status, RunStatus::Paused);
-        let asked = host.upstream.asked().len();
+        let requests_before = host.upstream.requests().len();
         let ended = host.resume_run(&run, decision).await.unwrap();
         let answer: Value = serde_json::from_str(&ended.response.to_string()).unwrap();
         assert_eq!(answer["choices"][0]["message"]["content"], result);
-        assert_eq!(host.upstream.asked().len(), asked + 1, "the model is not asked again for what it said");
+        assert_eq!(
+            host.upstream.requests().len(),
+            requests_before + 1,
+            "the model is not called again for its answer"
+        );
         let all = remembered(&host, &chat).await;
         assert_eq!(all[..2], ["user: pay 5", "assistant: calls pay"]);
         assert_eq!(all[2..], [format!("tool: {}", &result[6..]), format!("assistant: {result}")]);
@@ -220,10 +224,10 @@ async fn a_client_that_never_saw_the_answer_after_a_pause_goes_on_with_it() {
 }
 
 #[tokio::test]
-async fn another_answer_is_a_branch_and_the_same_words_again_are_said_again() {
+async fn another_answer_is_a_branch_and_a_repeated_message_is_stored_again() {
     let host = host(TestHost::new()).await;
     host.chat(&says("a", &[("user", "one")])).await;
-    assert_eq!(host.chat(&says("a", &[("user", "one")])).await.text(), "answer 2", "said again");
+    assert_eq!(host.chat(&says("a", &[("user", "one")])).await.text(), "answer 2", "sent again");
     let again = [("user", "one"), ("assistant", " answer 1\n"), ("user", "one")];
     assert_eq!(host.chat(&says("a", &again)).await.header("x-valvehouse-chat-id"), Some("a~1"));
     assert_eq!(remembered(&host, "a").await.len(), 4);
@@ -235,7 +239,7 @@ async fn a_run_whose_client_went_away_can_be_gone_on_with() {
     let gate = crate::upstream::Gate::closed();
     host.upstream.reply(Reply::text("late").behind(&gate));
     let asking = tokio::spawn(host.posting(says("a", &[("user", "one")]).to_string()).send());
-    host.upstream.was_asked(1).await;
+    host.upstream.wait_for_requests(1).await;
     asking.abort();
     until("the run is left", || async {
         let runs = host.store().runs(Some("a"), Some(RunStatus::Failed), 10).await.unwrap();
@@ -293,8 +297,8 @@ async fn anthropics_endpoint_remembers_too() {
     for (text, expected) in [("one", "answer 1"), ("two", "answer 2")] {
         let body = json!({"model": "assistant", "max_tokens": 100,
             "messages": [{"role": "user", "content": text}]});
-        let asked = host.request("POST", "/v1/messages").header("x-valvehouse-chat-id", "m");
-        let answer = asked.body(body.to_string()).send().await.unwrap().text().await.unwrap();
+        let request = host.request("POST", "/v1/messages").header("x-valvehouse-chat-id", "m");
+        let answer = request.body(body.to_string()).send().await.unwrap().text().await.unwrap();
         let answer: Value = serde_json::from_str(&answer).unwrap();
         assert_eq!(answer["content"][0]["text"], expected, "{answer}");
     }
@@ -315,7 +319,7 @@ async fn without_a_chat_id_nothing_is_remembered_and_nobody_can_be_waited_for() 
 }
 
 #[tokio::test]
-async fn what_a_client_asks_about_a_conversation_is_not_said_in_it() {
+async fn questions_of_a_client_about_a_conversation_are_not_stored_in_it() {
     let host = host(TestHost::new()).await;
     host.chat(&says("a", &[("user", "one")])).await;
     let mut body = says("a", &[("user", "a title for this, please")]);

@@ -26,14 +26,14 @@ fn compile(folder: &Path, name: &str) -> Result<Script, Vec<Diagnostic>> {
 }
 
 /// Returns the problems of `x.rhai` in a folder.
-fn told(files: &[(&str, &str)]) -> String {
+fn problem_text(files: &[(&str, &str)]) -> String {
     let folder = folder(files);
     let problems = match compile(folder.path(), "x.rhai") {
         Ok(script) => script.warnings,
         Err(problems) => problems,
     };
-    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    told.join("\n").replace(&folder.path().display().to_string(), "filters")
+    let messages: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    messages.join("\n").replace(&folder.path().display().to_string(), "filters")
 }
 
 /// Runs `x.rhai`'s inlet, and gives `body.out` or how it broke.
@@ -137,7 +137,7 @@ async fn modules_import_modules_beside_them_and_from_the_top() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_told_where_it_stands() {
+fn a_failed_import_is_reported_at_its_place() {
     let import = |what: &str| format!("import \"{what}\" as m;\nfn inlet(body) {{ m::f() }}");
     for (what, words) in [
         ("lib/gone", "x.rhai:1:8: error[V401]: unknown module `lib/gone`"),
@@ -153,8 +153,8 @@ fn what_cannot_be_imported_is_told_where_it_stands() {
     ] {
         let files =
             [("x.rhai", &*import(what)), ("lib/a.rhai", "fn f() { 1 }"), ("other.rhai", "fn inlet(b) {}")];
-        let told = told(&files);
-        assert!(told.contains(words), "{what}: {told}");
+        let report = problem_text(&files);
+        assert!(report.contains(words), "{what}: {report}");
     }
     for (text, words) in [
         ("import \"lib/a\";\nfn inlet(body) {}", "missing name of the imported module"),
@@ -173,13 +173,13 @@ fn what_cannot_be_imported_is_told_where_it_stands() {
         ),
         ("fn inlet(body) { a::f() }", "undefined module: a"),
     ] {
-        let told = told(&[("x.rhai", text), ("lib/a.rhai", "fn f() { 1 }")]);
-        assert!(told.to_lowercase().contains(&words.to_lowercase()), "{text}: {told}");
+        let report = problem_text(&[("x.rhai", text), ("lib/a.rhai", "fn f() { 1 }")]);
+        assert!(report.to_lowercase().contains(&words.to_lowercase()), "{text}: {report}");
     }
 }
 
 #[test]
-fn what_is_wrong_in_a_module_is_told_in_the_module() {
+fn an_error_in_a_module_is_reported_in_the_module() {
     let x = ("x.rhai", "import \"lib/a\" as a;\nfn inlet(body) { a::f() }");
     for (module, words) in [
         ("fn f() {\n    let x = ;\n}", "lib/a.rhai:2:13: error[V101]:"),
@@ -204,12 +204,18 @@ fn what_is_wrong_in_a_module_is_told_in_the_module() {
         ("fn string.f() { 1 }\nfn f() { 1 }", "cannot export the method `string.f` from a module"),
         ("fn f() { let a = `one\\n`; a }", "is not an escape"),
     ] {
-        let told =
-            told(&[x, ("lib/a.rhai", module), ("lib/b.rhai", "import \"lib/a\" as a;\nfn g() { a::f() }")]);
-        assert!(told.contains(words) && !told.contains("__m"), "{module}: {told}");
+        let report = problem_text(&[
+            x,
+            ("lib/a.rhai", module),
+            ("lib/b.rhai", "import \"lib/a\" as a;\nfn g() { a::f() }"),
+        ]);
+        assert!(report.contains(words) && !report.contains("__m"), "{module}: {report}");
     }
-    let told = told(&[x, ("lib/a.rhai", "fn f() { http::get(\"http://a.example\") }")]);
-    assert!(told.contains("the opening comment of") && told.contains("x.rhai: requirements: http"), "{told}");
+    let report = problem_text(&[x, ("lib/a.rhai", "fn f() { http::get(\"http://a.example\") }")]);
+    assert!(
+        report.contains("the opening comment of") && report.contains("x.rhai: requirements: http"),
+        "{report}"
+    );
 }
 
 #[cfg(unix)]
@@ -234,7 +240,7 @@ fn modules_are_bounded_in_number_depth_and_size() {
     let x = format!("{imports}fn inlet(body) {{}}");
     let files: Vec<(&str, &str)> =
         many.iter().map(|(name, text)| (&**name, &**text)).chain([("x.rhai", &*x)]).collect();
-    assert!(told(&files).contains("imports exceeded their limit"));
+    assert!(problem_text(&files).contains("imports exceeded their limit"));
 
     let chain: Vec<(String, String)> = (0..10)
         .map(|n| {
@@ -247,15 +253,16 @@ fn modules_are_bounded_in_number_depth_and_size() {
         .map(|(name, text)| (&**name, &**text))
         .chain([("x.rhai", x), ("lib/m10.rhai", "fn f() { 1 }")])
         .collect();
-    assert!(told(&files).contains("imports"), "{}", told(&files));
+    assert!(problem_text(&files).contains("imports"), "{}", problem_text(&files));
 
     let long = format!("fn f() {{ 1 }}\n//{}", "x".repeat(300 * 1024));
-    let told = told(&[("x.rhai", "import \"lib/a\" as a;\nfn inlet(body) {}"), ("lib/a.rhai", &long)]);
-    assert!(told.contains("lib/a.rhai: error[V002]: the file has 300 KB"), "{told}");
+    let report =
+        problem_text(&[("x.rhai", "import \"lib/a\" as a;\nfn inlet(body) {}"), ("lib/a.rhai", &long)]);
+    assert!(report.contains("lib/a.rhai: error[V002]: the file has 300 KB"), "{report}");
 }
 
 #[tokio::test]
-async fn an_error_is_told_where_it_happened() {
+async fn an_error_is_reported_where_it_happened() {
     let module = "import \"lib/inner\" as inner;\nfn f(x) {\n    inner::g(x)\n}\nfn h(list) {\n    list.map(|x| x.nothing())\n}";
     let inner = "fn g(x) {\n\n    x.missing()\n}";
     let x = |code: &str| format!("import \"lib/a\" as a;\nfn inlet(body) {{\n    {code}\n}}");
@@ -351,8 +358,10 @@ async fn a_module_that_breaks_or_goes_leaves_its_scripts_on_their_last_good_vers
     assert_eq!(host.ask("x").await.text(), "hello from upstream good good");
 
     host.delete("lib/words");
-    until("its absence is told", || async { host.problems("one")[0].to_string().contains("unknown module") })
-        .await;
+    until("its absence is reported", || async {
+        host.problems("one")[0].to_string().contains("unknown module")
+    })
+    .await;
     host.stands("one", "stale").await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream good good");
 

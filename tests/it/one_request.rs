@@ -27,7 +27,7 @@ fn body(path: &str, stream: bool) -> Value {
     }
 }
 
-/// Asks as the SDKs do: again after a failure, unless they are told not to.
+/// Asks as the SDKs do: again after a failure, unless a header says no.
 async fn as_an_sdk(host: &TestHost, path: &str, stream: bool) -> Answer {
     let mut retry = 0;
     loop {
@@ -50,7 +50,7 @@ async fn retries_of_a_client_and_of_the_host_count_once() {
             host.upstream.reply(busy(409));
             let answer = as_an_sdk(&host, path, stream).await;
             assert_eq!((answer.status, answer.header("x-should-retry")), (409, Some("false")), "{path}");
-            assert_eq!(host.upstream.asked().len(), 3, "{path}, looked at: {looks}, streamed: {stream}");
+            assert_eq!(host.upstream.requests().len(), 3, "{path}, looked at: {looks}, streamed: {stream}");
         }
     }
 }
@@ -61,7 +61,7 @@ async fn a_clients_own_retry_is_sent_once() {
     host.upstream.reply(busy(503));
     let request = host.request("POST", ENDPOINTS[0]).body(saying(MODEL, "hi").to_string());
     let answer = Answer::of(request.header("x-stainless-retry-count", 1)).await;
-    assert_eq!((answer.status, host.upstream.asked().len()), (503, 1));
+    assert_eq!((answer.status, host.upstream.requests().len()), (503, 1));
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn a_client_whose_host_did_not_retry_decides_for_itself() {
     host.upstream.reply(busy(503));
     let answer = as_an_sdk(&host, ENDPOINTS[0], false).await;
     assert_eq!((answer.status, answer.header("x-should-retry")), (503, None));
-    assert_eq!(host.upstream.asked().len(), 3);
+    assert_eq!(host.upstream.requests().len(), 3);
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn retries_of_an_agents_middleware_are_those_of_its_provider() {
     let host = TestHost::new().provider(AT_ONCE).config(agent).start().await;
     host.upstream.reply(busy(503));
     assert_eq!(host.chat(&saying("agent", "hi")).await.status, 503);
-    assert_eq!(host.upstream.asked().len(), 5);
+    assert_eq!(host.upstream.requests().len(), 5);
 }
 
 #[tokio::test]
@@ -109,8 +109,8 @@ async fn headers_of_a_client_reach_the_service_and_those_of_the_service_its_clie
         ] {
             let setup = TestHost::new();
             let host = if looks { setup.filter("looks", LOOKS) } else { setup }.start().await;
-            host.upstream.script(move |asked| {
-                let reply = if status == 200 { Reply::fitting(asked, "ok") } else { busy(status) };
+            host.upstream.script(move |service_request| {
+                let reply = if status == 200 { Reply::fitting(service_request, "ok") } else { busy(status) };
                 let reply = reply.header("set-cookie", "a=b").header("openai-organization", "ours");
                 received.iter().fold(reply, |reply, (name, value)| reply.header(name, value))
             });
@@ -120,11 +120,18 @@ async fn headers_of_a_client_reach_the_service_and_those_of_the_service_its_clie
             let answer = Answer::of(request.header("cookie", "c=d")).await;
             let what = format!("{path}, looked at: {looks}, streamed: {stream}");
             assert_eq!(answer.status, status, "{what}");
-            let asked = host.upstream.last();
+            let service_request = host.upstream.last();
             for (name, value) in sent {
-                assert_eq!(asked.headers.get(name).map(|it| it.to_str().unwrap()), Some(value), "{what}");
+                assert_eq!(
+                    service_request.headers.get(name).map(|it| it.to_str().unwrap()),
+                    Some(value),
+                    "{what}"
+                );
             }
-            assert!(["x-mine", "cookie"].iter().all(|name| !asked.headers.contains_key(*name)), "{what}");
+            assert!(
+                ["x-mine", "cookie"].iter().all(|name| !service_request.headers.contains_key(*name)),
+                "{what}"
+            );
             for (name, value) in received {
                 assert_eq!(answer.header(name), Some(value), "{what}: {name}");
             }
@@ -137,12 +144,12 @@ async fn headers_of_a_client_reach_the_service_and_those_of_the_service_its_clie
 async fn which_headers_travel_is_a_setting() {
     let config = "[server]\nrequest_headers = [\"X-Team-*\"]\nresponse_headers = []\n";
     let host = TestHost::new().config(config).start().await;
-    host.upstream.script(|asked| Reply::fitting(asked, "ok").header("x-request-id", "req_1"));
+    host.upstream.script(|request| Reply::fitting(request, "ok").header("x-request-id", "req_1"));
     let request = host.request("POST", ENDPOINTS[0]).body(saying(MODEL, "hi").to_string());
     let answer = Answer::of(request.header("x-team-name", "red").header("x-title", "App")).await;
     assert_eq!(answer.header("x-request-id"), None);
-    let asked = host.upstream.last().headers;
-    assert_eq!((asked.contains_key("x-team-name"), asked.contains_key("x-title")), (true, false));
+    let headers = host.upstream.last().headers;
+    assert_eq!((headers.contains_key("x-team-name"), headers.contains_key("x-title")), (true, false));
     for wrong in ["authorization", "cook*", "no name", "*"] {
         let mut host = TestHost::new().start().await;
         let toml = format!("{}\n[server]\nrequest_headers = [\"{wrong}\"]\n", host.settings());
@@ -156,7 +163,7 @@ async fn the_key_of_idempotency_goes_with_the_first_model_call_of_a_turn() {
     let tool = "/*\ndescription: Adds.\n*/\nfn handler(args) { \"3\" }";
     let agent = "[[models]]\nname = \"agent\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"add\"]\n";
     let host = TestHost::new().tool("add", tool).config(agent).start().await;
-    host.upstream.script(|asked| match asked.json()["messages"].as_array().unwrap().len() {
+    host.upstream.script(|request| match request.json()["messages"].as_array().unwrap().len() {
         1 => Reply::json(&json!({"id": "c", "object": "chat.completion", "model": MODEL, "choices": [{
             "index": 0, "finish_reason": "tool_calls", "message": {"role": "assistant", "content": null,
             "tool_calls": [{"id": "t", "type": "function", "function": {"name": "add", "arguments": "{}"}}]}}]})),
@@ -164,8 +171,12 @@ async fn the_key_of_idempotency_goes_with_the_first_model_call_of_a_turn() {
     });
     let request = host.request("POST", ENDPOINTS[0]).body(saying("agent", "hi").to_string());
     assert_eq!(Answer::of(request.header("idempotency-key", "k")).await.text(), "3");
-    let keys: Vec<bool> =
-        host.upstream.asked().iter().map(|asked| asked.headers.contains_key("idempotency-key")).collect();
+    let keys: Vec<bool> = host
+        .upstream
+        .requests()
+        .iter()
+        .map(|request| request.headers.contains_key("idempotency-key"))
+        .collect();
     assert_eq!(keys, [true, false]);
 }
 
@@ -221,7 +232,7 @@ async fn beside_a_key_of_the_host_the_callers_own_is_passed_on_and_the_hosts_nev
     ask(Some("host-key-1"), None).await.refused(401, "send your own key as");
     assert_eq!(ask(Some("sk-ann"), None).await.status, 401);
     assert_eq!(ask(Some("sk-ann"), Some("wrong")).await.status, 401);
-    assert_eq!(host.upstream.asked().len(), 1);
+    assert_eq!(host.upstream.requests().len(), 1);
 }
 
 #[tokio::test]

@@ -50,16 +50,16 @@ impl Transcript {
     }
 }
 
-/// A model that calls the tool it is given, and fails where it is told to.
-fn model(asked: &UpstreamRequest) -> Reply {
-    let body = asked.json();
+/// A model that calls the tool it is given, and fails on demand.
+fn model(request: &UpstreamRequest) -> Reply {
+    let body = request.json();
     let is_stream = body["stream"] == true;
-    if asked.said() == "fail" {
+    if request.last_text() == "fail" {
         return Reply::json(&json!({"error": {"message": "no", "type": "invalid_request_error"}}))
             .status(400);
     }
     if body["tools"].is_null() {
-        return Reply::fitting(asked, "one two three");
+        return Reply::fitting(request, "one two three");
     }
     let arguments = json!({"location": "San Francisco, CA"}).to_string();
     let call = json!({"index": 0, "id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": arguments}});
@@ -104,30 +104,33 @@ fn weather() -> Value {
 
 /// The requests that are answered with a response, by the names of the suite.
 fn requests() -> Vec<(&'static str, Value)> {
-    let said = |role: &str, text: &str| message(role, &json!(text));
+    let input_message = |role: &str, text: &str| message(role, &json!(text));
     let phased = |text: &str, phase: &str| json!({"type": "message", "role": "assistant", "content": text, "phase": phase});
     let image =
         json!([{"type": "input_text", "text": "which color?"}, {"type": "input_image", "image_url": IMAGE}]);
     vec![
-        ("basic-response", json!({"input": [said("user", "say hello")]})),
+        ("basic-response", json!({"input": [input_message("user", "say hello")]})),
         (
             "assistant-phase",
             json!({"input": [
-                said("user", "the weather?"),
+                input_message("user", "the weather?"),
                 phased("I will look it up.", "commentary"),
                 phased("It is cold.", "final_answer"),
-                said("user", "and tomorrow?"),
+                input_message("user", "and tomorrow?"),
             ]}),
         ),
-        ("system-prompt", json!({"input": [said("system", "You are a pirate."), said("user", "say hello")]})),
+        (
+            "system-prompt",
+            json!({"input": [input_message("system", "You are a pirate."), input_message("user", "say hello")]}),
+        ),
         (
             "tool-calling",
-            json!({"input": [said("user", "the weather in San Francisco?")], "tools": weather()}),
+            json!({"input": [input_message("user", "the weather in San Francisco?")], "tools": weather()}),
         ),
         ("image-input", json!({"input": [message("user", &image)]})),
         (
             "multi-turn",
-            json!({"input": [said("user", "I am Ann."), said("assistant", "Hello Ann!"), said("user", "who am I?")]}),
+            json!({"input": [input_message("user", "I am Ann."), input_message("assistant", "Hello Ann!"), input_message("user", "who am I?")]}),
         ),
     ]
 }

@@ -70,7 +70,7 @@ async fn the_seeds_turn_limit_works_as_written() {
     let answer = host.chat(&streamed).await;
     assert_eq!(answer.text(), "hello from upstream");
     assert_eq!(answer.finishes(), ["stop"]);
-    assert_eq!(host.upstream.asked().len(), 3);
+    assert_eq!(host.upstream.requests().len(), 3);
 }
 
 #[tokio::test]
@@ -100,10 +100,10 @@ async fn models_are_listed_by_their_names_also_while_a_service_is_away() {
 #[tokio::test]
 async fn the_demo_and_the_service_answer_whole_and_streamed() {
     let host = TestHost::new().start().await;
-    let said = host.chat(&saying("demo", "good morning")).await;
-    assert!(said.text().starts_with("You said: good morning"), "{}", said.text());
+    let whole = host.chat(&saying("demo", "good morning")).await;
+    assert!(whole.text().starts_with("You said: good morning"), "{}", whole.text());
     let streamed = host.chat(&streaming("demo", "good morning")).await;
-    assert_eq!(streamed.text(), said.text());
+    assert_eq!(streamed.text(), whole.text());
     assert_eq!(streamed.finishes(), ["stop"]);
     assert!(streamed.events().len() > 10, "word by word: {}", streamed.body());
     let ids: Vec<Value> = streamed.events().iter().map(|event| event["id"].clone()).collect();
@@ -113,9 +113,9 @@ async fn the_demo_and_the_service_answer_whole_and_streamed() {
     let streamed = host.stream("hi").await;
     assert_eq!(streamed.text(), "hello from upstream");
     assert_eq!(streamed.finishes(), ["stop"]);
-    let asked = host.upstream.last();
-    assert_eq!(asked.path, "/v1/chat/completions");
-    assert_eq!(asked.headers["authorization"], "Bearer sk-upstream");
+    let request = host.upstream.last();
+    assert_eq!(request.path, "/v1/chat/completions");
+    assert_eq!(request.headers["authorization"], "Bearer sk-upstream");
 }
 
 #[tokio::test]
@@ -130,8 +130,8 @@ async fn a_model_is_reached_by_its_own_name_its_providers_and_ours() {
         assert_eq!(host.chat(&saying(name, "hi")).await.text(), "hello from upstream");
         assert_eq!(host.upstream.last().json()["model"], reached);
     }
-    let asked = host.upstream.last().json();
-    assert_eq!(asked["messages"][0], json!({"role": "system", "content": "Be kind."}));
+    let request = host.upstream.last().json();
+    assert_eq!(request["messages"][0], json!({"role": "system", "content": "Be kind."}));
 }
 
 #[tokio::test]
@@ -188,8 +188,8 @@ async fn what_is_ours_never_reaches_the_service() {
         }
         body["user"] = json!("ann");
         host.chat(&body).await.text();
-        let asked = host.upstream.last().json();
-        let keys: Vec<&String> = asked.as_object().unwrap().keys().collect();
+        let request = host.upstream.last().json();
+        let keys: Vec<&String> = request.as_object().unwrap().keys().collect();
         assert_eq!(keys, ["model", "messages", "user"]);
     }
 }
@@ -226,7 +226,7 @@ fn outlet(body) {
     assert_eq!(streamed.text(), "HELLO FROM UPSTREAM");
     assert_eq!(streamed.finishes(), ["stop"]);
 
-    host.upstream.script(|asked| Reply::fitting(asked, "a secret word"));
+    host.upstream.script(|request| Reply::fitting(request, "a secret word"));
     host.stream("hi").await.refused(451, "not for you");
 }
 
@@ -258,7 +258,7 @@ async fn inlet_reroutes_to_another_provider() {
         let text = host.chat(&body).await.text();
         assert!(text.starts_with("You said: hi"), "{text}");
     }
-    assert!(host.upstream.asked().is_empty());
+    assert!(host.upstream.requests().is_empty());
 }
 
 #[tokio::test]
@@ -266,8 +266,8 @@ async fn a_long_answer_passes_the_filters_whole_however_fast_it_comes() {
     let looks = "fn stream(event) { event } fn outlet(body) { body }";
     let host = TestHost::new().filter("looks", looks).start().await;
     let long: String = (0..3_000).map(|word| format!("word{word} ")).collect();
-    let said = long.clone();
-    host.upstream.script(move |asked| Reply::fitting(asked, &said));
+    let text = long.clone();
+    host.upstream.script(move |request| Reply::fitting(request, &text));
     let streamed = host.stream("hi").await;
     assert_eq!(streamed.text(), long);
     assert_eq!(streamed.finishes(), ["stop"]);
@@ -349,7 +349,7 @@ async fn a_service_that_is_too_slow_is_a_504() {
         let setup = TestHost::new().provider("timeouts = { response_ms = 150, idle_ms = 150 }");
         let setup = if let Some(source) = source { setup.filter("looks", source) } else { setup };
         let host = setup.start().await;
-        host.upstream.script(|asked| Reply::fitting(asked, "late").after(Duration::from_secs(30)));
+        host.upstream.script(|request| Reply::fitting(request, "late").after(Duration::from_secs(30)));
         for answer in [host.ask("hi").await, host.stream("hi").await] {
             answer.refused(504, "provider mock");
             assert_eq!(answer.error()["code"], "upstream_timeout");
@@ -366,7 +366,7 @@ async fn a_service_that_is_too_slow_is_a_504() {
 #[tokio::test]
 async fn a_first_word_may_take_longer_than_a_pause_between_words() {
     let host = TestHost::new().provider("timeouts = { response_ms = 10000, idle_ms = 100 }").start().await;
-    host.upstream.script(|asked| Reply::fitting(asked, "worth it").after(Duration::from_millis(400)));
+    host.upstream.script(|request| Reply::fitting(request, "worth it").after(Duration::from_millis(400)));
     assert_eq!(host.ask("hi").await.text(), "worth it");
     assert_eq!(host.stream("hi").await.text(), "worth it");
 }
@@ -426,7 +426,7 @@ async fn an_error_inside_a_stream_is_passed_on() {
 }
 
 #[tokio::test]
-async fn when_the_client_goes_the_service_is_told_at_once() {
+async fn when_the_client_disconnects_the_request_to_the_service_ends_at_once() {
     for source in [None, Some("fn inlet(body) { body }"), Some(LOOKS_AT_ALL)] {
         let host = match source {
             Some(source) => TestHost::new().filter("looks", source).start().await,
@@ -445,10 +445,10 @@ async fn when_the_client_goes_the_service_is_told_at_once() {
         // Before any answer, streamed and not.
         for (times, body) in [(2, saying(MODEL, "hi")), (3, streaming(MODEL, "hi"))] {
             host.upstream.reply(Reply::text("never").behind(&Gate::closed()));
-            let asked = tokio::spawn(host.posting(body.to_string()).send());
-            host.upstream.was_asked(times).await;
+            let client = tokio::spawn(host.posting(body.to_string()).send());
+            host.upstream.wait_for_requests(times).await;
             let left = Instant::now();
-            asked.abort();
+            client.abort();
             host.upstream.was_deserted(times).await;
             let took = left.elapsed();
             assert!(took < Duration::from_secs(5), "{source:?}: {took:?}");
@@ -516,7 +516,7 @@ fn inlet(body) {
         bug.refused(500, "the plugin `refuses` failed in its inlet");
         assert!(!bug.body().contains(".rhai"), "no stack trace for clients: {}", bug.body());
     }
-    assert!(host.upstream.asked().is_empty());
+    assert!(host.upstream.requests().is_empty());
     assert_eq!(host.ask("else").await.text(), "hello from upstream");
 }
 
@@ -524,7 +524,7 @@ fn inlet(body) {
 async fn every_answer_names_its_generation() {
     let host = TestHost::new().start().await;
     let generation = host.generation().await;
-    let asked = [
+    let answers = [
         host.get("/").await,
         host.get("/livez").await,
         host.get("/readyz").await,
@@ -536,7 +536,7 @@ async fn every_answer_names_its_generation() {
         host.stream("hi").await,
         host.chat(&saying("demo", "hi")).await,
     ];
-    for answer in asked {
+    for answer in answers {
         assert_eq!(answer.generation(), generation);
     }
     host.save("new", "fn inlet(body) { body }");
@@ -644,7 +644,7 @@ async fn a_question_is_closed_when_its_client_has_left() {
 }
 
 #[tokio::test]
-async fn a_toggle_runs_only_where_it_is_asked_for() {
+async fn a_toggle_runs_only_on_request() {
     let toggle = r#"const toggle = true; fn outlet(body) { body.messages[-1].text += " toggled"; body }"#;
     let always =
         r#"const Valves = #{ priority: 1 }; fn outlet(body) { body.messages[-1].text += " always"; body }"#;
@@ -656,7 +656,7 @@ async fn a_toggle_runs_only_where_it_is_asked_for() {
         .config("[[models]]\nname = \"listing\"\nprovider = \"mock\"\nfilters = [\"local\"]")
         .start()
         .await;
-    host.upstream.script(|asked| Reply::fitting(asked, "hi"));
+    host.upstream.script(|request| Reply::fitting(request, "hi"));
     assert_eq!(host.ask("x").await.text(), "hi always");
     assert_eq!(host.chat(&saying("listing", "x")).await.text(), "hi local always");
     for place in ["filter_ids", "metadata"] {
@@ -665,8 +665,8 @@ async fn a_toggle_runs_only_where_it_is_asked_for() {
         body[place] = put(json!(["toggled"]));
         assert_eq!(host.chat(&body).await.text(), "hi local toggled always");
         body[place] = put(json!(["toggled", "togled"]));
-        let told = "unknown filter `togled` in `filter_ids`; did you mean `toggled`?";
-        host.chat(&body).await.refused(400, told);
+        let expected = "unknown filter `togled` in `filter_ids`; did you mean `toggled`?";
+        host.chat(&body).await.refused(400, expected);
         for odd in [json!("toggled"), json!([1]), json!({"toggled": true})] {
             body[place] = put(odd);
             host.chat(&body).await.refused(400, "`filter_ids` must be a list of strings");
@@ -720,13 +720,13 @@ async fn a_path_that_is_not_text_is_refused_in_the_words_of_its_endpoint() {
         for method in ["GET", "POST", "DELETE"] {
             let answer = Answer::of(host.request(method, path)).await;
             assert_eq!(answer.status, 400, "{method} {path}: {}", answer.body());
-            let told = answer.json();
+            let body = answer.json();
             let message = match words {
-                "detail" => &told["detail"],
-                _ => &told["error"]["message"],
+                "detail" => &body["detail"],
+                _ => &body["error"]["message"],
             };
-            assert!(message.as_str().is_some_and(|text| text.contains("not UTF-8")), "{path}: {told}");
-            assert_eq!(told["type"] == "error", words == "anthropic", "{path}: {told}");
+            assert!(message.as_str().is_some_and(|text| text.contains("not UTF-8")), "{path}: {body}");
+            assert_eq!(body["type"] == "error", words == "anthropic", "{path}: {body}");
         }
     }
     // Two of the same word, or one that is not text, in a query.
@@ -745,7 +745,7 @@ fn inlet(body, __user__, __model__, __request__, __chat_id__, __message_id__, __
 }
 "#;
 
-async fn told(request: reqwest::RequestBuilder) -> Value {
+async fn facts_seen(request: reqwest::RequestBuilder) -> Value {
     serde_json::from_str(&Answer::of(request).await.text()).unwrap()
 }
 
@@ -774,12 +774,12 @@ async fn keys_open_the_endpoint_and_name_their_user() {
         }
     }
     let with = |value: &str| host.posting(body()).header("authorization", format!("Bearer {value}"));
-    assert_eq!(told(with("sk-plain")).await["user"], json!({"id": "mallory", "valves": {}}));
+    assert_eq!(facts_seen(with("sk-plain")).await["user"], json!({"id": "mallory", "valves": {}}));
     let ann = json!({"id": "ann", "role": "admin", "timezone": "Europe/Berlin", "valves": {}});
-    assert_eq!(told(with("sk-ann")).await["user"], ann, "the key's user, whatever the body says");
-    assert_eq!(told(host.posting(body()).header("x-api-key", "sk-ann")).await["user"], ann);
+    assert_eq!(facts_seen(with("sk-ann")).await["user"], ann, "the key's user, whatever the body says");
+    assert_eq!(facts_seen(host.posting(body()).header("x-api-key", "sk-ann")).await["user"], ann);
     let header = with("sk-ann").header("x-openwebui-user-id", "eve");
-    assert_eq!(told(header).await["user"], ann);
+    assert_eq!(facts_seen(header).await["user"], ann);
     assert_eq!(host.get("/livez").await.status, 200, "who only asks whether we live needs no key");
 }
 
@@ -804,9 +804,9 @@ async fn headers_name_the_user_only_where_they_are_trusted() {
         } else {
             json!({"id": "bob", "valves": {}})
         };
-        assert_eq!(told(request).await["user"], expected);
+        assert_eq!(facts_seen(request).await["user"], expected);
         let nobody = host.posting(saying(MODEL, "hi").to_string());
-        assert_eq!(told(nobody).await["user"], json!({"valves": {}}));
+        assert_eq!(facts_seen(nobody).await["user"], json!({"valves": {}}));
     }
 }
 
@@ -830,20 +830,23 @@ async fn scripts_see_the_request_without_its_credentials() {
         .header("cookie", "token=sk-secret")
         .header("x-valvehouse-chat-id", "third")
         .header("x-own", "seen");
-    let told = told(request).await;
-    assert!(!told.to_string().contains("sk-secret"), "{told}");
-    let request = &told["request"];
+    let facts = facts_seen(request).await;
+    assert!(!facts.to_string().contains("sk-secret"), "{facts}");
+    let request = &facts["request"];
     assert_eq!((&request["method"], &request["path"]), (&json!("POST"), &json!("/v1/chat/completions")));
     assert_eq!(request["headers"]["x-own"], "seen");
     assert!(request["client"].as_str().unwrap().starts_with("127.0.0.1:"), "{request}");
-    let model = &told["model"];
+    let model = &facts["model"];
     assert_eq!(
         (&model["id"], &model["provider"], &model["model"]),
         (&json!("assistant"), &json!("mock"), &json!("big-1"))
     );
-    assert_eq!((&told["chat"], &told["message"], &told["id"]), (&json!("c1"), &json!("m1"), &json!("tells")));
-    assert_eq!((&told["features"], &told["files"]), (&json!({"web_search": true}), &json!([{"id": "f1"}])));
-    assert_eq!(told["metadata"]["task"], "title");
+    assert_eq!(
+        (&facts["chat"], &facts["message"], &facts["id"]),
+        (&json!("c1"), &json!("m1"), &json!("tells"))
+    );
+    assert_eq!((&facts["features"], &facts["files"]), (&json!({"web_search": true}), &json!([{"id": "f1"}])));
+    assert_eq!(facts["metadata"]["task"], "title");
 }
 
 #[tokio::test]
@@ -854,8 +857,8 @@ async fn the_chat_is_known_by_body_metadata_or_header() {
         body[key] = value;
         host.posting(body.to_string())
     };
-    assert_eq!(told(with("chat_id", json!("a"))).await["chat"], "a");
-    assert_eq!(told(with("metadata", json!({"chat_id": "b"}))).await["chat"], "b");
-    assert_eq!(told(with("x", json!(1)).header("x-valvehouse-chat-id", "c")).await["chat"], "c");
-    assert_eq!(told(with("x", json!(1))).await["chat"], "");
+    assert_eq!(facts_seen(with("chat_id", json!("a"))).await["chat"], "a");
+    assert_eq!(facts_seen(with("metadata", json!({"chat_id": "b"}))).await["chat"], "b");
+    assert_eq!(facts_seen(with("x", json!(1)).header("x-valvehouse-chat-id", "c")).await["chat"], "c");
+    assert_eq!(facts_seen(with("x", json!(1))).await["chat"], "");
 }

@@ -1,4 +1,4 @@
-//! The operators' page as it comes over HTTP, and the data that it draws; what people do there is told in
+//! The operators' page as it comes over HTTP, and the data that it draws; what people do there is described in
 //! `browser`.
 
 use crate::host::{Answer, TestHost};
@@ -90,7 +90,7 @@ async fn the_overview_names_what_is_wrong_with_its_place_and_what_mends_it() {
 }
 
 #[tokio::test]
-async fn a_models_chain_is_told_in_running_order_with_why_the_others_do_not_run() {
+async fn a_models_chain_is_listed_in_running_order_with_the_reasons_of_the_others() {
     let host = TestHost::new()
         .filter("limit", LIMIT)
         .filter("first", FIRST)

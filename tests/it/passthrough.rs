@@ -30,9 +30,9 @@ async fn bytes_go_both_ways_untouched_and_the_key_is_the_operators() {
         assert_eq!((answer.status, answer.body()), (200, "{ \"data\" : [1.50] }"), "{path}");
         assert_eq!(answer.header("x-request-id"), Some("r1"));
         assert_eq!(answer.header("content-type"), Some("application/json"));
-        let asked = host.upstream.last();
-        assert_eq!((asked.path.as_str(), asked.text().as_str()), (path.as_str(), odd));
-        assert_eq!(asked.headers["authorization"], "Bearer sk-upstream");
+        let request = host.upstream.last();
+        assert_eq!((request.path.as_str(), request.text().as_str()), (path.as_str(), odd));
+        assert_eq!(request.headers["authorization"], "Bearer sk-upstream");
     }
     let metrics = host.get("/metrics").await;
     let counted = "valvehouse_http_requests_total{endpoint=\"embeddings\",status=\"2xx\"} 1";
@@ -53,8 +53,10 @@ async fn a_form_is_routed_by_its_model_wherever_it_stands_and_streamed() {
     ] {
         let answer = Answer::of(form(&host, "/v1/audio/transcriptions", body.clone())).await;
         assert_eq!(answer.status, 200, "{}", answer.body());
-        let asked = host.upstream.last();
-        assert!(asked.text() == body && asked.headers["content-type"] == "multipart/form-data; boundary=x");
+        let request = host.upstream.last();
+        assert!(
+            request.text() == body && request.headers["content-type"] == "multipart/form-data; boundary=x"
+        );
     }
     let refused = Answer::of(form(&host, "/v1/audio/transcriptions", field("model", "demo") + "--x--")).await;
     refused.refused(404, "provider demo does not serve /v1/audio/transcriptions; these may serve it: mock");
@@ -92,7 +94,7 @@ async fn files_go_to_the_one_provider_that_has_them_or_to_the_one_that_is_named(
     host.reconfigure(&second).await;
     host.get("/v1/batches").await.refused(400, "several providers may serve /v1/batches: mock, other");
     let named = Answer::of(host.request("GET", "/v1/batches").header("x-valvehouse-provider", "other")).await;
-    assert_eq!((named.status, other.asked().len()), (200, 1));
+    assert_eq!((named.status, other.requests().len()), (200, 1));
     let unknown = Answer::of(host.request("GET", "/v1/files").header("x-valvehouse-provider", "mok")).await;
     unknown.refused(400, "unknown provider `mok` in x-valvehouse-provider; did you mean `mock`?");
     host.reconfigure(
@@ -138,7 +140,7 @@ async fn what_cannot_be_is_refused_in_the_callers_protocol_with_advice() {
         .header("sec-websocket-version", "13")
         .header("sec-websocket-key", "a2V5a2V5a2V5a2V5MTIzNA==");
     Answer::of(handshake).await.refused(404, "this host does not pass WebSockets on");
-    assert!(host.upstream.asked().is_empty(), "nothing of a session reaches a service");
+    assert!(host.upstream.requests().is_empty(), "nothing of a session reaches a service");
     let packed = post(&host, "/v1/embeddings", "x").header("content-encoding", "gzip").bearer_auth("k");
     Answer::of(packed).await.refused(400, "content-encoding gzip is not supported");
     let large = json!({"model": MODEL, "input": "x".repeat(2 << 20)}).to_string();
@@ -194,7 +196,7 @@ async fn a_guard_that_lists_an_endpoint_sees_the_texts_that_flow_in() {
     let edit = [texts, field("model", MODEL), "--x--\r\n".into()].concat();
     Answer::of(form(&host, "/v1/images/edits", edit.clone())).await;
     assert_eq!(host.upstream.last().text(), edit.replace("secret", "***"));
-    let seen = host.upstream.asked().len();
+    let seen = host.upstream.requests().len();
     for (request, words) in [
         (
             post(&host, "/v1/embeddings", json!({"model": MODEL, "input": [[1, 2]]}).to_string()),
@@ -214,7 +216,7 @@ async fn a_guard_that_lists_an_endpoint_sees_the_texts_that_flow_in() {
         let answer = Answer::of(request).await;
         assert!(answer.status == 400 && answer.message().contains(words), "{}", answer.body());
     }
-    assert_eq!(host.upstream.asked().len(), seen, "nothing unseen was passed on");
+    assert_eq!(host.upstream.requests().len(), seen, "nothing unseen was passed on");
 }
 
 #[tokio::test]
@@ -276,7 +278,7 @@ async fn no_route_leads_around_a_guard_of_chats_unless_the_operator_opens_it() {
         .await
         .refused(403, "these guards of chats would not run for it: guard");
     ask(&host, "/v1/batches", json!({})).await.refused(403, "list \"batches\" in `routes` of the provider");
-    assert!(host.upstream.asked().is_empty());
+    assert!(host.upstream.requests().is_empty());
     assert_eq!(ask(&host, "/v1/embeddings", json!({"model": MODEL, "input": "x"})).await.status, 200);
     assert_eq!(host.get("/v1/batches").await.status, 200);
     let open = host.settings().replace(
@@ -304,13 +306,13 @@ async fn a_guard_that_lists_fewer_endpoints_waits_for_an_operator() {
 #[tokio::test]
 async fn a_services_headers_never_repeat_its_key() {
     let host = TestHost::new().start().await;
-    let told = |reply: Reply| {
+    let with_key_headers = |reply: Reply| {
         reply
             .header("x-request-id", "Bearer sk-upstream")
             .header("retry-after", "sk-upstream")
             .header("etag", "sk-upstream")
     };
-    host.upstream.script(move |asked| told(Reply::fitting(asked, "ok")));
+    host.upstream.script(move |request| with_key_headers(Reply::fitting(request, "ok")));
     for answer in [
         host.ask("hi").await,
         Answer::of(post(&host, "/v1/embeddings", format!("{{\"model\":\"{MODEL}\"}}"))).await,
@@ -328,7 +330,7 @@ async fn a_guard_that_does_not_load_closes_every_endpoint() {
         TestHost::new().filter("redact", "/*\nsecurity: true\n*/\nfn inlet(body { body }").start().await;
     let answer =
         Answer::of(post(&host, "/v1/embeddings", json!({"model": MODEL, "input": "a"}).to_string())).await;
-    assert_eq!((answer.status, host.upstream.asked().len()), (503, 0), "{}", answer.body());
+    assert_eq!((answer.status, host.upstream.requests().len()), (503, 0), "{}", answer.body());
 }
 
 #[tokio::test]
@@ -343,14 +345,14 @@ async fn azures_clients_name_the_model_in_the_path() {
     )
     .await;
     assert_eq!(answer.text(), "hello from upstream");
-    let asked = host.upstream.last().json();
-    assert_eq!((&asked["model"], &asked["messages"][0]["content"]), (&json!("mock-1"), &json!("HI")));
+    let request = host.upstream.last().json();
+    assert_eq!((&request["model"], &request["messages"][0]["content"]), (&json!("mock-1"), &json!("HI")));
     host.upstream.reply(Reply::json(&json!({"data": []})));
     let path = "/openai/deployments/mock-1/embeddings?api-version=2024-10-21";
     assert_eq!(Answer::of(post(&host, path, r#"{"input":"x"}"#)).await.status, 200);
-    let asked = host.upstream.last();
+    let request = host.upstream.last();
     assert_eq!(
-        (asked.path.as_str(), asked.text().as_str()),
+        (request.path.as_str(), request.text().as_str()),
         ("/v1/embeddings", r#"{"model":"mock-1","input":"x"}"#)
     );
 }
@@ -402,7 +404,7 @@ async fn ollamas_clients_have_the_same_turn() {
 async fn openais_python_client_has_the_other_routes() {
     let Some(python) = crate::python::python() else { return };
     let host = TestHost::new().start().await;
-    host.upstream.script(|asked| match asked.path.trim_start_matches("/v1/") {
+    host.upstream.script(|request| match request.path.trim_start_matches("/v1/") {
         "embeddings" => Reply::json(&json!({"object": "list", "model": MODEL, "data": [
             {"object": "embedding", "index": 0, "embedding": [0.5, 1.0]}], "usage": {"prompt_tokens": 1, "total_tokens": 1}}))
         .header("x-request-id", "req_1"),
@@ -417,7 +419,7 @@ async fn openais_python_client_has_the_other_routes() {
             {"index": 0, "text": "two", "logprobs": null, "finish_reason": "stop"}]}))),
         "moderations" => Reply::json(&json!({"id": "m", "model": MODEL, "results": [
             {"flagged": false, "categories": {}, "category_scores": {}, "category_applied_input_types": {}}]})),
-        _ => Reply::fitting(asked, "hello from upstream"),
+        _ => Reply::fitting(request, "hello from upstream"),
     });
     let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/routes_client.py");
     let url = host.url("/v1");

@@ -79,7 +79,7 @@ fn question(run: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn what_a_hook_did_before_it_asked_is_not_done_twice() {
+async fn the_effects_of_a_hook_before_its_question_happen_once() {
     let (mut host, _, posts) = working().await;
     let run = begin(&host, "pay").await;
     assert_eq!(posts.load(SeqCst), 1, "{run}");
@@ -92,10 +92,11 @@ async fn what_a_hook_did_before_it_asked_is_not_done_twice() {
     let ended = resume(&host, &run, json!({"decision": "answer", "answer": "both"})).await;
     assert_eq!(ended.status, 200, "{}", ended.body());
     assert_eq!(ended.json()["status"], "done", "{}", ended.body());
-    let asked = host.upstream.last().json();
-    let text = asked["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned();
-    let told: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(told, json!({"answer": "both", "seen": seen}), "the step saw what it saw before");
+    let request = host.upstream.last().json();
+    let text =
+        request["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned();
+    let answer_text: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(answer_text, json!({"answer": "both", "seen": seen}), "the step saw what it saw before");
     assert_eq!(posts.load(SeqCst), 1);
 }
 
@@ -161,15 +162,15 @@ async fn a_choice_out_of_an_array_that_became_shorter_meanwhile_is_an_error() {
 #[tokio::test]
 async fn a_tool_runs_once_although_a_filter_behind_it_asks() {
     let tool = "/*\nrequirements: kv\n*/\nconst parameters = #{ amount: #{ type: \"integer\" } };\nfn handler(args, ctx) { ctx.set(\"paid\", true); `paid ${args.amount}, ${kv::incr(\"payments\")}` }";
-    let asks = "fn post_invocation(ctx) { let said = ask(#{ type: \"input\", data: #{ message: `sure of ${ctx.result}?` } }); ctx.result = `${ctx.result} ${said} ${ctx.context.get(\"paid\")}`; ctx }";
+    let asks = "fn post_invocation(ctx) { let answer = ask(#{ type: \"input\", data: #{ message: `sure of ${ctx.result}?` } }); ctx.result = `${ctx.result} ${answer} ${ctx.context.get(\"paid\")}`; ctx }";
     let host = clerk("[grants.pay]\nkv = true\n").tool("pay", tool).filter("asks", asks).start().await;
-    host.upstream.script(|asked| {
-        let body = asked.json();
+    host.upstream.script(|request| {
+        let body = request.json();
         let last = body["messages"].as_array().unwrap().last().unwrap().clone();
         let message = match last["role"].as_str() {
             Some("user") => json!({"role": "assistant", "content": null, "tool_calls": [{"id": "call_1",
                 "type": "function", "function": {"name": "pay", "arguments": "{\"amount\":5}"}}]}),
-            _ => json!({"role": "assistant", "content": format!("told: {}", last["content"].as_str().unwrap())}),
+            _ => json!({"role": "assistant", "content": format!("echo: {}", last["content"].as_str().unwrap())}),
         };
         let finish = if message["tool_calls"].is_array() { "tool_calls" } else { "stop" };
         Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
@@ -178,7 +179,7 @@ async fn a_tool_runs_once_although_a_filter_behind_it_asks() {
     let run = begin(&host, "pay").await;
     assert_eq!(question(&run)["message"], "sure of paid 5, 1?");
     let ended = resume(&host, &run, json!({"decision": "answer", "answer": "yes"})).await;
-    assert_eq!(ended.json()["answer"], "told: paid 5, 1 yes true", "{}", ended.body());
+    assert_eq!(ended.json()["answer"], "echo: paid 5, 1 yes true", "{}", ended.body());
 }
 
 /// Works and asks while an answer comes; shows at the end of the answer what it saw.
@@ -202,7 +203,7 @@ fn stream_end(state, valves) {
 "#;
 
 #[tokio::test]
-async fn a_model_is_asked_once_although_hooks_of_its_stream_ask() {
+async fn a_model_is_called_once_although_hooks_of_its_stream_ask() {
     for (is_streamed, is_restarted, answers_in_pieces) in
         [(false, false, false), (true, false, true), (false, true, true), (true, true, false)]
     {
@@ -214,13 +215,13 @@ async fn a_model_is_asked_once_although_hooks_of_its_stream_ask() {
              [grants.streams]\nhttp = [\"{address}\"]\nkv = true\nllm = true\n"
         );
         let mut host = clerk(&config).filter("streams", STREAMS).start().await;
-        let asked = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
-        let counted = asked.clone();
-        host.upstream.script(move |asked| {
-            let is_adviser = asked.json()["model"] == "adviser-1";
+        let counters = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+        let counted = counters.clone();
+        host.upstream.script(move |request| {
+            let is_adviser = request.json()["model"] == "adviser-1";
             let count = counted[usize::from(is_adviser)].fetch_add(1, SeqCst) + 1;
             let text = format!("{} answer {count}", if is_adviser { "its" } else { "my" });
-            if answers_in_pieces { Reply::fitting(asked, &text) } else { Reply::text(&text) }
+            if answers_in_pieces { Reply::fitting(request, &text) } else { Reply::text(&text) }
         });
         let body = json!({"input": "pay", "chat_id": "c", "user": "ann", "stream": is_streamed});
         let begun = put(&host, "/api/v1/agents/clerk/runs", body).await;
@@ -240,7 +241,7 @@ async fn a_model_is_asked_once_although_hooks_of_its_stream_ask() {
         assert_eq!(answered["status"], "done", "{what}: {answered}");
         let wanted = r#"my answer 1 ["yes","secret-1","its answer 1",1,"so be it"]"#;
         assert_eq!(answered["answer"], wanted, "{what}");
-        let counts = asked.each_ref().map(|count| count.load(SeqCst));
+        let counts = counters.each_ref().map(|count| count.load(SeqCst));
         assert_eq!((counts, posts.load(SeqCst)), ([1, 1], 2), "{what}");
     }
 }

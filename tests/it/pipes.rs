@@ -181,7 +181,7 @@ async fn pieces_come_as_they_are_made_and_the_script_ends_with_its_reader() {
 }
 
 #[tokio::test]
-async fn what_breaks_is_told_and_ends_the_answer_once() {
+async fn an_error_is_reported_and_ends_the_answer_once() {
     let cases = [
         ("throw #{ status: 429, message: \"later\" }", 429, "later"),
         ("error(\"no\")", 400, "no"),
@@ -220,13 +220,13 @@ async fn a_pipe_may_ask_other_models_and_not_itself() {
         )
         .start()
         .await;
-    let said = host.chat(&saying("p", "demo")).await.text();
-    assert!(said.starts_with("You said: good day"), "{said}");
+    let text = host.chat(&saying("p", "demo")).await.text();
+    assert!(text.starts_with("You said: good day"), "{text}");
     host.chat(&saying("p", "p")).await.refused(500, "`p`");
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said_when_it_is_saved() {
+async fn an_error_in_a_pipe_is_reported_when_it_is_saved() {
     let host = TestHost::new().start().await;
     let cases = [
         ("fn pipe(boddy) { }", "unknown parameter `boddy` of `pipe`"),

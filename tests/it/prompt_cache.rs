@@ -63,8 +63,8 @@ async fn live_requests_show_which_filters_keep_the_prompt_cache() {
         assert_eq!(measured(&host, name).await, Value::Null, "{name}: nothing was measured");
         for text in ["two", "three"] {
             let body = json!({"model": name, "tools": tools(), "messages": messages});
-            let said = host.chat(&body).await.ok()["choices"][0]["message"]["content"].clone();
-            messages.push(json!({"role": "assistant", "content": said}));
+            let content = host.chat(&body).await.ok()["choices"][0]["message"]["content"].clone();
+            messages.push(json!({"role": "assistant", "content": content}));
             messages.push(json!({"role": "user", "content": text}));
         }
         host.chat(&json!({"model": name, "tools": tools(), "messages": messages})).await.ok();
@@ -103,8 +103,8 @@ async fn with_cache_marks_only_what_is_behind_the_last_one_may_change() {
         };
         ask(json!([user("one", true)])).await;
         // Clients move the mark to the newest message.
-        let said = json!({"role": "assistant", "content": "hello"});
-        ask(json!([user("one", false), said, user("two", true)])).await;
+        let answer = json!({"role": "assistant", "content": "hello"});
+        ask(json!([user("one", false), answer, user("two", true)])).await;
         let found = measured(&host, name).await;
         assert_eq!((&found["requests"], &found["keeps"]), (&json!(1), &json!(keeps)), "{name}: {found}");
     }

@@ -24,8 +24,8 @@ fn busy(status: u16) -> Reply {
 async fn fails(times: usize, failure: Reply, provider: &str, looks: bool) -> TestHost {
     let setup = TestHost::new().provider(provider);
     let host = if looks { setup.filter("looks", LOOKS) } else { setup }.start().await;
-    let asked = AtomicUsize::new(0);
-    host.upstream.script(move |question| match asked.fetch_add(1, Relaxed) {
+    let attempts = AtomicUsize::new(0);
+    host.upstream.script(move |question| match attempts.fetch_add(1, Relaxed) {
         number if number < times => failure.clone(),
         _ => Reply::fitting(question, "here I am"),
     });
@@ -85,28 +85,28 @@ async fn a_service_that_gets_better_in_time_has_answered() {
         {
             let host = fails(2, failure.clone(), AT_ONCE, looks).await;
             assert_eq!(host.ask("hi").await.text(), "here I am");
-            assert_eq!(host.upstream.asked().len(), 3);
+            assert_eq!(host.upstream.requests().len(), 3);
             let host = fails(2, failure, AT_ONCE, looks).await;
             let answer = host.stream("hi").await;
             assert_eq!((answer.text().as_str(), answer.finishes()), ("here I am", vec!["stop".to_owned()]));
-            let asked = host.upstream.asked();
-            assert!(asked.len() == 3 && asked.iter().all(|question| question.body == asked[0].body));
+            let requests = host.upstream.requests();
+            assert!(requests.len() == 3 && requests.iter().all(|question| question.body == requests[0].body));
         }
     }
 }
 
 #[tokio::test]
-async fn a_service_that_does_not_get_better_is_asked_three_times_and_a_mistake_once() {
+async fn a_lasting_failure_is_tried_three_times_and_a_mistake_once() {
     for (status, times) in [(503, 3), (529, 3), (408, 3), (400, 1), (401, 1), (404, 1), (422, 1)] {
         let host = fails(9, busy(status), AT_ONCE, false).await;
         let answer = host.ask("hi").await;
         assert_eq!((answer.status, answer.message().as_str()), (status, "busy"));
-        assert_eq!(host.upstream.asked().len(), times, "{status}");
+        assert_eq!(host.upstream.requests().len(), times, "{status}");
     }
 }
 
 #[tokio::test]
-async fn a_service_that_says_when_is_asked_then() {
+async fn retry_after_of_a_service_is_obeyed() {
     for (header, value, least) in [("retry-after", "1", 950), ("retry-after-ms", "300", 290)] {
         let host = fails(1, busy(429).header(header, value), "retry = { max_delay_ms = 5_000 }", false).await;
         let begun = Instant::now();
@@ -130,27 +130,27 @@ fn httpdate(from_now: Duration) -> String {
 }
 
 #[tokio::test]
-async fn a_service_that_wants_a_long_wait_is_not_asked_again_and_the_client_is_told_how_long() {
+async fn too_long_a_retry_after_is_not_waited_for_and_passed_to_the_client() {
     let host = fails(9, busy(429).header("retry-after", "30"), AT_ONCE, false).await;
     let answer = host.ask("hi").await;
     assert_eq!((answer.status, answer.header("retry-after")), (429, Some("30")));
-    assert_eq!(host.upstream.asked().len(), 1);
+    assert_eq!(host.upstream.requests().len(), 1);
     let host = fails(9, busy(503).header("retry-after-ms", "2500"), AT_ONCE, true).await;
     assert_eq!(host.ask("hi").await.header("retry-after"), Some("3"));
 }
 
 #[tokio::test]
-async fn what_broke_off_after_its_first_word_is_never_asked_again() {
+async fn a_stream_that_breaks_off_after_its_first_word_is_never_retried() {
     for looks in [false, true] {
         let host = fails(9, Reply::begun(["half a "]).then_cut(), AT_ONCE, looks).await;
         let answer = host.stream("hi").await;
         assert!(answer.message().contains("ended early"), "{}", answer.body());
-        assert_eq!(host.upstream.asked().len(), 1);
+        assert_eq!(host.upstream.requests().len(), 1);
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_is_lost_after_the_question_is_asked_again_only_where_that_is_allowed() {
+async fn a_connection_that_is_lost_after_the_request_is_retried_only_where_that_is_allowed() {
     const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 60\r\n\r\n\
                          {\"choices\":[{\"message\":{\"content\":\"here\"},\"index\":0}],\"a\":1}";
     let (url, count) = raw(&[None, Some(WHOLE)]).await;
@@ -173,14 +173,14 @@ async fn a_service_that_is_down_is_tried_again_and_named() {
         host_of(&format!("http://{address}/v1"), "retry = { max_attempts = 21, initial_delay_ms = 30 }")
             .await;
     // It comes up while it is tried.
-    let asked = tokio::spawn(Answer::tried(host.posting(saying("raw-1", "hi").to_string())));
+    let answer = tokio::spawn(Answer::tried(host.posting(saying("raw-1", "hi").to_string())));
     tokio::time::sleep(Duration::from_millis(60)).await;
     let router = axum::Router::new().fallback(|| async {
         ([("content-type", "application/json")], r#"{"choices":[{"index":0,"message":{"content":"up"}}]}"#)
     });
     let listener = down.listen(16).unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await });
-    assert_eq!(asked.await.unwrap().unwrap().text(), "up");
+    assert_eq!(answer.await.unwrap().unwrap().text(), "up");
 
     let down = refusing();
     let address = down.local_addr().unwrap();
@@ -193,11 +193,11 @@ async fn a_client_that_goes_away_ends_the_waiting() {
     let host = fails(9, busy(503).header("retry-after-ms", "300"), AT_ONCE, false).await;
     for stream in [true, false] {
         let body = if stream { streaming(MODEL, "hi") } else { saying(MODEL, "hi") };
-        let before = host.upstream.asked().len();
+        let before = host.upstream.requests().len();
         let leaving = host.posting(body.to_string()).timeout(Duration::from_millis(100));
         assert!(Answer::tried(leaving).await.is_err());
         tokio::time::sleep(Duration::from_millis(500)).await;
-        assert_eq!(host.upstream.asked().len(), before + 1);
+        assert_eq!(host.upstream.requests().len(), before + 1);
     }
 }
 
@@ -267,10 +267,10 @@ async fn a_whole_answer_has_a_time_limit_where_one_is_set() {
     for looks in [false, true] {
         let setup = TestHost::new().provider("timeouts = { total_ms = 300 }");
         let host = if looks { setup.filter("looks", LOOKS) } else { setup }.start().await;
-        let told = "within 0.3 s; raise timeouts.total_ms of provider mock";
+        let expected = "within 0.3 s; raise timeouts.total_ms of provider mock";
         let gate = Gate::closed();
         host.upstream.reply(Reply::text("late").behind(&gate));
-        host.ask("hi").await.refused(504, told);
+        host.ask("hi").await.refused(504, expected);
         // Never silent for long, and yet without an end.
         let words = (0..200).fold(Reply::begun(["a "]), |reply, _| {
             reply
@@ -280,7 +280,7 @@ async fn a_whole_answer_has_a_time_limit_where_one_is_set() {
         host.upstream.reply(words);
         let begun = Instant::now();
         let answer = host.stream("hi").await;
-        assert!(answer.message().ends_with(told), "{}", answer.body());
+        assert!(answer.message().ends_with(expected), "{}", answer.body());
         assert!(answer.text().starts_with("a b ") && begun.elapsed() < Duration::from_secs(20));
         gate.open();
         host.upstream.was_deserted(1).await;
@@ -305,9 +305,9 @@ async fn a_service_that_fails_again_and_again_is_left_alone_and_tried_again() {
             let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
             assert!((1..=3).contains(&seconds), "{seconds}");
         }
-        assert_eq!(host.upstream.asked().len(), 3, "it was left alone");
+        assert_eq!(host.upstream.requests().len(), 3, "it was left alone");
         until("it is tried again", || async { host.ask("hi").await.status == 200 }).await;
-        assert_eq!(host.upstream.asked().len(), 4, "one call was enough");
+        assert_eq!(host.upstream.requests().len(), 4, "one call was enough");
         assert_eq!(host.ask("hi").await.text(), "here I am");
     }
 }
@@ -354,10 +354,10 @@ async fn another_model_answers_where_one_cannot_and_the_answer_says_so() {
                 let answer = host.chat(&body).await;
                 assert_eq!(answer.text(), "hello from upstream");
                 assert_eq!(answer.header("x-valvehouse-model"), Some("backup/small-1"));
-                let asked = backup.last();
-                assert_eq!(asked.json()["model"], "small-1");
-                assert_eq!(asked.json()["messages"], body["messages"]);
-                assert_eq!(asked.headers.get("authorization"), None, "the key is the other service's");
+                let request = backup.last();
+                assert_eq!(request.json()["model"], "small-1");
+                assert_eq!(request.json()["messages"], body["messages"]);
+                assert_eq!(request.headers.get("authorization"), None, "the key is the other service's");
             }
         }
     }
@@ -380,7 +380,7 @@ async fn the_model_that_was_meant_answers_as_long_as_it_can_and_mistakes_stay_wi
         host.upstream.reply(Reply::begun(["half a "]).then_cut());
         let cut = host.chat(&streaming("assistant", "hi")).await;
         assert!(cut.text() == "half a " && cut.message().contains("ended early"), "{}", cut.body());
-        assert!(backup.asked().is_empty());
+        assert!(backup.requests().is_empty());
     }
 }
 
@@ -399,18 +399,18 @@ async fn behind_the_second_model_stands_a_third_and_at_the_end_the_first_ones_re
     }
     let config = "[[models]]\nname = \"a\"\nprovider = \"mock\"\nfallbacks = [\"mock/b\"]";
     let host = TestHost::new().config(config).start().await;
-    host.upstream.script(|asked| busy(if asked.json()["model"] == "a" { 503 } else { 500 }));
+    host.upstream.script(|request| busy(if request.json()["model"] == "a" { 503 } else { 500 }));
     assert_eq!(host.chat(&saying("a", "hi")).await.status, 503);
-    assert_eq!(host.upstream.asked().len(), 2);
+    assert_eq!(host.upstream.requests().len(), 2);
 }
 
 #[tokio::test]
 async fn a_prompt_that_always_fails_leaves_its_model_in_use_and_a_model_the_others() {
     let host =
         TestHost::new().provider("breaker = { failure_threshold = 2, cool_down_ms = 60_000 }").start().await;
-    host.upstream.script(|asked| match (asked.json()["model"] == "down", asked.said().as_str()) {
+    host.upstream.script(|request| match (request.json()["model"] == "down", request.last_text().as_str()) {
         (true, _) | (_, "poison") => busy(500),
-        _ => Reply::fitting(asked, "here I am"),
+        _ => Reply::fitting(request, "here I am"),
     });
     for _ in 0..5 {
         assert_eq!(host.ask("poison").await.status, 500);
@@ -431,7 +431,7 @@ async fn a_service_that_is_left_alone_is_not_waited_for() {
     for prompt in ["one", "two", "three", "four", "five"] {
         assert_eq!(host.chat(&saying("assistant", prompt)).await.text(), "hello from upstream");
     }
-    assert_eq!((host.upstream.asked().len(), backup.asked().len()), (2, 5));
+    assert_eq!((host.upstream.requests().len(), backup.requests().len()), (2, 5));
 }
 
 #[tokio::test]
@@ -506,18 +506,20 @@ async fn no_log_no_error_and_no_answer_ever_holds_a_key() {
         .finish();
     let _logs = tracing::subscriber::set_default(subscriber);
     let backup = Upstream::start().await;
-    backup.script(|asked| Reply::fitting(asked, "fine"));
+    backup.script(|request| Reply::fitting(request, "fine"));
     let breaker = "breaker = { failure_threshold = 3, cool_down_ms = 60_000 }";
     for looks in [false, true] {
         let host = with_backup(&backup, &format!("{AT_ONCE}\n{breaker}"), looks).await;
-        // A service that repeats what it was told, in every place there is.
+        // A service that repeats its key, in every place there is.
         for status in [401, 404, 429, 503, 302, 200] {
-            host.upstream.script(move |asked| {
-                let told = format!("{:?}", asked.headers["authorization"]);
-                Reply::json(&json!({"error": {"message": told.clone(), "code": told, "param": told}}))
-                    .status(status)
-                    .header("retry-after-ms", "1")
-                    .header("location", "/elsewhere")
+            host.upstream.script(move |request| {
+                let key_echo = format!("{:?}", request.headers["authorization"]);
+                Reply::json(
+                    &json!({"error": {"message": key_echo.clone(), "code": key_echo, "param": key_echo}}),
+                )
+                .status(status)
+                .header("retry-after-ms", "1")
+                .header("location", "/elsewhere")
             });
             for body in [saying(MODEL, "hi"), streaming(MODEL, "hi"), saying("assistant", "hi")] {
                 let answer = host.chat(&body).await;
@@ -545,7 +547,7 @@ async fn no_log_no_error_and_no_answer_ever_holds_a_key() {
 }
 
 #[tokio::test]
-async fn ollama_is_asked_in_its_own_words_and_answers_in_openais() {
+async fn ollama_is_called_over_its_own_api_and_answers_over_openais() {
     let service = Upstream::start().await;
     let lines = [
         json!({"model": "llama3", "message": {"role": "assistant", "content": "", "thinking": "hm"}, "done": false}),
@@ -554,8 +556,8 @@ async fn ollama_is_asked_in_its_own_words_and_answers_in_openais() {
         json!({"model": "llama3", "message": {"role": "assistant", "content": ""}, "done": true, "done_reason": "stop",
                "prompt_eval_count": 3, "eval_count": 2}),
     ];
-    service.script(move |asked| {
-        if asked.json()["stream"] == json!(true) {
+    service.script(move |request| {
+        if request.json()["stream"] == json!(true) {
             let text: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
             Reply::raw("application/x-ndjson", text.concat())
         } else {
@@ -582,16 +584,16 @@ async fn ollama_is_asked_in_its_own_words_and_answers_in_openais() {
         let streamed = host.chat(&body).await;
         assert_eq!((streamed.text().as_str(), streamed.finishes()), (expected, vec!["stop".to_owned()]));
         assert_eq!(streamed.events().last().unwrap()["usage"]["completion_tokens"], 2);
-        let asked = service.last();
-        assert_eq!(asked.path, "/api/chat");
-        assert_eq!(asked.json()["options"], json!({"num_predict": 9}));
+        let request = service.last();
+        assert_eq!(request.path, "/api/chat");
+        assert_eq!(request.json()["options"], json!({"num_predict": 9}));
     }
     service.reply(Reply::json(&json!({"error": "model 'llama3' not found"})).status(404));
     let host = TestHost::new().config(&config).start().await;
     host.chat(&saying("llama3", "hi")).await.refused(404, "model 'llama3' not found");
 }
 
-/// A service that counts the connections it was asked over.
+/// A service that counts the connections of its requests.
 async fn counting(
     answer: impl Fn() -> axum::response::Response + Clone + Send + Sync + 'static,
 ) -> (String, Peers) {

@@ -50,21 +50,21 @@ pub(crate) async fn host() -> TestHost {
         .start()
         .await;
     let busy = json!({"error": {"message": "the service is busy", "type": "t", "param": null, "code": null}});
-    host.upstream.script(move |asked| match asked.said().as_str() {
+    host.upstream.script(move |request| match request.last_text().as_str() {
         "busy" => Reply::json(&busy).status(429),
         "cut" => Reply::begun(["half an "]).then_cut(),
-        _ => Reply::fitting(asked, "hello from upstream"),
+        _ => Reply::fitting(request, "hello from upstream"),
     });
     host
 }
 
-/// Runs a client to its end and shows the last it said.
+/// Runs a client to its end and shows its last line.
 pub(crate) async fn passes(mut client: Command) {
     client.env("NO_PROXY", "127.0.0.1");
     let output = tokio::task::spawn_blocking(move || client.output()).await.unwrap().expect("a client runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    eprintln!("{}", said.lines().last().unwrap_or_default());
+    let output_text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output_text}\n{}", String::from_utf8_lossy(&output.stderr));
+    eprintln!("{}", output_text.lines().last().unwrap_or_default());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,6 +75,7 @@ async fn openais_own_client_chats_streams_lists_and_sees_its_own_errors() {
     let mut command = Command::new(python);
     command.arg(client).arg(host.url("/v1")).env("PYTHONDONTWRITEBYTECODE", "1");
     passes(command).await;
-    let sent = host.upstream.asked().into_iter().find(|asked| asked.text().contains("own_field")).unwrap();
+    let sent =
+        host.upstream.requests().into_iter().find(|request| request.text().contains("own_field")).unwrap();
     assert!(sent.text().contains(r#""own_field":{"b":1,"a":2}"#), "{}", sent.text());
 }

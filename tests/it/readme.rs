@@ -52,7 +52,7 @@ async fn the_first_filter_signs_answers() {
     let (builder, model) = asking(["Good morning."]);
     let chatted = chat(&builder.filter(script.into_filter(Arc::default())).build(), "hello").await.unwrap();
     assert_eq!(chatted.text(), "Good morning.\n\n-- your assistant");
-    assert_eq!(said(&model.requests()[0], "system"), ["Be polite."]);
+    assert_eq!(texts_by_role(&model.requests()[0], "system"), ["Be polite."]);
 }
 
 #[tokio::test]

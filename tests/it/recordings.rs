@@ -130,10 +130,10 @@ fn folded(events: &[Value]) -> Value {
 
 /// Returns the answer of a client that adds up texts by itself: per choice content, reasoning, refusal and
 /// the arguments of calls, and the reason it ended.
-fn said(events: &[Value]) -> Value {
-    let mut said = json!({});
+fn content_of(events: &[Value]) -> Value {
+    let mut content = json!({});
     for choice in events.iter().flat_map(|event| event["choices"].as_array().into_iter().flatten()) {
-        let place = &mut said[choice["index"].to_string()];
+        let place = &mut content[choice["index"].to_string()];
         if choice.get("delta").is_none() {
             // The whole so far.
             place["content"] = choice["message"]["content"].clone();
@@ -162,10 +162,10 @@ fn said(events: &[Value]) -> Value {
             place["finish_reason"] = choice["finish_reason"].clone();
         }
     }
-    for choice in said.as_object_mut().unwrap().values_mut() {
+    for choice in content.as_object_mut().unwrap().values_mut() {
         choice.as_object_mut().unwrap().remove("first call");
     }
-    said
+    content
 }
 
 /// An answer without what its original does not say: why it ended.
@@ -181,8 +181,8 @@ fn as_far_as(original: &Value, mut got: Value) -> Value {
 
 fn same(recording: &Recording, events: &[Value], way: &str) {
     let original = recording.events();
-    let words = said(&original);
-    assert_eq!(as_far_as(&words, said(events)), words, "{} {way}", recording.name);
+    let words = content_of(&original);
+    assert_eq!(as_far_as(&words, content_of(events)), words, "{} {way}", recording.name);
     let (mut got, mut whole) = (folded(events), folded(&original));
     for choice in 0..whole["choices"].as_array().unwrap().len() {
         if whole["choices"][choice]["finish_reason"].is_null() {
@@ -241,15 +241,15 @@ async fn through_filters_every_streamed_chat_is_well_formed_and_says_the_same() 
 async fn a_held_answer_is_well_formed_and_says_the_same() {
     let host = TestHost::new().filter("holds", HOLDS).start().await;
     for recording in all().iter().filter(|recording| recording.is("chat.") && recording.is_stream()) {
-        // A service that streams although it was asked for a whole answer.
+        // A service that streams although a whole answer was requested.
         host.upstream.reply(recording.reply());
         let answer = recording.ask(&host).await;
         if recording.fails() {
             assert!((400..600).contains(&answer.status), "{}: {}", recording.name, answer.status);
             continue;
         }
-        let words = said(&recording.events());
-        assert_eq!(as_far_as(&words, said(&answer.events())), words, "{}", recording.name);
+        let words = content_of(&recording.events());
+        assert_eq!(as_far_as(&words, content_of(&answer.events())), words, "{}", recording.name);
     }
 }
 
@@ -280,7 +280,7 @@ async fn a_whole_chat_passes_filters_unchanged_and_can_be_streamed() {
             let answer = host.stream("hi").await;
             let mut folded = folded(&answer.events());
             if folded.get("usage").is_none() {
-                // It was not asked for.
+                // It was not requested.
                 folded["usage"] = original["usage"].clone();
             }
             assert_eq!(folded["choices"], original["choices"], "{}", recording.name);
@@ -320,13 +320,13 @@ async fn errors_keep_their_status_and_say_what_is_wrong() {
         };
         for recording in all().iter().filter(|recording| recording.is("error.")) {
             let original: Value = serde_json::from_slice(&recording.body).unwrap();
-            let told =
+            let expected =
                 original.pointer("/error/message").or(original.get("detail")).or(original.get("error"));
             for body in [saying(MODEL, "hi"), streaming(MODEL, "hi")] {
                 host.upstream.reply(recording.reply());
                 let answer = host.chat(&body).await;
                 assert_eq!(answer.status, recording.status(), "{}", recording.name);
-                assert_eq!(answer.message(), told.and_then(Value::as_str).unwrap(), "{}", recording.name);
+                assert_eq!(answer.message(), expected.and_then(Value::as_str).unwrap(), "{}", recording.name);
             }
         }
     }

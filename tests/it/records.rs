@@ -35,9 +35,9 @@ const PROBE: &str = r#"
 requirements: memories, chats, vectors, llm
 */
 fn inlet(body) {
-    let said = body.messages.last("user").text;
-    let word = said.split(" ")[0];
-    let rest = text::strip_prefix(said, word + " ");
+    let prompt = body.messages.last("user").text;
+    let word = prompt.split(" ")[0];
+    let rest = text::strip_prefix(prompt, word + " ");
     let result = switch word {
         "remember" => memories::user::add(rest),
         "recall" => memories::user::search(rest, 3).map(|one| one.text),
@@ -62,7 +62,7 @@ fn setup() -> Setup {
 }
 
 /// A request with a key and further fields of the body.
-async fn asked(host: &TestHost, key: &str, text: &str, more: Value) -> Answer {
+async fn ask(host: &TestHost, key: &str, text: &str, more: Value) -> Answer {
     let mut body = json!({"model": "assistant", "messages": [{"role": "user", "content": text}]});
     for (name, value) in more.as_object().unwrap() {
         body[name] = value.clone();
@@ -72,8 +72,8 @@ async fn asked(host: &TestHost, key: &str, text: &str, more: Value) -> Answer {
     Answer::of(request.header("x-openwebui-user-id", "ann").header("x-openwebui-user-role", "admin")).await
 }
 
-async fn said(host: &TestHost, key: &str, text: &str) -> Value {
-    let answer = asked(host, key, text, json!({})).await;
+async fn reply(host: &TestHost, key: &str, text: &str) -> Value {
+    let answer = ask(host, key, text, json!({})).await;
     assert_eq!(answer.status, 200, "{text}: {}", answer.body());
     serde_json::from_str(&answer.text()).unwrap_or_else(|_| answer.text().into())
 }
@@ -81,52 +81,52 @@ async fn said(host: &TestHost, key: &str, text: &str) -> Value {
 #[tokio::test]
 async fn a_user_finds_their_memories_alone() {
     let host = setup().start().await;
-    let id = said(&host, "sk-ann", "remember my sister lives in Lisbon").await;
-    said(&host, "sk-ann", "remember my dog is called Rex").await;
+    let id = reply(&host, "sk-ann", "remember my sister lives in Lisbon").await;
+    reply(&host, "sk-ann", "remember my dog is called Rex").await;
     assert_eq!(
-        said(&host, "sk-ann", "remember my sister lives in Lisbon").await,
+        reply(&host, "sk-ann", "remember my sister lives in Lisbon").await,
         id,
         "the same is stored once"
     );
     // Nobody can tell from the id which text it is of, not even by guessing.
     assert_ne!(id, "230ba87cac4c8a785ee00432", "the beginning of the text's SHA-256");
-    let recalled = said(&host, "sk-ann", "recall where does my sister live").await;
+    let recalled = reply(&host, "sk-ann", "recall where does my sister live").await;
     assert_eq!(recalled[0], "my sister lives in Lisbon");
-    assert_eq!(said(&host, "sk-bob", "memories").await, json!([]));
-    assert_eq!(said(&host, "sk-bob", "recall where does my sister live").await, json!([]));
-    assert_eq!(said(&host, "sk-bob", &format!("forget {}", id.as_str().unwrap())).await, json!(false));
-    assert_eq!(said(&host, "sk-ann", "memories").await.as_array().unwrap().len(), 2);
-    assert_eq!(said(&host, "sk-ann", &format!("forget {}", id.as_str().unwrap())).await, json!(true));
-    assert_eq!(said(&host, "sk-ann", "memories").await, json!(["my dog is called Rex"]));
+    assert_eq!(reply(&host, "sk-bob", "memories").await, json!([]));
+    assert_eq!(reply(&host, "sk-bob", "recall where does my sister live").await, json!([]));
+    assert_eq!(reply(&host, "sk-bob", &format!("forget {}", id.as_str().unwrap())).await, json!(false));
+    assert_eq!(reply(&host, "sk-ann", "memories").await.as_array().unwrap().len(), 2);
+    assert_eq!(reply(&host, "sk-ann", &format!("forget {}", id.as_str().unwrap())).await, json!(true));
+    assert_eq!(reply(&host, "sk-ann", "memories").await, json!(["my dog is called Rex"]));
 }
 
 #[tokio::test]
 async fn a_forged_user_finds_nothing() {
     let host = setup().start().await;
-    said(&host, "sk-ann", "remember my sister lives in Lisbon").await;
-    said(&host, "sk-ann", "keep secret").await;
+    reply(&host, "sk-ann", "remember my sister lives in Lisbon").await;
+    reply(&host, "sk-ann", "keep secret").await;
     let forged = json!({
         "user": {"id": "ann", "role": "admin", "verified": true, "verified_user": "ann"},
         "verified_user": "ann",
         "metadata": {"user_id": "ann", "verified_user": "ann", "variables": {"verified_user": "ann"}},
     });
     for text in ["memories", "recall sister", "chats", "read trip", "search Lisbon", "kept"] {
-        let answer = asked(&host, "sk-anybody", text, forged.clone()).await;
+        let answer = ask(&host, "sk-anybody", text, forged.clone()).await;
         answer.refused(500, "`probe` failed");
-        let bob = asked(&host, "sk-bob", text, forged.clone()).await;
+        let bob = ask(&host, "sk-bob", text, forged.clone()).await;
         assert!(!bob.body().contains("Lisbon"), "{text}: {}", bob.body());
     }
-    assert_eq!(said(&host, "sk-bob", "kept").await, json!([null, 0, "secret"]));
-    assert_eq!(said(&host, "sk-ann", "kept").await, json!(["secret", 1, "secret"]));
+    assert_eq!(reply(&host, "sk-bob", "kept").await, json!([null, 0, "secret"]));
+    assert_eq!(reply(&host, "sk-ann", "kept").await, json!(["secret", 1, "secret"]));
 }
 
 #[tokio::test]
 async fn headers_of_an_open_webui_name_the_user_where_they_are_trusted() {
     let trusting = CONFIG.replacen("[server]", "[server]\ntrust_user_headers = true", 1);
     let host = TestHost::new().config(&trusting).filter("probe", PROBE).start().await;
-    said(&host, "sk-anybody", "remember my sister lives in Lisbon").await;
-    assert_eq!(said(&host, "sk-ann", "memories").await.as_array().unwrap().len(), 1, "it is ann's");
-    assert_eq!(said(&host, "sk-bob", "memories").await, json!([]), "a key with a user says who it is");
+    reply(&host, "sk-anybody", "remember my sister lives in Lisbon").await;
+    assert_eq!(reply(&host, "sk-ann", "memories").await.as_array().unwrap().len(), 1, "it is ann's");
+    assert_eq!(reply(&host, "sk-bob", "memories").await, json!([]), "a key with a user says who it is");
 }
 
 #[tokio::test]
@@ -134,30 +134,30 @@ async fn a_user_finds_their_conversations_alone() {
     let host = setup().start().await;
     host.upstream.script(|_: &UpstreamRequest| answer("to Lisbon, then"));
     let chat = |id: &str| json!({"chat_id": id});
-    asked(&host, "sk-ann", "We fly on Monday", chat("trip")).await;
-    asked(&host, "sk-bob", "We stay in Rome", chat("home")).await;
+    ask(&host, "sk-ann", "We fly on Monday", chat("trip")).await;
+    ask(&host, "sk-bob", "We stay in Rome", chat("home")).await;
     // One of nobody, and one that somebody begins in the name of another.
-    asked(&host, "sk-anybody", "Lisbon is nice", chat("free")).await;
-    asked(&host, "sk-anybody", "planted in Lisbon", json!({"chat_id": "planted", "user": "ann"})).await;
+    ask(&host, "sk-anybody", "Lisbon is nice", chat("free")).await;
+    ask(&host, "sk-anybody", "planted in Lisbon", json!({"chat_id": "planted", "user": "ann"})).await;
 
-    assert_eq!(said(&host, "sk-ann", "chats").await, json!(["We fly on Monday"]));
-    assert_eq!(said(&host, "sk-ann", "read trip").await, json!(["We fly on Monday", "to Lisbon, then"]));
-    assert_eq!(said(&host, "sk-ann", "search lisbon").await, json!(["trip: to Lisbon, then"]));
-    assert_eq!(said(&host, "sk-bob", "chats").await, json!(["We stay in Rome"]));
-    assert_eq!(said(&host, "sk-bob", "search fly").await, json!([]));
+    assert_eq!(reply(&host, "sk-ann", "chats").await, json!(["We fly on Monday"]));
+    assert_eq!(reply(&host, "sk-ann", "read trip").await, json!(["We fly on Monday", "to Lisbon, then"]));
+    assert_eq!(reply(&host, "sk-ann", "search lisbon").await, json!(["trip: to Lisbon, then"]));
+    assert_eq!(reply(&host, "sk-bob", "chats").await, json!(["We stay in Rome"]));
+    assert_eq!(reply(&host, "sk-bob", "search fly").await, json!([]));
     for id in ["trip", "free", "planted", "none"] {
-        asked(&host, "sk-bob", &format!("read {id}"), json!({})).await.refused(500, "`probe` failed");
+        ask(&host, "sk-bob", &format!("read {id}"), json!({})).await.refused(500, "`probe` failed");
     }
 }
 
 #[tokio::test]
 async fn a_model_of_the_host_embeds_texts_through_its_filters() {
     let host = setup()
-        .filter("mask", "const endpoints = [\"embeddings\"]; fn inlet(body) { for said in body.messages { said.text = said.text.to_upper(); } }")
+        .filter("mask", "const endpoints = [\"embeddings\"]; fn inlet(body) { for message in body.messages { message.text = message.text.to_upper(); } }")
         .start()
         .await;
-    host.upstream.script(|asked: &UpstreamRequest| {
-        let body = asked.json();
+    host.upstream.script(|request: &UpstreamRequest| {
+        let body = request.json();
         assert_eq!(body["model"], "mock-1");
         let input = body["input"].as_array().unwrap();
         // Out of order, as a service may answer.
@@ -166,16 +166,16 @@ async fn a_model_of_the_host_embeds_texts_through_its_filters() {
         }).collect();
         Reply::json(&json!({"object": "list", "data": data, "model": "mock-1"}))
     });
-    assert_eq!(said(&host, "sk-ann", "embed hello").await, json!([5.0, 1.0]));
+    assert_eq!(reply(&host, "sk-ann", "embed hello").await, json!([5.0, 1.0]));
 }
 
 #[tokio::test]
 async fn memories_are_embedded_again_when_the_model_changes() {
     let mut host = setup().start().await;
-    said(&host, "sk-ann", "remember my sister lives in Lisbon").await;
-    said(&host, "sk-ann", "remember my dog is called Rex").await;
-    host.upstream.script(|asked: &UpstreamRequest| {
-        let body = asked.json();
+    reply(&host, "sk-ann", "remember my sister lives in Lisbon").await;
+    reply(&host, "sk-ann", "remember my dog is called Rex").await;
+    host.upstream.script(|request: &UpstreamRequest| {
+        let body = request.json();
         let input = body["input"].as_array().unwrap();
         let data: Vec<Value> = input
             .iter()
@@ -188,14 +188,14 @@ async fn memories_are_embedded_again_when_the_model_changes() {
     });
     let settings = format!("{}\n[embeddings]\nmodel = \"assistant\"\n", host.settings());
     host.reconfigure(&settings).await;
-    assert_eq!(said(&host, "sk-ann", "recall which pet").await[0], "my dog is called Rex");
-    assert_eq!(said(&host, "sk-ann", "memories").await.as_array().unwrap().len(), 2);
+    assert_eq!(reply(&host, "sk-ann", "recall which pet").await[0], "my dog is called Rex");
+    assert_eq!(reply(&host, "sk-ann", "memories").await.as_array().unwrap().len(), 2);
 }
 
 #[tokio::test]
 async fn scripts_see_what_the_settings_say_of_a_model() {
     let host = setup().start().await;
-    let model = said(&host, "sk-ann", "models").await;
+    let model = reply(&host, "sk-ann", "models").await;
     assert_eq!(model["description"], "Remembers.");
     assert_eq!(model["abilities"], json!(["vision"]));
     assert_eq!((&model["context_length"], &model["price"]["output"]), (&json!(8000), &json!(1.5)));
@@ -210,7 +210,7 @@ async fn files_of_a_request_are_read_in_every_form_that_clients_send() {
         {"type": "file", "file": {"filename": "table.csv", "file_data": "data:text/csv,a%2Cb"}},
         {"type": "file", "id": "4", "name": "far.pdf", "url": "https://files.example.com/4"},
     ]});
-    let read = asked(&host, "sk-ann", "uploads", files).await;
+    let read = ask(&host, "sk-ann", "uploads", files).await;
     let read: Value = serde_json::from_str(&read.text()).unwrap();
     assert_eq!(
         read,
@@ -233,14 +233,14 @@ async fn a_conversation_of_a_verified_user_is_not_continued_in_their_name() {
     let host = setup().start().await;
     host.upstream.script(|_: &UpstreamRequest| answer("noted"));
     let forged = json!({"chat_id": "trip", "user": "ann"});
-    assert_eq!(asked(&host, "sk-ann", "my PIN is 4711", json!({"chat_id": "trip"})).await.status, 200);
+    assert_eq!(ask(&host, "sk-ann", "my PIN is 4711", json!({"chat_id": "trip"})).await.status, 200);
     for key in ["sk-anybody", "sk-operator"] {
-        let answer = asked(&host, key, "what is my PIN?", forged.clone()).await;
+        let answer = ask(&host, key, "what is my PIN?", forged.clone()).await;
         assert!(!answer.body().contains("4711"), "{}", answer.body());
         answer.refused(403, "belongs to another user");
     }
-    assert_eq!(asked(&host, "sk-ann", "thanks", json!({"chat_id": "trip"})).await.status, 200);
-    assert_eq!(said(&host, "sk-ann", "read trip").await.as_array().unwrap().len(), 4);
+    assert_eq!(ask(&host, "sk-ann", "thanks", json!({"chat_id": "trip"})).await.status, 200);
+    assert_eq!(reply(&host, "sk-ann", "read trip").await.as_array().unwrap().len(), 4);
 }
 
 #[tokio::test]
@@ -283,9 +283,9 @@ async fn a_body_names_the_user_only_where_that_is_trusted() {
         (&strict, "ops", "ann"),
     ];
     for (host, key, id) in named {
-        let said = inlet(host, key).await.to_string();
+        let answer_text = inlet(host, key).await.to_string();
         let expected = if id.is_empty() { "[null,".to_owned() } else { format!("[\\\"{id}\\\",") };
-        assert!(said.contains(&expected), "{key}: {said}");
+        assert!(answer_text.contains(&expected), "{key}: {answer_text}");
     }
 }
 
@@ -293,10 +293,10 @@ async fn a_body_names_the_user_only_where_that_is_trusted() {
 async fn an_operator_deletes_all_that_is_stored_of_a_user() {
     let host = setup().start().await;
     for key in ["sk-ann", "sk-bob"] {
-        said(&host, key, "remember my sister lives in Lisbon").await;
-        said(&host, key, "keep secret").await;
+        reply(&host, key, "remember my sister lives in Lisbon").await;
+        reply(&host, key, "keep secret").await;
         host.upstream.script(|_: &UpstreamRequest| answer("to Lisbon, then"));
-        asked(&host, key, "We fly on Monday", json!({"chat_id": format!("trip of {key}")})).await;
+        ask(&host, key, "We fly on Monday", json!({"chat_id": format!("trip of {key}")})).await;
     }
     let path = "/api/v1/users/ann/records";
     let as_operator = |method: &str| host.request(method, path).header("authorization", "Bearer sk-operator");
@@ -309,8 +309,8 @@ async fn an_operator_deletes_all_that_is_stored_of_a_user() {
     let none = Answer::of(as_operator("GET")).await.ok();
     assert!(none.as_object().unwrap().values().all(|count| *count == 0), "{none}");
     for text in ["chats", "memories", "recall sister"] {
-        assert_eq!(said(&host, "sk-ann", text).await, json!([]), "{text}");
-        assert_ne!(said(&host, "sk-bob", text).await, json!([]), "{text} of another user");
+        assert_eq!(reply(&host, "sk-ann", text).await, json!([]), "{text}");
+        assert_ne!(reply(&host, "sk-bob", text).await, json!([]), "{text} of another user");
     }
     // The entries that requests without a user share belong to nobody.
     for method in ["GET", "DELETE"] {
@@ -319,8 +319,8 @@ async fn an_operator_deletes_all_that_is_stored_of_a_user() {
         assert_eq!(answer.status, 400, "{method}: {}", answer.body());
     }
     // What comes later is stored as before.
-    said(&host, "sk-ann", "remember my dog is called Rex").await;
-    assert_eq!(said(&host, "sk-ann", "recall dog").await, json!(["my dog is called Rex"]));
+    reply(&host, "sk-ann", "remember my dog is called Rex").await;
+    assert_eq!(reply(&host, "sk-ann", "recall dog").await, json!(["my dog is called Rex"]));
 }
 
 #[test]
@@ -332,6 +332,6 @@ fn the_command_counts_and_deletes_only_when_it_is_confirmed() {
         .ends(2)
         .says("nothing was deleted")
         .says("valvehouse user forget ann --yes");
-    let told = project.run("user forget ann --yes --format json").ends(0).json();
-    assert_eq!(told.get("deleted").unwrap().to_string(), "true");
+    let report = project.run("user forget ann --yes --format json").ends(0).json();
+    assert_eq!(report.get("deleted").unwrap().to_string(), "true");
 }

@@ -71,11 +71,11 @@ async fn a_broken_file_keeps_its_last_good_version_until_it_is_mended() {
     assert_eq!(host.ask("x").await.text(), "hello from upstream good");
     let problem = host.problems("word").remove(0);
     assert_eq!((problem.line, problem.column), (Some(2), Some(13)), "{problem}");
-    let told = problem.to_string();
+    let message = problem.to_string();
     assert!(
-        told.contains("word.rhai:2:13: error[V101]:")
-            && told.contains("2 |     let x = ;\n   |             ^"),
-        "{told}"
+        message.contains("word.rhai:2:13: error[V101]:")
+            && message.contains("2 |     let x = ;\n   |             ^"),
+        "{message}"
     );
 
     // The newest reason is shown when it breaks in another way.
@@ -330,7 +330,7 @@ async fn a_turn_in_flight_ends_on_the_set_it_began_with() {
     host.upstream.reply(Reply::text("whole").behind(&gate));
     let generation = host.generation().await;
     let whole = tokio::spawn(Answer::of(host.posting(saying(MODEL, "x").to_string())));
-    host.upstream.was_asked(1).await;
+    host.upstream.wait_for_requests(1).await;
     let [words, end] = [(json!({"content": "two"}), None), (json!({}), Some("stop"))]
         .map(|(delta, finish)| crate::upstream::chunk(&delta, finish));
     let words = format!("{words}{end}data: [DONE]\n\n");
@@ -408,9 +408,9 @@ fn stamps(version: usize) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_saves_under_load_fail_no_request_and_mix_no_versions() {
     let host = TestHost::new().filter("stamp", stamps(0)).start().await;
-    host.upstream.script(|asked| {
-        let stamp = asked.json()["stamp"].as_str().unwrap_or("nobody").to_owned();
-        Reply::fitting(asked, &format!("asked by {stamp}")).after(Duration::from_millis(3))
+    host.upstream.script(|request_part| {
+        let stamp = request_part.json()["stamp"].as_str().unwrap_or("nobody").to_owned();
+        Reply::fitting(request_part, &format!("question of {stamp}")).after(Duration::from_millis(3))
     });
     let host = Arc::new(host);
     let done = Arc::new(AtomicBool::new(false));
@@ -423,8 +423,12 @@ async fn two_hundred_saves_under_load_fail_no_request_and_mix_no_versions() {
                 while !done.load(Relaxed) {
                     let answer = if number == 0 { host.stream("x").await } else { host.ask("x").await };
                     let text = answer.text();
-                    let (asked, replied) = text.split_once(" answered by ").expect("both stamps");
-                    assert_eq!(asked.strip_prefix("asked by "), Some(replied), "one whole generation");
+                    let (request_part, replied) = text.split_once(" answered by ").expect("both stamps");
+                    assert_eq!(
+                        request_part.strip_prefix("question of "),
+                        Some(replied),
+                        "one whole generation"
+                    );
                     seen.insert(replied.to_owned());
                     answered.fetch_add(1, Relaxed);
                 }
@@ -452,7 +456,7 @@ async fn two_hundred_saves_under_load_fail_no_request_and_mix_no_versions() {
         let word = if broken { "stale" } else { "live" };
         host.stands("stamp", word).await;
         let text = host.ask("x").await.text();
-        assert_eq!(text, format!("asked by v{good} answered by v{good}"), "save {save}");
+        assert_eq!(text, format!("question of v{good} answered by v{good}"), "save {save}");
     }
     done.store(true, Relaxed);
     let mut versions = HashSet::new();
@@ -503,12 +507,12 @@ fn outlet(body, state, __metadata__, __user__) {
         stored = host.store().replace_valves("remembers", Some(&id), &values, "test").await.unwrap();
     }
     host.obeys(stored).await;
-    host.upstream.script(|asked| {
-        let user = asked.json()["user"].as_str().unwrap_or_default().to_owned();
-        Reply::fitting(asked, &user).after(Duration::from_millis(50))
+    host.upstream.script(|requests| {
+        let user = requests.json()["user"].as_str().unwrap_or_default().to_owned();
+        Reply::fitting(requests, &user).after(Duration::from_millis(50))
     });
     let host = &host;
-    let asked = (0..100).map(|user| async move {
+    let requests = (0..100).map(|user| async move {
         let mut body = saying(MODEL, "x");
         body["user"] = Value::from(format!("u{user}"));
         body["stream"] = Value::from(user % 2 == 0);
@@ -517,5 +521,5 @@ fn outlet(body, state, __metadata__, __user__) {
         let events = if user % 2 == 0 { 3 } else { 1 };
         assert_eq!(text, format!("u{user} u{user} u{user} u{user} w{user} {events}"));
     });
-    futures::future::join_all(asked).await;
+    futures::future::join_all(requests).await;
 }

@@ -1,4 +1,4 @@
-//! Answers in the form that was asked for, from models that need to be told twice.
+//! Answers in the requested format, from models that need two attempts.
 
 use crate::kernel::{asking, calls, echo, stream_body};
 use std::sync::Arc;

@@ -79,10 +79,10 @@ async fn host() -> TestHost {
         .filter("loud", LOUD)
         .start()
         .await;
-    host.upstream.script(|asked| match asked.said().as_str() {
-        "call" => calls(asked.json()["stream"] == true),
+    host.upstream.script(|request| match request.last_text().as_str() {
+        "call" => calls(request.json()["stream"] == true),
         "cut" => Reply::begun(["half an "]).then_cut(),
-        _ => Reply::fitting(asked, "hello from upstream"),
+        _ => Reply::fitting(request, "hello from upstream"),
     });
     host
 }
@@ -144,7 +144,7 @@ async fn a_conversation_goes_on_after_a_restart_and_only_for_its_own_key() {
         .config(keys)
         .start()
         .await;
-    host.upstream.script(|asked| Reply::fitting(asked, "hello"));
+    host.upstream.script(|request| Reply::fitting(request, "hello"));
     let ask = async |host: &TestHost, key: &str, body: Value| {
         let request = host.request("POST", "/v1/responses").header("authorization", format!("Bearer {key}"));
         Answer::of(request.header("content-type", "application/json").body(body.to_string())).await
@@ -154,9 +154,9 @@ async fn a_conversation_goes_on_after_a_restart_and_only_for_its_own_key() {
     let on = json!({"model": "mock-1", "input": "who am I?", "previous_response_id": first["id"]});
     let second = ask(&host, "ann-secret-0001", on.clone()).await.json();
     assert_eq!(second["previous_response_id"], first["id"]);
-    let said: Vec<Value> = host.upstream.last().json()["messages"].as_array().unwrap().clone();
-    let said: Vec<&str> = said.iter().map(|message| message["content"].as_str().unwrap()).collect();
-    assert_eq!(said, ["I am Ann", "hello", "who am I?"]);
+    let texts: Vec<Value> = host.upstream.last().json()["messages"].as_array().unwrap().clone();
+    let texts: Vec<&str> = texts.iter().map(|message| message["content"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["I am Ann", "hello", "who am I?"]);
     ask(&host, "bob-secret-0001", on).await.refused(400, "previous response");
     let path = format!("/v1/responses/{}", first["id"].as_str().unwrap());
     let shown =
@@ -223,8 +223,11 @@ async fn the_shipped_redact_sees_the_text_of_a_custom_tools_call_and_not_its_jso
     ]);
     let tools = json!([{"type": "custom", "name": "apply"}]);
     let answer = host.respond(&json!({"model": "mock-1", "input": input, "tools": tools})).await.json();
-    let said = answer["output"][0]["input"].as_str().unwrap();
-    assert!(said.starts_with("x\n") && said.ends_with("\nend") && !said.contains(&secret), "{said}");
+    let call_input = answer["output"][0]["input"].as_str().unwrap();
+    assert!(
+        call_input.starts_with("x\n") && call_input.ends_with("\nend") && !call_input.contains(&secret),
+        "{call_input}"
+    );
     let sent = host.upstream.last().json();
     let arguments = sent["messages"][1]["tool_calls"][0]["function"]["arguments"].as_str().unwrap();
     assert!(arguments.starts_with(r#"{"input":"x\n"#) && !arguments.contains(&secret), "{arguments}");
@@ -289,7 +292,7 @@ async fn a_remembered_answer_is_the_same_each_time_whatever_later_filters_make_o
     let cache = std::fs::read_to_string("filters/answer_cache.rhai").unwrap();
     let host = TestHost::new().filter("answer_cache", cache.replace("global: false", "global: true"));
     let host = host.filter("sign", sign).config("[filters.answer_cache.valves]\nshared = true").start().await;
-    host.upstream.script(|asked| Reply::fitting(asked, "hello"));
+    host.upstream.script(|request| Reply::fitting(request, "hello"));
     for stream in [false, true, false, true] {
         let answer = host.respond(&json!({"model": "mock-1", "input": "hi", "stream": stream})).await;
         let response = match stream {
@@ -301,7 +304,7 @@ async fn a_remembered_answer_is_the_same_each_time_whatever_later_filters_make_o
             json!({"model": "mock-1", "max_tokens": 9, "messages": [{"role": "user", "content": "hey"}]});
         assert_eq!(host.message(&body).await.ok()["content"][0]["text"], "hello -- signed");
     }
-    assert_eq!(host.upstream.asked().len(), 2, "one for each question");
+    assert_eq!(host.upstream.requests().len(), 2, "one for each question");
 }
 
 #[tokio::test]
@@ -309,15 +312,15 @@ async fn a_long_answer_comes_whole() {
     let host = host().await;
     let long = "ein Satz über 日本\n".repeat(20_000);
     let answer = long.clone();
-    host.upstream.script(move |asked| Reply::fitting(asked, &answer));
+    host.upstream.script(move |request| Reply::fitting(request, &answer));
     let mut body = json!({"model": "mock-1", "input": "hi"});
     let whole = host.respond(&body).await.ok();
     assert!(whole["output"][0]["content"][0]["text"] == long, "the whole one was cut or changed");
     body["stream"] = json!(true);
     let events = events(&host.respond(&body).await);
     let deltas = events.iter().filter(|event| event["type"] == "response.output_text.delta");
-    let said: String = deltas.map(|event| event["delta"].as_str().unwrap()).collect();
-    assert!(said == long, "the streamed one was cut or changed");
+    let text: String = deltas.map(|event| event["delta"].as_str().unwrap()).collect();
+    assert!(text == long, "the streamed one was cut or changed");
     let last = events.last().unwrap();
     assert_eq!(last["type"], "response.completed");
     assert!(last["response"]["output"][0]["content"][0]["text"] == long, "its end was cut or changed");
@@ -380,9 +383,9 @@ async fn what_a_request_gets_wrong_is_named() {
     upgrade.refused(426, "cannot open a WebSocket");
 }
 
-/// A service that thinks, then calls the first tool it is offered, and echoes what it is told of a call.
-fn thinks_and_calls(asked: &crate::upstream::UpstreamRequest) -> Reply {
-    let sent = asked.json();
+/// A service that thinks, then calls the first tool it is offered, and echoes the result of a call.
+fn thinks_and_calls(request: &crate::upstream::UpstreamRequest) -> Reply {
+    let sent = request.json();
     let message = match sent["messages"].as_array().unwrap().last().unwrap()["role"] == "tool" {
         true => json!({"role": "assistant", "content": "done"}),
         false => {
@@ -531,7 +534,7 @@ async fn a_compacted_conversation_goes_on_from_its_summary() {
     let compacted = compact(&body).await.json();
     let sent = host.upstream.last().json();
     assert_eq!(sent["stream"], json!(null), "a compaction is not a stream");
-    // The whole conversation, its calls with their tools, and what is asked for.
+    // The whole conversation, its calls with their tools, and the request.
     assert_eq!(sent["messages"].as_array().unwrap().len(), 6, "{sent}");
     assert_eq!(
         (&sent["tools"][0]["function"]["name"], &sent["tool_choice"]),
@@ -562,8 +565,8 @@ async fn clients_read_why_a_stream_ended_and_when_to_ask_again() {
         .filter("limit", limit)
         .start()
         .await;
-    host.upstream.script(|asked| {
-        let code = asked.said();
+    host.upstream.script(|request| {
+        let code = request.last_text();
         let error = json!({"error": {"message": "no", "type": "requests", "code": code}});
         let after = if code == "stop" {
             chunk(&json!({"content": "stop"}), None)
@@ -594,22 +597,22 @@ async fn sources_and_probabilities_of_an_answer_are_in_its_response() {
         json!({"token": " é", "logprob": -0.25}),
     ];
     let (cited, probable) = (annotation.clone(), tokens.clone());
-    host.upstream.script(move |asked| {
+    host.upstream.script(move |request| {
         let call = json!({"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}});
-        if asked.json()["stream"] != true {
+        if request.json()["stream"] != true {
             let message = json!({"role": "assistant", "content": "hello é", "annotations": [cited], "tool_calls": [call]});
             let choice = json!({"index": 0, "message": message, "logprobs": {"content": probable}, "finish_reason": "tool_calls"});
             return Reply::json(&json!({"id": "c", "object": "chat.completion", "model": "mock-1", "choices": [choice]}));
         }
-        let said = |text: &str, token: &Value| {
+        let chunk_of = |text: &str, token: &Value| {
             let choice = json!({"index": 0, "delta": {"content": text}, "logprobs": {"content": [token]}, "finish_reason": null});
             format!("data: {}\n\n", json!({"id": "c", "object": "chat.completion.chunk", "choices": [choice]}))
         };
         let mut call = call;
         call["index"] = json!(0);
         let stream = [
-            said("hello", &probable[0]),
-            said(" é", &probable[1]),
+            chunk_of("hello", &probable[0]),
+            chunk_of(" é", &probable[1]),
             chunk(&json!({"annotations": [cited]}), None),
             chunk(&json!({"tool_calls": [call]}), None),
             chunk(&json!({}), Some("tool_calls")),

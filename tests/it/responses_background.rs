@@ -16,7 +16,7 @@ async fn host(gate: &Arc<Gate>) -> TestHost {
         .start()
         .await;
     let gate = gate.clone();
-    host.upstream.script(move |asked| match asked.said().as_str() {
+    host.upstream.script(move |request| match request.last_text().as_str() {
         "wait" => Reply::begun(["half ", "an "]).then_gate(&gate).then(ending("answer")),
         "cut" => Reply::begun(["half an "]).then_cut(),
         "long" => Reply::begun(["too much"])
@@ -24,7 +24,7 @@ async fn host(gate: &Arc<Gate>) -> TestHost {
         "fail" => {
             Reply::json(&json!({"error": {"message": "no", "type": "invalid_request_error"}})).status(400)
         }
-        _ => Reply::fitting(asked, "hello"),
+        _ => Reply::fitting(request, "hello"),
     });
     host
 }
@@ -254,7 +254,7 @@ async fn a_response_whose_host_stopped_or_died_is_failed_and_not_in_progress_for
 }
 
 #[tokio::test]
-async fn a_conversation_keeps_what_is_said_in_it() {
+async fn a_conversation_keeps_its_messages() {
     let host = host(&Arc::new(Gate::closed())).await;
     let created = json!({"items": [{"role": "user", "content": "I am Ann"}], "metadata": {"topic": "names"}});
     let conversation = send(&host, "POST", "/v1/conversations", &created).await.json();
@@ -276,10 +276,10 @@ async fn a_conversation_keeps_what_is_said_in_it() {
             over(&host, self::id(&answer)).await;
         }
     }
-    let said = host.upstream.last().json()["messages"].clone();
-    let said: Vec<&str> =
-        said.as_array().unwrap().iter().map(|message| message["content"].as_str().unwrap()).collect();
-    assert_eq!(said, ["I am Ann", "who am I?", "hello", "who am I?", "hello", "who am I?"]);
+    let texts = host.upstream.last().json()["messages"].clone();
+    let texts: Vec<&str> =
+        texts.as_array().unwrap().iter().map(|message| message["content"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["I am Ann", "who am I?", "hello", "who am I?", "hello", "who am I?"]);
     let items = async |query: &str| host.get(&format!("{path}/items{query}")).await.json();
     let all = items("?order=asc&limit=100").await["data"].as_array().unwrap().clone();
     assert_eq!(all.len(), 7);

@@ -69,9 +69,9 @@ impl Client {
 async fn host() -> TestHost {
     let model = "[[models]]\nname = \"mock-1\"\nprovider = \"mock\"";
     let host = TestHost::new().config(model).config(KEYS).filter("loud", LOUD).start().await;
-    host.upstream.script(|asked| match asked.said().as_str() {
+    host.upstream.script(|request| match request.last_text().as_str() {
         "fail" => Reply::text("no").status(400),
-        _ => Reply::fitting(asked, "hello"),
+        _ => Reply::fitting(request, "hello"),
     });
     host
 }
@@ -90,8 +90,8 @@ async fn responses_follow_each_other_on_a_socket_and_pass_the_filters() {
     for _ in 0..2 {
         assert_eq!(text(&client.end().await), "HELLO");
     }
-    let said: Vec<String> = host.upstream.asked().iter().map(|asked| asked.said()).collect();
-    assert_eq!(said, ["one", "two"]);
+    let texts: Vec<String> = host.upstream.requests().iter().map(|request| request.last_text()).collect();
+    assert_eq!(texts, ["one", "two"]);
     // What is stored goes on at any connection, and over HTTP.
     let first = client.ask(json!({"input": "three"})).await;
     let mut other = Client::open(&host, "ann-secret-0001").await.unwrap();
@@ -128,7 +128,7 @@ async fn a_response_that_is_only_prepared_asks_no_model() {
     let mut client = Client::open(&host, "ann-secret-0001").await.unwrap();
     let prepared = client.ask(json!({"input": "one", "store": false, "generate": false})).await;
     assert_eq!(prepared["response"]["output"], json!([]));
-    assert!(host.upstream.asked().is_empty());
+    assert!(host.upstream.requests().is_empty());
     let id = &prepared["response"]["id"];
     client.ask(json!({"input": "two", "store": false, "previous_response_id": id})).await;
     assert_eq!(host.upstream.last().json()["messages"].as_array().unwrap().len(), 2);

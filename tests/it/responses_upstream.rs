@@ -1,11 +1,11 @@
-//! Services that are asked over the Responses API: `api = "responses"` of a provider.
+//! Services that are called over the Responses API: `api = "responses"` of a provider.
 
 use crate::host::{Answer, TestHost};
 use crate::traces::trace_of;
 use crate::upstream::{Reply, Upstream, UpstreamRequest};
 use serde_json::{Value, json};
 
-/// Shows that filters see what is said, in both directions.
+/// Shows that filters see the texts, in both directions.
 const LOUD: &str = r#"
 fn inlet(body) { body.messages[-1].text = regex::replace(body.messages[-1].text, "secret", "[masked]"); body }
 fn stream(event) { event.text = regex::replace(event.text, "cold", "COLD"); event }
@@ -13,25 +13,25 @@ fn outlet(body) { body.messages[-1].text = regex::replace(body.messages[-1].text
 "#;
 
 /// The items of the service: encrypted reasoning, a search of its own, words and, where it is given a function, a call.
-fn items(asked: &Value) -> Vec<Value> {
+fn items(body: &Value) -> Vec<Value> {
     let mut items = vec![
         json!({"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}], "encrypted_content": "gAAA+/=="}),
         json!({"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "q"}}),
         json!({"id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
             "content": [{"type": "output_text", "text": "It is cold.", "annotations": []}]}),
     ];
-    let tools = asked["tools"].as_array().into_iter().flatten();
-    let is_asked = asked["input"].as_array().unwrap().last().unwrap()["role"] == "user";
-    if tools.into_iter().any(|tool| tool["name"] == "weather") && is_asked {
+    let tools = body["tools"].as_array().into_iter().flatten();
+    let is_question = body["input"].as_array().unwrap().last().unwrap()["role"] == "user";
+    if tools.into_iter().any(|tool| tool["name"] == "weather") && is_question {
         items.push(json!({"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "weather",
             "arguments": "{\"city\":\"Oslo\"}", "status": "completed"}));
     }
     items
 }
 
-fn service(asked: &UpstreamRequest) -> Reply {
-    assert_eq!(asked.path, "/v1/responses");
-    let body = asked.json();
+fn service(request: &UpstreamRequest) -> Reply {
+    assert_eq!(request.path, "/v1/responses");
+    let body = request.json();
     if body["input"].to_string().contains("limited") {
         let error = json!({"error": {"code": "rate_limit_exceeded", "message": "Please try again in 2s.", "type": "requests"}});
         return Reply::json(&error).status(429);
@@ -260,9 +260,9 @@ async fn what_the_service_that_answers_is_not_sent_is_named_wherever_a_request_w
     };
     let left_out = || Some("web_search, web_search_call".to_owned());
     for stream in [false, true] {
-        // A service of chats is asked in the place of the one that was meant, and the other way round.
+        // A service of chats is called in the place of the one that was meant, and the other way round.
         for (model, text) in [("plain", "hi"), ("native", "to plain")] {
-            chats.script(|asked| Reply::fitting(asked, "hello"));
+            chats.script(|request| Reply::fitting(request, "hello"));
             assert_eq!(ask(model, text, stream).await, left_out(), "{model}, {text}, {stream}");
             let sent = chats.last().json();
             assert_eq!(
@@ -284,7 +284,7 @@ async fn what_the_service_that_answers_is_not_sent_is_named_wherever_a_request_w
         // One that cannot answer has left nothing out.
         chats.script(|_| Reply::json(&json!({"error": {"message": "busy"}})).status(503));
         assert_eq!(ask("plain_first", "hi", stream).await, None);
-        chats.script(|asked| Reply::fitting(asked, "hello"));
+        chats.script(|request| Reply::fitting(request, "hello"));
         host.upstream.script(|_| Reply::json(&json!({"error": {"message": "busy"}})).status(503));
         assert_eq!(ask("native_first", "hi", stream).await, left_out());
         host.upstream.script(service);
@@ -308,13 +308,13 @@ async fn a_hosted_tool_is_forced_where_the_service_that_answers_has_it_and_refus
             ask(model, text, stream).await.refused(400, "cannot force the tool `web_search`");
         }
     }
-    assert!(chats.asked().is_empty());
+    assert!(chats.requests().is_empty());
 }
 
 #[tokio::test]
 async fn wishes_of_a_client_of_messages_are_named_where_the_service_of_its_model_is_another_one() {
     let (host, chats) = two_services().await;
-    chats.script(|asked| Reply::fitting(asked, "hello"));
+    chats.script(|request| Reply::fitting(request, "hello"));
     for stream in [false, true] {
         let body = json!({"model": "native", "max_tokens": 9, "messages": [{"role": "user", "content": "to plain"}],
             "tools": [{"type": "web_search_20250305", "name": "web_search"}], "stream": stream});
@@ -342,7 +342,7 @@ fn inlet(body) {
             host.respond(&json!({"model": "mock-1", "input": text, "tools": tools, "stream": stream})).await
         };
         ask("strict").await.refused(403, "no web_search");
-        assert!(stream || host.upstream.asked().is_empty());
+        assert!(stream || host.upstream.requests().is_empty());
         assert_eq!(ask("hi").await.status, 200);
         let sent = host.upstream.last().json();
         assert_eq!(kinds(&sent["tools"]), ["function", "code_interpreter"], "{sent}");

@@ -1,4 +1,4 @@
-//! Calls of scripts from time to time: lists of models and tools that are asked for in the background, and `fn tick()`.
+//! Calls of scripts from time to time: lists of models and tools that are fetched in the background, and `fn tick()`.
 
 use crate::host::{TestHost, saying, until};
 use crate::upstream::{Gate, Reply, Upstream};
@@ -46,7 +46,7 @@ async fn models_are_listed_by_a_service_that_is_slow_fails_and_comes_back() {
     let (pipe, config) = asks(&service, "many", PIPE);
     // The service has not answered, and the host has started; other files are saved and run.
     let mut host = TestHost::new().config(&config).filter("many", pipe).start().await;
-    service.was_asked(1).await;
+    service.wait_for_requests(1).await;
     assert!(!models(&host).await.contains("many.small"));
     host.update("loud", "fn outlet(body) { body.messages[-1].content += \"!\"; }").await;
     assert!(host.chat(&saying("demo", "hi")).await.text().ends_with('!'));
@@ -54,7 +54,7 @@ async fn models_are_listed_by_a_service_that_is_slow_fails_and_comes_back() {
     gate.open();
     until("the models are there", async || models(&host).await.contains("many.small")).await;
     assert_eq!(host.chat(&saying("many.large", "hi")).await.text(), "I am many.large!");
-    // A list that fails, or cannot be used, leaves the last one, and is told.
+    // A list that fails, or cannot be used, leaves the last one, and is reported.
     for (reply, why) in [
         (json!({"error": "down"}), "failed in the background"),
         (json!(["small", "small"]), "lists `many.small` twice"),
@@ -87,10 +87,10 @@ async fn models_are_listed_by_a_service_that_is_slow_fails_and_comes_back() {
 #[tokio::test]
 async fn tools_are_listed_by_a_service_and_another_text_lists_its_own() {
     let service = service().await;
-    service.script(|asked| {
-        Reply::json(&match asked.path.ends_with("/tools") {
+    service.script(|request| {
+        Reply::json(&match request.path.ends_with("/tools") {
             true => json!([{"name": "add", "about": "Adds"}, {"name": "halve", "about": "Halves"}]),
-            false => json!({"did": asked.json()}),
+            false => json!({"did": request.json()}),
         })
     });
     let code = r#"const ttl = "10m";
@@ -142,8 +142,8 @@ fn inlet(body) { body }"#;
     let (filter, config) = asks(&service, "clock", code);
     let host = TestHost::new().config(&config).filter("clock", filter).start().await;
     assert!(host.problems("clock").is_empty(), "{:?}", host.problems("clock"));
-    service.was_asked(3).await;
-    let ticks: Vec<Value> = service.asked().iter().map(|asked| asked.json()).collect();
+    service.wait_for_requests(3).await;
+    let ticks: Vec<Value> = service.requests().iter().map(|request| request.json()).collect();
     assert_eq!(ticks[..3], [json!(1), json!(2), json!(3)]);
     until("they are counted", async || {
         figure(&host, "valvehouse_scheduled_total{end=\"done\"}").await >= 3.0
@@ -154,7 +154,7 @@ fn inlet(body) { body }"#;
     let trace = traces.iter().find(|trace| trace.asked.endpoint == "tick").expect("a trace of its own");
     assert_eq!(trace.records()[0].hook, "tick");
     host.set_valves("clock", None, json!({"fails": true})).await;
-    until("the failure is told", async || {
+    until("the failure is reported", async || {
         host.problems("clock")
             .iter()
             .any(|problem| problem.message.contains("`tick()` failed in the background"))
@@ -178,7 +178,7 @@ async fn one_of_two_hosts_ticks_and_the_other_goes_on_when_it_is_gone() {
     );
     let mut host = TestHost::new().config(&config).tool("clock", tool).start().await;
     let other = host.another().await;
-    service.was_asked(1).await;
+    service.wait_for_requests(1).await;
     // While one ticks, and then until the next tick is due, nobody else may.
     let store = other.host.store().clone();
     let is_free = async || store.lease_secret("tick/clock/0/2", "somebody else", 1).await.unwrap();
@@ -186,10 +186,10 @@ async fn one_of_two_hosts_ticks_and_the_other_goes_on_when_it_is_gone() {
     let running = [other.schedule.counts().running, host.app().schedule.counts().running];
     assert_eq!(running.iter().sum::<usize>(), 1, "both tick");
     gate.open();
-    service.was_asked(3).await;
+    service.wait_for_requests(3).await;
     host.stop().await;
-    let before = service.asked().len();
-    service.was_asked(before + 2).await;
+    let before = service.requests().len();
+    service.wait_for_requests(before + 2).await;
     other.stop().await;
     other.close().await;
 }
@@ -206,11 +206,11 @@ async fn a_tick_that_waits_does_not_overlap_with_itself_and_ends_with_its_host()
         "const every = \"1s\";\nfn tick() { http::get(\"URL/slow\"); }\nfn inlet(body) { body }",
     );
     let mut host = TestHost::new().config(&config).filter("slow", filter).start().await;
-    service.was_asked(1).await;
+    service.wait_for_requests(1).await;
     // Requests, and two more periods, go by.
     tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
     assert_eq!(host.chat(&saying("demo", "hi")).await.status, 200);
-    assert_eq!(service.asked().len(), 1, "a tick runs beside itself");
+    assert_eq!(service.requests().len(), 1, "a tick runs beside itself");
     assert_eq!(figure(&host, "valvehouse_scheduled_running").await, 1.0);
     host.stop().await;
     service.was_deserted(1).await;

@@ -225,7 +225,7 @@ async fn of_a_hundred_requests_at_once_each_user_gets_as_many_as_allowed() {
 }
 
 #[tokio::test]
-async fn a_user_who_waits_as_told_is_let_in_again() {
+async fn a_user_is_admitted_again_after_retry_after() {
     let now = Arc::new(AtomicI64::new(1_000_000));
     let clock = now.clone();
     let kv = Arc::new(Kv::with_clock(move || clock.load(Ordering::SeqCst)));
@@ -260,8 +260,8 @@ async fn a_system_prompt_is_put_where_the_valve_says() {
     {
         let filter = shipped("system_prompt", &format!(r#"{{"prompt":"New.","position":"{position}"}}"#));
         let changed = inlet(&filter, &turn_of("{}"), &request()).await.unwrap();
-        assert_eq!(said(&changed, "system"), expected, "{position}");
-        assert_eq!(said(&changed, "user"), ["hi"]);
+        assert_eq!(texts_by_role(&changed, "system"), expected, "{position}");
+        assert_eq!(texts_by_role(&changed, "user"), ["hi"]);
         let changed = inlet(&filter, &turn_of("{}"), &saying("hi")).await.unwrap();
         assert_eq!(changed.at_path("messages.0").to_string(), r#"{"role":"system","content":"New."}"#);
     }
@@ -282,7 +282,7 @@ async fn words_in_braces_are_filled_in() {
     let filter = shipped("system_prompt", &format!(r#"{{"prompt":"{prompt}"}}"#));
     let filled = async |user: &str| {
         let changed = inlet(&filter, &turn_of(user), &saying("hi")).await.unwrap();
-        said(&changed, "system").concat()
+        texts_by_role(&changed, "system").concat()
     };
     let text =
         filled(r#"{"id":"1","name":"{date}","email":"a@b","role":"admin","timezone":"Asia/Tokyo"}"#).await;
@@ -478,7 +478,7 @@ async fn what_is_sent_to_the_model_has_no_secrets() {
     let (builder, model) = asking([calls("", &[("echo", r#"{"mail":"a@b.example"}"#)]), "done".into()]);
     let kernel = builder.tool(echo()).filter(filter).build();
     chat(&kernel, "hi").await.unwrap();
-    assert_eq!(said(&model.requests()[1], "tool"), [r#"{"mail":"***"}"#]);
+    assert_eq!(texts_by_role(&model.requests()[1], "tool"), [r#"{"mail":"***"}"#]);
 }
 
 #[tokio::test]

@@ -271,7 +271,9 @@ async fn the_weather_comes_from_a_service_that_may_fail() {
         json!({"results": [{"name": "Tokyo", "country": "Japan", "latitude": 35.7, "longitude": 139.7}]});
     let forecast = json!({"current": {"time": "2026-11-21T09:00", "temperature_2m": 12.5, "relative_humidity_2m": 60,
         "weather_code": 63, "wind_speed_10m": 7.2}});
-    service.script(move |asked| Reply::json(if asked.path.ends_with("places") { &place } else { &forecast }));
+    service.script(move |request| {
+        Reply::json(if request.path.ends_with("places") { &place } else { &forecast })
+    });
     let tokyo = json!({"city": "Tokyo"});
     let weather = call(&host, "weather", tokyo.clone()).await.unwrap();
     assert_eq!(

@@ -55,7 +55,7 @@ fn on_text(name: &str, change: impl Fn(&str) -> String + Send + Sync + 'static) 
     })
 }
 
-/// A service that sends just these bytes, and waits after the first until it is told to go on.
+/// A service that sends just these bytes, and waits after the first until the test lets it go on.
 struct Wire {
     pieces: Vec<&'static str>,
     go_on: Option<Arc<Notify>>,
@@ -525,8 +525,8 @@ async fn too_many_events_and_what_is_no_event_break_the_hook_that_returns_them()
                     Ok(Continue)
                 });
                 let streamed = stream(&streaming(&["a"], [filter.clone()])).await;
-                let (plugin, told, cause) = failure(streamed.answer);
-                assert_eq!((plugin.as_str(), told.as_str()), ("odd", hook.name()));
+                let (plugin, hook_name, cause) = failure(streamed.answer);
+                assert_eq!((plugin.as_str(), hook_name.as_str()), ("odd", hook.name()));
                 assert!(cause.contains(wrong), "{cause}");
                 let ignored = filter.failure_policy(FailurePolicy::FailOpen);
                 assert_eq!(stream(&streaming(&["a"], [ignored])).await.text(), "a|stop");

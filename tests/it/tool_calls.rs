@@ -15,7 +15,7 @@ tag: outside
 const parameters = #{ city: #{ type: "string", required: true } };
 fn handler(args, ctx) {
     if args.city == "Atlantis" { return error("no such city"); }
-    ctx.set("asked", ctx.get("asked", 0) + 1);
+    ctx.set("calls", ctx.get("calls", 0) + 1);
     #{ city: args.city, sun: true }
 }
 "#;
@@ -40,7 +40,7 @@ async fn a_tool_calls_another_one_and_reads_its_result_or_error() {
     let host = TestHost::new()
         .config(HELPER)
         .tool("weather", WEATHER)
-        .tool("trip", calling(r#"let rome = tools::call("weather", #{ city: "Rome" }); `${rome.city} ${rome.sun} ${ctx.get("asked")}`"#))
+        .tool("trip", calling(r#"let rome = tools::call("weather", #{ city: "Rome" }); `${rome.city} ${rome.sun} ${ctx.get("calls")}`"#))
         .tool("fails", calling(r#"tools::call("weather", #{ city: "Atlantis" })"#))
         .tool("misfit", calling(r#"tools::call("weather", #{ city: 5.5, more: 1 }); tools::call("weather")"#))
         .tool("unknown", calling(r#"tools::call("wether", #{})"#))
@@ -154,7 +154,7 @@ async fn a_tool_that_the_turn_does_not_offer_takes_a_grant() {
 }
 
 #[tokio::test]
-async fn a_script_that_declares_no_tools_is_told_at_load() {
+async fn a_script_that_declares_no_tools_is_reported_at_load() {
     let host = TestHost::new()
         .config(HELPER)
         .tool("trip", "fn handler(args) { tools::call(\"weather\") }")
@@ -241,8 +241,8 @@ fn handler(args) {
 }
 "#;
     let mut host = clerk(&config).tool("pay", pay).tool("look", look).tool("order", order).start().await;
-    host.upstream.script(|asked| {
-        let body = asked.json();
+    host.upstream.script(|request| {
+        let body = request.json();
         let last = body["messages"].as_array().unwrap().last().unwrap().clone();
         let message = match last["role"].as_str() {
             Some("user") => json!({"role": "assistant", "content": null, "tool_calls": [{"id": "call_1",
@@ -256,15 +256,15 @@ fn handler(args) {
     let body = json!({"input": "order", "chat_id": "c", "user": "ann"});
     let mut run = send(&host, "/api/v1/agents/clerk/runs", body).await;
     // Each of the three is a question of its own, in words that are the same.
-    for asked in 0..3 {
-        assert_eq!(run["status"], "paused", "{asked}: {run}");
+    for round in 0..3 {
+        assert_eq!(run["status"], "paused", "{round}: {run}");
         let pending = &run["pending_action"];
         assert_eq!(
             (&pending["question"]["data"]["tool"], &pending["call"]),
             (&json!("pay"), &Value::Null),
             "{run}"
         );
-        if asked == 1 {
+        if round == 1 {
             host.restart().await;
         }
         let path = format!("/api/v1/agents/runs/{}/resume", run["run_id"].as_str().unwrap());
@@ -305,8 +305,8 @@ fn handler(args, __messages__, __user__) {
 "#;
     let models = "[[models]]\nname = \"clerk\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"*\"]\n";
     let host = TestHost::new().config(models).tool("recap", recap).start().await;
-    host.upstream.script(|asked| {
-        let body = asked.json();
+    host.upstream.script(|request| {
+        let body = request.json();
         let last = body["messages"].as_array().unwrap().last().unwrap().clone();
         let message = match last["role"].as_str() {
             Some("user") => json!({"role": "assistant", "content": null, "tool_calls": [{"id": "call_1",
@@ -320,9 +320,9 @@ fn handler(args, __messages__, __user__) {
     let body = json!({"model": "clerk", "messages": [{"role": "system", "content": "s"},
         {"role": "user", "content": "what was it?"}]});
     assert_eq!(host.chat(&body).await.text(), "2 2 what was it? (mine)");
-    let asked = host.upstream.last().json();
-    assert_eq!(asked["messages"][1]["content"], "what was it?", "the tool has a copy");
-    let tools = asked["tools"].as_array().unwrap();
+    let request = host.upstream.last().json();
+    assert_eq!(request["messages"][1]["content"], "what was it?", "the tool has a copy");
+    let tools = request["tools"].as_array().unwrap();
     let recap = tools.iter().find(|tool| tool["function"]["name"] == "recap").unwrap();
     let parameters = &recap["function"]["parameters"]["properties"];
     assert_eq!(parameters.as_object().unwrap().keys().collect::<Vec<_>>(), ["words"]);
@@ -332,7 +332,7 @@ fn handler(args, __messages__, __user__) {
 }
 
 #[tokio::test]
-async fn a_pipe_calls_the_tools_that_it_is_given_and_others_are_told_where_they_stand() {
+async fn a_pipe_calls_its_tools_and_misplaced_parameters_are_reported_at_their_place() {
     let pipe = r#"/*
 requirements: tools
 */
@@ -354,16 +354,24 @@ fn pipe(body, __tools__) {
         .tool("other", "fn handler(args, __tools__) { 1 }")
         .start()
         .await;
-    let said = host.chat(&saying("asks", "hello")).await;
-    assert_eq!(said.text(), r#"["weather"] weather ["city"] seen Oslo (pipe)"#, "{}", said.body());
-    let told = |id: &str| host.problems(id).iter().map(ToString::to_string).collect::<String>();
+    let answer = host.chat(&saying("asks", "hello")).await;
+    assert_eq!(answer.text(), r#"["weather"] weather ["city"] seen Oslo (pipe)"#, "{}", answer.body());
+    let problem_text = |id: &str| host.problems(id).iter().map(ToString::to_string).collect::<String>();
     assert!(
-        told("undeclared")
+        problem_text("undeclared")
             .contains("the parameter `__tools__` is used, but `tools` is not declared in `requirements`"),
         "{}",
-        told("undeclared")
+        problem_text("undeclared")
     );
-    assert!(told("inlets").contains("only pipes have the parameter `__tools__`"), "{}", told("inlets"));
-    assert!(told("other").contains("only pipes have the parameter `__tools__`"), "{}", told("other"));
-    assert!(told("pipe").is_empty(), "{}", told("pipe"));
+    assert!(
+        problem_text("inlets").contains("only pipes have the parameter `__tools__`"),
+        "{}",
+        problem_text("inlets")
+    );
+    assert!(
+        problem_text("other").contains("only pipes have the parameter `__tools__`"),
+        "{}",
+        problem_text("other")
+    );
+    assert!(problem_text("pipe").is_empty(), "{}", problem_text("pipe"));
 }

@@ -1,4 +1,4 @@
-//! Tools: how they are defined, asked for, described, checked and called.
+//! Tools: how they are defined, requested, described, checked and called.
 
 use crate::kernel::*;
 use std::sync::Arc;
@@ -178,8 +178,8 @@ fn who_changes_a_schema_changes_only_their_own() {
 #[tokio::test]
 async fn a_tool_can_be_invoked_without_a_kernel() {
     let turn = Turn::default();
-    let told = weather().invoke(json(r#"{"city":"Bonn"}"#), &turn).await.unwrap();
-    assert_eq!(told.value.to_string(), r#"{"city":"Bonn","temp":25,"condition":"Sunny"}"#);
+    let output = weather().invoke(json(r#"{"city":"Bonn"}"#), &turn).await.unwrap();
+    assert_eq!(output.value.to_string(), r#"{"city":"Bonn","temp":25,"condition":"Sunny"}"#);
     let error = weather().invoke(Json::object(), &turn).await.unwrap_err();
     assert_eq!(error.message, "cannot run get_weather: `city` is required");
     assert!(weather().invoke("Bonn".into(), &turn).await.is_err());
@@ -214,7 +214,7 @@ async fn a_handler_never_runs_on_arguments_that_do_not_fit() {
     });
     let tool = tool.parameters(&json(WEATHER)).unwrap().retry(3, Duration::ZERO);
     let kernel = kernel_of([tool]);
-    for (args, told) in [
+    for (args, expected) in [
         ("{}", "`city` is required"),
         (r#"{"city":["Bonn"]}"#, r#"`city` must be a string, not ["Bonn"]"#),
         (
@@ -227,20 +227,20 @@ async fn a_handler_never_runs_on_arguments_that_do_not_fit() {
     ] {
         let (by, text, status) = rejection(invoke(&kernel, "get_weather", args).await);
         assert_eq!((by.as_str(), status), ("get_weather", 400), "{args}");
-        assert!(text.contains(told) && text.starts_with("cannot run get_weather: "), "{args}: {text}");
+        assert!(text.contains(expected) && text.starts_with("cannot run get_weather: "), "{args}: {text}");
     }
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
 async fn the_model_reads_all_that_is_wrong_and_may_try_again() {
-    let asked = [("get_weather", r#"{"unit":"kelvin"}"#), ("get_weather", r#"{"city":"Bonn"}"#)];
-    let (builder, model) = asking([calls("", &asked), "done".into()]);
+    let calls_to_make = [("get_weather", r#"{"unit":"kelvin"}"#), ("get_weather", r#"{"city":"Bonn"}"#)];
+    let (builder, model) = asking([calls("", &calls_to_make), "done".into()]);
     chat(&builder.tool(weather()).build(), "hi").await.unwrap();
-    let told = said(&model.requests()[1], "tool");
-    let error = json(&told[0]).text("error").unwrap();
+    let results = texts_by_role(&model.requests()[1], "tool");
+    let error = json(&results[0]).text("error").unwrap();
     assert!(error.contains("`city` is required") && error.contains("`unit` must be one of"), "{error}");
-    assert!(told[1].contains(r#""city":"Bonn""#), "{told:?}");
+    assert!(results[1].contains(r#""city":"Bonn""#), "{results:?}");
 }
 
 #[tokio::test]
@@ -302,7 +302,7 @@ async fn a_tool_is_tried_again_as_often_as_it_says_and_filters_run_once() {
             (Ok(invoked), Ok(value)) => {
                 assert_eq!((invoked.value, notes(&invoked.context).as_str()), (value.into(), "pre"));
             }
-            (result @ Err(_), Err(told)) => assert_eq!(rejection(result).1, told),
+            (result @ Err(_), Err(message)) => assert_eq!(rejection(result).1, message),
             (result, expected) => panic!("{result:?} instead of {expected:?}"),
         }
         assert_eq!(tries.load(Ordering::SeqCst), failures.min(max as usize) + 1);

@@ -50,8 +50,8 @@ fn calls(calls: &[(&str, &str)]) -> Reply {
 
 /// The upstream calls these tools once, then says "done".
 fn calls_once(host: &TestHost, wanted: &'static [(&'static str, &'static str)]) {
-    host.upstream.script(move |asked| {
-        let messages = asked.json()["messages"].clone();
+    host.upstream.script(move |request| {
+        let messages = request.json()["messages"].clone();
         let has_results = messages.as_array().is_some_and(|all| all.iter().any(|one| one["role"] == "tool"));
         if has_results { Reply::text("done") } else { calls(wanted) }
     });
@@ -119,15 +119,15 @@ async fn two_tools_in_one_answer_and_a_third_in_the_next_round_share_the_context
     }
     let answer = host.chat(&saying("helper", question)).await;
     let events: Value = serde_json::from_str(answer.header("x-valvehouse-events").unwrap()).unwrap();
-    let told: Vec<String> =
+    let results: Vec<String> =
         events.as_array().unwrap().iter().map(|event| event["data"].to_string().replace('"', "")).collect();
     let expected = ["count_apples", "apples 1", "count_pears", "pears 2", "count_plums", "plums 3", "3"]
         .map(str::to_owned);
-    assert_eq!(told, expected);
+    assert_eq!(results, expected);
 }
 
 #[tokio::test]
-async fn what_goes_wrong_in_a_call_is_told_to_the_model_and_the_loop_goes_on() {
+async fn the_model_receives_the_error_of_a_call_and_the_loop_goes_on() {
     let wrong = r#"
         fn tools() { [
             #{ name: "throws", handler: |args| { throw "out of paper" } },
@@ -175,11 +175,11 @@ async fn fatal_ends_the_turn_and_so_does_the_limit_with_a_transcript() {
     answer.refused(423, "the vault is open");
 
     host.upstream.reply(calls(&[("echo", r#"{"text":"again"}"#)]));
-    let before = host.upstream.asked().len();
+    let before = host.upstream.requests().len();
     let answer = host.chat(&saying("busy", "hi")).await;
     assert_eq!(answer.status, 500);
     assert_eq!(answer.error()["code"], "max_tool_iterations");
-    assert_eq!(host.upstream.asked().len() - before, 4, "exactly as many model calls as allowed");
+    assert_eq!(host.upstream.requests().len() - before, 4, "exactly as many model calls as allowed");
 }
 
 #[tokio::test]
@@ -198,7 +198,7 @@ async fn text_beside_calls_is_kept_and_results_stand_in_the_order_of_the_calls()
 }
 
 #[tokio::test]
-async fn which_tools_a_model_sees_is_said_by_name_module_tag_and_request() {
+async fn tools_of_a_model_are_selected_by_name_module_tag_and_request() {
     let config = "[[models]]\nname = \"by_name\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"echo\"]\n\
         [[models]]\nname = \"by_module\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"counters\"]\n\
         [[models]]\nname = \"by_tag\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"tag:talk\", \"eccho\"]\n";
@@ -231,7 +231,7 @@ async fn which_tools_a_model_sees_is_said_by_name_module_tag_and_request() {
 }
 
 #[tokio::test]
-async fn a_clients_own_tools_pass_through_and_a_mixed_answer_is_told_to_call_them_alone() {
+async fn a_clients_own_tools_pass_through_and_a_mixed_answer_must_call_them_alone() {
     let host = TestHost::new().config(BUSY).tool("echo", ECHO).start().await;
     let own =
         json!([{"type": "function", "function": {"name": "open_door", "parameters": {"type": "object"}}}]);
@@ -286,8 +286,9 @@ async fn a_tool_never_takes_the_place_of_a_filter_of_its_name() {
     host.save_tool("other", ECHO);
     host.stands("other", "live").await;
     assert_eq!(host.chat(&saying("busy", "bad")).await.status, 403);
-    let told = host.snapshot().problems.iter().any(|problem| problem.message.contains("the id of a filter"));
-    assert!(told, "{:?}", host.snapshot().problems);
+    let is_reported =
+        host.snapshot().problems.iter().any(|problem| problem.message.contains("the id of a filter"));
+    assert!(is_reported, "{:?}", host.snapshot().problems);
     // Neither does one that cannot even be read.
     std::fs::write(host.folder().join("tools/guard.rhai"), b"\xff\xfe").unwrap();
     host.save_tool("third", ECHO);
@@ -297,7 +298,7 @@ async fn a_tool_never_takes_the_place_of_a_filter_of_its_name() {
 }
 
 #[tokio::test]
-async fn of_a_module_with_one_wrong_tool_the_others_load_and_duplicates_are_told_on_both_sides() {
+async fn of_a_module_with_one_wrong_tool_the_others_load_and_duplicates_are_reported_on_both_sides() {
     let module = r#"
         fn tool_info() { #{ description: "mixed", tags: ["mixed"] } }
         fn tools() { [
@@ -313,8 +314,8 @@ async fn of_a_module_with_one_wrong_tool_the_others_load_and_duplicates_are_told
     let host = TestHost::new().config(BUSY).tool("echo", ECHO).tool("mixed", module).start().await;
     host.chat(&saying("busy", "hi")).await;
     assert_eq!(offered(&host), ["echo", "good"]);
-    let told = host.problems("mixed");
-    let told: Vec<&str> = told.iter().map(|problem| problem.message.as_str()).collect();
+    let messages = host.problems("mixed");
+    let messages: Vec<&str> = messages.iter().map(|problem| problem.message.as_str()).collect();
     for expected in [
         "`no_handler` is left out",
         "bad name!",
@@ -323,7 +324,7 @@ async fn of_a_module_with_one_wrong_tool_the_others_load_and_duplicates_are_told
         "nothing_here",
         "two tools are called `echo`: this file is used",
     ] {
-        assert!(told.iter().any(|message| message.contains(expected)), "{expected}: {told:#?}");
+        assert!(messages.iter().any(|message| message.contains(expected)), "{expected}: {messages:#?}");
     }
     let other = host.problems("echo");
     assert!(other.iter().any(|problem| problem.message.contains("this file is not used")), "{other:?}");
@@ -439,9 +440,9 @@ async fn a_script_that_asks_for_more_is_held_back_until_it_is_granted_and_again_
 async fn a_native_tool_is_there_as_long_as_it_is_granted() {
     let host = TestHost::new().config(BUSY.replace("\"*\"", "\"file_read\"").as_str()).start().await;
     std::fs::write(host.folder().join("note.txt"), "first\nsecond\n").unwrap();
-    let told = &host.snapshot().problems[0];
-    assert!(told.message.contains("`file_read`, which is not granted"), "{told}");
-    assert!(told.help.as_ref().unwrap().contains("valvehouse grant file_read files=FOLDER"), "{told}");
+    let problem = &host.snapshot().problems[0];
+    assert!(problem.message.contains("`file_read`, which is not granted"), "{problem}");
+    assert!(problem.help.as_ref().unwrap().contains("valvehouse grant file_read files=FOLDER"), "{problem}");
     let granted = Json::parse(br#"{"files": ["."]}"#).unwrap();
     let stored = host.store().set_grants("file_read", Some(&granted), None, "test").await.unwrap().unwrap();
     host.obeys(stored).await;
@@ -482,5 +483,5 @@ fn handler(args) { llm::chat(#{ messages: [#{ role: "user", content: "deeper" }]
     // A tool's question is not offered the tool itself.
     calls_once(&host, &[("deeper", "{}")]);
     host.chat(&saying("busy", "hi")).await;
-    assert!(host.upstream.asked().iter().any(|asked| asked.said().starts_with("deeper")));
+    assert!(host.upstream.requests().iter().any(|request| request.last_text().starts_with("deeper")));
 }

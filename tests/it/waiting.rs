@@ -41,7 +41,7 @@ async fn sixty_four_turns_wait_at_once_and_another_request_goes_by() {
     let turns = join_all((0..64).map(|_| host.chat(&look)));
     let meanwhile = async {
         // All of them are under way before the first is answered.
-        service.was_asked(64).await;
+        service.wait_for_requests(64).await;
         assert_eq!(host.chat(&saying("demo", "hello")).await.status, 200);
         gate.open();
     };
@@ -59,13 +59,13 @@ fn threads() -> usize {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_thousand_people_are_asked_at_once_without_a_thread_each() {
-    let source = "fn inlet(body) { body.said = ask(#{ type: \"input\", timeout: 300_000 }); body }";
+async fn two_thousand_open_questions_need_no_thread_each() {
+    let source = "fn inlet(body) { body.answer = ask(#{ type: \"input\", timeout: 300_000 }); body }";
     let file = SourceFile::new(Kind::Filter, "asks", "filters/asks.rhai", source);
     let script = Script::compile(&file, &Settings::default()).unwrap();
     let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
     let questions = Questions::default();
-    let (tell, mut asked) = tokio::sync::mpsc::unbounded_channel();
+    let (tell, mut question_ids) = tokio::sync::mpsc::unbounded_channel();
     let before = threads();
     let turns: Vec<_> = (0..2_000)
         .map(|_| {
@@ -80,7 +80,7 @@ async fn two_thousand_people_are_asked_at_once_without_a_thread_each() {
         .collect();
     let mut open = Vec::new();
     while open.len() < turns.len() {
-        open.push(asked.recv().await.unwrap());
+        open.push(question_ids.recv().await.unwrap());
     }
     // Other tests run beside this one: what matters is that it is nowhere near one each.
     assert!(threads() < before + 200, "{} threads, {before} before", threads());
@@ -89,7 +89,7 @@ async fn two_thousand_people_are_asked_at_once_without_a_thread_each() {
     }
     for turn in turns {
         let ChainOutcome::Done(body) = turn.await.unwrap().unwrap() else { panic!("it was skipped") };
-        assert!(body.text("said").is_some());
+        assert!(body.text("answer").is_some());
     }
 }
 
@@ -114,7 +114,7 @@ async fn who_goes_away_takes_the_waiting_tool_along() {
     let asking = host.posting(saying("helper", "/look").to_string()).send();
     tokio::select! {
         answer = asking => panic!("answered: {answer:?}"),
-        () = service.was_asked(1) => {}
+        () = service.wait_for_requests(1) => {}
     }
     service.was_deserted(1).await;
 }
@@ -146,7 +146,7 @@ fn sleeping(length: &str) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_asks_a_person_over_the_stream_and_goes_on_with_the_answer() {
-    let tool = r#"fn handler(args) { let said = ask(#{ type: "input", data: #{ title: "Which city?" } }); `you said ${said}` }"#;
+    let tool = r#"fn handler(args) { let answer = ask(#{ type: "input", data: #{ title: "Which city?" } }); `you answered ${answer}` }"#;
     let host = TestHost::new().config(HELPER).tool("look", tool).start().await;
     let mut body = saying("helper", "/look");
     body["stream"] = true.into();
@@ -173,5 +173,5 @@ async fn a_tool_asks_a_person_over_the_stream_and_goes_on_with_the_answer() {
         .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok())
         .filter_map(|event| event["choices"][0]["delta"]["content"].as_str().map(str::to_owned))
         .collect();
-    assert!(words.contains("you said Oslo"), "{text}");
+    assert!(words.contains("you answered Oslo"), "{text}");
 }

@@ -159,7 +159,7 @@ fn public_types_have_names_of_their_own() {
 }
 
 #[test]
-fn what_a_thing_is_not_is_said_with_not() {
+fn negations_use_not() {
     check(Rule::Negation);
 }
 

@@ -107,30 +107,30 @@ impl Project {
         Self::listens(command)
     }
 
-    /// A host for those who write scripts; what it shows is heard.
+    /// A host for those who write scripts; its output is read.
     pub fn dev(&self, words: &str) -> Server {
         let words: Vec<&str> = ["dev", "--port", "0"].into_iter().chain(words.split_whitespace()).collect();
         let mut command = valvehouse(self.0.path(), &words);
         command.envs(self.1.iter().cloned()).stdin(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let shown = child.stdout.take().unwrap();
-        Self::heard(child, shown)
+        Self::server_of(child, shown)
     }
 
     /// Starts a host by a command of a test's own.
     pub fn listens(mut serve: Command) -> Server {
         let mut child = serve.stdin(Stdio::null()).spawn().unwrap();
         let stderr = child.stderr.take().unwrap();
-        Self::heard(child, stderr)
+        Self::server_of(child, stderr)
     }
 
-    fn heard(child: Child, says: impl Read + Send + 'static) -> Server {
+    fn server_of(child: Child, says: impl Read + Send + 'static) -> Server {
         let (sender, talk) = mpsc::channel();
         std::thread::spawn(move || {
             BufReader::new(says).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
-        let mut server = Server { child, talk, heard: RefCell::default(), address: String::new() };
-        let line = server.hears("http://");
+        let mut server = Server { child, talk, lines: RefCell::default(), address: String::new() };
+        let line = server.wait_for_line("http://");
         let address = line.split("http://").nth(1).unwrap();
         server.address =
             address.chars().take_while(|letter| !matches!(letter, '"' | ' ' | '\u{1b}')).collect();
@@ -224,31 +224,31 @@ impl CommandOutput {
 pub struct Server {
     child: Child,
     talk: Receiver<String>,
-    heard: RefCell<Vec<String>>,
+    lines: RefCell<Vec<String>>,
     address: String,
 }
 
 impl Server {
     /// The next line with this text.
     #[track_caller]
-    pub fn hears(&self, text: &str) -> String {
+    pub fn wait_for_line(&self, text: &str) -> String {
         let end = Instant::now() + PATIENCE;
         while let Ok(line) = self.talk.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            self.heard.borrow_mut().push(line.clone());
+            self.lines.borrow_mut().push(line.clone());
             if line.contains(text) {
                 return line;
             }
         }
-        panic!("{text:?} was never said, only:\n{}", self.heard.borrow().join("\n"));
+        panic!("{text:?} is not in the output:\n{}", self.lines.borrow().join("\n"));
     }
 
     /// A past or future line of its output, counted from 0.
     #[cfg(unix)]
     pub fn line(&self, number: usize) -> String {
-        while self.heard.borrow().len() <= number {
-            self.hears("");
+        while self.lines.borrow().len() <= number {
+            self.wait_for_line("");
         }
-        self.heard.borrow()[number].clone()
+        self.lines.borrow()[number].clone()
     }
 
     /// Ends it, and returns its stderr.
@@ -257,9 +257,9 @@ impl Server {
         signal(self.child.id(), "-TERM");
         signal(self.child.id(), "-TERM");
         self.ends();
-        let mut heard = self.heard.take();
-        heard.extend(self.talk.iter());
-        heard.join("\n")
+        let mut lines = self.lines.take();
+        lines.extend(self.talk.iter());
+        lines.join("\n")
     }
 
     /// Returns the URL it listens at.

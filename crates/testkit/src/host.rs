@@ -551,12 +551,12 @@ impl Answer {
     #[track_caller]
     pub fn denied(&self, status: u16, detail: &str) -> Value {
         assert_eq!(self.status, status, "{}", self.body());
-        let told = self.json();
+        let body = self.json();
         assert!(
-            told["detail"].as_str().is_some_and(|text| text.contains(detail)),
-            "{detail:?} is not in {told}"
+            body["detail"].as_str().is_some_and(|text| text.contains(detail)),
+            "{detail:?} is not in {body}"
         );
-        told
+        body
     }
 }
 

@@ -1,5 +1,4 @@
-//! A model's service on loopback that answers what a test told it to, and remembers what it was
-//! asked.
+//! A model's service on loopback that answers as a test scripts it, and records its requests.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -35,7 +34,7 @@ impl UpstreamRequest {
     }
 
     /// The text of the last message.
-    pub fn said(&self) -> String {
+    pub fn last_text(&self) -> String {
         let body = self.json();
         let last = body["messages"].as_array().and_then(|messages| messages.last());
         last.and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned()
@@ -134,9 +133,9 @@ impl Reply {
         reply
     }
 
-    /// Whole or streamed, as it was asked for.
-    pub fn fitting(asked: &UpstreamRequest, text: &str) -> Self {
-        if asked.json()["stream"] == json!(true) {
+    /// Whole or streamed, as it was requested.
+    pub fn fitting(request: &UpstreamRequest, text: &str) -> Self {
+        if request.json()["stream"] == json!(true) {
             Self::words(text.split_inclusive(' '))
         } else {
             Self::text(text)
@@ -214,7 +213,7 @@ pub struct Upstream(Arc<Inner>);
 struct Inner {
     port: u16,
     script: Mutex<Script>,
-    asked: Mutex<Vec<UpstreamRequest>>,
+    requests: Mutex<Vec<UpstreamRequest>>,
     /// The number of callers that went away before they had their whole answer.
     deserted: watch::Sender<usize>,
     server: Mutex<Option<AbortHandle>>,
@@ -225,11 +224,11 @@ impl Upstream {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port on loopback");
         let port = listener.local_addr().expect("a bound socket has an address").port();
-        let script: Script = Arc::new(|asked| Reply::fitting(asked, "hello from upstream"));
+        let script: Script = Arc::new(|request| Reply::fitting(request, "hello from upstream"));
         let inner = Inner {
             port,
             script: Mutex::new(script),
-            asked: Mutex::default(),
+            requests: Mutex::default(),
             deserted: watch::channel(0).0,
             server: Mutex::default(),
         };
@@ -254,18 +253,19 @@ impl Upstream {
         *self.0.script.lock().unwrap() = Arc::new(script);
     }
 
-    /// The chats it was asked for.
-    pub fn asked(&self) -> Vec<UpstreamRequest> {
-        self.0.asked.lock().unwrap().clone()
+    /// The requests it received.
+    pub fn requests(&self) -> Vec<UpstreamRequest> {
+        self.0.requests.lock().unwrap().clone()
     }
 
     pub fn last(&self) -> UpstreamRequest {
-        self.asked().pop().expect("the upstream was asked")
+        self.requests().pop().expect("the upstream received a request")
     }
 
-    /// Waits until it was asked so many times.
-    pub async fn was_asked(&self, times: usize) {
-        crate::wait::until("the upstream is asked", || async { self.asked().len() >= times }).await;
+    /// Waits until it received so many requests.
+    pub async fn wait_for_requests(&self, times: usize) {
+        crate::wait::until("the upstream has its requests", || async { self.requests().len() >= times })
+            .await;
     }
 
     /// Waits until so many callers have gone away early.
@@ -317,10 +317,10 @@ async fn answer(State(upstream): State<Upstream>, request: Request) -> Response 
         ]});
         return Response::new(Body::from(list.to_string()));
     }
-    let asked = UpstreamRequest { path, headers: parts.headers, body };
-    upstream.0.asked.lock().unwrap().push(asked.clone());
+    let received_request = UpstreamRequest { path, headers: parts.headers, body };
+    upstream.0.requests.lock().unwrap().push(received_request.clone());
     let script = upstream.0.script.lock().unwrap().clone();
-    let reply = script(&asked);
+    let reply = script(&received_request);
     let mut caller = Caller { served: false, upstream };
     for part in &reply.before {
         // Only waiting stands before an answer.

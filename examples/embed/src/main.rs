@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let filter = valvehouse_script::filter("shout", SHOUT)?;
     let kernel = Kernel::builder().filter(filter).provider(provider.clone()).build();
     let answer = kernel.chat("good day").await?;
-    let asked = provider.requests()[0].at_path("messages.0.content");
-    eprintln!("the model was asked {asked} and said {:?}", answer.text());
+    let prompt = provider.requests()[0].at_path("messages.0.content");
+    eprintln!("the model received {prompt} and answered {:?}", answer.text());
     Ok(())
 }

@@ -13,12 +13,12 @@ fn handler(args) { #{ paid: args.amount } }
 "#;
 
 /// Calls the payment tool on request, then returns its result.
-fn model(asked: &UpstreamRequest) -> Reply {
-    let body = asked.json();
+fn model(request: &UpstreamRequest) -> Reply {
+    let body = request.json();
     let last = body["messages"].as_array().unwrap().last().unwrap();
     let text = last["content"].as_str().unwrap_or_default();
     if last["role"] == "tool" {
-        return Reply::fitting(asked, text);
+        return Reply::fitting(request, text);
     }
     let calls = json!([{"id": "call_1", "type": "function",
         "function": {"name": "pay", "arguments": "{\"amount\":5}"}}]);

@@ -28,7 +28,7 @@ fn down() -> Reply {
 }
 
 /// Returns the events of one run with these model replies.
-async fn told_of(replies: Vec<Reply>, change: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Log {
+async fn log_of(replies: Vec<Reply>, change: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Log {
     let (callbacks, log) = all();
     let mut agent =
         change(agent(replies).0.name("Ann").tool(weather()).callbacks(callbacks)).build().unwrap();
@@ -37,8 +37,8 @@ async fn told_of(replies: Vec<Reply>, change: impl FnOnce(AgentBuilder) -> Agent
 }
 
 /// Returns the events of one callback.
-async fn told(callback: &str) -> Vec<Json> {
-    of(&told_of(looks(), |builder| builder).await, callback)
+async fn events(callback: &str) -> Vec<Json> {
+    of(&log_of(looks(), |builder| builder).await, callback)
 }
 
 fn of(log: &Log, callback: &str) -> Vec<Json> {
@@ -58,11 +58,11 @@ fn failing() -> Tool {
 }
 
 #[tokio::test]
-async fn a_run_is_told_in_its_order_and_each_thing_once() {
+async fn a_run_is_reported_in_order_and_each_event_once() {
     let expected = "on_chain_start on_turn_start on_llm_start on_llm_call on_llm_end on_text on_agent_action \
         on_tool_start on_tool_call on_tool_end on_llm_start on_llm_call on_llm_end on_text on_agent_finish \
         on_turn_end on_chain_end";
-    let log = told_of(looks(), |builder| builder).await;
+    let log = log_of(looks(), |builder| builder).await;
     assert_eq!(names(&log).join(" "), expected);
     let run = log.lock()[0].run_id.clone();
     assert!(log.lock().iter().all(|event| event.agent_id == "a-1" && event.agent_name == "Ann"));
@@ -71,65 +71,68 @@ async fn a_run_is_told_in_its_order_and_each_thing_once() {
 
 #[tokio::test]
 async fn on_chain_start_tells_what_a_run_begins_with() {
-    let told = told("on_chain_start").await;
-    assert_eq!((told.len(), lines_of(&told[0].get("input").unwrap())), (1, vec!["user: how is it?".into()]));
+    let events = events("on_chain_start").await;
+    assert_eq!(
+        (events.len(), lines_of(&events[0].get("input").unwrap())),
+        (1, vec!["user: how is it?".into()])
+    );
 }
 
 #[tokio::test]
 async fn on_turn_start_tells_the_same() {
-    assert_eq!(told("on_turn_start").await, told("on_chain_start").await);
+    assert_eq!(events("on_turn_start").await, events("on_chain_start").await);
 }
 
 #[tokio::test]
 async fn on_chain_end_tells_the_answer() {
-    let told = told("on_chain_end").await;
-    let text = told[0].at_path("result.choices.0.message.content");
-    assert_eq!((told.len(), text), (1, "warm".into()));
+    let events = events("on_chain_end").await;
+    let text = events[0].at_path("result.choices.0.message.content");
+    assert_eq!((events.len(), text), (1, "warm".into()));
 }
 
 #[tokio::test]
 async fn on_turn_end_tells_the_same() {
-    assert_eq!(told("on_turn_end").await[0].at_path("result.choices.0.message.content"), "warm".into());
+    assert_eq!(events("on_turn_end").await[0].at_path("result.choices.0.message.content"), "warm".into());
 }
 
 #[tokio::test]
 async fn on_chain_error_tells_why_a_run_failed() {
-    let log = told_of(vec![down()], |builder| builder).await;
-    let told = of(&log, "on_chain_error");
-    assert_eq!((told.len(), told[0].text("error").unwrap().contains("down")), (1, true));
+    let log = log_of(vec![down()], |builder| builder).await;
+    let events = of(&log, "on_chain_error");
+    assert_eq!((events.len(), events[0].text("error").unwrap().contains("down")), (1, true));
     assert!(of(&log, "on_chain_end").is_empty() && of(&log, "on_agent_finish").is_empty());
 }
 
 #[tokio::test]
 async fn on_turn_error_tells_the_same() {
-    let log = told_of(vec![down()], |builder| builder).await;
+    let log = log_of(vec![down()], |builder| builder).await;
     assert_eq!(of(&log, "on_turn_error"), of(&log, "on_chain_error"));
 }
 
 #[tokio::test]
-async fn on_llm_start_tells_what_the_model_is_asked_once_a_round() {
-    let told = told("on_llm_start").await;
-    assert_eq!(told.len(), 2);
-    assert_eq!(lines_of(&told[1].get("messages").unwrap()).len(), 3);
+async fn on_llm_start_reports_the_messages_for_the_model_once_a_round() {
+    let events = events("on_llm_start").await;
+    assert_eq!(events.len(), 2);
+    assert_eq!(lines_of(&events[1].get("messages").unwrap()).len(), 3);
 }
 
 #[tokio::test]
 async fn on_llm_call_tells_it_behind_all_filters_with_the_model() {
-    let told = told("on_llm_call").await;
-    assert_eq!((told.len(), told[0].text("model").unwrap().as_str()), (2, "a-1"));
-    assert_eq!(lines_of(&told[0].get("messages").unwrap()), ["user: how is it?"]);
+    let events = events("on_llm_call").await;
+    assert_eq!((events.len(), events[0].text("model").unwrap().as_str()), (2, "a-1"));
+    assert_eq!(lines_of(&events[0].get("messages").unwrap()), ["user: how is it?"]);
 }
 
 #[tokio::test]
 async fn on_llm_end_tells_the_answer_once_a_round() {
-    let told = told("on_llm_end").await;
-    let reasons = told.iter().map(|data| data.at_path("response.choices.0.finish_reason"));
+    let events = events("on_llm_end").await;
+    let reasons = events.iter().map(|data| data.at_path("response.choices.0.finish_reason"));
     assert_eq!(reasons.collect::<Vec<_>>(), ["tool_calls".into(), "stop".into()]);
 }
 
 #[tokio::test]
 async fn on_llm_error_tells_why_there_is_no_answer() {
-    let log = told_of(vec![down()], |builder| builder).await;
+    let log = log_of(vec![down()], |builder| builder).await;
     assert_eq!(of(&log, "on_llm_error").len(), 1);
     assert!(of(&log, "on_llm_end").is_empty());
 }
@@ -139,110 +142,109 @@ async fn on_llm_new_token_tells_each_piece_of_text_of_a_stream() {
     let (callbacks, log) = all();
     let mut agent = agent([Reply::chunks(["wa", "rm"])]).0.callbacks(callbacks).build().unwrap();
     let mut stream = agent.stream("how is it?");
-    let mut heard = Vec::new();
+    let mut stream_text = Vec::new();
     while let Some(chunk) = stream.next().await {
-        heard.push(chunk.unwrap().text());
+        stream_text.push(chunk.unwrap().text());
     }
     assert_eq!(stream.response().unwrap().text(), "warm");
-    assert_eq!(heard.concat(), "warm");
+    assert_eq!(stream_text.concat(), "warm");
     let tokens: Vec<_> =
         of(&log, "on_llm_new_token").iter().map(|data| data.text("token").unwrap()).collect();
     assert_eq!(tokens, ["wa", "rm"]);
-    assert_eq!(of(&log, "on_llm_start").len(), 1, "the model is asked once");
+    assert_eq!(of(&log, "on_llm_start").len(), 1, "the model is called once");
     assert_eq!(of(&log, "on_token"), of(&log, "on_llm_new_token"));
 }
 
 #[tokio::test]
 async fn on_token_tells_nothing_of_an_answer_that_does_not_stream() {
-    assert!(told("on_token").await.is_empty());
+    assert!(events("on_token").await.is_empty());
 }
 
 #[tokio::test]
 async fn on_text_tells_each_text_the_model_says() {
-    let texts: Vec<_> = told("on_text").await.iter().map(|data| data.text("text").unwrap()).collect();
+    let texts: Vec<_> = events("on_text").await.iter().map(|data| data.text("text").unwrap()).collect();
     assert_eq!(texts, ["let me see", "warm"]);
 }
 
 #[tokio::test]
 async fn on_agent_action_tells_what_the_model_wants_done() {
-    let told = told("on_agent_action").await;
-    assert_eq!((told.len(), told[0].at_path("tool_calls.0.function.name")), (1, "weather".into()));
+    let events = events("on_agent_action").await;
+    assert_eq!((events.len(), events[0].at_path("tool_calls.0.function.name")), (1, "weather".into()));
 }
 
 #[tokio::test]
 async fn on_agent_finish_tells_the_final_text_once() {
-    let told = told("on_agent_finish").await;
-    assert_eq!(Json::from(told).to_string(), r#"[{"text":"warm"}]"#);
+    let events = events("on_agent_finish").await;
+    assert_eq!(Json::from(events).to_string(), r#"[{"text":"warm"}]"#);
 }
 
 #[tokio::test]
 async fn on_tool_start_tells_which_tool_is_next() {
-    let told = told("on_tool_start").await;
+    let events = events("on_tool_start").await;
     let expected = r#"[{"tool":"weather","args":{"city":"Oslo"},"tool_call_id":"call_0"}]"#;
-    assert_eq!(Json::from(told).to_string(), expected);
+    assert_eq!(Json::from(events).to_string(), expected);
 }
 
 #[tokio::test]
 async fn on_tool_call_tells_it_behind_all_filters() {
-    let told = told("on_tool_call").await;
-    assert_eq!(Json::from(told).to_string(), r#"[{"tool":"weather","args":{"city":"Oslo"}}]"#);
+    let events = events("on_tool_call").await;
+    assert_eq!(Json::from(events).to_string(), r#"[{"tool":"weather","args":{"city":"Oslo"}}]"#);
 }
 
 #[tokio::test]
 async fn on_tool_end_tells_the_result_as_the_model_reads_it() {
-    let told = told("on_tool_end").await;
-    assert_eq!((told.len(), told[0].text("result").unwrap().as_str()), (1, "sunny in Oslo"));
+    let events = events("on_tool_end").await;
+    assert_eq!((events.len(), events[0].text("result").unwrap().as_str()), (1, "sunny in Oslo"));
 }
 
 #[tokio::test]
 async fn on_tool_error_tells_why_there_is_none() {
-    let log = told_of(looks(), |builder| builder.tool(failing())).await;
-    let told = of(&log, "on_tool_error");
-    assert_eq!((told.len(), told[0].text("error").unwrap().contains("no sky")), (1, true));
+    let log = log_of(looks(), |builder| builder.tool(failing())).await;
+    let events = of(&log, "on_tool_error");
+    assert_eq!((events.len(), events[0].text("error").unwrap().contains("no sky")), (1, true));
     assert!(of(&log, "on_tool_end").is_empty());
 }
 
 #[tokio::test]
 async fn on_retriever_start_tells_of_tools_that_look_something_up() {
-    let log = told_of(looks(), |builder| builder.tool(weather().tag("retriever"))).await;
+    let log = log_of(looks(), |builder| builder.tool(weather().tag("retriever"))).await;
     assert_eq!(of(&log, "on_retriever_start"), of(&log, "on_tool_start"));
-    assert!(told("on_retriever_start").await.is_empty(), "and of no others");
+    assert!(events("on_retriever_start").await.is_empty(), "and of no others");
 }
 
 #[tokio::test]
 async fn on_retriever_end_tells_what_they_found() {
-    let log = told_of(looks(), |builder| builder.tool(weather().tag("retriever"))).await;
+    let log = log_of(looks(), |builder| builder.tool(weather().tag("retriever"))).await;
     assert_eq!((of(&log, "on_retriever_end").len(), of(&log, "on_retriever_error").len()), (1, 0));
     assert_eq!(of(&log, "on_retriever_end"), of(&log, "on_tool_end"));
 }
 
 #[tokio::test]
 async fn on_retriever_error_tells_that_they_failed() {
-    let log = told_of(looks(), |builder| builder.tool(failing())).await;
+    let log = log_of(looks(), |builder| builder.tool(failing())).await;
     assert_eq!((of(&log, "on_retriever_end").len(), of(&log, "on_retriever_error").len()), (0, 1));
 }
 
 #[tokio::test]
-async fn on_retry_tells_that_a_model_is_asked_again() {
+async fn on_retry_reports_that_a_model_is_called_again() {
     let retry = json(r#"{"max_retries":2,"initial_delay_ms":1,"max_delay_ms":1}"#);
-    let log =
-        told_of(vec![down(), "warm".into()], |builder| builder.middleware(("model_retry", retry))).await;
-    let told = of(&log, "on_retry");
+    let log = log_of(vec![down(), "warm".into()], |builder| builder.middleware(("model_retry", retry))).await;
+    let events = of(&log, "on_retry");
     assert_eq!(
-        (told.len(), told[0].get("attempt"), told[0].get("max_retries")),
+        (events.len(), events[0].get("attempt"), events[0].get("max_retries")),
         (1, Some(1_i64.into()), Some(2_i64.into()))
     );
-    assert!(told[0].text("error").unwrap().contains("down"));
+    assert!(events[0].text("error").unwrap().contains("down"));
     assert_eq!(of(&log, "on_llm_start").len(), 1);
 }
 
 #[tokio::test]
-async fn on_custom_event_tells_what_the_agents_owner_wants_told() {
+async fn on_custom_event_reports_the_events_of_the_agents_owner() {
     let (callbacks, log) = all();
     let agent = agent(["hi"]).0.callbacks(callbacks).build().unwrap();
     agent.emit_custom_event("lunch", &json(r#"{"at":12}"#));
-    let told = of(&log, "on_custom_event");
-    assert_eq!(Json::from(told).to_string(), r#"[{"name":"lunch","data":{"at":12}}]"#);
+    let events = of(&log, "on_custom_event");
+    assert_eq!(Json::from(events).to_string(), r#"[{"name":"lunch","data":{"at":12}}]"#);
 }
 
 /// Returns the events of a run that waits and continues, in the same agent or in another one with the same
@@ -266,22 +268,22 @@ async fn over_a_pause(decision: Decision, elsewhere: bool) -> Log {
 
 #[tokio::test]
 async fn on_interrupt_tells_what_a_run_waits_for_and_nothing_is_finished() {
-    let log = told_of(looks(), asking).await;
-    let told = of(&log, "on_interrupt");
-    assert_eq!((told.len(), told[0].at_path("pending.question.data.tool")), (1, "weather".into()));
+    let log = log_of(looks(), asking).await;
+    let events = of(&log, "on_interrupt");
+    assert_eq!((events.len(), events[0].at_path("pending.question.data.tool")), (1, "weather".into()));
     assert_eq!(names(&log).last(), Some(&"on_interrupt"));
 }
 
 #[tokio::test]
 async fn on_resume_tells_what_was_decided() {
     let log = over_a_pause(Decision::Reject { reason: Some("no".into()) }, false).await;
-    let told = of(&log, "on_resume");
+    let events = of(&log, "on_resume");
     let expected = r#"[{"decision":{"decision":"reject","reason":"no"}}]"#;
-    assert_eq!(Json::from(told).to_string(), expected);
+    assert_eq!(Json::from(events).to_string(), expected);
 }
 
 #[tokio::test]
-async fn over_a_pause_each_thing_is_told_once_here_and_elsewhere() {
+async fn over_a_pause_each_event_is_reported_once_here_and_elsewhere() {
     let expected = "on_chain_start on_turn_start on_llm_start on_llm_call on_llm_end on_text on_agent_action \
         on_tool_start on_interrupt on_resume on_tool_call on_tool_end on_llm_start on_llm_call on_llm_end \
         on_text on_agent_finish on_turn_end on_chain_end";

@@ -40,10 +40,10 @@ fn calls(texts: &[&str]) -> Reply {
 /// Makes the model call the tool with a text until it has the given number of results, then return the last
 /// result.
 fn calling(host: &TestHost, text: &'static str, rounds: usize) {
-    host.upstream.script(move |asked: &UpstreamRequest| {
-        let body = asked.json();
+    host.upstream.script(move |request: &UpstreamRequest| {
+        let body = request.json();
         let results = body["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "tool");
-        if results.count() < rounds { calls(&[text]) } else { Reply::text(&asked.said()) }
+        if results.count() < rounds { calls(&[text]) } else { Reply::text(&request.last_text()) }
     });
 }
 
@@ -52,11 +52,11 @@ async fn a_preset_limits_a_model_and_its_options_can_be_overridden_one_by_one() 
     let minimal = host("preset = \"minimal\"").await;
     calling(&minimal, "x", 90);
     minimal.chat(&says("go")).await.refused(429, "this turn exceeded its limit of 20 model calls");
-    assert_eq!(minimal.upstream.asked().len(), 20);
+    assert_eq!(minimal.upstream.requests().len(), 20);
     let fewer = host("preset = \"minimal\"\nmiddleware = { call_limit = { max_model_calls = 2 } }").await;
     calling(&fewer, "x", 90);
     fewer.chat(&says("go")).await.refused(429, "raise it with max_model_calls");
-    assert_eq!(fewer.upstream.asked().len(), 2);
+    assert_eq!(fewer.upstream.requests().len(), 2);
     fewer.upstream.script(|_| calls(&["x"; 11]));
     fewer.chat(&says("go")).await.refused(429, "10 tool calls for one answer");
 }
@@ -76,29 +76,29 @@ async fn model_fallback_asks_the_other_models_of_the_host_by_their_names() {
     let other = "[[models]]\nname = \"spare\"\nprovider = \"mock\"\nmodel = \"mock-2\"";
     let lines = format!("middleware = {{ model_fallback = {{ models = [\"spare\"] }} }}\n{other}");
     let host = host(&lines).await;
-    host.upstream.script(|asked| match asked.json()["model"].as_str() {
+    host.upstream.script(|request| match request.json()["model"].as_str() {
         Some("mock-2") => Reply::text("from the spare one"),
         _ => Reply::raw("application/json", r#"{"error":{"message":"busy"}}"#).status(503),
     });
     assert_eq!(host.chat(&says("hi")).await.text(), "from the spare one");
-    assert_eq!(host.upstream.asked().len(), 2);
+    assert_eq!(host.upstream.requests().len(), 2);
 }
 
 #[tokio::test]
-async fn pii_keeps_addresses_from_the_model_and_what_was_said_stays() {
+async fn pii_keeps_addresses_from_the_model_and_leaves_the_stored_messages() {
     let host = host("middleware = { pii = { strategy = \"redact\" } }").await;
     assert_eq!(host.chat(&says("write to ann@example.com")).await.status, 200);
-    assert_eq!(host.upstream.last().said(), "write to [email]");
+    assert_eq!(host.upstream.last().last_text(), "write to [email]");
     let remembered = super::lines(&host.store().messages("c", 0, 9).await.unwrap());
     assert_eq!(remembered[0], "user: write to ann@example.com");
 }
 
 #[tokio::test]
-async fn pii_that_blocks_refuses_and_the_model_is_not_asked() {
+async fn pii_that_blocks_refuses_and_the_model_is_not_called() {
     let host = host("middleware = { pii = { strategy = \"block\" } }").await;
     let refused = host.chat(&says("write to ann@example.com")).await;
     assert!((400..500).contains(&refused.status), "{}", refused.body());
-    assert!(host.upstream.asked().is_empty());
+    assert!(host.upstream.requests().is_empty());
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ fn wrong(lines: &str) -> String {
     let demo = format!("[[models]]\nname = \"assistant\"\nprovider = \"demo\"\n{lines}\n");
     let toml = format!("[[providers]]\nname = \"demo\"\nkind = \"demo\"\n{demo}");
     std::fs::write(folder.path().join("valvehouse.toml"), toml).unwrap();
-    let said = ["check", "serve"].map(|command| {
+    let outputs = ["check", "serve"].map(|command| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"))
             .arg(command)
             .current_dir(folder.path())
@@ -158,14 +158,14 @@ fn wrong(lines: &str) -> String {
         assert!(!output.status.success(), "{lines}: {text}");
         text
     });
-    let [check, serve] = said;
+    let [check, serve] = outputs;
     assert!(serve.contains("model `assistant`") || serve.contains("models.assistant"), "{serve}");
     format!("{check}\n{serve}")
 }
 
 #[test]
-fn a_slip_in_a_preset_a_middleware_or_an_option_is_told_at_the_start() {
-    for (lines, told) in [
+fn a_slip_in_a_preset_a_middleware_or_an_option_is_reported_at_the_start() {
+    for (lines, expected) in [
         ("preset = \"minimum\"", ["unknown preset \"minimum\"", "did you mean `minimal`"]),
         ("middleware = { cal_limit = {} }", ["unknown middleware \"cal_limit\"", "call_limit"]),
         ("middleware = { call_limit = { max_model_call = 2 } }", ["max_model_call", "max_model_calls"]),
@@ -179,7 +179,7 @@ fn a_slip_in_a_preset_a_middleware_or_an_option_is_told_at_the_start() {
         ("middleware = []", ["middleware", "must be a table"]),
     ] {
         let text = wrong(lines);
-        for words in told {
+        for words in expected {
             assert!(text.contains(words), "{words:?} is not in what {lines} says: {text}");
         }
     }

@@ -1,7 +1,7 @@
 //! The two tracks of messages: their flow through a run and their invariants.
 
 use super::*;
-use crate::kernel::{calls, said};
+use crate::kernel::{calls, texts_by_role};
 use parking_lot::Mutex;
 use valvehouse::agent::callbacks::Callbacks;
 use valvehouse::agent::summary::Summarization;
@@ -118,13 +118,13 @@ async fn going_back_begins_a_branch_and_who_stays_on_the_first_line_stays_there(
     assert_ne!(back.conversation(), stays.conversation());
     stays.run("three").await.unwrap();
     assert_eq!(stays.conversation(), "c");
-    assert_eq!(said(model.requests().last().unwrap(), "user"), ["one", "two", "three"]);
+    assert_eq!(texts_by_role(model.requests().last().unwrap(), "user"), ["one", "two", "three"]);
     assert_eq!(lines(&back.state().messages)[2], "user: deux");
     assert_eq!(lines(&store.messages("c", 0, 99).await.unwrap()), lines(&stays.state().messages));
 }
 
 #[tokio::test]
-async fn who_says_the_same_twice_has_said_it_twice() {
+async fn the_same_message_twice_is_stored_twice() {
     let (_folder, store) = store().await;
     let failing = || valvehouse::error::Error::Provider { message: "gone".into(), timeout: false };
     for storage in [None, Some(store)] {
@@ -173,9 +173,9 @@ async fn the_example_of_the_seed_is_taken_and_summarizes_beyond_thirty_messages(
 async fn streaming_asks_the_model_once_and_says_the_same() {
     let (builder, model) = agent(looks());
     let tokens = Arc::new(Mutex::new(String::new()));
-    let heard = tokens.clone();
+    let token_log = tokens.clone();
     let callbacks =
-        Callbacks::new().on_token(move |event| heard.lock().push_str(&event.data.text("token").unwrap()));
+        Callbacks::new().on_token(move |event| token_log.lock().push_str(&event.data.text("token").unwrap()));
     let mut agent = builder.tool(weather()).callbacks(callbacks).build().unwrap();
     let mut stream = agent.stream("how is it?");
     while stream.next().await.is_some() {}
@@ -184,7 +184,7 @@ async fn streaming_asks_the_model_once_and_says_the_same() {
 }
 
 #[tokio::test]
-async fn an_imported_agent_goes_on_in_a_storage_that_never_heard_of_it() {
+async fn an_imported_agent_goes_on_in_a_storage_without_its_data() {
     for waits in [false, true] {
         let (_folder, first_store) = store().await;
         let (_other_folder, second_store) = store().await;

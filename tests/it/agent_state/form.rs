@@ -12,9 +12,9 @@ const REMEMBERS: &str =
 async fn host(answers: &'static [&'static str]) -> TestHost {
     let host = TestHost::new().config(REMEMBERS).start().await;
     let given = AtomicUsize::new(0);
-    host.upstream.script(move |asked: &UpstreamRequest| {
+    host.upstream.script(move |request: &UpstreamRequest| {
         let place = given.fetch_add(1, Relaxed).min(answers.len() - 1);
-        Reply::fitting(asked, answers[place])
+        Reply::fitting(request, answers[place])
     });
     host
 }
@@ -34,7 +34,7 @@ fn asks(format: &Value, stream: bool) -> Value {
 }
 
 #[tokio::test]
-async fn a_wrong_answer_is_asked_again_and_only_the_right_one_is_given_and_remembered() {
+async fn a_wrong_answer_is_retried_and_only_the_right_one_is_returned_and_stored() {
     for (format, wrong, right) in
         [(object(), "three", r#"{"a":3}"#), (price(), r#"{"price":"three"}"#, r#"{"price":3}"#)]
     {
@@ -43,7 +43,7 @@ async fn a_wrong_answer_is_asked_again_and_only_the_right_one_is_given_and_remem
             let host = host(answers).await;
             let answer = host.chat(&asks(&format, stream)).await;
             assert_eq!((answer.is_stream(), answer.text().as_str()), (stream, right), "{format}");
-            assert_eq!(host.upstream.asked().len(), 2);
+            assert_eq!(host.upstream.requests().len(), 2);
             let remembered = host.store().messages("c", 0, 99).await.unwrap();
             assert_eq!(
                 super::lines(&remembered),
@@ -60,7 +60,7 @@ async fn a_model_that_never_fits_is_a_502_of_its_own_code() {
         let answer = host.chat(&asks(&format, false)).await;
         assert_eq!(answer.status, 502, "{}", answer.body());
         assert_eq!(answer.error()["code"], "response_format");
-        assert_eq!(host.upstream.asked().len(), 3);
+        assert_eq!(host.upstream.requests().len(), 3);
         let streamed = host.chat(&asks(&format, true)).await;
         assert_eq!(streamed.error()["code"], "response_format", "{}", streamed.body());
     }

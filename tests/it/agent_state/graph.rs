@@ -44,8 +44,8 @@ async fn every_row_of_the_table_is_there_under_its_name_and_nothing_else() {
     keys.sort();
     rows.sort_unstable();
     assert_eq!(keys, rows);
-    let nothing_said = super::agent(["hi"]).0.build().unwrap().graph_state();
-    assert_eq!(nothing_said.as_object().unwrap().len(), rows.len());
+    let empty = super::agent(["hi"]).0.build().unwrap().graph_state();
+    assert_eq!(empty.as_object().unwrap().len(), rows.len());
 }
 
 #[tokio::test]
@@ -61,13 +61,13 @@ async fn graph_state_messages_are_what_the_model_sees_of_the_conversation() {
 }
 
 #[tokio::test]
-async fn graph_state_full_messages_are_everything_that_was_said() {
+async fn graph_state_full_messages_are_the_whole_conversation() {
     let (_folder, mut agent) = ran(|builder| builder.middleware(("summarization", window(1)))).await;
     let full = agent.graph_state().get("full_messages").unwrap();
-    let said = ["user: how is it?", "assistant: calls weather", "tool: sunny in Oslo", "assistant: warm"];
-    assert_eq!(lines_of(&full), said);
+    let expected = ["user: how is it?", "assistant: calls weather", "tool: sunny in Oslo", "assistant: warm"];
+    assert_eq!(lines_of(&full), expected);
     let before = after("model", &mut agent).await;
-    assert_eq!(lines_of(&before.get("full_messages").unwrap()), said[..2]);
+    assert_eq!(lines_of(&before.get("full_messages").unwrap()), expected[..2]);
 }
 
 #[tokio::test]

@@ -61,11 +61,11 @@ fn lines(messages: &[Json]) -> Vec<String> {
         let calls = message.get("tool_calls").unwrap_or_default().items();
         let names: Vec<String> =
             calls.iter().map(|call| call.at_path("function.name").as_str().unwrap().to_owned()).collect();
-        let said = match names.is_empty() {
+        let text = match names.is_empty() {
             true => String::from(message::text_of(message)),
             false => format!("calls {}", names.join(", ")),
         };
-        format!("{}: {said}", message::role_of(message))
+        format!("{}: {text}", message::role_of(message))
     };
     messages.iter().map(line).collect()
 }

@@ -45,8 +45,8 @@ fn calls(q: &str) -> Value {
 }
 
 /// Calls `look` on request and fails on `break`.
-fn model(asked: &UpstreamRequest) -> Reply {
-    let body = asked.json();
+fn model(request: &UpstreamRequest) -> Reply {
+    let body = request.json();
     let last = body["messages"].as_array().unwrap().last().unwrap().clone();
     let text = last["content"].as_str().unwrap_or_default();
     if text == "break" {
@@ -74,7 +74,7 @@ fn says(text: &str, stream: bool) -> Value {
 }
 
 /// Waits for an event and returns all events that the script has received.
-async fn heard(host: &TestHost, last: &str) -> Vec<Value> {
+async fn events_until(host: &TestHost, last: &str) -> Vec<Value> {
     let look = || async {
         let rows = host.store().kv_all().await.unwrap();
         let row = rows.iter().find(|row| row.key == "all");
@@ -84,23 +84,23 @@ async fn heard(host: &TestHost, last: &str) -> Vec<Value> {
     look().await
 }
 
-fn names(heard: &[Value]) -> String {
-    heard.iter().map(|event| event["event"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
+fn names(events: &[Value]) -> String {
+    events.iter().map(|event| event["event"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
 }
 
 #[tokio::test]
-async fn a_script_hears_a_run_in_its_order_and_each_thing_once() {
+async fn a_script_receives_a_run_in_order_and_each_event_once() {
     let host = host().await;
     assert_eq!(host.chat(&says("look tea", false)).await.text(), "all done");
-    let heard = heard(&host, "on_chain_end").await;
+    let events = events_until(&host, "on_chain_end").await;
     let expected = "on_chain_start on_turn_start on_custom_event on_llm_start on_llm_call on_llm_end \
         on_agent_action on_tool_start on_retriever_start on_tool_call on_tool_end on_retriever_end on_llm_start \
         on_llm_call on_llm_end on_text on_agent_finish on_turn_end on_chain_end";
-    assert_eq!(names(&heard), expected);
+    assert_eq!(names(&events), expected);
     assert!(
-        heard.iter().all(|event| event["agent_id"] == "assistant" && event["run_id"] == heard[0]["run_id"])
+        events.iter().all(|event| event["agent_id"] == "assistant" && event["run_id"] == events[0]["run_id"])
     );
-    let of = |name: &str| heard.iter().find(|event| event["event"] == name).unwrap();
+    let of = |name: &str| events.iter().find(|event| event["event"] == name).unwrap();
     assert_eq!(of("on_tool_end")["result"], "found tea");
     assert_eq!(of("on_tool_call")["args"], json!({"q": "tea"}));
     assert_eq!(of("on_custom_event")["name"], "begun");
@@ -109,43 +109,43 @@ async fn a_script_hears_a_run_in_its_order_and_each_thing_once() {
 }
 
 #[tokio::test]
-async fn a_script_hears_the_pieces_of_a_stream() {
+async fn a_script_receives_the_chunks_of_a_stream() {
     let host = host().await;
     assert_eq!(host.chat(&says("hello", true)).await.text(), "all done");
-    let heard = heard(&host, "on_chain_end").await;
+    let events = events_until(&host, "on_chain_end").await;
     for name in ["on_token", "on_llm_new_token"] {
-        let tokens: Vec<_> = heard.iter().filter(|event| event["event"] == name).collect();
+        let tokens: Vec<_> = events.iter().filter(|event| event["event"] == name).collect();
         let text: String = tokens.iter().map(|event| event["token"].as_str().unwrap()).collect();
         assert_eq!(text, "all done", "{name}");
     }
 }
 
 #[tokio::test]
-async fn a_script_hears_what_fails() {
+async fn a_script_receives_failures() {
     let host = host().await;
     assert_eq!(host.chat(&says("look nothing", false)).await.text(), "all done");
-    let of_tool = names(&heard(&host, "on_chain_end").await);
+    let of_tool = names(&events_until(&host, "on_chain_end").await);
     for name in ["on_tool_error", "on_retriever_error"] {
         assert_eq!(of_tool.matches(name).count(), 1, "{of_tool}");
     }
     assert_eq!(host.chat(&says("break", false)).await.status, 500);
-    let all = names(&heard(&host, "on_chain_error").await);
+    let all = names(&events_until(&host, "on_chain_error").await);
     for name in ["on_llm_error", "on_turn_error", "on_chain_error"] {
         assert_eq!(all.matches(name).count(), 1, "{all}");
     }
 }
 
 #[tokio::test]
-async fn a_script_hears_a_pause_and_nothing_twice() {
+async fn a_script_receives_a_pause_and_nothing_twice() {
     let host = host().await;
     let waits = host.chat(&says("look secret", false)).await;
     let run = waits.header("x-valvehouse-run").unwrap().to_owned();
-    let heard_before = heard(&host, "on_interrupt").await;
-    assert_eq!(heard_before.last().unwrap()["pending"]["question"]["data"]["tool"], "look");
+    let events_before = events_until(&host, "on_interrupt").await;
+    assert_eq!(events_before.last().unwrap()["pending"]["question"]["data"]["tool"], "look");
     let path = format!("/api/v1/agents/runs/{run}/resume");
     let decided = host.request("POST", &path).body(r#"{"decision":"approve"}"#);
     assert_eq!(crate::host::Answer::of(decided).await.status, 200);
-    let all = heard(&host, "on_chain_end").await;
+    let all = events_until(&host, "on_chain_end").await;
     let once = "on_chain_start on_turn_start on_custom_event on_agent_action on_tool_start on_retriever_start \
         on_interrupt on_resume on_tool_call on_tool_end on_retriever_end on_agent_finish on_turn_end on_chain_end";
     for name in once.split_whitespace() {
@@ -156,16 +156,16 @@ async fn a_script_hears_a_pause_and_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_script_hears_that_a_model_is_asked_again() {
+async fn a_script_receives_the_retry_of_a_model() {
     let config =
         format!("{REMEMBERS}\nmiddleware = {{ model_retry = {{ initial_delay_ms = 1, max_delay_ms = 1 }} }}");
     let host = TestHost::new().filter("listens", listener()).config(&config).start().await;
-    let asked = std::sync::atomic::AtomicUsize::new(0);
-    host.upstream.script(move |_| match asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+    let counter = std::sync::atomic::AtomicUsize::new(0);
+    host.upstream.script(move |_| match counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
         0 => Reply::raw("application/json", r#"{"error":{"message":"busy"}}"#).status(503),
         _ => Reply::text("all done"),
     });
     assert_eq!(host.chat(&says("hello", false)).await.text(), "all done");
-    let heard = heard(&host, "on_chain_end").await;
-    assert_eq!(names(&heard).matches("on_retry").count(), 1, "{}", names(&heard));
+    let events = events_until(&host, "on_chain_end").await;
+    assert_eq!(names(&events).matches("on_retry").count(), 1, "{}", names(&events));
 }

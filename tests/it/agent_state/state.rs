@@ -40,14 +40,14 @@ async fn state_id_is_whose_conversation_it_is() {
 }
 
 #[tokio::test]
-async fn state_name_is_what_callbacks_are_told_and_its_id_without_one() {
+async fn state_name_is_the_name_in_callbacks_and_the_id_without_one() {
     assert_eq!(agent(["hi"]).0.build().unwrap().state().name, "a-1");
-    let heard = Arc::new(Mutex::new(String::new()));
-    let told = heard.clone();
-    let listens = Callbacks::new().on_chain_start(move |event| told.lock().push_str(&event.agent_name));
+    let agent_name = Arc::new(Mutex::new(String::new()));
+    let name_log = agent_name.clone();
+    let listens = Callbacks::new().on_chain_start(move |event| name_log.lock().push_str(&event.agent_name));
     let mut agent = agent(["hi"]).0.name("Ann").callbacks(listens).build().unwrap();
     agent.run("hello").await.unwrap();
-    assert_eq!((agent.state().name.as_str(), heard.lock().as_str()), ("Ann", "Ann"));
+    assert_eq!((agent.state().name.as_str(), agent_name.lock().as_str()), ("Ann", "Ann"));
 }
 
 #[tokio::test]
@@ -174,9 +174,9 @@ async fn state_scratchpad_tells_what_was_done_on_the_way() {
 #[tokio::test]
 async fn state_pending_action_is_what_a_person_has_to_decide() {
     let mut agent = asking(agent(looks()).0.tool(weather())).build().unwrap();
-    let said = agent.run("hello").await.unwrap();
+    let answer = agent.run("hello").await.unwrap();
     let pending = agent.state().pending_action.clone().unwrap();
-    assert_eq!(pending, said.pending_action);
+    assert_eq!(pending, answer.pending_action);
     assert_eq!(pending.at_path("question.data.arguments"), json(r#"{"city":"Oslo"}"#));
     assert_eq!(agent.resume(Decision::Approve { arguments: None }).await.unwrap().text(), "warm");
     assert!(agent.state().pending_action.is_none());
@@ -237,7 +237,7 @@ async fn state_storage_has_the_conversation_for_the_next_process() {
 }
 
 #[tokio::test]
-async fn state_auto_checkpoint_keeps_every_step_and_without_it_nothing_is_kept_until_asked() {
+async fn state_auto_checkpoint_stores_every_step_and_without_it_only_on_request() {
     let (_folder, store) = store().await;
     for auto in [true, false] {
         let builder = agent(looks()).0.tool(weather()).storage(store.clone()).auto_checkpoint(auto);
@@ -266,7 +266,7 @@ async fn state_run_id_is_of_the_latest_run() {
 }
 
 #[tokio::test]
-async fn an_imported_agent_has_all_that_the_exported_one_said_of_itself() {
+async fn an_imported_agent_has_the_whole_state_of_the_exported_one() {
     let config = Summarization { window_size: 5, ..Summarization::default() };
     let (builder, _) = agent(looks());
     let mut first = builder

@@ -2,7 +2,7 @@
 //! one.
 
 use super::*;
-use crate::kernel::{calls, counter, said};
+use crate::kernel::{calls, counter, texts_by_role};
 use valvehouse::filter::{self, Verdict};
 
 /// Returns the replies of two runs, each with two calls of `count`.
@@ -25,9 +25,9 @@ async fn tools_pass_the_context_on_from_call_to_call_and_from_run_to_run() {
         }
         let mut agent = builder.tool(counter()).build().unwrap();
         agent.run("count").await.unwrap();
-        assert_eq!(said(&model.requests()[1], "tool"), ["1", "2"]);
+        assert_eq!(texts_by_role(&model.requests()[1], "tool"), ["1", "2"]);
         agent.run("count").await.unwrap();
-        assert_eq!(said(&model.requests()[3], "tool"), ["1", "2", "3", "4"]);
+        assert_eq!(texts_by_role(&model.requests()[3], "tool"), ["1", "2", "3", "4"]);
         assert_eq!(number(&agent), Some(4_i64.into()));
     }
 }
@@ -64,7 +64,7 @@ async fn a_tool_reads_whose_agent_it_is() {
     let (builder, model) = agent([calls("", &[("who", "{}")]), "done".into()]);
     let mut agent = builder.tool(tool).variables(json(r#"{"user_id":"u123"}"#)).build().unwrap();
     agent.run("who am I?").await.unwrap();
-    assert_eq!(said(&model.requests()[1], "tool"), ["u123"]);
+    assert_eq!(texts_by_role(&model.requests()[1], "tool"), ["u123"]);
 }
 
 #[tokio::test]

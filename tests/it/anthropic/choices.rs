@@ -119,10 +119,10 @@ async fn host() -> TestHost {
         ));
     }
     let host = setup.start().await;
-    host.upstream.script(|asked| {
-        let body = asked.json();
-        let said = body["messages"][0]["content"].as_str().unwrap_or_default().to_owned();
-        let (order, other) = said.split_once(": ").unwrap();
+    host.upstream.script(|request| {
+        let body = request.json();
+        let prompt = body["messages"][0]["content"].as_str().unwrap_or_default().to_owned();
+        let (order, other) = prompt.split_once(": ").unwrap();
         match (order, body["stream"] == json!(true)) {
             ("only another", true) => {
                 let event = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
@@ -161,10 +161,10 @@ async fn a_message_and_a_response_are_the_first_choice_and_nothing_of_another() 
     let host = host().await;
     for (order, (filter, _)) in ORDERS.iter().flat_map(|order| FILTERS.map(|filter| (order, filter))) {
         let text = if filter == "redact" { "nought [x] and more" } else { "nought secret-42 and more" };
-        let (model, asked) = (format!("m-{filter}"), format!("{order}: one secret-42"));
+        let (model, prompt) = (format!("m-{filter}"), format!("{order}: one secret-42"));
         for stream in [false, true] {
             let what = format!("{order}, {filter}, stream: {stream}");
-            let body = question(&model, &asked);
+            let body = question(&model, &prompt);
             let answer = host.message(&if stream { streamed(body) } else { body }).await;
             assert_eq!(answer.status, 200, "{what}: {}", answer.body());
             let (blocks, stop, spent) = if stream {
@@ -179,7 +179,7 @@ async fn a_message_and_a_response_are_the_first_choice_and_nothing_of_another() 
             assert_eq!(stop, "max_tokens", "{what}");
             // The service counts all output tokens, including those of the choice that no client receives.
             assert_eq!(spent["output_tokens"], 11, "{what}");
-            let answer = respond(&host, &model, &asked, stream).await;
+            let answer = respond(&host, &model, &prompt, stream).await;
             assert_eq!(answer.status, 200, "{what}: {}", answer.body());
             let last = response_of(&answer);
             let response = if stream { &last["response"] } else { &last };
@@ -196,13 +196,13 @@ async fn a_message_and_a_response_are_the_first_choice_and_nothing_of_another() 
 async fn a_filter_sees_the_choice_that_a_client_does_not_get() {
     let host = host().await;
     for order in ORDERS {
-        let asked = format!("{order}: it is forbidden");
+        let prompt = format!("{order}: it is forbidden");
         for stream in [false, true] {
-            let body = question("m-nosy", &asked);
+            let body = question("m-nosy", &prompt);
             let answer = host.message(&if stream { streamed(body) } else { body }).await;
             assert!(answer.body().contains("seen in another choice"), "{order}: {}", answer.body());
             assert!(!answer.body().contains("message_stop"), "{order}: {}", answer.body());
-            let answer = respond(&host, "m-nosy", &asked, stream).await;
+            let answer = respond(&host, "m-nosy", &prompt, stream).await;
             assert!(answer.body().contains("seen in another choice"), "{order}: {}", answer.body());
             assert!(!answer.body().contains("response.completed"), "{order}: {}", answer.body());
         }
@@ -214,15 +214,15 @@ async fn an_answer_without_the_first_choice_is_an_error_of_its_service() {
     let host = host().await;
     let words = "has no choice with index 0";
     for filter in ["none", "window", "held"] {
-        let (model, asked) = (format!("m-{filter}"), "only another: lost");
-        let answer = host.message(&question(&model, asked)).await;
+        let (model, prompt) = (format!("m-{filter}"), "only another: lost");
+        let answer = host.message(&question(&model, prompt)).await;
         assert!(answer.status == 502 && answer.body().contains(words), "{filter}: {}", answer.body());
-        respond(&host, &model, asked, false).await.refused(502, words);
-        let answer = host.message(&streamed(question(&model, asked))).await;
+        respond(&host, &model, prompt, false).await.refused(502, words);
+        let answer = host.message(&streamed(question(&model, prompt))).await;
         let last = events(&answer).pop().unwrap();
         assert_eq!(last["type"], "error", "{filter}: {}", answer.body());
         assert!(last["error"]["message"].as_str().unwrap().contains(words), "{filter}: {last}");
-        let answer = respond(&host, &model, asked, true).await;
+        let answer = respond(&host, &model, prompt, true).await;
         assert_eq!(response_of(&answer)["type"], "response.failed", "{filter}: {}", answer.body());
         assert!(answer.body().contains(words), "{filter}: {}", answer.body());
     }
@@ -243,10 +243,11 @@ async fn ollamas_clients_get_the_first_choice_or_the_error_of_its_service() {
         let text = if filter == "redact" { "nought [x] and more" } else { "nought secret-42 and more" };
         for stream in [false, true] {
             let what = format!("{order}, {filter}, stream: {stream}");
-            let asked = format!("{order}: one secret-42");
-            let (status, lines) = lines(&host, &format!("m-{filter}"), &asked, stream).await;
-            let said: String = lines.iter().filter_map(|line| line["message"]["content"].as_str()).collect();
-            assert_eq!((status, said.as_str()), (200, text), "{what}: {lines:?}");
+            let prompt = format!("{order}: one secret-42");
+            let (status, lines) = lines(&host, &format!("m-{filter}"), &prompt, stream).await;
+            let actual: String =
+                lines.iter().filter_map(|line| line["message"]["content"].as_str()).collect();
+            assert_eq!((status, actual.as_str()), (200, text), "{what}: {lines:?}");
             assert_eq!(lines.last().unwrap()["done_reason"], "length", "{what}");
             assert!(lines.iter().all(|line| line["message"]["tool_calls"].is_null()), "{what}: {lines:?}");
         }

@@ -20,8 +20,8 @@ pub(crate) async fn start() -> (Upstream, String) {
     (claude, config)
 }
 
-fn answer(asked: &UpstreamRequest) -> Reply {
-    let body = asked.json();
+fn answer(request: &UpstreamRequest) -> Reply {
+    let body = request.json();
     let last = &body["messages"].as_array().and_then(|messages| messages.last()).cloned().unwrap_or_default();
     let blocks = last["content"].as_array().cloned().unwrap_or_default();
     let text: String = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
@@ -29,8 +29,8 @@ fn answer(asked: &UpstreamRequest) -> Reply {
         return error(400, "invalid_request_error", &why);
     }
     if let Some(result) = blocks.iter().find(|block| block["type"] == "tool_result") {
-        let said = format!("The tool said: {}", words_of(&result["content"]));
-        return message(&body, &[json!({"type": "text", "text": said})], "end_turn");
+        let reply_text = format!("The tool said: {}", words_of(&result["content"]));
+        return message(&body, &[json!({"type": "text", "text": reply_text})], "end_turn");
     }
     match text.as_str() {
         "busy" => error(529, "overloaded_error", "Overloaded").header("retry-after", "3"),

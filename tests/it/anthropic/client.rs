@@ -30,21 +30,21 @@ async fn anthropics_own_client_chats_streams_calls_thinks_and_sees_its_own_error
         .start()
         .await;
     let busy = json!({"error": {"message": "the service is busy", "type": "t", "param": null, "code": null}});
-    host.upstream.script(move |asked| match asked.said().as_str() {
+    host.upstream.script(move |request| match request.last_text().as_str() {
         "busy" => Reply::json(&busy).status(429),
         "cut" => Reply::begun(["half an "]).then_cut(),
-        _ => Reply::fitting(asked, "hello from upstream"),
+        _ => Reply::fitting(request, "hello from upstream"),
     });
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/anthropic_client.py");
     let mut command = Command::new(python);
     command.arg(client).arg(host.url("")).env("NO_PROXY", "127.0.0.1").env("PYTHONDONTWRITEBYTECODE", "1");
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().expect("Python runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    eprintln!("{}", said.lines().last().unwrap_or_default());
+    let output_text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output_text}\n{}", String::from_utf8_lossy(&output.stderr));
+    eprintln!("{}", output_text.lines().last().unwrap_or_default());
     let image = r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}"#;
-    assert!(host.upstream.asked().iter().any(|asked| asked.text().contains(image)));
+    assert!(host.upstream.requests().iter().any(|request| request.text().contains(image)));
     let image =
         r#"{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}"#;
-    assert!(claude.asked().iter().any(|asked| asked.text().contains(image)));
+    assert!(claude.requests().iter().any(|request| request.text().contains(image)));
 }

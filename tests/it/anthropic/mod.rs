@@ -98,9 +98,9 @@ async fn an_openai_client_talks_to_anthropics_models_through_filters_and_tools()
     for body in [saying("claude-1", "hi"), streaming("claude-1", "hi")] {
         assert_eq!(host.chat(&body).await.text(), "HELLO from claude (seen)");
     }
-    let asked = claude.last();
+    let request = claude.last();
     assert_eq!(
-        (asked.path.as_str(), asked.headers["x-api-key"].to_str().unwrap()),
+        (request.path.as_str(), request.headers["x-api-key"].to_str().unwrap()),
         ("/v1/messages", "sk-claude")
     );
     // The host runs the tool; the thinking before the call is sent back with its signature, or the service
@@ -118,9 +118,9 @@ async fn an_openai_client_talks_to_anthropics_models_through_filters_and_tools()
     assert_eq!(answer["choices"][0]["finish_reason"], "tool_calls");
     assert_eq!(answer["choices"][0]["message"]["reasoning_content"], "I need a tool.");
     assert_eq!(answer["usage"]["prompt_tokens"], 7);
-    let said = answer["choices"][0]["message"].clone();
-    let result = json!({"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "open"});
-    body["messages"].as_array_mut().unwrap().extend([said, result]);
+    let message = answer["choices"][0]["message"].clone();
+    let result = json!({"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "open"});
+    body["messages"].as_array_mut().unwrap().extend([message, result]);
     assert_eq!(host.chat(&body).await.text(), "The tool said: open (seen)");
 }
 
@@ -148,7 +148,7 @@ async fn a_client_of_anthropics_talks_to_any_model_through_filters_and_tools() {
         .filter("loud", LOUD)
         .start()
         .await;
-    host.upstream.script(|asked| Reply::fitting(asked, "hello from upstream"));
+    host.upstream.script(|request| Reply::fitting(request, "hello from upstream"));
     let answer = host.message(&question(MODEL, "hi")).await.json();
     assert_eq!(answer["content"], json!([{"type": "text", "text": "HELLO from upstream (seen)"}]));
     assert_eq!(
@@ -217,10 +217,10 @@ async fn from_anthropic_to_anthropic_nothing_is_lost() {
         .header("anthropic-beta", "three");
     let answer = Answer::of(request.body(body.to_string())).await;
     assert_eq!(answer.status, 200, "{}", answer.body());
-    let asked = claude.last();
+    let service_request = claude.last();
     body["stream"] = json!(false);
-    assert_eq!(asked.json(), body);
-    assert_eq!(asked.headers["anthropic-beta"], "one,two,three");
+    assert_eq!(service_request.json(), body);
+    assert_eq!(service_request.headers["anthropic-beta"], "one,two,three");
     let error = host.message(&question("claude-1", "busy")).await;
     let expected = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}, "request_id": "req_1"});
     assert_eq!((error.status, error.json()), (529, expected));

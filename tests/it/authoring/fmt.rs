@@ -28,8 +28,8 @@ fn scripts_modules_and_tests_are_formatted_once_and_stay() {
     assert_eq!(read(&project, "filters/a.rhai"), FORMATTED);
     assert_eq!(read(&project, "filters/.hidden/d.rhai"), DRAFT);
     project.run("fmt --check").ends(0).says("4 files formatted");
-    let told = project.run("fmt notes --format json").ends(0).json();
-    assert_eq!(told.get("changed").unwrap().to_string(), "[\"notes/e.rhai\"]");
+    let report = project.run("fmt notes --format json").ends(0).json();
+    assert_eq!(report.get("changed").unwrap().to_string(), "[\"notes/e.rhai\"]");
     assert_eq!(read(&project, "notes/e.rhai"), FORMATTED);
 }
 

@@ -51,10 +51,10 @@ fn an_empty_folder_becomes_a_project_that_answers() {
 fn a_host_in_an_empty_folder_takes_up_the_project_that_is_made_there() {
     let project = Project::new();
     let server = project.serve("");
-    server.hears("empty project:  valvehouse new project");
+    server.wait_for_line("empty project:  valvehouse new project");
     assert_eq!(server.chat(1).0, 200);
     project.run("new project").ends(0);
-    server.hears("house_style loaded");
+    server.wait_for_line("house_style loaded");
     assert_eq!(server.chat(1).0, 200);
     project.run("check --strict").ends(0);
     // The schema file with which editors check the configuration.

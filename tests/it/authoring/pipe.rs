@@ -20,9 +20,9 @@ fn a_pipe_answers_a_text_or_a_body() {
         .run("run pipe filters/echo.rhai --text hello --model quiet --print text")
         .ends(0)
         .prints("quiet: hello");
-    let told = project.run("run pipe echo --text hello --format json").ends(0).json();
-    assert_eq!(told.text("model").as_deref(), Some("echo.loud"));
-    assert_eq!(told.at_path("value.choices.0.message.content").to_string(), "\"echo.loud: hello\"");
+    let report = project.run("run pipe echo --text hello --format json").ends(0).json();
+    assert_eq!(report.text("model").as_deref(), Some("echo.loud"));
+    assert_eq!(report.at_path("value.choices.0.message.content").to_string(), "\"echo.loud: hello\"");
 }
 
 #[test]

@@ -5,13 +5,13 @@ use crate::cli::Project;
 const FILTER: &str = include_str!("../../../crates/port/tests/plugins/filter.py");
 
 const FILTER_TEST: &str = r#"
-fn told(text) {
+fn fields_of(text) {
     turn(#{ user: #{ id: "ann", valves: #{ bonus: 1 } } });
     inlet(conversation([text])).metadata
 }
 
 fn test_values_are_those_of_python() {
-    let seen = told("red, green,,blue@sea");
+    let seen = fields_of("red, green,,blue@sea");
     assert_eq(seen.first, 2);
     assert_eq(seen.tags, ["red", "green", "blue@sea"]);
     assert_eq(seen.counts, #{ red: [1], green: [2], "blue@sea": [3] });
@@ -30,7 +30,7 @@ fn test_values_are_those_of_python() {
     assert_eq(seen.swapped, "home at ann");
     assert_eq(seen.helper, "3 tags");
     assert_eq(seen.limit, 10);
-    assert_eq(told("Call me Bob").name, "Bob");
+    assert_eq(fields_of("Call me Bob").name, "Bob");
 }
 
 fn test_what_is_refused() {

@@ -89,8 +89,8 @@ fn a_mistake_is_shown_at_its_place_and_the_session_goes_on() {
     .says("^")
     .says("refused (400): no")
     .says("refused (403): go");
-    let told = typed(&project, "--format json", &["1.nothing()", "[1]"]).ends(1);
-    let lines: Vec<Json> = told.out.lines().map(|line| Json::parse(line.as_bytes()).unwrap()).collect();
+    let session = typed(&project, "--format json", &["1.nothing()", "[1]"]).ends(1);
+    let lines: Vec<Json> = session.out.lines().map(|line| Json::parse(line.as_bytes()).unwrap()).collect();
     assert_eq!(lines[0].at_path("error.line"), Json::from(1_i64));
     assert_eq!(lines[1].at_path("value.0"), Json::from(1_i64));
 }

@@ -26,7 +26,7 @@ fn project() -> Project {
 }
 
 #[test]
-fn a_hook_is_shown_with_what_it_changed_cost_and_said() {
+fn a_hook_is_shown_with_its_changes_cost_and_output() {
     let project = project();
     project
         .run("run inlet shout --text hello --user ann")
@@ -39,12 +39,12 @@ fn a_hook_is_shown_with_what_it_changed_cost_and_said() {
         .prints("log shout: for ann")
         .prints("event shout: {\"data\":{\"description\":\"shouting\"},\"type\":\"status\"}")
         .says("dry run");
-    let told = project.run("run inlet filters/shout.rhai --text hi --format json").ends(0).json();
-    assert_eq!(told.at_path("outcome"), Json::from("continue"));
-    assert_eq!(told.at_path("diff.0.path"), Json::from("/messages/0/content"));
-    assert_eq!(told.at_path("value.messages.0.content"), Json::from("HI!"));
-    assert_eq!(told.at_path("lines.0.text"), Json::from("for nobody"));
-    assert!(told.at_path("cost.operations").as_i64().unwrap() > 0, "{told}");
+    let report = project.run("run inlet filters/shout.rhai --text hi --format json").ends(0).json();
+    assert_eq!(report.at_path("outcome"), Json::from("continue"));
+    assert_eq!(report.at_path("diff.0.path"), Json::from("/messages/0/content"));
+    assert_eq!(report.at_path("value.messages.0.content"), Json::from("HI!"));
+    assert_eq!(report.at_path("lines.0.text"), Json::from("for nobody"));
+    assert!(report.at_path("cost.operations").as_i64().unwrap() > 0, "{report}");
 }
 
 #[test]
@@ -77,13 +77,13 @@ fn valves_and_metadata_are_given_for_one_run() {
 }
 
 #[test]
-fn an_answer_of_its_own_a_refusal_and_a_mistake_are_told_apart() {
+fn an_answer_of_its_own_a_refusal_and_a_mistake_are_distinguished() {
     let project = project();
     project.run("run pre_chat shout --text hi").ends(0).prints("skipped with no need to ask");
     project.run("run outlet shout --text hi").ends(1).says("refused (451) by shout: not like this");
     project.run("run post_chat shout --text hi").ends(65).says("filters/shout.rhai:13:").says("^");
-    let told = project.run("run outlet shout --text hi --format json").ends(1).json();
-    assert_eq!(told.at_path("status"), Json::from(451_i64));
+    let report = project.run("run outlet shout --text hi --format json").ends(1).json();
+    assert_eq!(report.at_path("status"), Json::from(451_i64));
     project.write("filters/broken.rhai", "fn inlet(body) {\n    body.x = ;\n}\n");
     project.run("run inlet broken --text hi").ends(65).says("does not load").says("filters/broken.rhai:2:");
 }
@@ -116,9 +116,9 @@ fn a_stream_is_shown_event_by_event_however_it_is_given() {
     let pieces = "[\"my sec\", {\"content\": \"ret\"}, \" is\"]";
     let words = ["run", "stream", "mask", "--body", pieces, "--print", "text"];
     project.run_with(&words, "").ends(0).prints("my *** is\n");
-    let told =
+    let report =
         project.run_with(&["run", "stream", "mask", "--text", "my secret", "--format", "json"], "").json();
-    assert_eq!(told.at_path("text"), Json::from("my ***"));
+    assert_eq!(report.at_path("text"), Json::from("my ***"));
     project
         .run_with(&["run", "stream", "mask", "--body", "[7]"], "")
         .ends(65)
@@ -168,8 +168,8 @@ fn a_whole_turn_shows_every_step_and_the_answer() {
         .prints("outlet  tags")
         .prints("You said: hello!")
         .prints("(seen)");
-    let told = project.run("run turn --text hello --format json").ends(0).json();
-    assert!(told.at_path("trace.steps").items().len() >= 3, "{told}");
+    let report = project.run("run turn --text hello --format json").ends(0).json();
+    assert!(report.at_path("trace.steps").items().len() >= 3, "{report}");
     project.run("run turn --text hello --model nothing").ends(2).says("does not exist");
     project.run("run turn loud --text hello").ends(2).says("remove `loud`");
     project.write("filters/refuses.rhai", "fn inlet(body) { deny(`not today`, 403) }");

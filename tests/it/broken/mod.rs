@@ -32,30 +32,30 @@ fn problems(path: &Path) -> Vec<Diagnostic> {
     problems
 }
 
-fn told(problems: &[Diagnostic]) -> String {
-    let told: String = problems.iter().map(|problem| format!("{problem}\n")).collect();
-    told.replace(&format!("{}/", folder().display()), "")
+fn report(problems: &[Diagnostic]) -> String {
+    let text: String = problems.iter().map(|problem| format!("{problem}\n")).collect();
+    text.replace(&format!("{}/", folder().display()), "")
 }
 
 #[test]
-fn each_broken_script_is_told_what_stands_beside_it() {
+fn each_broken_script_gets_the_report_that_is_stored_beside_it() {
     let update = std::env::var_os("UPDATE_EXPECTED").is_some();
     let mut wrong = String::new();
     for path in scripts() {
-        let (now, beside) = (told(&problems(&path)), path.with_extension("expected"));
+        let (now, beside) = (report(&problems(&path)), path.with_extension("expected"));
         if update {
             std::fs::write(&beside, &now).unwrap();
         }
         let expected = std::fs::read_to_string(&beside).unwrap_or_default();
         if now != expected {
-            wrong.push_str(&format!("{}\n-- expected\n{expected}-- told\n{now}\n", path.display()));
+            wrong.push_str(&format!("{}\n-- expected\n{expected}-- actual\n{now}\n", path.display()));
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
 }
 
 #[test]
-fn each_is_told_the_place_the_cause_and_a_way_out() {
+fn each_report_has_the_place_the_cause_and_a_way_out() {
     let scripts = scripts();
     assert!(scripts.len() >= 40, "{} broken scripts", scripts.len());
     for path in scripts {

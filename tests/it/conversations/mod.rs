@@ -16,8 +16,8 @@ const OWNERS: [&str; 2] = ["me", "you"];
 /// An action on the store. Runs and steps are counted from the latest.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
-    Begin { conversation: &'static str, owner: &'static str, dead: bool, ahead: u64, said: u64 },
-    Keep { run: usize, owner: &'static str, ahead: u64, said: u64, checkpoint: bool, status: RunStatus },
+    Begin { conversation: &'static str, owner: &'static str, dead: bool, ahead: u64, length: u64 },
+    Keep { run: usize, owner: &'static str, ahead: u64, length: u64, checkpoint: bool, status: RunStatus },
     Claim { run: usize, owner: &'static str, dead: bool, ahead: u64 },
     Fork { from: &'static str, to: &'static str, less: u64 },
     Carry { from: &'static str, to: &'static str },
@@ -38,10 +38,10 @@ fn action() -> impl Strategy<Value = Action> {
     let prune = (prop::option::of(conversation()), 0..2u64, 0..3u64);
     prop_oneof![
         6 => (conversation(), owner(), dead(), ahead(), 0..3u64).prop_map(
-            |(conversation, owner, dead, ahead, said)| Action::Begin { conversation, owner, dead, ahead, said }
+            |(conversation, owner, dead, ahead, length)| Action::Begin { conversation, owner, dead, ahead, length }
         ),
         16 => (run(), owner(), ahead(), 0..3u64, any::<bool>(), status()).prop_map(
-            |(run, owner, ahead, said, checkpoint, status)| Action::Keep { run, owner, ahead, said, checkpoint, status }
+            |(run, owner, ahead, length, checkpoint, status)| Action::Keep { run, owner, ahead, length, checkpoint, status }
         ),
         6 => (run(), owner(), dead(), ahead())
             .prop_map(|(run, owner, dead, ahead)| Action::Claim { run, owner, dead, ahead }),

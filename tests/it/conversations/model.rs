@@ -53,11 +53,11 @@ impl Model {
     /// Performs the action on both stores and compares the results.
     pub(crate) async fn does_as(&mut self, store: &dyn Conversations, action: &Action) {
         match *action {
-            Action::Begin { conversation, owner, dead, ahead, said } => {
-                let said = self.said(said);
+            Action::Begin { conversation, owner, dead, ahead, length } => {
+                let new_messages = self.new_messages(length);
                 let expected = self.conversations.get(conversation).map_or(0, Conversation::length) + ahead;
                 let (run, agent) = (format!("run {}", self.next()), format!("agent {owner}"));
-                let (messages, pid) = (said.as_slice(), process(dead));
+                let (messages, pid) = (new_messages.as_slice(), process(dead));
                 let beginning = NewRun {
                     run: &run,
                     conversation,
@@ -71,15 +71,16 @@ impl Model {
                 let begun = store.begin_run(&beginning).await.unwrap();
                 self.begin(&beginning, &begun);
             }
-            Action::Keep { run, owner, ahead, said, checkpoint, status } => {
+            Action::Keep { run, owner, ahead, length, checkpoint, status } => {
                 let Some((conversation, run)) = self.run(run) else { return };
                 let found = self.conversations[&conversation].runs[run].clone();
-                let (said, state) = (self.said(said), Json::from([("n", self.next().into())]));
+                let (new_messages, state) =
+                    (self.new_messages(length), Json::from([("n", self.next().into())]));
                 let step = RunStep {
                     run: &found.id,
                     owner,
                     expected: found.step + ahead,
-                    messages: &said,
+                    messages: &new_messages,
                     checkpoint: checkpoint.then_some(("model", &state)),
                     status,
                     pending: &state,
@@ -207,7 +208,7 @@ impl Model {
         Some((chosen.0.clone(), chosen.1))
     }
 
-    fn said(&mut self, count: u64) -> Vec<Json> {
+    fn new_messages(&mut self, count: u64) -> Vec<Json> {
         (0..count).map(|_| Json::from([("role", "user".into()), ("content", self.next().into())])).collect()
     }
 

@@ -14,7 +14,7 @@ const ROUNDS: u64 = 40;
 
 static NULL: Json = Json::Null;
 
-fn said(text: &str) -> Json {
+fn user_message(text: &str) -> Json {
     Json::from([("role", "assistant".into()), ("content", text.into())])
 }
 
@@ -32,7 +32,7 @@ async fn begin(store: &SqlStore, run: &str, pid: u32, expected: u64) -> RunStart
         owner,
         pid,
         expected,
-        messages: &[said("hi")],
+        messages: &[user_message("hi")],
         first: None,
     };
     store.begin_run(&beginning).await.unwrap()
@@ -71,8 +71,11 @@ async fn a_run_whose_process_was_killed_goes_on_in_another() {
     child.wait().unwrap();
     let run = store.claim_run("r", 1, "me", std::process::id()).await.unwrap().unwrap();
     assert_eq!(store.latest_checkpoint("r").await.unwrap().unwrap().length, 2);
-    assert!(store.keep_step(&step("me", run.step, &[said("done")], RunStatus::Done)).await.unwrap());
-    assert_eq!(store.messages("a", 0, 9).await.unwrap(), [said("hi"), said("working"), said("done")]);
+    assert!(store.keep_step(&step("me", run.step, &[user_message("done")], RunStatus::Done)).await.unwrap());
+    assert_eq!(
+        store.messages("a", 0, 9).await.unwrap(),
+        [user_message("hi"), user_message("working"), user_message("done")]
+    );
 }
 
 /// Not a test by itself: the process that the test above kills.
@@ -81,7 +84,7 @@ async fn works_until_it_is_killed() {
     let Some(store) = given_store().await else { return };
     let pid = std::process::id();
     assert!(matches!(begin(&store, "r", pid, 0).await, RunStart::Begun(_)));
-    let (owner, messages) = (pid.to_string(), [said("working")]);
+    let (owner, messages) = (pid.to_string(), [user_message("working")]);
     assert!(store.keep_step(&step(&owner, 0, &messages, RunStatus::Running)).await.unwrap());
     println!("one step is kept");
     std::future::pending::<()>().await;
@@ -99,8 +102,9 @@ async fn processes_that_take_turns_at_a_run_lose_nothing_and_do_nothing_twice() 
     }
     let run = store.run("r").await.unwrap().unwrap();
     assert_eq!((run.status, run.step), (RunStatus::Paused, 2 * ROUNDS));
-    let expected: Vec<Json> =
-        std::iter::once(said("hi")).chain((0..ROUNDS).map(|step| said(&step.to_string()))).collect();
+    let expected: Vec<Json> = std::iter::once(user_message("hi"))
+        .chain((0..ROUNDS).map(|step| user_message(&step.to_string())))
+        .collect();
     assert_eq!(store.messages("a", 0, u64::MAX).await.unwrap(), expected);
 }
 
@@ -120,7 +124,7 @@ async fn takes_turns_with_others() {
             continue;
         };
         // Each turn is one takeover and one step.
-        let messages = [said(&(run.step / 2).to_string())];
+        let messages = [user_message(&(run.step / 2).to_string())];
         assert!(store.keep_step(&step(&owner, run.step, &messages, RunStatus::Paused)).await.unwrap());
     }
 }

@@ -24,10 +24,10 @@ async fn of_twenty_writers_at_once_each_leaves_a_version_and_the_last_one_runs()
         assert_eq!(pair[0]["before"], pair[1]["after"], "each builds on the one before");
     }
     assert!(all[..WRITERS].iter().all(|entry| entry["by"] == "local" && entry["action"] == "update"));
-    let told = host.api_get("/id/shouts").await;
-    assert_eq!(told["hash"], all[0]["after"]);
+    let function = host.api_get("/id/shouts").await;
+    assert_eq!(function["hash"], all[0]["after"]);
     let word = host.ask("x").await.text();
-    assert_eq!(told["content"], says(&word), "what runs is what was written last");
+    assert_eq!(function["content"], says(&word), "what runs is what was written last");
     assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), says(&word));
 }
 

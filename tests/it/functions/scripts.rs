@@ -10,8 +10,8 @@ async fn a_function_is_live_when_its_creation_answers() {
     let made = host.api_post("/create", &new("shouts", SHOUTS)).await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream hi");
     assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), SHOUTS);
-    let told = host.api_get("/id/shouts").await;
-    assert_eq!(told, made);
+    let function = host.api_get("/id/shouts").await;
+    assert_eq!(function, made);
     for (key, value) in [
         ("id", json!("shouts")),
         ("user_id", json!("")),
@@ -24,12 +24,12 @@ async fn a_function_is_live_when_its_creation_answers() {
         ("state", json!("live")),
         ("problems", json!([])),
     ] {
-        assert_eq!(told[key], value, "{key}");
+        assert_eq!(function[key], value, "{key}");
     }
-    assert_eq!(told["meta"]["description"], "Puts a word behind each answer.");
-    assert_eq!(told["meta"]["manifest"]["author"], "Ann");
-    assert_eq!(told["meta"]["toggle"], false);
-    assert!(told["created_at"].as_i64().unwrap() > 1_700_000_000 && told["updated_at"].is_i64());
+    assert_eq!(function["meta"]["description"], "Puts a word behind each answer.");
+    assert_eq!(function["meta"]["manifest"]["author"], "Ann");
+    assert_eq!(function["meta"]["toggle"], false);
+    assert!(function["created_at"].as_i64().unwrap() > 1_700_000_000 && function["updated_at"].is_i64());
 }
 
 #[tokio::test]
@@ -62,8 +62,8 @@ async fn an_update_is_live_when_it_answers_and_keeps_the_place_and_the_mode_of_i
     assert_eq!(std::fs::read_to_string(&deep).unwrap(), "fn inlet(body) { body }");
     assert_eq!(std::fs::metadata(&deep).unwrap().permissions().mode() & 0o777, 0o640);
     assert!(!host.path_of("deep").exists());
-    let told = host.api_post("/id/shouts/update", &json!({"content": says("two")})).await;
-    assert_eq!(told["content"], says("two"));
+    let function = host.api_post("/id/shouts/update", &json!({"content": says("two")})).await;
+    assert_eq!(function["content"], says("two"));
     assert_eq!(host.ask("x").await.text(), "two");
     let left: Vec<_> = std::fs::read_dir(deep.parent().unwrap()).unwrap().collect();
     assert_eq!(left.len(), 1, "nothing is left beside it");
@@ -72,21 +72,22 @@ async fn an_update_is_live_when_it_answers_and_keeps_the_place_and_the_mode_of_i
 #[tokio::test]
 async fn what_does_not_load_is_refused_with_everything_that_is_wrong_and_its_place() {
     let host = TestHost::new().filter("shouts", says("one")).start().await;
-    let told = host.api("POST", "/id/shouts/update", &json!({"content": BROKEN})).await;
-    let told = told.denied(422, "filters/shouts.rhai:2:14");
-    assert!(told["detail"].as_str().unwrap().contains("^"), "with a caret: {told}");
-    let problem = &told["problems"][0];
-    assert_eq!((&problem["line"], &problem["column"]), (&json!(2), &json!(14)), "{told}");
+    let refusal = host.api("POST", "/id/shouts/update", &json!({"content": BROKEN})).await;
+    let refusal = refusal.denied(422, "filters/shouts.rhai:2:14");
+    assert!(refusal["detail"].as_str().unwrap().contains("^"), "with a caret: {refusal}");
+    let problem = &refusal["problems"][0];
+    assert_eq!((&problem["line"], &problem["column"]), (&json!(2), &json!(14)), "{refusal}");
     assert_eq!(
         (&problem["place"], &problem["excerpt"]),
         (&json!("filters/shouts.rhai:2:14"), &json!("    body.x = ;"))
     );
     let grants = "/*\nrequirements: shell\n*/\nfn inlet(body) { shell::run([\"ls\"]); body }";
-    let told = host.api("POST", "/create", &new("lists", grants)).await.denied(422, "valvehouse grant lists");
-    assert_eq!(told["problems"].as_array().unwrap().len(), 1, "{told}");
+    let refusal =
+        host.api("POST", "/create", &new("lists", grants)).await.denied(422, "valvehouse grant lists");
+    assert_eq!(refusal["problems"].as_array().unwrap().len(), 1, "{refusal}");
     let two = "/*\nglobal: perhaps\nrequirements: magic\n*/\nfn inlet(body) { body }";
-    let told = host.api("POST", "/create", &new("two", two)).await.denied(422, "nothing was changed");
-    assert_eq!(told["problems"].as_array().unwrap().len(), 2, "{told}");
+    let refusal = host.api("POST", "/create", &new("two", two)).await.denied(422, "nothing was changed");
+    assert_eq!(refusal["problems"].as_array().unwrap().len(), 2, "{refusal}");
     assert_eq!(host.ask("x").await.text(), "one");
     assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), says("one"));
     assert!(!host.path_of("lists").exists() && !host.path_of("two").exists());
@@ -98,16 +99,16 @@ async fn a_text_that_no_longer_fits_what_is_set_is_refused() {
     let host = TestHost::new().filter("shouts", SHOUTS).start().await;
     host.api_post("/id/shouts/valves/update", &json!({"times": 3, "token": "canary-2"})).await;
     let less = SHOUTS.replace("maximum: 3", "maximum: 2");
-    let told = host.api("POST", "/id/shouts/update", &json!({"content": less})).await;
-    let told = told.denied(422, "valves reset shouts times");
-    assert_eq!(told["problems"][0]["line"], 9, "{told}");
+    let refusal = host.api("POST", "/id/shouts/update", &json!({"content": less})).await;
+    let refusal = refusal.denied(422, "valves reset shouts times");
+    assert_eq!(refusal["problems"][0]["line"], 9, "{refusal}");
     host.api_post("/id/shouts/valves/update", &json!({"times": 2})).await;
     host.api_post("/id/shouts/update", &json!({"content": less})).await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream hi hi");
 }
 
 #[tokio::test]
-async fn requests_that_make_no_sense_are_told_what_is_wrong_with_them() {
+async fn invalid_requests_are_refused_with_the_reason() {
     let host =
         TestHost::new().filter("shouts", SHOUTS).tool("counts", "fn handler(args) { 1 }").start().await;
     for id in ["", "Shouts", "../shouts", "a b", "ü", "a.b", "_a\n"] {
@@ -266,8 +267,8 @@ async fn a_tool_is_made_changed_and_deleted_in_the_same_way() {
     assert_eq!((&made["type"], &made["meta"]["toggle"]), (&json!("tool"), &json!(false)), "seen by its text");
     assert!(host.folder().join("tools/counts.rhai").exists());
     host.api_post("/id/counts/update", &json!({"content": tool(2)})).await;
-    let told = host.snapshot();
-    assert_eq!(&*told.plugins["counts"].script.as_ref().unwrap().file.text, tool(2));
+    let snapshot = host.snapshot();
+    assert_eq!(&*snapshot.plugins["counts"].script.as_ref().unwrap().file.text, tool(2));
     let hook = json!({"content": "fn outlet(body) { body }"});
     host.api("POST", "/id/counts/update", &hook).await.denied(422, "tools/counts.rhai");
     host.api("DELETE", "/id/counts/delete", &Value::Null).await.ok();
@@ -280,10 +281,10 @@ async fn a_broken_file_is_shown_with_its_text_and_mended() {
     host.save("shouts", BROKEN);
     host.stands("shouts", "stale").await;
     for (id, state) in [("shouts", "stale"), ("never", "broken")] {
-        let told = host.api_get(&format!("/id/{id}")).await;
-        assert_eq!((&told["state"], &told["content"]), (&json!(state), &json!(BROKEN)));
+        let function = host.api_get(&format!("/id/{id}")).await;
+        assert_eq!((&function["state"], &function["content"]), (&json!(state), &json!(BROKEN)));
         assert_eq!(
-            (&told["problems"][0]["line"], &told["problems"][0]["severity"]),
+            (&function["problems"][0]["line"], &function["problems"][0]["severity"]),
             (&json!(2), &json!("error"))
         );
         host.api_post(&format!("/id/{id}/update"), &json!({"content": says("mended")})).await;
@@ -310,10 +311,10 @@ async fn a_quarantined_version_is_released() {
     std::fs::create_dir_all(&state).unwrap();
     std::fs::write(state.join("quarantine.json"), list.to_string()).unwrap();
     host.api_post("/id/says/toggle/global", &Value::Null).await;
-    let told = host.api_get("/id/says").await;
-    assert_eq!(told["problems"][0]["code"], "V010", "{told}");
+    let function = host.api_get("/id/says").await;
+    assert_eq!(function["problems"][0]["code"], "V010", "{function}");
 
     assert_eq!(host.api_post("/id/says/release", &Value::Null).await, json!(true));
-    let told = host.api_get("/id/says").await;
-    assert_eq!((&told["state"], &told["problems"]), (&json!("live"), &json!([])), "{told}");
+    let function = host.api_get("/id/says").await;
+    assert_eq!((&function["state"], &function["problems"]), (&json!("live"), &json!([])), "{function}");
 }

@@ -16,13 +16,13 @@ fn keyed() -> Setup {
     )
 }
 
-async fn heard_by(host: &TestHost, key: &str) -> String {
+async fn answer_for(host: &TestHost, key: &str) -> String {
     let request = host.posting(saying(MODEL, "x").to_string()).bearer_auth(key);
     Answer::of(request).await.text()
 }
 
 #[tokio::test]
-async fn without_the_operators_key_nothing_is_told_and_nothing_is_changed() {
+async fn without_the_operators_key_nothing_is_shown_and_nothing_is_changed() {
     let host = keyed().start().await;
     for key in ["", "sk-plain", "sk-ann", "sk-wrong"] {
         for (method, path, body) in [
@@ -67,8 +67,8 @@ async fn users_see_and_set_their_own_valves_and_nobody_elses() {
     assert_eq!(saved, json!({"loud": true, "pin": "********"}));
     assert_eq!(host.api_with("sk-ann", "GET", USER, &Value::Null).await.ok(), saved);
     assert_eq!(host.api_with("sk-bob", "GET", USER, &Value::Null).await.ok(), json!({}));
-    assert_eq!(heard_by(&host, "sk-ann").await, "hello from upstream HI");
-    assert_eq!(heard_by(&host, "sk-bob").await, "hello from upstream hi");
+    assert_eq!(answer_for(&host, "sk-ann").await, "hello from upstream HI");
+    assert_eq!(answer_for(&host, "sk-bob").await, "hello from upstream hi");
     for (method, path, body) in [
         ("GET", "/id/shouts/valves/user?user=ann", Value::Null),
         ("POST", "/id/shouts/valves/user/update?user=ann", json!({})),
@@ -89,7 +89,7 @@ async fn operators_set_the_valves_of_a_user_they_name() {
     let ann = format!("{UPDATE}?user=ann");
     host.api_with("sk-operator", "POST", &ann, &json!({"loud": true})).await.ok();
     assert_eq!(host.api_with("sk-ann", "GET", USER, &Value::Null).await.ok(), json!({"loud": true}));
-    assert_eq!(heard_by(&host, "sk-ann").await, "hello from upstream HI");
+    assert_eq!(answer_for(&host, "sk-ann").await, "hello from upstream HI");
     let history = host.api_with("sk-operator", "GET", "/id/shouts/history", &Value::Null).await.ok();
     assert_eq!(history.as_array().unwrap().len(), 1, "what users set is theirs");
 }

@@ -25,7 +25,7 @@ async fn values_are_replaced_coerced_and_live_when_the_update_answers() {
 async fn what_does_not_fit_is_refused_by_field_rule_and_value_and_changes_nothing() {
     let host = TestHost::new().filter("shouts", SHOUTS).start().await;
     host.api_post(UPDATE, &json!({"times": 2})).await;
-    for (sent, told) in [
+    for (sent, expected) in [
         (json!({"times": 9}), "`times` must be 3 or less, but 9 was given"),
         (json!({"times": "many"}), "`times` must be a whole number"),
         (json!({"word": "ha"}), "`word`"),
@@ -33,7 +33,7 @@ async fn what_does_not_fit_is_refused_by_field_rule_and_value_and_changes_nothin
         (json!([1]), "must be a JSON object, not an array"),
         (json!("x"), "must be a JSON object, not a string"),
     ] {
-        host.api("POST", UPDATE, &sent).await.denied(400, told);
+        host.api("POST", UPDATE, &sent).await.denied(400, expected);
         assert_eq!(host.api_get(VALVES).await, json!({"times": 2}), "{sent}");
     }
     assert_eq!(host.ask("x").await.text(), "hello from upstream hi hi");

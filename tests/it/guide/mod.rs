@@ -56,7 +56,7 @@ fn records_of_users_are_found_as_their_page_says() {
 }
 
 #[test]
-fn other_machines_are_asked_as_their_page_says() {
+fn other_machines_answer_as_their_page_says() {
     follow("http");
 }
 
@@ -71,12 +71,12 @@ fn scripts_wait_try_again_and_ask_several_as_their_page_says() {
 }
 
 #[test]
-fn lists_are_asked_for_and_ticks_run_as_their_page_says() {
+fn lists_are_fetched_and_ticks_run_as_their_page_says() {
     follow("schedule");
 }
 
 #[test]
-fn models_are_asked_chosen_and_written_as_their_page_says() {
+fn models_are_called_chosen_and_written_as_their_page_says() {
     follow("models");
 }
 
@@ -224,7 +224,7 @@ impl Reader {
         let is_plugin =
             path.ends_with(".rhai") && !id.contains('.') && !id.starts_with('_') && !path.contains("lib/");
         if let Some(host) = self.host.as_ref().filter(|_| is_plugin) {
-            host.hears(&format!("{id} "));
+            host.wait_for_line(&format!("{id} "));
         }
     }
 
@@ -232,11 +232,12 @@ impl Reader {
         let address = self.host.as_ref().map_or(ADDRESS, Server::address).to_owned();
         let here = format!("export VALVEHOUSE__SERVER__LISTEN={address}\n");
         let ran = self.project.types(&format!("{here}{}", text.replace(ADDRESS, &address)));
-        let said = ran.out.replace(&address, ADDRESS);
+        let output_text = ran.out.replace(&address, ADDRESS);
         if ran.code != code {
-            self.complaints.push(format!("{place}: ends with {}, and not {code}:\n{text}\n{said}", ran.code));
-        } else if let Some(shown) = output.filter(|shown| !fits(shown, &said)) {
-            self.complaints.push(format!("{place}: it shows\n{shown}\nbut one sees\n{said}"));
+            self.complaints
+                .push(format!("{place}: ends with {}, and not {code}:\n{text}\n{output_text}", ran.code));
+        } else if let Some(shown) = output.filter(|shown| !fits(shown, &output_text)) {
+            self.complaints.push(format!("{place}: it shows\n{shown}\nbut one sees\n{output_text}"));
         }
     }
 
@@ -246,9 +247,9 @@ impl Reader {
         let shown = output.lines().map(str::trim_end).filter(|line| !line.is_empty() && *line != "…");
         for shown in shown {
             loop {
-                let said = host.line(self.seen);
+                let line = host.line(self.seen);
                 self.seen += 1;
-                if line_fits(shown, said.replace(host.address(), ADDRESS).trim_end()) {
+                if line_fits(shown, line.replace(host.address(), ADDRESS).trim_end()) {
                     break;
                 }
             }

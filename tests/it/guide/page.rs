@@ -36,8 +36,8 @@ pub(super) fn steps(path: &Path) -> Vec<Step> {
     let mut note = None;
     let mut lines = text.lines().enumerate();
     while let Some((number, line)) = lines.next() {
-        if let Some(said) = line.strip_prefix("<!-- ") {
-            note = said.strip_suffix(" -->");
+        if let Some(comment) = line.strip_prefix("<!-- ") {
+            note = comment.strip_suffix(" -->");
         } else if let Some(language) = line.strip_prefix("```") {
             let block: String =
                 lines.by_ref().map_while(|(_, line)| (line != "```").then(|| format!("{line}\n"))).collect();
@@ -81,29 +81,29 @@ fn shows(before: Option<&mut Step>, text: String, place: &str) {
 }
 
 /// Returns `true` if an output matches that of a page.
-pub(super) fn fits(shown: &str, said: &str) -> bool {
+pub(super) fn fits(shown: &str, actual: &str) -> bool {
     let lines = |text: &str| -> Vec<String> {
         text.trim_end().lines().map(|line| line.trim_end().to_owned()).collect()
     };
-    lines_fit(&lines(shown), &lines(said))
+    lines_fit(&lines(shown), &lines(actual))
 }
 
-fn lines_fit(shown: &[String], said: &[String]) -> bool {
+fn lines_fit(shown: &[String], actual: &[String]) -> bool {
     match shown.split_first() {
-        None => said.is_empty(),
+        None => actual.is_empty(),
         Some((line, rest)) if line.trim() == "…" => {
-            (0..=said.len()).any(|skipped| lines_fit(rest, &said[skipped..]))
+            (0..=actual.len()).any(|skipped| lines_fit(rest, &actual[skipped..]))
         }
-        Some((line, rest)) => said
+        Some((line, rest)) => actual
             .split_first()
             .is_some_and(|(first, others)| line_fits(line, first) && lines_fit(rest, others)),
     }
 }
 
 /// Returns `true` if a line matches; each `…` matches any text.
-pub(super) fn line_fits(shown: &str, said: &str) -> bool {
+pub(super) fn line_fits(shown: &str, actual: &str) -> bool {
     let mut pieces = shown.split('…');
-    let Some(mut rest) = said.strip_prefix(pieces.next().unwrap_or_default()) else { return false };
+    let Some(mut rest) = actual.strip_prefix(pieces.next().unwrap_or_default()) else { return false };
     let mut pieces: Vec<&str> = pieces.collect();
     let Some(last) = pieces.pop() else { return rest.is_empty() };
     for piece in pieces {

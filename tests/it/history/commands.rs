@@ -50,7 +50,7 @@ fn a_host_that_runs_follows_a_rollback() {
 }
 
 #[test]
-fn what_is_not_there_is_told() {
+fn a_missing_plugin_or_version_is_reported() {
     let project = Project::new().filter("one", ONE);
     project.run("history two").ends(2).says("no plugin of that id has ever loaded");
     project.run("history one").ends(0).says("no history yet");

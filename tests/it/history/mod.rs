@@ -10,7 +10,7 @@ use crate::host::TestHost;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn every_change_is_told_with_who_when_and_what() {
+async fn every_change_is_listed_with_author_time_and_content() {
     let host = TestHost::new().filter("shouts", says("one")).start().await;
     host.api_post("/id/shouts/update", &json!({"content": SHOUTS})).await;
     host.api_post("/id/shouts/valves/update", &json!({"times": 2, "word": "ho"})).await;
@@ -19,10 +19,10 @@ async fn every_change_is_told_with_who_when_and_what() {
     host.api_post("/id/shouts/toggle", &Value::Null).await;
     let all = host.api_get("/id/shouts/history").await;
     let all = all.as_array().unwrap();
-    let told: Vec<_> =
+    let changes: Vec<_> =
         all.iter().map(|entry| (&entry["version"], &entry["action"], &entry["valves_changed"])).collect();
     assert_eq!(
-        told,
+        changes,
         [
             (&json!(5), &json!("toggle"), &json!([])),
             (&json!(4), &json!("valves"), &json!(["word", "times"])),
@@ -30,7 +30,7 @@ async fn every_change_is_told_with_who_when_and_what() {
             (&json!(2), &json!("update"), &json!([])),
             (&json!(1), &json!("file"), &json!([])),
         ],
-        "what changes nothing is not told"
+        "what changes nothing is not listed"
     );
     assert_eq!((&all[4]["before"], &all[3]["before"]), (&Value::Null, &all[4]["after"]));
     assert_eq!(all[3]["after"].as_str().unwrap().len(), 64);

@@ -16,16 +16,16 @@ async fn a_version_comes_back_to_the_byte_with_what_was_set_then() {
     host.api_post("/id/shouts/toggle", &Value::Null).await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream");
 
-    let told = host.back_to("shouts", 2).await;
+    let function = host.back_to("shouts", 2).await;
     assert_eq!(std::fs::read(host.path_of("shouts")).unwrap(), odd.as_bytes());
     assert_eq!(host.ask("x").await.text(), "hello from upstream hi hi");
     assert_eq!(
-        (&told["is_active"], &told["is_global"], &told["content"]),
+        (&function["is_active"], &function["is_global"], &function["content"]),
         (&json!(true), &json!(true), &json!(odd))
     );
     let stored = host.store().valves("shouts", None).await.unwrap();
     assert_eq!(stored.to_string(), r#"{"times":2,"token":"canary-8","$secret:token":true}"#);
-    assert_eq!(host.store().switches().await.unwrap(), [], "nobody had said anything then");
+    assert_eq!(host.store().switches().await.unwrap(), [], "no switch was stored then");
     assert_eq!(host.api_history("shouts").await[0], (8, "local".into(), "rollback".into()));
 
     host.back_to("shouts", 7).await;
@@ -94,14 +94,14 @@ async fn a_version_that_would_not_load_any_more_is_refused_with_the_reason() {
     host.api_post("/id/lists/update", &json!({"content": says("three")})).await;
     host.obeys(host.store().set_grants("lists", None, None, "test").await.unwrap().unwrap()).await;
     let refused = host.api("POST", "/id/lists/rollback", &json!({"version": 3})).await;
-    let told = refused.denied(422, "valvehouse grant lists");
-    assert_eq!(told["problems"].as_array().unwrap().len(), 1);
+    let refusal = refused.denied(422, "valvehouse grant lists");
+    assert_eq!(refusal["problems"].as_array().unwrap().len(), 1);
     assert_eq!(host.ask("x").await.text(), "three");
     assert_eq!(host.api_history("lists").await.len(), 5);
 }
 
 #[tokio::test]
-async fn going_back_nowhere_is_told() {
+async fn a_rollback_to_a_missing_version_is_refused() {
     let host =
         TestHost::new().filter("shouts", says("one")).tool("counts", "fn handler(args) { 1 }").start().await;
     host.api("POST", "/id/shouts/rollback", &json!({"version": 7}))

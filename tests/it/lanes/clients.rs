@@ -50,8 +50,8 @@ async fn host(streams: Arc<Vec<Vec<Json>>>) -> TestHost {
         ));
     }
     let host = setup.start().await;
-    host.upstream.script(move |asked| {
-        let number: usize = asked.said().parse().unwrap();
+    host.upstream.script(move |request| {
+        let number: usize = request.last_text().parse().unwrap();
         Reply::raw("text/event-stream", wire(&streams[number]))
     });
     host
@@ -78,7 +78,7 @@ async fn check(mut client: Command) {
         let shape = Shape::ALL.into_iter().find(|shape| seen["model"] == format!("{shape:?}")).unwrap();
         let expected: Value =
             serde_json::from_str(&shape.expected(&folded(&streams[number])).to_string()).unwrap();
-        let said = &expected["choices"][0]["message"];
+        let expected_message = &expected["choices"][0]["message"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let calls = |value: &Value| -> Vec<String> {
             let calls = value.as_array().cloned().unwrap_or_default();
@@ -88,12 +88,24 @@ async fn check(mut client: Command) {
                 .collect()
         };
         assert_eq!(seen["error"], Value::Null, "{shape:?}: {seen}");
-        assert_eq!(text(&seen["message"]["content"]), text(&said["content"]), "{shape:?}: {seen}");
-        assert_eq!(text(&seen["message"]["refusal"]), text(&said["refusal"]), "{shape:?}: {seen}");
-        assert_eq!(calls(&seen["message"]["tool_calls"]), calls(&said["tool_calls"]), "{shape:?}: {seen}");
+        assert_eq!(
+            text(&seen["message"]["content"]),
+            text(&expected_message["content"]),
+            "{shape:?}: {seen}"
+        );
+        assert_eq!(
+            text(&seen["message"]["refusal"]),
+            text(&expected_message["refusal"]),
+            "{shape:?}: {seen}"
+        );
+        assert_eq!(
+            calls(&seen["message"]["tool_calls"]),
+            calls(&expected_message["tool_calls"]),
+            "{shape:?}: {seen}"
+        );
         // The order in which the calls end.
         let done: Vec<String> = seen["done"].as_array().unwrap().iter().map(text).collect();
-        let whole = said["tool_calls"].as_array().cloned().unwrap_or_default();
+        let whole = expected_message["tool_calls"].as_array().cloned().unwrap_or_default();
         let whole: Vec<String> = whole.iter().map(|call| text(&call["function"]["arguments"])).collect();
         assert_eq!(done, whole, "{shape:?}: {seen}");
     }

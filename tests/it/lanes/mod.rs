@@ -66,14 +66,14 @@ impl Shape {
     pub(crate) fn expected(self, answer: &Json) -> Json {
         let answer = answer.deep_clone();
         for choice in answer.at_path("choices").items() {
-            let said = choice.at_path("message");
+            let message = choice.at_path("message");
             if self.redacts() {
-                for place in valvehouse::chat::event::texts(&said) {
+                for place in valvehouse::chat::event::texts(&message) {
                     place.set_text(&place.text().replace(SECRET, MARK));
                 }
             }
             if self == Self::Append {
-                message::set_text(&said, &(String::from(message::text_of(&said)) + SEEN));
+                message::set_text(&message, &(String::from(message::text_of(&message)) + SEEN));
             }
         }
         answer
@@ -87,9 +87,9 @@ fn folded<'a>(events: impl IntoIterator<Item = &'a Json>) -> Json {
 }
 
 /// Returns the content of each choice of a response, without the fields that depend on its transport.
-fn said(answer: &Json) -> Vec<String> {
+fn texts_of(answer: &Json) -> Vec<String> {
     let choices = answer.at_path("choices").items();
-    let said = choices.iter().map(|choice| {
+    let texts = choices.iter().map(|choice| {
         let message = choice.at_path("message").deep_clone();
         // Clients treat an empty text and a missing one alike.
         for key in ["content", "refusal", "reasoning_content"] {
@@ -103,7 +103,7 @@ fn said(answer: &Json) -> Vec<String> {
         fields.sort();
         format!("{}: {} {}", choice.at_path("index"), fields.join(", "), choice.at_path("finish_reason"))
     });
-    said.collect()
+    texts.collect()
 }
 
 /// Sends events through filters of a shape. Returns what the client received.
@@ -152,7 +152,7 @@ fn hollow(events: &[Json]) -> usize {
 }
 
 fn check(shape: Shape, given: &[Json], got: &[Json]) -> Result<(), String> {
-    let (expected, seen) = (said(&shape.expected(&folded(given))), said(&folded(got)));
+    let (expected, seen) = (texts_of(&shape.expected(&folded(given))), texts_of(&folded(got)));
     if expected != seen {
         return Err(format!("{shape:?}:\nexpected {expected:#?}\nseen     {seen:#?}"));
     }
@@ -210,10 +210,10 @@ async fn recorded_streams_keep_all_they_say() {
             continue;
         }
         let given = recording.chat_events();
-        let expected = said(&folded(&through(Shape::None, &given).await));
+        let expected = texts_of(&folded(&through(Shape::None, &given).await));
         for shape in [Shape::Identity, Shape::Window, Shape::Redact, Shape::RedactTwice, Shape::Hold] {
             let got = through(shape, &given).await;
-            assert_eq!(said(&folded(&got)), expected, "{} {shape:?}", recording.name);
+            assert_eq!(texts_of(&folded(&got)), expected, "{} {shape:?}", recording.name);
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::blocks::{answers, events as blocks_of};
 use super::events::events_of;
-use super::{MARK, SECRET, Shape, all_kinds, folded, said};
+use super::{MARK, SECRET, Shape, all_kinds, folded, texts_of};
 use crate::host::{Answer, TestHost};
 use crate::upstream::{Reply, Upstream};
 use serde_json::{Value, json};
@@ -225,10 +225,10 @@ async fn hosts(streams: Vec<Stream>) -> Hosts {
     let host = setup.start().await;
     for upstream in [&host.upstream, &claude] {
         let streams = streams.clone();
-        upstream.script(move |asked| {
-            let said = asked.said();
-            let said = if said.is_empty() { words_of(&asked.json()) } else { said };
-            let (number, cut) = said.split_once(' ').unwrap();
+        upstream.script(move |request| {
+            let text = request.last_text();
+            let text = if text.is_empty() { words_of(&request.json()) } else { text };
+            let (number, cut) = text.split_once(' ').unwrap();
             let body = streams[number.parse::<usize>().unwrap()].body.as_bytes();
             let (first, rest) = body.split_at(cut.parse::<usize>().unwrap().min(body.len()));
             let reply = Reply::bytes("text/event-stream", first.to_vec());
@@ -306,9 +306,9 @@ fn response_read(answer: &Answer) -> Value {
             _ => pieces.push((key.to_owned(), delta.to_owned())),
         }
     }
-    let mut said = json!({"text": [], "refusal": [], "thought": [], "calls": []});
+    let mut parts = json!({"text": [], "refusal": [], "thought": [], "calls": []});
     for (item, pieces) in &items {
-        let mut add = |key: &str, value: Value| said[key].as_array_mut().unwrap().push(value);
+        let mut add = |key: &str, value: Value| parts[key].as_array_mut().unwrap().push(value);
         let is_call = item["name"].is_string();
         if is_call && pieces.is_empty() {
             add("calls", json!([item["name"], ""]));
@@ -337,13 +337,13 @@ fn response_read(answer: &Answer) -> Value {
             add("calls", &json!([item["name"], given]));
         }
     }
-    assert_eq!(said, whole, "{}", answer.body());
-    said
+    assert_eq!(parts, whole, "{}", answer.body());
+    parts
 }
 
 /// Returns the concatenated texts of one kind.
-fn joined(said: &Value, key: &str) -> String {
-    said[key].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
+fn joined(parts: &Value, key: &str) -> String {
+    parts[key].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
 }
 
 /// Returns the response that an OpenAI client assembles.
@@ -470,20 +470,20 @@ async fn is_the_same_at_every_cut(streams: Vec<Stream>) {
         assert!(joined(&response, "thought").contains(&field("reasoning_content")), "{}", stream.name);
         for (filter, shape) in Shape::ALL.into_iter().enumerate() {
             let model = format!("{shape:?}");
-            let expected = said(&shape.expected(&whole));
+            let expected = texts_of(&shape.expected(&whole));
             let is_looked_at = shape != Shape::None || stream.is_messages;
             for cut in cuts(stream.body.len(), number, (filter, Shape::ALL.len())) {
                 let answer = hosts.chat(&model, number, cut).await;
-                let seen = said(&chat_of(&answer, is_looked_at));
+                let seen = texts_of(&chat_of(&answer, is_looked_at));
                 // Without a filter, the ends of the service are forwarded.
                 if is_looked_at {
                     assert_eq!(seen, expected, "{} {shape:?} cut at {cut}\n{}", stream.name, answer.body());
                 }
                 if shape != Shape::Append {
                     let answer = hosts.responses(&model, number, cut).await;
-                    let redact = |said: &Value| match shape.redacts() {
-                        true => serde_json::from_str(&said.to_string().replace(SECRET, MARK)).unwrap(),
-                        false => said.clone(),
+                    let redact = |parts: &Value| match shape.redacts() {
+                        true => serde_json::from_str(&parts.to_string().replace(SECRET, MARK)).unwrap(),
+                        false => parts.clone(),
                     };
                     let seen = response_read(&answer);
                     assert_eq!(
@@ -531,7 +531,7 @@ async fn filters_that_try_to_tear_a_stream_leave_it_whole() {
                     place.set_text(&place.text().replace(SECRET, by));
                 }
             }
-            said(&answer)
+            texts_of(&answer)
         };
         let is_one = stream.choices == 1;
         let filters = [
@@ -543,7 +543,7 @@ async fn filters_that_try_to_tear_a_stream_leave_it_whole() {
         for (filter, (model, expected)) in filters.iter().enumerate() {
             for cut in cuts(stream.body.len(), number, (filter, filters.len())) {
                 let answer = hosts.chat(model, number, cut).await;
-                let seen = said(&chat_of(&answer, true));
+                let seen = texts_of(&chat_of(&answer, true));
                 assert_eq!(seen, *expected, "{} {model} cut at {cut}\n{}", stream.name, answer.body());
                 if is_one {
                     blocks_read(&hosts.messages(model, number, cut).await);
@@ -581,7 +581,7 @@ async fn filters_that_try_to_tear_a_stream_leave_it_whole() {
 /// every shape, cut at some place.
 async fn clients(mut client: Command) {
     let hosts = hosts(made()).await;
-    let mut asked = Vec::new();
+    let mut case_lines = Vec::new();
     for (number, stream) in hosts.streams.iter().enumerate() {
         // OpenAI's clients cannot assemble calls of custom tools.
         let is_custom = stream.body.contains("\"custom\"");
@@ -590,14 +590,16 @@ async fn clients(mut client: Command) {
                 let model = hosts.model(&format!("{shape:?}"), number);
                 let cut = some_cuts(stream.body.len(), number + salt * 17)[0];
                 for cut in [WHOLE, cut] {
-                    asked.push(json!({"endpoint": endpoint, "model": model, "shape": format!("{shape:?}"),
+                    case_lines
+                        .push(json!({"endpoint": endpoint, "model": model, "shape": format!("{shape:?}"),
                         "number": number, "cut": cut, "text": format!("{number} {cut}")}));
                 }
             }
         }
     }
     let list = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(list.path(), asked.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    std::fs::write(list.path(), case_lines.iter().map(|line| format!("{line}\n")).collect::<String>())
+        .unwrap();
     client.env("NO_PROXY", "127.0.0.1").arg(hosts.host.url("")).arg(list.path());
     let output = tokio::task::spawn_blocking(move || client.output()).await.unwrap().expect("a client runs");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

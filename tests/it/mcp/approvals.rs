@@ -40,7 +40,7 @@ fn shown(name: &str, hash: &Value) -> Value {
 async fn operators_approve_what_they_were_shown_and_nothing_that_came_since() {
     let Some(toml) = python_toml("shop", "tools = [\"pay*\", \"become\"]") else { return };
     let host = TestHost::new().config(&toml).config(&format!("[admin]\nkey = \"{KEY}\"")).start().await;
-    let first = server(&host, "the server is asked", |server| server["state"] == "connected").await;
+    let first = server(&host, "the server is listed", |server| server["state"] == "connected").await;
     let (pay, become_) = (tool(&first, "pay"), tool(&first, "become"));
     assert_eq!(
         (&pay["state"], &pay["offered"], &pay["name"]),
@@ -144,7 +144,7 @@ async fn approvals_at_the_command_line_and_over_http_at_the_same_time_are_all_ke
     let far = fixtures::host().await;
     let toml = format!("[admin]\nkey = \"{KEY}\"\n[[mcp]]\nname = \"far\"\nurl = \"{}\"\n", far.url("/mcp"));
     let host = TestHost::new().config(&toml).start().await;
-    let seen = server(&host, "the server is asked", |server| server["state"] == "connected").await;
+    let seen = server(&host, "the server is listed", |server| server["state"] == "connected").await;
     let tools: Vec<(String, Value)> = seen["tools"]
         .as_array()
         .unwrap()

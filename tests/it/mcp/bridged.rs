@@ -49,7 +49,7 @@ async fn prompts_and_resources_of_a_server_are_offered_on_as_they_were_approved(
     let guard = "/*\nsecurity: true\n*/\nfn pre_invocation(ctx) { if \"resource\" in ctx.tool.tags && ctx.args.uri == \"test://static-binary\" { error(\"no images\") } else { ctx } }\nfn post_invocation(ctx) { if \"prompt\" in ctx.tool.tags { ctx.result.messages[0].content.text += \" (seen)\"; } ctx }";
     let own = "fn prompts() { [#{ name: \"own\", description: \"Its own\", handler: |args| \"mine\" }] }";
     let host = TestHost::new().config(&toml).filter("guard", guard).tool("own", own).start().await;
-    until("the server is asked", || quarantined(&host).len() == 9).await;
+    until("the server is listed", || quarantined(&host).len() == 9).await;
     assert_eq!(prompts(&host).await, ["own"]);
     let read = |uri: &'static str| rpc(&host, "resources/read", json!({ "uri": uri }));
     let refused = read("test://static-text").await;
@@ -73,9 +73,9 @@ async fn prompts_and_resources_of_a_server_are_offered_on_as_they_were_approved(
         .clone();
     assert_eq!(with_arguments["arguments"][1]["description"], "Second test argument");
 
-    let asked =
+    let params =
         json!({ "name": "far_test_prompt_with_arguments", "arguments": { "arg1": "a", "arg2": "b" } });
-    for got in [rpc(&host, "prompts/get", asked.clone()).await, legacy(&host, "prompts/get", asked).await] {
+    for got in [rpc(&host, "prompts/get", params.clone()).await, legacy(&host, "prompts/get", params).await] {
         let text = &got["result"]["messages"][0]["content"]["text"];
         assert_eq!(text, "Prompt with arguments: arg1='a', arg2='b' (seen)", "{got}");
     }
@@ -163,7 +163,7 @@ async fn a_server_with_sessions_has_its_prompts_and_resources_offered_on_in_both
     let listed = prompts(&host).await;
     // The server's own name has a dot.
     assert!(listed[0].starts_with("typed_re_view_"), "{listed:?}");
-    let asked = json!({ "name": listed[0], "arguments": { "language": "Rust" } });
+    let params = json!({ "name": listed[0], "arguments": { "language": "Rust" } });
     let note = json!({ "uri": "notes://7" });
     let complete = json!({ "ref": { "type": "ref/prompt", "name": listed[0] }, "argument": { "name": "language", "value": "ru" } });
     for is_legacy in [false, true] {
@@ -171,7 +171,7 @@ async fn a_server_with_sessions_has_its_prompts_and_resources_offered_on_in_both
             true => legacy(&host, method, params).await["result"].clone(),
             false => rpc(&host, method, params).await["result"].clone(),
         };
-        let got = ask("prompts/get", asked.clone()).await;
+        let got = ask("prompts/get", params.clone()).await;
         assert_eq!(got["messages"][0]["content"]["text"], "Review this Rust", "{got}");
         let read = ask("resources/read", note.clone()).await;
         assert_eq!(read["contents"][0]["text"], "content of notes://7", "{read}");

@@ -44,7 +44,7 @@ async fn the_official_python_client_speaks_both_eras_over_http_and_stdio() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_official_typescript_client_hears_of_a_saved_tool_without_connecting_again() {
+async fn the_official_typescript_client_is_notified_of_a_saved_tool_without_connecting_again() {
     let host = fixtures::host().await;
     for arguments in [vec![host.url("/mcp")], vec![BINARY.to_owned(), host.folder().display().to_string()]] {
         let Some(mut node) = node_with("@modelcontextprotocol/sdk") else { return };

@@ -122,7 +122,7 @@ async fn a_resource_of_a_server_with_sessions_is_followed_once_for_all_clients_a
         assert!(answer.contains("\"result\""), "{answer}");
     }
     let mut listener = listen(&host, &["notes://1", "notes://9"]).await;
-    until("the server is asked", || !log(folder).is_empty()).await;
+    until("the server is called", || !log(folder).is_empty()).await;
     // The first update tells that earlier changes may have been missed.
     for client in [&mut to_one, &mut to_two] {
         client.updates("notes://1", 1).await;
@@ -152,10 +152,10 @@ async fn a_resource_of_a_server_with_sessions_is_followed_once_for_all_clients_a
 
     // A session or a listener that ends leaves no subscription behind.
     two.ask("resources/subscribe", "notes://2").await;
-    until("the server is asked again", || log(folder).len() == 3).await;
+    until("the server is called again", || log(folder).len() == 3).await;
     to_two.updates("notes://2", 1).await;
     order(folder, "die");
-    until("the new process is asked again", || log(folder).len() == 4).await;
+    until("the new process is called again", || log(folder).len() == 4).await;
     assert_eq!(log(folder)[3], "subscribe notes://2");
     to_two.updates("notes://2", 2).await;
     order(folder, "touch notes://2");

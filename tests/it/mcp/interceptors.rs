@@ -155,23 +155,24 @@ async fn another_host_calls_the_filters_that_the_settings_name_as_the_draft_has_
     assert_eq!(result(&kept)["payload"], structured);
 
     // Requests and responses of models.
-    let asked = |text: &str| json!({ "model": "m", "messages": [{ "role": "user", "content": text }], "maxTokens": 5 });
-    let masked = invoke(&host, "guard", "llm/completion", "request", asked("a secret")).await;
-    assert_eq!(result(&masked)["payload"], asked("a ***"));
-    let said = |text: &str| json!({ "model": "m", "message": { "role": "assistant", "content": text } });
-    let passed = invoke(&host, "guard", "llm/completion", "response", said("hello")).await;
+    let chat_request = |text: &str| json!({ "model": "m", "messages": [{ "role": "user", "content": text }], "maxTokens": 5 });
+    let masked = invoke(&host, "guard", "llm/completion", "request", chat_request("a secret")).await;
+    assert_eq!(result(&masked)["payload"], chat_request("a ***"));
+    let chat_response =
+        |text: &str| json!({ "model": "m", "message": { "role": "assistant", "content": text } });
+    let passed = invoke(&host, "guard", "llm/completion", "response", chat_response("hello")).await;
     assert_eq!(result(&passed)["modified"], false);
-    let refused = invoke(&host, "guard", "llm/completion", "response", said("a secret")).await;
+    let refused = invoke(&host, "guard", "llm/completion", "response", chat_response("a secret")).await;
     assert_eq!(refused["error"]["data"]["reason"], "it says a secret", "{refused}");
     // A guard that may not change the payload rejects it.
-    let vetoed = result(&invoke(&host, "veto", "llm/completion", "request", asked("a secret")).await);
+    let vetoed = result(&invoke(&host, "veto", "llm/completion", "request", chat_request("a secret")).await);
     assert_eq!((&vetoed["valid"], &vetoed["suggestions"][0]["path"]), (&json!(false), &json!("messages")));
-    let valid = result(&invoke(&host, "veto", "llm/completion", "request", asked("hello")).await);
+    let valid = result(&invoke(&host, "veto", "llm/completion", "request", chat_request("hello")).await);
     assert_eq!(valid["valid"], true);
 
     for (params, why) in [
         (
-            json!({ "name": "deny", "event": "llm/completion", "phase": "request", "payload": asked("x") }),
+            json!({ "name": "deny", "event": "llm/completion", "phase": "request", "payload": chat_request("x") }),
             "does not handle",
         ),
         (

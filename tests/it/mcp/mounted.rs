@@ -102,7 +102,7 @@ async fn tools_of_a_server_are_offered_once_they_are_approved_and_pass_the_filte
         .filter("louder", "fn pre_invocation(ctx) { if ctx.tool.name == \"shop_echo\" { ctx.args.text += \"!\"; } ctx }\nfn post_invocation(ctx) { if ctx.tool.name == \"shop_echo\" { ctx.result += \"?\"; } ctx }")
         .start()
         .await;
-    until("the server is asked", || !quarantined(&host).is_empty()).await;
+    until("the server is listed", || !quarantined(&host).is_empty()).await;
     assert!(offered(&host).is_empty(), "{:?}", offered(&host));
     assert!(call(&host, "shop_add", json!({"a": 1, "b": 2})).await.unwrap_err().contains("unknown tool"));
     let (done, text) = cli(host.folder(), &["mcp", "list"]).await;
@@ -126,7 +126,7 @@ async fn tools_of_a_server_are_offered_once_they_are_approved_and_pass_the_filte
 async fn a_tool_that_changes_its_words_its_schema_or_its_name_is_offered_to_nobody() {
     let Some(toml) = python_toml("shop", "tools = [\"pay*\", \"refund\", \"become\"]") else { return };
     let host = TestHost::new().config(&toml).start().await;
-    until("the server is asked", || !quarantined(&host).is_empty()).await;
+    until("the server is listed", || !quarantined(&host).is_empty()).await;
     approve(&host, &["shop"]).await;
     until("its tools are offered", || offered(&host).len() == 2).await;
     assert_eq!(called(&host, "shop_pay", json!({"amount": 1})).await.unwrap(), "paid 1");
@@ -159,7 +159,7 @@ async fn a_tool_that_changes_its_words_its_schema_or_its_name_is_offered_to_nobo
 async fn the_same_tool_of_another_server_is_not_the_approved_one() {
     let Some(toml) = python_toml("shop", "tools = [\"pay\"]") else { return };
     let mut host = TestHost::new().config(&toml).start().await;
-    until("the server is asked", || !quarantined(&host).is_empty()).await;
+    until("the server is listed", || !quarantined(&host).is_empty()).await;
     approve(&host, &["shop"]).await;
     until("its tool is offered", || offered(&host) == ["shop_pay"]).await;
     let other = host.settings().replace("mcp_server.py\"", "mcp_server.py\",\"0\"");
@@ -173,7 +173,7 @@ async fn the_same_tool_of_another_server_is_not_the_approved_one() {
 async fn a_dead_server_blocks_nothing_and_is_tried_again() {
     let Some(toml) = python_toml("shop", "tools = [\"add\"]") else { return };
     let mut host = TestHost::new().config(&toml).start().await;
-    until("the server is asked", || !quarantined(&host).is_empty()).await;
+    until("the server is listed", || !quarantined(&host).is_empty()).await;
     approve(&host, &["shop"]).await;
     until("its tool is offered", || offered(&host) == ["shop_add"]).await;
     assert_eq!(called(&host, "shop_add", json!({"a": 1, "b": 2})).await.unwrap(), r#"{"result":3}"#);
@@ -232,7 +232,7 @@ async fn a_server_over_http_is_mounted_and_a_program_ends_with_all_it_started() 
 const STUBBORN: &str = "[[mcp]]\nname = \"stubborn\"\n\
     command = [\"sh\", \"-c\", \"trap '' TERM; sleep 3600 & echo $$ $! > begun; mv begun numbers; sleep 3600\"]\n";
 
-/// Returns `true` if a process has not ended, whether or not anybody has asked how.
+/// Returns `true` if a process has not ended, whether or not anybody has read its status.
 #[cfg(target_os = "linux")]
 fn runs(id: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();

@@ -68,9 +68,9 @@ async fn a_tool_called_by_chat_agent_invoke_and_mcp_gives_one_result_through_one
     let of_mcp = steps(&host.app().traces);
     assert_eq!(of_mcp.len(), 3, "{of_mcp:?}");
 
-    host.upstream.script(|asked| match asked.text().contains("\"role\":\"tool\"") {
-        true => Reply::fitting(asked, "done"),
-        false if asked.json()["stream"] == true => {
+    host.upstream.script(|request| match request.text().contains("\"role\":\"tool\"") {
+        true => Reply::fitting(request, "done"),
+        false if request.json()["stream"] == true => {
             let delta = json!({ "role": "assistant", "content": null, "tool_calls": [plus()] });
             let chunk = |delta: Value, end: Value| {
                 json!({ "id": "c", "object": "chat.completion.chunk", "created": 1, "model": "mock-1",
@@ -88,7 +88,7 @@ async fn a_tool_called_by_chat_agent_invoke_and_mcp_gives_one_result_through_one
     let body = json!({ "model": "helper", "messages": [{ "role": "user", "content": "add" }] });
     let answer = host.chat(&body).await;
     assert_eq!(answer.status, 200, "{}", answer.body());
-    let sent = host.upstream.asked().last().unwrap().json();
+    let sent = host.upstream.requests().last().unwrap().json();
     let message =
         sent["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned();
     assert_eq!(serde_json::from_str::<Value>(&message).unwrap(), expected);
@@ -97,7 +97,7 @@ async fn a_tool_called_by_chat_agent_invoke_and_mcp_gives_one_result_through_one
     let run = json!({ "input": "add" }).to_string();
     let run = host.request("POST", "/api/v1/agents/clerk/runs").body(run).send().await.unwrap();
     assert_eq!(run.status(), 200, "{}", run.text().await.unwrap());
-    let sent = host.upstream.asked().last().unwrap().json();
+    let sent = host.upstream.requests().last().unwrap().json();
     let result = sent["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned();
     assert_eq!(serde_json::from_str::<Value>(&result).unwrap(), expected);
     assert_eq!(steps(&host.app().traces), of_mcp);

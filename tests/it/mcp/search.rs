@@ -80,11 +80,11 @@ async fn until_offered(host: &TestHost, count: usize) {
 }
 
 /// A model that answers with one call.
-fn calls(asked: &UpstreamRequest, name: &str, args: &Value) -> Reply {
+fn calls(request: &UpstreamRequest, name: &str, args: &Value) -> Reply {
     let call = json!({ "index": 0, "id": format!("call_{name}"), "type": "function",
         "function": { "name": name, "arguments": args.to_string() } });
     let message = json!({ "role": "assistant", "content": null, "tool_calls": [call] });
-    if asked.json()["stream"] == true {
+    if request.json()["stream"] == true {
         let (first, last) = (chunk(&message, None), chunk(&json!({}), Some("tool_calls")));
         return Reply::raw("text/event-stream", format!("{first}{last}data: [DONE]\n\n"));
     }
@@ -96,8 +96,8 @@ fn calls(asked: &UpstreamRequest, name: &str, args: &Value) -> Reply {
 
 /// A model that searches, calls what it found, runs a script, and answers with the results.
 fn searches(host: &TestHost) {
-    host.upstream.script(|asked| {
-        let body = asked.json();
+    host.upstream.script(|request| {
+        let body = request.json();
         let results: Vec<&str> = body["messages"]
             .as_array()
             .unwrap()
@@ -106,21 +106,23 @@ fn searches(host: &TestHost) {
             .map(|message| message["content"].as_str().unwrap())
             .collect();
         match results.as_slice() {
-            [] => calls(asked, "find_tools", &json!({ "query": "multiply numbers", "limit": 1 })),
-            [_] => calls(asked, "far_multiply", &json!({ "a": 6, "b": 7 })),
-            [_, _] => calls(asked, "run_script", &json!({ "code": "far_multiply(#{ a: 2, b: 5 }) + \"!\"" })),
-            [_, product, script, ..] => Reply::fitting(asked, &format!("{product} and {script}")),
+            [] => calls(request, "find_tools", &json!({ "query": "multiply numbers", "limit": 1 })),
+            [_] => calls(request, "far_multiply", &json!({ "a": 6, "b": 7 })),
+            [_, _] => {
+                calls(request, "run_script", &json!({ "code": "far_multiply(#{ a: 2, b: 5 }) + \"!\"" }))
+            }
+            [_, product, script, ..] => Reply::fitting(request, &format!("{product} and {script}")),
         }
     });
 }
 
-fn names(asked: &UpstreamRequest) -> Vec<String> {
-    let tools = asked.json()["tools"].as_array().cloned().unwrap_or_default();
+fn names(request: &UpstreamRequest) -> Vec<String> {
+    let tools = request.json()["tools"].as_array().cloned().unwrap_or_default();
     tools.iter().map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn tokens(asked: &UpstreamRequest) -> usize {
-    let body = asked.json();
+fn tokens(request: &UpstreamRequest) -> usize {
+    let body = request.json();
     let counter = valvehouse_tokens::Counter::of("gpt-4o");
     counter.text(&body["tools"].to_string()) + counter.text(&body["messages"].to_string())
 }
@@ -137,7 +139,7 @@ async fn two_hundred_mounted_tools_take_a_twentieth_of_the_tokens_at_every_endpo
         .await;
     until_offered(&host, TOOLS).await;
     let hello = |model: &str| json!({ "model": model, "messages": [{ "role": "user", "content": "What is 6 by 7?" }] });
-    host.upstream.script(|asked| Reply::fitting(asked, "hello"));
+    host.upstream.script(|request| Reply::fitting(request, "hello"));
     assert_eq!(host.chat(&hello("plain")).await.status, 200);
     let (all, without) = (names(&host.upstream.last()).len(), tokens(&host.upstream.last()));
     assert!(all >= TOOLS, "{all}");
@@ -164,7 +166,7 @@ async fn two_hundred_mounted_tools_take_a_twentieth_of_the_tokens_at_every_endpo
         let request = host.request("POST", path).body(body.to_string());
         async move { Answer::of(request).await }
     };
-    let before = host.upstream.asked().len();
+    let before = host.upstream.requests().len();
     let answers = [
         host.chat(&hello("finds")).await,
         host.chat(&streamed("finds")).await,
@@ -177,8 +179,8 @@ async fn two_hundred_mounted_tools_take_a_twentieth_of_the_tokens_at_every_endpo
         run("/api/v1/agents/agent/runs", json!({ "input": "What is 6 by 7?", "stream": true })).await,
         run("/api/chat", json!({ "model": "finds", "messages": [{ "role": "user", "content": "6 by 7?" }], "stream": false })).await,
     ];
-    let asked = host.upstream.asked();
-    let rounds: Vec<&[UpstreamRequest]> = asked[before..].chunks(4).collect();
+    let requests = host.upstream.requests();
+    let rounds: Vec<&[UpstreamRequest]> = requests[before..].chunks(4).collect();
     assert_eq!(rounds.len(), answers.len());
     for (place, (answer, round)) in answers.iter().zip(rounds).enumerate() {
         assert_eq!(answer.status, 200, "{place}: {}", answer.body());
@@ -188,13 +190,13 @@ async fn two_hundred_mounted_tools_take_a_twentieth_of_the_tokens_at_every_endpo
         for later in &offered[1..] {
             assert_eq!(later, &["find_tools", "run_script", "far_multiply"], "{place}");
         }
-        let said = round[3].json()["messages"].to_string();
-        assert!(said.contains("10!"), "{place}: {said}");
+        let messages = round[3].json()["messages"].to_string();
+        assert!(messages.contains("10!"), "{place}: {messages}");
     }
     let traced = steps(&host.app().traces);
     assert_eq!(traced.iter().filter(|step| step.as_str() == "tool far ended").count(), 2, "{traced:?}");
     // What a turn found is the next one's no more.
-    host.upstream.script(|asked| Reply::fitting(asked, "hello"));
+    host.upstream.script(|request| Reply::fitting(request, "hello"));
     remembered["messages"] = json!([{ "role": "user", "content": "And now?" }]);
     assert_eq!(host.chat(&remembered).await.status, 200);
     assert_eq!(names(&host.upstream.last()), ["find_tools", "run_script"]);
@@ -228,9 +230,9 @@ async fn a_script_of_a_model_calls_no_tool_that_is_hidden_quarantined_or_refused
         ("tools::call(\"find_tools\", #{ query: \"pays\" }).tools.len()", "1"),
         ("tools::call(\"find_tools\", #{ query: \"pays\" }).tools[0].name", "pay"),
     ] {
-        host.upstream.script(move |asked| match asked.text().contains("\"role\":\"tool\"") {
-            true => Reply::fitting(asked, "done"),
-            false => calls(asked, "run_script", &json!({ "code": code })),
+        host.upstream.script(move |request| match request.text().contains("\"role\":\"tool\"") {
+            true => Reply::fitting(request, "done"),
+            false => calls(request, "run_script", &json!({ "code": code })),
         });
         assert_eq!(host.chat(&body).await.status, 200);
         let sent = host.upstream.last().json();
@@ -294,17 +296,17 @@ async fn a_call_by_a_script_of_a_model_waits_for_approval_and_nothing_runs_twice
         .filter("approval", crate::agents_api::APPROVAL)
         .start()
         .await;
-    host.upstream.script(|asked| {
-        let body = asked.json();
+    host.upstream.script(|request| {
+        let body = request.json();
         let results = body["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "tool");
         match results.map(|message| message["content"].as_str().unwrap()).collect::<Vec<_>>().as_slice() {
-            [] => calls(asked, "find_tools", &json!({ "query": "pays", "limit": 1 })),
+            [] => calls(request, "find_tools", &json!({ "query": "pays", "limit": 1 })),
             [_] => calls(
-                asked,
+                request,
                 "run_script",
                 &json!({ "code": "let n = tick(); let paid = pay(#{ amount: 10 }); `${n} ${paid}`" }),
             ),
-            [_, result, ..] => Reply::fitting(asked, result),
+            [_, result, ..] => Reply::fitting(request, result),
         }
     });
     let put = |path: String, body: Value| {

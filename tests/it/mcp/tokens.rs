@@ -236,13 +236,13 @@ async fn a_standing_stream_ends_with_its_token_and_those_of_others_go_on() {
     host.save_tool("me", &TOOL.replace("Names the user", "Names whoever asks"));
     for mut stream in lasting {
         let mut text = String::new();
-        let hears = async {
+        let next_event = async {
             while !text.contains("notifications/tools/list_changed") {
                 let chunk = stream.chunk().await.unwrap().expect("the stream ended");
                 text.push_str(&String::from_utf8_lossy(&chunk));
             }
         };
-        tokio::time::timeout(PATIENCE, hears).await.expect("in vain for news");
+        tokio::time::timeout(PATIENCE, next_event).await.expect("in vain for news");
     }
 }
 

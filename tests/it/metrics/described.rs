@@ -28,9 +28,9 @@ async fn the_description_is_valid() {
     let host = TestHost::new().start().await;
     let file = host.folder().join("openapi.json");
     std::fs::write(&file, host.get("/openapi.json").await.body()).unwrap();
-    let said = Command::new(python).args(["-m", "openapi_spec_validator"]).arg(&file).output().unwrap();
-    let words = [said.stdout, said.stderr].concat();
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&words));
+    let output = Command::new(python).args(["-m", "openapi_spec_validator"]).arg(&file).output().unwrap();
+    let words = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&words));
 }
 
 #[tokio::test]
@@ -98,7 +98,7 @@ fn every_figure_is_explained_and_no_other() {
     let guide =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md")).unwrap();
     let rows = guide.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" |"));
-    let told: BTreeSet<String> = rows.flat_map(|(names, _)| words_of(names)).collect();
+    let explained: BTreeSet<String> = rows.flat_map(|(names, _)| words_of(names)).collect();
     let mut files = Vec::new();
     collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/server/src/metrics"), &mut files);
     let mut there = BTreeSet::new();
@@ -112,7 +112,7 @@ fn every_figure_is_explained_and_no_other() {
             }
         }
     }
-    assert_eq!(told, there);
+    assert_eq!(explained, there);
 }
 
 fn words_of(names: &str) -> Vec<String> {

@@ -11,7 +11,7 @@ use serde_json::json;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// Goes on, refuses, breaks and answers by itself, as it is asked to.
+/// Goes on, refuses, breaks and answers by itself, on demand.
 const ALL_WAYS: &str = r#"
 fn inlet(body) {
     switch body.messages[-1].text {
@@ -174,8 +174,8 @@ async fn labels_stay_the_same_whatever_clients_make_up() {
 async fn figures_are_for_operators() {
     let host = TestHost::new().config("[admin]\nkey = \"admin-key\"").start().await;
     host.get("/metrics").await.refused(401, "for operators");
-    let asked = Answer::of(host.request("GET", "/metrics").bearer_auth("admin-key")).await;
-    assert_eq!(asked.status, 200);
+    let answer = Answer::of(host.request("GET", "/metrics").bearer_auth("admin-key")).await;
+    assert_eq!(answer.status, 200);
 }
 
 #[tokio::test]
@@ -203,9 +203,9 @@ async fn prometheus_own_tool_finds_nothing_to_complain_about() {
         }
     };
     promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let said = promtool.wait_with_output().unwrap();
-    let words = [said.stdout, said.stderr].concat();
+    let output = promtool.wait_with_output().unwrap();
+    let words = [output.stdout, output.stderr].concat();
     let words = String::from_utf8_lossy(&words);
-    assert!(said.status.success() && words.trim().is_empty(), "{words}\n{text}");
+    assert!(output.status.success() && words.trim().is_empty(), "{words}\n{text}");
     assert!(text.contains(&format!("provider=\"{}\"", "mock")) && !text.contains(MODEL));
 }

@@ -5,7 +5,7 @@ use crate::upstream::{Gate, Reply, chunk};
 use serde_json::{Value, json};
 
 fn check<'a>(ready: &'a Value, name: &str) -> &'a Value {
-    let checks = ready["checks"].as_array().expect("they are told");
+    let checks = ready["checks"].as_array().expect("they are reported");
     checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("no {name} in {ready}"))
 }
 
@@ -31,16 +31,16 @@ async fn a_host_that_is_ready_says_how_everything_stands_to_who_wants_to_know() 
 }
 
 #[tokio::test]
-async fn strangers_are_told_little() {
+async fn without_the_operators_key_readiness_shows_little() {
     let host = TestHost::new()
         .filter("good", "fn inlet(body) { body }")
         .config("[admin]\nkey = \"admin-key\"")
         .start()
         .await;
-    let told = host.get("/readyz?verbose").await;
-    assert_eq!((told.status, told.json()), (200, json!({"ready": true, "reason": null})));
-    let asked = Answer::of(host.request("GET", "/readyz?verbose").bearer_auth("admin-key")).await;
-    assert_eq!(asked.json()["plugins"]["good"], "live");
+    let readiness = host.get("/readyz?verbose").await;
+    assert_eq!((readiness.status, readiness.json()), (200, json!({"ready": true, "reason": null})));
+    let details = Answer::of(host.request("GET", "/readyz?verbose").bearer_auth("admin-key")).await;
+    assert_eq!(details.json()["plugins"]["good"], "live");
 }
 
 #[tokio::test]
@@ -48,9 +48,9 @@ async fn without_its_store_a_host_is_not_ready_and_says_why() {
     let host = TestHost::new().start().await;
     host.store().close().await;
     until("it is not ready", || async { host.get("/readyz").await.status == 503 }).await;
-    let told = host.get("/readyz?verbose").await.json();
-    assert_eq!((&told["ready"], &told["reason"]), (&json!(false), &json!("store")));
-    assert!(check(&told, "store")["says"].as_str().unwrap().starts_with("cannot "), "{told}");
+    let readiness = host.get("/readyz?verbose").await.json();
+    assert_eq!((&readiness["ready"], &readiness["reason"]), (&json!(false), &json!("store")));
+    assert!(check(&readiness, "store")["says"].as_str().unwrap().starts_with("cannot "), "{readiness}");
     assert_eq!(host.get("/livez").await.status, 200);
 }
 
@@ -95,8 +95,8 @@ async fn a_host_that_stops_finishes_its_streams_and_sends_everybody_else_away() 
     host.shut_down();
     let client = client();
     let status = |url: &str| {
-        let asked = client.get(url).send();
-        async move { asked.await.unwrap().status().as_u16() }
+        let answer = client.get(url).send();
+        async move { answer.await.unwrap().status().as_u16() }
     };
     until("it is not ready", || async { status(&ready).await == 503 }).await;
     let refused = Answer::of(client.post(&chats).body("{}")).await;

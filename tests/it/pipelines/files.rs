@@ -67,7 +67,7 @@ async fn a_guard_is_not_deleted_in_passing() {
 }
 
 #[tokio::test]
-async fn an_address_is_only_asked_for_a_script_and_never_within_the_own_network() {
+async fn an_address_is_fetched_only_for_a_script_and_never_within_the_own_network() {
     let host = TestHost::new().start().await;
     let add = async |url: &str| post(&host, "/pipelines/add", &json!({"url": url})).await;
     detail(&add("https://example.com/filter.py").await, 400, "Only Rhai scripts");
@@ -75,5 +75,5 @@ async fn an_address_is_only_asked_for_a_script_and_never_within_the_own_network(
     detail(&add(&inside).await, 400, "cannot download");
     detail(&add("file:///etc/loud.rhai").await, 400, "cannot download");
     detail(&post(&host, "/pipelines/add", &json!({})).await, 400, "url");
-    assert!(host.upstream.asked().is_empty() && ids(&host).await.is_empty());
+    assert!(host.upstream.requests().is_empty() && ids(&host).await.is_empty());
 }

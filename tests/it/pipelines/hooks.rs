@@ -5,7 +5,7 @@ use crate::host::TestHost;
 use crate::upstream::MODEL;
 use serde_json::{Value, json};
 
-fn said(text: &str) -> Value {
+fn new_chat(text: &str) -> Value {
     json!({"body": {"model": MODEL, "messages": [{"role": "user", "content": text}]}, "user": {"id": "ann"}})
 }
 
@@ -44,27 +44,27 @@ async fn a_hook_runs_on_the_body_and_the_answer_is_the_body() {
         expected["messages"][1]["content"] = json!("hello!");
         assert_eq!((answer.status, answer.json()), (200, expected), "{id}");
     }
-    assert_eq!(host.upstream.asked().len(), 0, "no model is asked");
+    assert_eq!(host.upstream.requests().len(), 0, "no model is called");
 }
 
 #[tokio::test]
 async fn a_filter_sees_who_asks_what_and_where() {
     let tells = r#"const UserValves = #{ bonus: 1 };
         fn inlet(body, __user__, __metadata__, __model__, __chat_id__, __message_id__, __request__) {
-            body.told = #{ user: __user__.id, email: __user__.email, bonus: __user__.valves.bonus,
+            body.seen = #{ user: __user__.id, email: __user__.email, bonus: __user__.valves.bonus,
                 task: __metadata__.task, model: __model__.id, chat: __chat_id__, message: __message_id__,
                 path: __request__.path };
             body
         }"#;
     let host = TestHost::new().filter("tells", tells).start().await;
     host.set_valves("tells", Some("u1"), json!({"bonus": 3})).await;
-    let mut asked = said("hi");
-    asked["user"] = json!({"id": "u1", "email": "ann@example.com", "name": "Ann", "role": "user"});
-    asked["body"]["metadata"] = json!({"chat_id": "c1", "message_id": "m1", "task": "title_generation"});
-    asked["body"]["model"] = json!("prefix.demo");
-    let told = post(&host, "/prefix.tells/filter/inlet", &asked).await.json()["told"].clone();
+    let mut chat = new_chat("hi");
+    chat["user"] = json!({"id": "u1", "email": "ann@example.com", "name": "Ann", "role": "user"});
+    chat["body"]["metadata"] = json!({"chat_id": "c1", "message_id": "m1", "task": "title_generation"});
+    chat["body"]["model"] = json!("prefix.demo");
+    let facts = post(&host, "/prefix.tells/filter/inlet", &chat).await.json()["seen"].clone();
     assert_eq!(
-        told,
+        facts,
         json!({
             "user": "u1", "email": "ann@example.com", "bonus": 3, "task": "title_generation",
             "model": "demo", "chat": "c1", "message": "m1",
@@ -83,8 +83,8 @@ async fn refusals_and_breakage_have_a_status_and_a_detail() {
         .filter("answers", "fn inlet(body) { skip(`Forty-two`) } fn outlet(body) { skip(`Final`) }")
         .start()
         .await;
-    let inlet = async |id: &str| post(&host, &format!("/{id}/filter/inlet"), &said("hi")).await;
-    let outlet = async |id: &str| post(&host, &format!("/{id}/filter/outlet"), &said("hi")).await;
+    let inlet = async |id: &str| post(&host, &format!("/{id}/filter/inlet"), &new_chat("hi")).await;
+    let outlet = async |id: &str| post(&host, &format!("/{id}/filter/outlet"), &new_chat("hi")).await;
     detail(&inlet("throws").await, 400, "Too long");
     let later = inlet("later").await;
     detail(&later, 429, "Slow down");
@@ -92,7 +92,7 @@ async fn refusals_and_breakage_have_a_status_and_a_detail() {
     let events: Value = serde_json::from_str(later.header("x-valvehouse-events").unwrap()).unwrap();
     assert_eq!(events, json!([{"type": "status", "data": {"done": true}}]), "what was emitted is delivered");
     detail(&inlet("breaks").await, 500, "the plugin `breaks` failed in its inlet");
-    assert_eq!(outlet("kind").await.json(), said("hi")["body"], "forgiven");
+    assert_eq!(outlet("kind").await.json(), new_chat("hi")["body"], "forgiven");
     detail(&inlet("answers").await, 400, "Forty-two");
     assert_eq!(outlet("answers").await.json()["messages"][0]["content"], "Final");
 
@@ -115,15 +115,15 @@ async fn what_cannot_run_lets_everything_by_unless_it_is_a_guard() {
         .start()
         .await;
     for id in ["off", "broken", "chosen"] {
-        let answer = post(&host, &format!("/{id}/filter/inlet"), &said("hi")).await;
-        assert_eq!((answer.status, answer.json()), (200, said("hi")["body"].clone()), "{id}");
+        let answer = post(&host, &format!("/{id}/filter/inlet"), &new_chat("hi")).await;
+        assert_eq!((answer.status, answer.json()), (200, new_chat("hi")["body"].clone()), "{id}");
     }
-    let mut asked = said("hi");
-    asked["body"]["filter_ids"] = json!(["chosen"]);
-    detail(&post(&host, "/chosen/filter/inlet", &asked).await, 400, "chosen");
+    let mut chat = new_chat("hi");
+    chat["body"]["filter_ids"] = json!(["chosen"]);
+    detail(&post(&host, "/chosen/filter/inlet", &chat).await, 400, "chosen");
 
     for hook in ["inlet", "outlet"] {
-        detail(&post(&host, &format!("/guard/filter/{hook}"), &said("hi")).await, 503, "guard `guard`");
+        detail(&post(&host, &format!("/guard/filter/{hook}"), &new_chat("hi")).await, 503, "guard `guard`");
     }
     let list = host.get("/models").await.json();
     let filters: Vec<&Value> = list["data"]
@@ -142,10 +142,10 @@ async fn a_filter_that_handles_files_takes_them_out() {
         .filter("files", "const file_handler = true;\nfn inlet(body) { body.seen = body.files.len(); body }")
         .start()
         .await;
-    let mut asked = said("hi");
-    asked["body"]["files"] = json!([{"id": "f"}]);
-    asked["body"]["metadata"] = json!({"files": [{"id": "f"}], "chat_id": "c"});
-    let body = post(&host, "/files/filter/inlet", &asked).await.json();
+    let mut chat = new_chat("hi");
+    chat["body"]["files"] = json!([{"id": "f"}]);
+    chat["body"]["metadata"] = json!({"files": [{"id": "f"}], "chat_id": "c"});
+    let body = post(&host, "/files/filter/inlet", &chat).await.json();
     assert_eq!((&body["seen"], &body["metadata"]), (&json!(1), &json!({"chat_id": "c"})));
     assert!(body.get("files").is_none());
 }
@@ -153,22 +153,22 @@ async fn a_filter_that_handles_files_takes_them_out() {
 #[tokio::test]
 async fn the_key_says_who_asks_where_the_request_does_not() {
     let host = TestHost::new()
-        .filter("tells", "fn inlet(body, __user__) { body.told = __user__.id; body }")
+        .filter("tells", "fn inlet(body, __user__) { body.seen = __user__.id; body }")
         .config("[server]\nkeys = [{ key = \"sk-bob\", user = { id = \"bob\" } }]")
         .start()
         .await;
-    let mut asked = said("hi");
-    for (user, told) in [(json!({"id": "ann"}), "ann"), (Value::Null, "bob")] {
-        asked["user"] = user;
-        let answer = call(&host, "POST", "/tells/filter/inlet", Some("sk-bob"), Some(&asked)).await;
-        assert_eq!(answer.json()["told"], told);
+    let mut chat = new_chat("hi");
+    for (user, expected) in [(json!({"id": "ann"}), "ann"), (Value::Null, "bob")] {
+        chat["user"] = user;
+        let answer = call(&host, "POST", "/tells/filter/inlet", Some("sk-bob"), Some(&chat)).await;
+        assert_eq!(answer.json()["seen"], expected);
     }
 }
 
 #[tokio::test]
 async fn each_hook_is_written_down() {
     let host = TestHost::new().filter("marks", MARKS).start().await;
-    let answer = post(&host, "/marks/filter/inlet", &said("hi")).await;
+    let answer = post(&host, "/marks/filter/inlet", &new_chat("hi")).await;
     let trace = host.app().traces.find(answer.header("x-valvehouse-trace").unwrap()).unwrap();
     assert_eq!((trace.asked.endpoint, trace.asked.user.as_str()), ("inlet", "ann"));
     let steps: Vec<String> = trace.records().iter().map(|step| step.name.to_string()).collect();

@@ -38,8 +38,8 @@ fn detail(answer: &Answer, status: u16, text: &str) {
     assert_eq!(answer.status, status, "{}", answer.body());
     let body = answer.json();
     assert_eq!(body.as_object().unwrap().len(), 1, "{body}");
-    let told = body["detail"].as_str().unwrap();
-    assert!(told.contains(text), "{text:?} is not in {told}");
+    let detail_text = body["detail"].as_str().unwrap();
+    assert!(detail_text.contains(text), "{text:?} is not in {detail_text}");
 }
 
 #[tokio::test]

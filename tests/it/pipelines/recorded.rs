@@ -22,19 +22,19 @@ fn recorded(name: &str) -> Value {
 }
 
 /// Asks again, with everything but the key and what the connection says of itself.
-async fn again(host: &TestHost, asked: &Value) -> Answer {
-    let text = |name: &str| asked[name].as_str().unwrap();
+async fn again(host: &TestHost, recorded_request: &Value) -> Answer {
+    let text = |name: &str| recorded_request[name].as_str().unwrap();
     let mut request = host.request(text("method"), text("path")).bearer_auth(KEY);
-    for (name, value) in asked["headers"].as_object().unwrap() {
+    for (name, value) in recorded_request["headers"].as_object().unwrap() {
         if name != "accept-encoding" {
             request = request.header(name, value.as_str().unwrap());
         }
     }
-    if !asked["body"].is_null() {
-        request = request.body(asked["body"].to_string());
+    if !recorded_request["body"].is_null() {
+        request = request.body(recorded_request["body"].to_string());
     }
     let answer = Answer::of(request).await;
-    assert_eq!(answer.status, asked["status"], "{} {}", text("path"), answer.body());
+    assert_eq!(answer.status, recorded_request["status"], "{} {}", text("path"), answer.body());
     answer
 }
 
@@ -71,16 +71,16 @@ async fn a_chat_passes_each_filter_once() {
             body.as_object_mut().unwrap().remove(of.trim_start_matches("body."));
         }
         for name in ["refuses", "marks", "demo"] {
-            let mut asked = recorded(&format!("{name}.filter.inlet{task}"));
-            asked["body"]["body"] = body;
-            body = again(&host, &asked).await.json();
+            let mut recorded_request = recorded(&format!("{name}.filter.inlet{task}"));
+            recorded_request["body"]["body"] = body;
+            body = again(&host, &recorded_request).await.json();
         }
         assert_eq!(last(&body).matches("[in]").count(), 1, "{body}");
         let metadata = body.as_object_mut().unwrap().remove("metadata").unwrap();
         assert_eq!(
             body["chat_id"] == metadata["chat_id"],
             task.is_empty(),
-            "titles are said in no chat: {body}"
+            "titles are stored in no chat: {body}"
         );
 
         let mut chat = recorded("chat.completions.whole");

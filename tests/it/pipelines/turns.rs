@@ -51,8 +51,8 @@ async fn what_an_inlet_keeps_is_there_for_the_outlet_of_the_same_turn() {
         "hello [out 1 counts false]"
     );
     for (chat, message) in [("c1", "m2"), ("c2", "m1"), ("", "")] {
-        let said = last_of(&host, "/counts/filter/outlet", &outlet(chat, message)).await;
-        assert_eq!(said, "hello [out 0  false]", "another turn: {chat} {message}");
+        let text = last_of(&host, "/counts/filter/outlet", &outlet(chat, message)).await;
+        assert_eq!(text, "hello [out 0  false]", "another turn: {chat} {message}");
     }
     let mut others = outlet("c1", "m1");
     others["user"]["id"] = json!("u2");
@@ -83,10 +83,10 @@ async fn a_chat_whose_inlets_ran_one_by_one_does_not_run_them_again() {
     let metadata = json!({"chat_id": "c1", "message_id": "m1"});
 
     let streamed = through_open_webui(&host, None, &metadata, true).await;
-    assert_eq!(streamed.text(), "hello from upstream", "its outlet is asked for when the answer is there");
-    assert_eq!(host.upstream.last().said(), "hi [in]");
-    let said = last_of(&host, "/counts/filter/outlet", &outlet("c1", "m1")).await;
-    assert_eq!(said, "hello [out 1 counts true]", "one turn from its inlet through its stream to its outlet");
+    assert_eq!(streamed.text(), "hello from upstream", "its outlet is called when the answer is there");
+    assert_eq!(host.upstream.last().last_text(), "hi [in]");
+    let text = last_of(&host, "/counts/filter/outlet", &outlet("c1", "m1")).await;
+    assert_eq!(text, "hello [out 1 counts true]", "one turn from its inlet through its stream to its outlet");
 
     let whole = through_open_webui(&host, None, &json!({"chat_id": "c1", "message_id": "m2"}), false).await;
     assert_eq!(
@@ -98,7 +98,7 @@ async fn a_chat_whose_inlets_ran_one_by_one_does_not_run_them_again() {
 
     let of_api = through_open_webui(&host, None, &json!({"chat_id": "", "message_id": null}), false).await;
     assert_eq!(of_api.text(), "hello from upstream [out 1 counts true]");
-    assert_eq!(host.upstream.last().said(), "hi [in]");
+    assert_eq!(host.upstream.last().last_text(), "hi [in]");
 
     let task = json!({"chat_id": "c1", "message_id": "m1", "task": "title_generation"});
     assert_eq!(through_open_webui(&host, None, &task, false).await.text(), "hello from upstream");
@@ -111,7 +111,7 @@ async fn an_answer_in_place_of_our_models_is_given_in_the_chat() {
     for stream in [true, false] {
         assert_eq!(through_open_webui(&host, None, &metadata, stream).await.text(), "Forty-two");
     }
-    assert!(host.upstream.asked().is_empty());
+    assert!(host.upstream.requests().is_empty());
 }
 
 #[tokio::test]
@@ -148,7 +148,7 @@ async fn an_outlet_without_an_inlet_runs_once_and_only_a_guards_on_an_answer_in_
         assert_eq!(last_of(host, "/signs/filter/outlet", &outlet("c1", &message)).await, "hello");
         assert_eq!(last_of(host, "/guard/filter/outlet", &outlet("c1", &message)).await, "hello seen");
     }
-    assert!(host_with_guard.upstream.asked().is_empty());
+    assert!(host_with_guard.upstream.requests().is_empty());
 }
 
 /// Users are named by anybody with a key, as are chats and messages; only an operator's Open WebUI says whose
@@ -180,16 +180,16 @@ async fn nobody_answers_or_spares_filters_in_the_turn_of_another() {
     (body["id"], body["chat_id"], body["user"]) = (json!("m1"), json!("c1"), user());
     let answer = asks("/v1/chat/completions", "of-an-operator", &body).await;
     assert_eq!(answer.text(), "hello from upstream", "nothing is planted");
-    assert_eq!(host.upstream.last().said(), "hi [marked]", "and the inlet runs");
+    assert_eq!(host.upstream.last().last_text(), "hi [marked]", "and the inlet runs");
 }
 
 #[tokio::test]
-async fn a_service_is_told_nothing_that_is_ours() {
+async fn a_service_receives_no_fields_of_the_host() {
     let host = TestHost::new().filter("counts", COUNTS).start().await;
     through_open_webui(&host, None, &json!({"chat_id": "c1", "message_id": "m1"}), false).await;
-    let asked = host.upstream.last().json();
-    let keys: Vec<&String> = asked.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["model", "messages", "stream"], "{asked}");
+    let request = host.upstream.last().json();
+    let keys: Vec<&String> = request.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["model", "messages", "stream"], "{request}");
 
     // Also where no filter looks at it.
     let plain = TestHost::new().start().await;
@@ -208,9 +208,13 @@ async fn a_key_to_chat_with_gets_nobody_past_a_filter() {
         .await;
     let metadata = json!({"chat_id": "c1", "message_id": "m1"});
     through_open_webui(&host, Some("sk-chat"), &metadata, true).await;
-    assert_eq!(host.upstream.last().said(), "hi [in] [in]", "what was looked at may not be what is sent");
+    assert_eq!(
+        host.upstream.last().last_text(),
+        "hi [in] [in]",
+        "what was looked at may not be what is sent"
+    );
     through_open_webui(&host, Some("sk-admin"), &metadata, true).await;
-    assert_eq!(host.upstream.last().said(), "hi [in]");
+    assert_eq!(host.upstream.last().last_text(), "hi [in]");
 }
 
 #[tokio::test]
@@ -218,7 +222,7 @@ async fn a_guard_looks_at_the_chat_whoever_had_its_inlet_run() {
     let guard = format!("/*\nsecurity: true\n*/\n{COUNTS}");
     let host = TestHost::new().filter("counts", guard).start().await;
     through_open_webui(&host, None, &json!({"chat_id": "c1", "message_id": "m1"}), true).await;
-    assert_eq!(host.upstream.last().said(), "hi [in] [in]");
+    assert_eq!(host.upstream.last().last_text(), "hi [in] [in]");
 }
 
 #[tokio::test]
@@ -280,17 +284,17 @@ async fn what_a_removed_plugin_kept_between_inlet_and_outlet_is_not_for_the_next
     }
     // An edited file is the same plugin.
     host.update("counts", &COUNTS.replace("[out", "[then")).await;
-    let said = last_of(&host, "/counts/filter/outlet", &outlet("c1", "m1")).await;
-    assert_eq!(said, "hello [then 1 counts false]");
+    let text = last_of(&host, "/counts/filter/outlet", &outlet("c1", "m1")).await;
+    assert_eq!(text, "hello [then 1 counts false]");
     remove(&host).await;
-    // While there is none, nobody is asked.
+    // While there is none, nothing is called.
     let gone = post(&host, "/counts/filter/outlet", &outlet("c1", "m2")).await;
     assert!(gone.status == 404 || gone.body().contains("hello\""), "{}", gone.body());
     host.save("counts", READS);
     host.stands("counts", "live").await;
     for message in ["m2", "m3"] {
-        let said = last_of(&host, "/counts/filter/outlet", &outlet("c1", message)).await;
-        assert_eq!(said, "hello [other out 0]", "{message}");
+        let text = last_of(&host, "/counts/filter/outlet", &outlet("c1", message)).await;
+        assert_eq!(text, "hello [other out 0]", "{message}");
     }
 }
 
@@ -313,5 +317,5 @@ async fn a_plugin_that_was_replaced_between_inlet_and_chat_has_its_inlet_run() {
     body["user"] = user();
     let answer = post(&host, "/chat/completions", &body).await;
     assert_eq!(answer.status, 200, "{}", answer.body());
-    assert_eq!(host.upstream.last().said(), "hi [in] [other in 0]");
+    assert_eq!(host.upstream.last().last_text(), "hi [in] [other in 0]");
 }

@@ -29,7 +29,7 @@ const SIGNS: &str = "/*
 requirements: kv
 */
 const Valves = #{ number: 0 };
-fn inlet(body) { kv::incr(\"asked\"); body }
+fn inlet(body) { kv::incr(\"requests\"); body }
 fn outlet(body, valves) { body.messages[-1].content += ` ${valves.number}`; body }
 ";
 
@@ -43,7 +43,7 @@ fn inlet(body) { if body.messages[-1].content.contains(\"secret\") { return erro
 const LOUD: &str = "fn outlet(body) { body.messages[-1].content += \" LOUD\"; body }";
 
 fn answers(_: &UpstreamRequest) -> Reply {
-    let message = json!({"role": "assistant", "content": "said"});
+    let message = json!({"role": "assistant", "content": "answer"});
     Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
 }
@@ -83,19 +83,19 @@ fn done(project: &Project, words: &[&str]) {
     assert_eq!(code, 0, "{words:?}: {text}");
 }
 
-async fn asked(server: &Server, text: &str) -> (u16, Value) {
+async fn ask(server: &Server, text: &str) -> (u16, Value) {
     let body = json!({"model": "plain", "messages": [{"role": "user", "content": text}]});
     server.ask("POST", "/v1/chat/completions", Some(&body)).await
 }
 
 async fn text(server: &Server) -> String {
-    let (status, answer) = asked(server, "hi").await;
+    let (status, answer) = ask(server, "hi").await;
     assert_eq!(status, 200, "{answer}");
     answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
 }
 
 async fn is_guarded(server: &Server) -> bool {
-    let (status, answer) = asked(server, "a secret").await;
+    let (status, answer) = ask(server, "a secret").await;
     status != 200 && answer.to_string().contains("no secrets")
 }
 
@@ -134,7 +134,7 @@ async fn counted(url: &str) -> u64 {
     let store = open(url).await;
     let rows = store.kv_all().await.unwrap();
     store.close().await;
-    rows.iter().find(|row| row.key == "asked").map_or(0, |row| row.value.as_i64().unwrap().unsigned_abs())
+    rows.iter().find(|row| row.key == "requests").map_or(0, |row| row.value.as_i64().unwrap().unsigned_abs())
 }
 
 /// Asks a host all the time, until it is dropped.
@@ -194,7 +194,7 @@ async fn hosts_go_on_and_start_without_their_database_and_converge_when_it_is_ba
         let number = 7 + outage as u64;
         let store = open(&url).await;
         for server in &servers {
-            until("the valve is in force", async || text(server).await == format!("said {number}")).await;
+            until("the valve is in force", async || text(server).await == format!("answer {number}")).await;
             is_saved(server, &store).await;
         }
         store.close().await;
@@ -208,11 +208,15 @@ async fn hosts_go_on_and_start_without_their_database_and_converge_when_it_is_ba
         servers.pop().unwrap().kill();
         let cold = projects[1].serve().await;
         for _ in 0..20 {
-            assert_eq!(text(&cold).await, format!("said {number}"), "valves, switches and scripts are there");
+            assert_eq!(
+                text(&cold).await,
+                format!("answer {number}"),
+                "valves, switches and scripts are there"
+            );
             assert!(is_guarded(&cold).await);
         }
         assert!(!sets(&cold, 1000).await);
-        assert_eq!(text(&cold).await, format!("said {number}"), "what was refused is not in force");
+        assert_eq!(text(&cold).await, format!("answer {number}"), "what was refused is not in force");
         assert!(cold.is_ready().await, "another host is no better off");
         let (_, ready) = cold.ask("GET", "/readyz?verbose", None).await;
         assert!(ready.to_string().contains("the snapshot of generation"), "{ready}");
@@ -223,7 +227,7 @@ async fn hosts_go_on_and_start_without_their_database_and_converge_when_it_is_ba
         let mut cold = cold;
         cold.kill();
         let cold = projects[1].serve().await;
-        assert_eq!(text(&cold).await, format!("said {number}"));
+        assert_eq!(text(&cold).await, format!("answer {number}"));
         load.goes_on().await;
         let answered = load.end().await;
         assert!(answered > 0);
@@ -232,7 +236,7 @@ async fn hosts_go_on_and_start_without_their_database_and_converge_when_it_is_ba
         servers.push(cold);
         until("the store is back", async || sets(&servers[1], number + 1).await).await;
         for server in &servers {
-            until("the valve is in force", async || text(server).await == format!("said {}", number + 1))
+            until("the valve is in force", async || text(server).await == format!("answer {}", number + 1))
                 .await;
             until("nothing is wrong", async || !server.problems().await.contains("V229")).await;
         }
@@ -243,8 +247,8 @@ async fn hosts_go_on_and_start_without_their_database_and_converge_when_it_is_ba
 
     // A generation that the hosts refuse is in no snapshot.
     std::fs::remove_file(projects[0].folder().join("policies/filters/guard.rhai")).unwrap();
-    let (code, told) = command(&projects[0], &["apply", "policies", "--wait"]);
-    assert_eq!(code, 69, "{told}");
+    let (code, output) = command(&projects[0], &["apply", "policies", "--wait"]);
+    assert_eq!(code, 69, "{output}");
     for server in &servers {
         assert!(is_guarded(server).await);
     }
@@ -278,10 +282,10 @@ async fn a_guard_whose_file_goes_while_the_database_is_away_is_missed() {
     server.kill();
     std::fs::remove_file(project.folder().join("filters/guard.rhai")).unwrap();
     let server = project.serve().await;
-    let (status, answer) = asked(&server, "hi").await;
+    let (status, answer) = ask(&server, "hi").await;
     assert!(status != 200 && answer.to_string().contains("guard"), "{answer}");
     project.filter("guard", GUARD);
-    until("the guard is back", async || asked(&server, "hi").await.0 == 200).await;
+    until("the guard is back", async || ask(&server, "hi").await.0 == 200).await;
     assert!(is_guarded(&server).await);
 }
 
@@ -298,11 +302,11 @@ async fn what_scripts_count_while_the_database_is_away_is_not_lost_by_any_crash(
     is_saved(&server, &store).await;
     store.close().await;
     database.kill();
-    let mut asked = 0;
+    let mut attempts = 0;
     for _ in 0..3 {
         for _ in 0..10 {
             text(&server).await;
-            asked += 1;
+            attempts += 1;
         }
         server.kill();
         server = project.serve().await;
@@ -311,9 +315,9 @@ async fn what_scripts_count_while_the_database_is_away_is_not_lost_by_any_crash(
     server.kill();
     database.resume();
     let server = project.serve().await;
-    assert_eq!(counted(&url).await, asked);
+    assert_eq!(counted(&url).await, attempts);
     text(&server).await;
-    until("it goes on counting", async || counted(&url).await == asked + 1).await;
+    until("it goes on counting", async || counted(&url).await == attempts + 1).await;
     // The host that runs may write a snapshot at this moment.
     until("no file of a host that was killed is left", async || {
         let left = std::fs::read_dir(project.folder().join(".valvehouse")).unwrap().flatten();

@@ -203,7 +203,7 @@ async fn edits_at_any_host_reach_all_whole_and_in_order_whatever_fails() {
     let bouncer = PgBouncer::start(&database);
     let edits = std::env::var("VALVEHOUSE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(EDITS);
     let upstream = Upstream::start().await;
-    upstream.script(|asked| Reply::text(&asked.said()));
+    upstream.script(|request| Reply::text(&request.last_text()));
     let direct = database.database();
     let proxy = Proxy::start(&database);
     let mut stores = vec![format!("url = \"{direct}\"\n"), format!("url = \"{}\"\n", proxy.url(&direct))];

@@ -26,8 +26,8 @@ fn inlet(body) {
     body
 }
 fn outlet(body) {
-    let said = body.messages.filter(|message| message.role == "user");
-    kv::update("out-" + said[-1].text, |old| 1);
+    let user_messages = body.messages.filter(|message| message.role == "user");
+    kv::update("out-" + user_messages[-1].text, |old| 1);
     body
 }
 "#;
@@ -50,7 +50,7 @@ async fn a_killed_host_loses_no_acknowledged_write() {
 /// Kills a host again and again while clients talk to it; returns how many turns it acknowledged.
 async fn kill_often(lane: usize, kills: usize) -> usize {
     let upstream = Upstream::start().await;
-    upstream.script(|asked| Reply::fitting(asked, "hi"));
+    upstream.script(|request| Reply::fitting(request, "hi"));
     let project = Project::new(&upstream.url());
     project.filter("stores", STORES);
     let mut random = fastrand::Rng::with_seed(lane as u64 + 7);
@@ -100,13 +100,13 @@ async fn kill_often(lane: usize, kills: usize) -> usize {
     acknowledged.len()
 }
 
-/// Stores as much as it is told.
+/// Stores as much as the message says.
 const FILLS: &str = r#"/*
 requirements: kv
 */
 fn inlet(body) {
-    let said = body.messages[-1].text;
-    if said.starts_with("fill") { let text = "x"; text.pad(60_000, "x"); kv::set(said, text); }
+    let prompt = body.messages[-1].text;
+    if prompt.starts_with("fill") { let text = "x"; text.pad(60_000, "x"); kv::set(prompt, text); }
     body
 }
 "#;
@@ -115,7 +115,7 @@ fn inlet(body) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_whose_disk_is_full_refuses_writes_and_says_so() {
     let upstream = Upstream::start().await;
-    upstream.script(|asked| Reply::fitting(asked, "hi"));
+    upstream.script(|request| Reply::fitting(request, "hi"));
     let project = Project::new(&upstream.url());
     project.filter("fills", FILLS);
     // No file may grow over 2 MiB.

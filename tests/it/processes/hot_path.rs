@@ -43,16 +43,16 @@ fn processor_ms(server: &Server) -> Option<f64> {
 async fn requests_make_no_work_for_the_database() {
     let Some(database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
-    upstream.script(|asked| Reply::text(&asked.said()));
+    upstream.script(|query| Reply::text(&query.last_text()));
     for count in 1..=3usize {
         let url = database.database();
         let name = url.rsplit('/').next().unwrap().to_owned();
         let transactions = async || {
             tokio::time::sleep(COUNTED).await;
-            let asked =
+            let query =
                 format!("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = '{name}'");
             let answer =
-                tokio::task::block_in_place(|| database.ask(&url.replace(&name, "postgres"), &asked));
+                tokio::task::block_in_place(|| database.ask(&url.replace(&name, "postgres"), &query));
             (answer.parse::<f64>().unwrap(), Instant::now())
         };
         let projects: Vec<Project> = (0..count).map(|_| project(&upstream, &url)).collect();

@@ -1,5 +1,5 @@
 //! Hosts that are killed at any moment of an agent's runs: what anybody could see of a step is there
-//! after it, nothing is done or said twice, and the conversation comes to the same end.
+//! after it, nothing is done or stored twice, and the conversation comes to the same end.
 
 use super::serve::{Project, Server};
 use crate::upstream::{MODEL, Reply, Upstream, UpstreamRequest};
@@ -69,13 +69,13 @@ async fn kill_at(lane: usize, moments: usize) -> Tally {
     let began = Instant::now();
     talk(&server, &project, "whole", &mut tally).await;
     let whole = began.elapsed();
-    assert_eq!(project.said("whole").await, transcript("whole"));
+    assert_eq!(project.messages_of("whole").await, transcript("whole"));
     tally = Tally::default();
     for moment in 0..moments {
         let chat = format!("chat-{lane}-{moment}");
         let slice = whole.mul_f64(1.05 / moments as f64);
         let at = slice * moment as u32 + slice.mul_f64(random.f64());
-        let asked = upstream.asked().len();
+        let request_count = upstream.requests().len();
         let mut noticed = Tally::default();
         {
             let mut talking = std::pin::pin!(talk(&server, &project, &chat, &mut noticed));
@@ -86,7 +86,7 @@ async fn kill_at(lane: usize, moments: usize) -> Tally {
         }
         server.kill();
         tally.kills += 1;
-        let seen: Vec<UpstreamRequest> = upstream.asked().split_off(asked);
+        let seen: Vec<UpstreamRequest> = upstream.requests().split_off(request_count);
         everything_seen_is_kept(&project, &chat, &seen).await;
         server = project.serve().await;
         talk(&server, &project, &chat, &mut tally).await;
@@ -95,7 +95,7 @@ async fn kill_at(lane: usize, moments: usize) -> Tally {
     tally
 }
 
-/// Says what is not said yet, and goes on with what was begun, as a person would after a crash.
+/// Sends the missing messages, and resumes unfinished runs, as a person would after a crash.
 async fn talk(server: &Server, project: &Project, chat: &str, tally: &mut Tally) {
     for (turn, text) in SAYS.iter().enumerate() {
         let runs = server.runs(chat).await;
@@ -141,19 +141,19 @@ async fn go_on(server: &Server, project: &Project, chat: &str, run: &str, tally:
 }
 
 /// The canned model: what it says follows from what it sees.
-pub(super) fn model(asked: &UpstreamRequest) -> Reply {
-    let body = asked.json();
+pub(super) fn model(request: &UpstreamRequest) -> Reply {
+    let body = request.json();
     let messages = body["messages"].as_array().unwrap();
     let last_user = messages.iter().rposition(|message| message["role"] == "user").unwrap();
     let chat = body["user"].as_str().unwrap_or_default();
     let turn = messages.iter().filter(|message| message["role"] == "user").count() - 1;
     let round = messages[last_user..].iter().filter(|message| message["role"] == "assistant").count();
     Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
-        "choices": [{"index": 0, "message": said(chat, turn, round), "finish_reason": "stop"}]}))
+        "choices": [{"index": 0, "message": message_of(chat, turn, round), "finish_reason": "stop"}]}))
 }
 
 /// Returns the model's answer in a round of a turn.
-fn said(chat: &str, turn: usize, round: usize) -> Value {
+fn message_of(chat: &str, turn: usize, round: usize) -> Value {
     let call = |tool: &str, number: usize| {
         let what = format!("{chat}/{turn}/{number}");
         json!({"id": format!("call_{turn}_{number}"), "type": "function",
@@ -178,7 +178,7 @@ pub(super) fn transcript(chat: &str) -> Vec<Value> {
     for (turn, text) in SAYS.iter().enumerate() {
         all.push(json!({"role": "user", "content": text}));
         for round in 0.. {
-            let message = said(chat, turn, round);
+            let message = message_of(chat, turn, round);
             let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
             all.push(message);
             for call in &calls {
@@ -198,11 +198,11 @@ pub(super) fn transcript(chat: &str) -> Vec<Value> {
 
 /// Checks that everything that the model was shown, or a tool was begun for, was stored before.
 async fn everything_seen_is_kept(project: &Project, chat: &str, seen: &[UpstreamRequest]) {
-    let kept = project.said(chat).await;
+    let kept = project.messages_of(chat).await;
     let whole = transcript(chat);
     assert_eq!(kept, whole[..kept.len()], "{chat}: what is kept is how the conversation began");
-    for asked in seen {
-        let messages = asked.json()["messages"].as_array().unwrap().clone();
+    for request in seen {
+        let messages = request.json()["messages"].as_array().unwrap().clone();
         assert!(messages.len() <= kept.len(), "{chat}: the model saw what nobody kept: {kept:#?}");
         assert_eq!(messages, kept[..messages.len()], "{chat}");
     }
@@ -219,7 +219,7 @@ async fn everything_seen_is_kept(project: &Project, chat: &str, seen: &[Upstream
 
 /// The conversation is that of an undisturbed host, and each thing was done once.
 async fn is_whole(project: &Project, chat: &str) {
-    assert_eq!(project.said(chat).await, transcript(chat), "{chat}");
+    assert_eq!(project.messages_of(chat).await, transcript(chat), "{chat}");
     let paid = project.lines_of("paid", chat);
     assert_eq!(paid, [format!("{chat}/0/1"), format!("{chat}/0/3"), format!("{chat}/1/2")], "{chat}");
     let mut noted = project.lines_of("noted", chat);

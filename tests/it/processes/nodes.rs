@@ -21,7 +21,7 @@ fn outlet(body, valves) { body.messages[-1].content += ` ${valves.number}`; body
 ";
 
 fn answers(_: &UpstreamRequest) -> Reply {
-    let message = json!({"role": "assistant", "content": "said"});
+    let message = json!({"role": "assistant", "content": "answer"});
     Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
 }
@@ -60,7 +60,7 @@ async fn a_valve_turned_at_one_host_is_in_force_at_all_and_the_loss_of_the_datab
 
     let mut delays = Vec::new();
     for number in 1..=30u64 {
-        let (from, wanted) = (&servers[number as usize % 3], format!("said {number}"));
+        let (from, wanted) = (&servers[number as usize % 3], format!("answer {number}"));
         set(from, number).await;
         let since = Instant::now();
         for server in &servers {
@@ -92,12 +92,12 @@ async fn a_valve_turned_at_one_host_is_in_force_at_all_and_the_loss_of_the_datab
     // One that is killed is missed by nobody, and leaves the list.
     servers.pop().unwrap().kill();
     set(&servers[0], 77).await;
-    until("the valve is in force", async || text(&servers[1]).await == "said 77").await;
+    until("the valve is in force", async || text(&servers[1]).await == "answer 77").await;
     until("the killed one is gone", async || listed()["nodes"].as_array().unwrap().len() == 2).await;
 
     database.kill();
     for _ in 0..50 {
-        assert_eq!(text(&servers[0]).await, "said 77", "the last settings go on without the database");
+        assert_eq!(text(&servers[0]).await, "answer 77", "the last settings go on without the database");
     }
     for _ in 0..2 {
         assert!(servers[1].is_ready().await, "another host is no better off");
@@ -105,7 +105,7 @@ async fn a_valve_turned_at_one_host_is_in_force_at_all_and_the_loss_of_the_datab
     let (status, refusal) = servers[0].ask("POST", UPDATE, Some(&json!({"number": 5}))).await;
     assert_eq!(status, 503, "{refusal}");
     assert!(refusal.to_string().contains("database does not answer"), "{refusal}");
-    assert_eq!(text(&servers[0]).await, "said 77", "what was refused is not in force");
+    assert_eq!(text(&servers[0]).await, "answer 77", "what was refused is not in force");
     database.resume();
     let since = Instant::now();
     loop {
@@ -117,7 +117,7 @@ async fn a_valve_turned_at_one_host_is_in_force_at_all_and_the_loss_of_the_datab
         assert!(since.elapsed() < PATIENCE, "{answer}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    until("the valve is in force", async || text(&servers[1]).await == "said 78").await;
+    until("the valve is in force", async || text(&servers[1]).await == "answer 78").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,11 +132,11 @@ async fn a_conversation_goes_on_at_another_host() {
         let (status, answer) = servers[round % 2].tries("shared", &format!("round {round}")).await;
         assert_eq!(status, 200, "{answer}");
     }
-    let last = upstream.asked().last().unwrap().json()["messages"].as_array().unwrap().len();
-    assert_eq!(last, 11, "each host hears what was said at the other");
+    let last = upstream.requests().last().unwrap().json()["messages"].as_array().unwrap().len();
+    assert_eq!(last, 11, "each host has the messages of the other");
     servers.remove(0).kill();
     servers[0].says("shared", "still there?").await;
-    assert_eq!(upstream.asked().last().unwrap().json()["messages"].as_array().unwrap().len(), 13);
+    assert_eq!(upstream.requests().last().unwrap().json()["messages"].as_array().unwrap().len(), 13);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,12 +170,12 @@ async fn what_was_stored_in_a_file_goes_on_in_a_database() {
 
     let moved = project(&upstream, &url);
     let server = moved.serve().await;
-    assert_eq!(text(&server).await, "said 41");
+    assert_eq!(text(&server).await, "answer 41");
     server.says("shared", "who am I?").await;
-    let sent = upstream.asked().last().unwrap().json();
+    let sent = upstream.requests().last().unwrap().json();
     assert_eq!(sent["messages"][0]["content"], json!("remember me"), "{sent}");
     set(&server, 42).await;
-    until("the valve is in force", async || text(&server).await == "said 42").await;
+    until("the valve is in force", async || text(&server).await == "answer 42").await;
 }
 
 /// Counts all turns, and lets so many through.
@@ -203,39 +203,39 @@ async fn hosts_count_together_and_share_a_limit() {
     let body = json!({"model": "plain", "messages": [{"role": "user", "content": "hi"}]});
     let ask = async |server: &Server| server.ask("POST", "/v1/chat/completions", Some(&body)).await;
     // What is counted at one host is soon known at the others.
-    let (mut asked, mut in_a_row) = (0, 0);
+    let (mut attempts, mut in_a_row) = (0, 0);
     while in_a_row < servers.len() {
         tokio::time::sleep(Duration::from_millis(200)).await;
-        let (status, answer) = ask(&servers[asked % servers.len()]).await;
-        asked += 1;
+        let (status, answer) = ask(&servers[attempts % servers.len()]).await;
+        attempts += 1;
         assert_eq!(status, 200, "not all turns are known in time: {answer}");
         let text = answer["choices"][0]["message"]["content"].as_str().unwrap();
-        in_a_row = if format!("{text} ").contains(&format!(" after {asked} ")) { in_a_row + 1 } else { 0 };
+        in_a_row = if format!("{text} ").contains(&format!(" after {attempts} ")) { in_a_row + 1 } else { 0 };
     }
     // Then all the load there is at all of them, until every one refuses for good.
-    let before = asked;
+    let before = attempts;
     let load = servers.iter().map(async |server| {
-        let (mut refused, mut asked) = (0, 0);
+        let (mut refused, mut attempts) = (0, 0);
         while refused < 40 {
             let (status, answer) = ask(server).await;
             assert!(status == 200 || status == 429, "{answer}");
             refused = if status == 429 { refused + 1 } else { 0 };
-            asked += 1;
+            attempts += 1;
             if refused > 0 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }
-        asked
+        attempts
     });
-    let asked: Vec<usize> = futures::future::join_all(load).await;
-    let passed = upstream.asked().len();
-    println!("{passed} of {LIMIT} passed at three hosts that were asked {asked:?} times");
+    let attempts: Vec<usize> = futures::future::join_all(load).await;
+    let passed = upstream.requests().len();
+    println!("{passed} of {LIMIT} passed at three hosts that got {attempts:?} requests");
     assert!((LIMIT..=LIMIT + 2 * LIMIT.div_ceil(6)).contains(&passed), "{passed}");
     let store = SqlStore::postgres(&url, Some(&SecretSource::Literal(Secret::new(KEY)))).await.unwrap();
     until("all turns are counted", async || {
         let rows = store.kv_all().await.unwrap();
         let turns = rows.iter().find(|row| row.key == "turns").and_then(|row| row.value.as_i64()).unwrap();
-        turns as usize == before + asked.iter().sum::<usize>()
+        turns as usize == before + attempts.iter().sum::<usize>()
     })
     .await;
     store.close().await;
@@ -247,7 +247,7 @@ requirements: kv
 */
 fn inlet(body, state) {
     state.question = body.messages[-1].text;
-    kv::update(\"asked\", |list| (list ?? []) + [state.question]);
+    kv::update(\"questions\", |list| (list ?? []) + [state.question]);
 }
 fn stream(event, state) {
     if state.streamed == () {
@@ -285,7 +285,7 @@ async fn what_scripts_update_at_several_hosts_is_not_lost() {
     futures::future::join_all(people).await;
     let store = SqlStore::postgres(&url, Some(&SecretSource::Literal(Secret::new(KEY)))).await.unwrap();
     let rows = store.kv_all().await.unwrap();
-    for list in ["asked", "streamed", "answered"] {
+    for list in ["questions", "streamed", "answered"] {
         let row = rows.iter().find(|row| row.key == list).unwrap();
         let mut questions: Vec<String> = row.value.items().iter().map(ToString::to_string).collect();
         questions.sort_unstable();
@@ -324,8 +324,8 @@ async fn hosts_share_the_requests_that_a_client_has_a_minute() {
         let (mut refused, mut waits, mut first) = (0, Vec::new(), None);
         let mut passed = 0;
         while refused < 40 {
-            let asked = client.post(format!("{}/v1/chat/completions", server.url())).json(&body);
-            let answer = asked.send().await.unwrap();
+            let request = client.post(format!("{}/v1/chat/completions", server.url())).json(&body);
+            let answer = request.send().await.unwrap();
             if answer.status() == 200 {
                 (refused, passed) = (0, passed + 1);
                 continue;

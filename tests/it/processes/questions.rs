@@ -25,11 +25,11 @@ const USERS: &str = "[server]\nkeys = [{ key = \"sk-ann\", user = { id = \"ann\"
     [admin]\nkey = \"sk-operator\"\n";
 
 /// Pays for tea, and repeats what came of it.
-fn model(asked: &UpstreamRequest) -> Reply {
-    let body = asked.json();
+fn model(request: &UpstreamRequest) -> Reply {
+    let body = request.json();
     let last = body["messages"].as_array().unwrap().last().unwrap();
     if last["role"] == "tool" || body["tools"].is_null() {
-        return Reply::fitting(asked, last["content"].as_str().unwrap_or_default());
+        return Reply::fitting(request, last["content"].as_str().unwrap_or_default());
     }
     let call = json!({"index": 0, "id": "call_1", "type": "function",
         "function": {"name": "pay", "arguments": "{\"what\":\"tea\"}"}});
@@ -202,7 +202,7 @@ async fn a_question_disappears_with_its_turn_and_with_its_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_is_answered_at_every_host_by_who_was_asked_or_an_operator_and_nobody_else() {
+async fn a_question_is_answered_at_every_host_by_its_user_or_an_operator_and_nobody_else() {
     let Some(database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     let url = database.database();
@@ -243,10 +243,10 @@ async fn a_question_is_answered_at_every_host_by_who_was_asked_or_an_operator_an
         assert_eq!(answered.status(), 200, "{}", answered.text().await.unwrap());
         let rest = response.text().await.unwrap();
         assert!(rest.contains("[DONE]"), "{rest}");
-        let asked = upstream.asked();
+        let requests = upstream.requests();
         assert!(
-            asked.last().unwrap().text().contains("Oslo")
-                && !asked.iter().any(|one| one.text().contains("Rome"))
+            requests.last().unwrap().text().contains("Oslo")
+                && !requests.iter().any(|one| one.text().contains("Rome"))
         );
     }
     // An approval that is held is for operators.
@@ -276,7 +276,7 @@ async fn a_question_waits_on_while_the_database_is_away() {
     let upstream = Upstream::start().await;
     let url = database.database();
     let (_projects, servers) = hosts(&upstream, &url, "").await;
-    // Asked before, answered at its own host meanwhile.
+    // A question from before, answered at its own host meanwhile.
     let own = async {
         held(&servers[1]).await;
         database.kill();
@@ -291,7 +291,7 @@ async fn a_question_waits_on_while_the_database_is_away() {
     };
     let ((status, answer), ()) = tokio::join!(pays(&servers[0]), own);
     assert_eq!((status, text(&answer)), (200, "paid alone"));
-    // Asked meanwhile, answered elsewhere when it is back.
+    // A question from meanwhile, answered elsewhere when it is back.
     let later = async {
         let question = held(&servers[0]).await;
         database.resume();

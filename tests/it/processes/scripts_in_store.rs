@@ -33,7 +33,7 @@ fn inlet(body) { if body.messages[-1].content.contains(\"secret\") { return erro
 ";
 
 fn answers(_: &UpstreamRequest) -> Reply {
-    let message = json!({"role": "assistant", "content": "said"});
+    let message = json!({"role": "assistant", "content": "answer"});
     Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
 }
@@ -99,19 +99,19 @@ fn generation(text: &str) -> u64 {
     rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
 }
 
-async fn asked(server: &Server, text: &str) -> (u16, Value) {
+async fn ask(server: &Server, text: &str) -> (u16, Value) {
     let body = json!({"model": "plain", "messages": [{"role": "user", "content": text}]});
     server.ask("POST", "/v1/chat/completions", Some(&body)).await
 }
 
 /// Returns `true` if the guard refuses what it is for.
 async fn is_guarded(server: &Server) -> bool {
-    let (status, answer) = asked(server, "a secret").await;
+    let (status, answer) = ask(server, "a secret").await;
     status != 200 && answer.to_string().contains("no secrets")
 }
 
 async fn text(server: &Server) -> String {
-    let (status, answer) = asked(server, "hi").await;
+    let (status, answer) = ask(server, "hi").await;
     assert_eq!(status, 200, "{answer}");
     answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
 }
@@ -126,25 +126,25 @@ async fn goes_round(upstream: &Upstream, database: Option<&str>) {
     let server = ours.serve().await;
     assert_eq!(
         text(&server).await,
-        "said",
+        "answer",
         "a store without scripts has none, and those on disk do not count"
     );
 
     policies(&ours, "one");
     let first = applied(&ours);
-    assert_eq!(text(&server).await, "said one 0");
+    assert_eq!(text(&server).await, "answer one 0");
     done(&ours, &["valves", "set", "signs", "number=7"]);
-    until("the valve is in force", async || text(&server).await == "said one 7").await;
+    until("the valve is in force", async || text(&server).await == "answer one 7").await;
 
     // Neither a mistake nor a test that fails is uploaded.
     write(&ours, "policies/filters/broken.rhai", "fn inlet(body) {");
-    let (code, told) = ran(&ours, &["apply", "policies"]);
-    assert!(code == 1 && told.contains("broken.rhai"), "{told}");
+    let (code, output) = ran(&ours, &["apply", "policies"]);
+    assert!(code == 1 && output.contains("broken.rhai"), "{output}");
     std::fs::remove_file(ours.folder().join("policies/filters/broken.rhai")).unwrap();
     write(&ours, "policies/filters/other.rhai", "fn inlet(body) { body }");
     write(&ours, "policies/filters/other.test.rhai", "fn test_no() { assert_eq(1, 2); }");
-    let (code, told) = ran(&ours, &["apply", "policies"]);
-    assert!(code == 1 && told.contains("test_no"), "{told}");
+    let (code, output) = ran(&ours, &["apply", "policies"]);
+    assert!(code == 1 && output.contains("test_no"), "{output}");
     for file in ["other.rhai", "other.test.rhai"] {
         std::fs::remove_file(ours.folder().join("policies/filters").join(file)).unwrap();
     }
@@ -158,25 +158,28 @@ async fn goes_round(upstream: &Upstream, database: Option<&str>) {
         "policies/filters/extra.rhai",
         "fn outlet(body) { body.messages[-1].content += \" extra\"; body }",
     );
-    let (code, told) = ran(&ours, &["diff", "policies"]);
-    assert!(code == 1 && told.contains("+fn word() { \"two\" }") && told.contains("extra.rhai"), "{told}");
+    let (code, output) = ran(&ours, &["diff", "policies"]);
+    assert!(
+        code == 1 && output.contains("+fn word() { \"two\" }") && output.contains("extra.rhai"),
+        "{output}"
+    );
     let second = applied(&ours);
     assert!(second > first + 1, "the valve was a change as well");
     until("all of it is in force", async || text(&server).await.contains("two 7")).await;
     assert!(text(&server).await.contains("extra"));
     assert_eq!(ran(&ours, &["diff", "policies"]).0, 0);
 
-    let told = done(&ours, &["rollback", &first.to_string(), "--wait"]);
-    assert!(told.contains("live on 1 host"), "{told}");
-    assert_eq!(text(&server).await, "said one 7", "the scripts of then, with the valves of now");
-    let (code, told) = ran(&ours, &["rollback", "999"]);
-    assert!(code == 2 && told.contains(&second.to_string()), "{told}");
+    let output = done(&ours, &["rollback", &first.to_string(), "--wait"]);
+    assert!(output.contains("live on 1 host"), "{output}");
+    assert_eq!(text(&server).await, "answer one 7", "the scripts of then, with the valves of now");
+    let (code, output) = ran(&ours, &["rollback", "999"]);
+    assert!(code == 2 && output.contains(&second.to_string()), "{output}");
 
     // A folder that has other files is left alone until that is wanted.
-    let (code, told) = ran(&ours, &["pull", "policies"]);
+    let (code, output) = ran(&ours, &["pull", "policies"]);
     assert!(
-        code == 65 && told.contains("filters/extra.rhai") && told.contains("filters/lib/words.rhai"),
-        "{told}"
+        code == 65 && output.contains("filters/extra.rhai") && output.contains("filters/lib/words.rhai"),
+        "{output}"
     );
     done(&ours, &["pull", "policies", "--force"]);
     assert!(!ours.folder().join("policies/filters/extra.rhai").exists());
@@ -194,7 +197,7 @@ async fn goes_round(upstream: &Upstream, database: Option<&str>) {
     // A host that starts later has the same.
     drop(server);
     let server = ours.serve().await;
-    assert_eq!(text(&server).await, "said one 7");
+    assert_eq!(text(&server).await, "answer one 7");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -227,13 +230,16 @@ async fn a_host_that_cannot_take_a_generation_keeps_the_one_before_and_says_why(
     // The guard of the next generation is not granted on the other host.
     word(&ours, "two");
     write(&ours, "policies/filters/guard.rhai", GRANTED_GUARD);
-    let (code, told) = ran(&ours, &["apply", "policies", "--wait"]);
-    assert_eq!(code, 69, "{told}");
-    assert!(told.contains("live on 1 of 2 hosts") && told.contains("cannot apply generation"), "{told}");
-    assert!(told.contains("`guard`") && told.contains("valvehouse grant guard"), "{told}");
-    assert_eq!(text(&server).await, "said two 0");
+    let (code, output) = ran(&ours, &["apply", "policies", "--wait"]);
+    assert_eq!(code, 69, "{output}");
+    assert!(
+        output.contains("live on 1 of 2 hosts") && output.contains("cannot apply generation"),
+        "{output}"
+    );
+    assert!(output.contains("`guard`") && output.contains("valvehouse grant guard"), "{output}");
+    assert_eq!(text(&server).await, "answer two 0");
     assert!(is_guarded(&server).await, "the guard runs");
-    assert_eq!(text(&behind).await, "said one 0", "nothing of the new generation is in force");
+    assert_eq!(text(&behind).await, "answer one 0", "nothing of the new generation is in force");
     let late: Vec<Value> = nodes(&ours).into_iter().filter(|node| node["behind"] != 0).collect();
     assert_eq!(late.len(), 1, "{late:?}");
     assert_eq!(late[0]["generation"], first);
@@ -249,14 +255,14 @@ async fn a_host_that_cannot_take_a_generation_keeps_the_one_before_and_says_why(
 
     // Valves of later generations go with the scripts of theirs.
     done(&ours, &["valves", "get", "signs"]);
-    let (code, told) = ran(&ours, &["valves", "set", "signs", "number=5"]);
-    assert!(code == 69 && told.contains("1 of 2 hosts"), "{told}");
-    assert_eq!(text(&server).await, "said two 5");
-    assert_eq!(text(&behind).await, "said one 0", "half a generation is not taken");
+    let (code, output) = ran(&ours, &["valves", "set", "signs", "number=5"]);
+    assert!(code == 69 && output.contains("1 of 2 hosts"), "{output}");
+    assert_eq!(text(&server).await, "answer two 5");
+    assert_eq!(text(&behind).await, "answer one 0", "half a generation is not taken");
 
     // Once it is granted in the store, the other host takes all of it.
     done(&ours, &["grant", "guard", "http=api.example.com"]);
-    until("the other host has it", async || text(&behind).await == "said two 5").await;
+    until("the other host has it", async || text(&behind).await == "answer two 5").await;
     assert!(is_guarded(&behind).await);
     until("it is ready", async || behind.is_ready().await).await;
     assert!(nodes(&ours).iter().all(|node| node["behind"] == 0 && node["error"].is_null()));
@@ -275,26 +281,26 @@ async fn a_guard_goes_with_a_generation_only_when_that_is_confirmed() {
 
     std::fs::remove_file(ours.folder().join("policies/filters/guard.rhai")).unwrap();
     word(&ours, "two");
-    let (code, told) = ran(&ours, &["apply", "policies", "--wait"]);
-    assert!(code == 69 && told.contains("valvehouse confirm guard"), "{told}");
+    let (code, output) = ran(&ours, &["apply", "policies", "--wait"]);
+    assert!(code == 69 && output.contains("valvehouse confirm guard"), "{output}");
     assert!(is_guarded(&server).await, "the guard runs");
-    assert_eq!(text(&server).await, "said one 0", "requests are answered as before");
+    assert_eq!(text(&server).await, "answer one 0", "requests are answered as before");
     assert!(server.is_ready().await, "no guard is missing");
     done(&ours, &["confirm", "guard"]);
-    until("the generation is taken", async || text(&server).await == "said two 0").await;
-    assert_eq!(asked(&server, "a secret").await.0, 200);
+    until("the generation is taken", async || text(&server).await == "answer two 0").await;
+    assert_eq!(ask(&server, "a secret").await.0, 200);
 
     // The same for a change that weakens one.
     write(&ours, "policies/filters/guard.rhai", GUARD);
     applied(&ours);
     write(&ours, "policies/filters/guard.rhai", &GUARD.replace("fn inlet", "fn outlet"));
     word(&ours, "three");
-    let (code, told) = ran(&ours, &["apply", "policies", "--wait"]);
-    assert!(code == 69 && told.contains("valvehouse confirm guard"), "{told}");
-    assert_eq!(text(&server).await, "said two 0");
+    let (code, output) = ran(&ours, &["apply", "policies", "--wait"]);
+    assert!(code == 69 && output.contains("valvehouse confirm guard"), "{output}");
+    assert_eq!(text(&server).await, "answer two 0");
     assert!(is_guarded(&server).await);
     done(&ours, &["confirm", "guard"]);
-    until("the generation is taken", async || text(&server).await == "said three 0").await;
+    until("the generation is taken", async || text(&server).await == "answer three 0").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -306,18 +312,18 @@ async fn a_generation_that_needs_a_later_host_is_left_to_later_hosts() {
     policies(&ours, "one");
     let first = applied(&ours);
     word(&ours, "two");
-    let (code, told) = ran(&ours, &["apply", "policies", "--needs", "later"]);
-    assert!(code == 65 && told.contains("the invalid version \"later\""), "{told}");
-    let (code, told) = ran(&ours, &["apply", "policies", "--needs", "99.1.0", "--wait"]);
-    assert!(code == 69 && told.contains("it needs a host of version 99.1.0 or later"), "{told}");
-    assert_eq!(text(&server).await, "said one 0");
+    let (code, output) = ran(&ours, &["apply", "policies", "--needs", "later"]);
+    assert!(code == 65 && output.contains("the invalid version \"later\""), "{output}");
+    let (code, output) = ran(&ours, &["apply", "policies", "--needs", "99.1.0", "--wait"]);
+    assert!(code == 69 && output.contains("it needs a host of version 99.1.0 or later"), "{output}");
+    assert_eq!(text(&server).await, "answer one 0");
     assert!(server.is_ready().await, "no guard is missing");
     // One that starts begins with the latest that it can run.
     server.kill();
     server = ours.serve().await;
-    assert_eq!(text(&server).await, "said one 0");
-    let told = done(&ours, &["rollback", &first.to_string(), "--wait"]);
-    assert!(told.contains("live on 1 host"), "{told}");
+    assert_eq!(text(&server).await, "answer one 0");
+    let output = done(&ours, &["rollback", &first.to_string(), "--wait"]);
+    assert!(output.contains("live on 1 host"), "{output}");
     assert!(nodes(&ours).iter().all(|node| node["error"].is_null()));
 }
 
@@ -383,20 +389,20 @@ async fn a_host_with_a_public_key_takes_signed_scripts_alone() {
     write(&ours, "policies/filters/signed.rhai", SIGNED);
     write(&ours, "set.minisig", SIGNATURE);
     let apply = ["apply", "policies", "--needs", "0.1.0", "--wait"];
-    let (code, told) = ran(&ours, &apply);
-    assert!(code == 2 && told.contains("--manifest"), "{told}");
+    let (code, output) = ran(&ours, &apply);
+    assert!(code == 2 && output.contains("--manifest"), "{output}");
     let signed = [&apply[..], &["--signature", "set.minisig"]].concat();
     done(&ours, &signed);
-    assert_eq!(text(&server).await, "said signed");
+    assert_eq!(text(&server).await, "answer signed");
 
     write(
         &ours,
         "policies/filters/other.rhai",
         "fn outlet(body) { body.messages[-1].content += \" other\"; body }",
     );
-    let (code, told) = ran(&ours, &signed);
-    assert!(code == 2 && told.contains("its signature does not match folders.public_key"), "{told}");
-    assert_eq!(text(&server).await, "said signed");
+    let (code, output) = ran(&ours, &signed);
+    assert!(code == 2 && output.contains("its signature does not match folders.public_key"), "{output}");
+    assert_eq!(text(&server).await, "answer signed");
 }
 
 /// The key of another pair, and the signatures of two sets with a reader. They are over what `apply --manifest` writes
@@ -424,15 +430,15 @@ async fn a_host_with_a_public_key_runs_no_stored_version_that_nobody_signed() {
     write(&ours, "set.minisig", READER_SIGNATURE);
     let apply = ["apply", "policies", "--needs", "0.1.0", "--wait", "--signature", "set.minisig"];
     done(&ours, &apply);
-    assert_eq!(text(&server).await, "said read");
+    assert_eq!(text(&server).await, "answer read");
 
     // The next signed set does not load on this host.
     write(&ours, "policies/filters/reader.rhai", &format!("/*\nrequirements: files\n*/\n{READER}"));
     write(&ours, "set.minisig", GRANTED_READER_SIGNATURE);
     let grants = ["--set", "grants.reader.files=[\"data\"]"];
-    let (code, told) = ran(&ours, &[&apply[..], &grants].concat());
-    assert!(code == 69 && told.contains("`reader`"), "{told}");
-    assert_eq!(text(&server).await, "said read");
+    let (code, output) = ran(&ours, &[&apply[..], &grants].concat());
+    assert!(code == 69 && output.contains("`reader`"), "{output}");
+    assert_eq!(text(&server).await, "answer read");
     drop(server);
 
     // Somebody with the database and without the signing key.
@@ -444,7 +450,7 @@ async fn a_host_with_a_public_key_runs_no_stored_version_that_nobody_signed() {
     store.save_last_good(&rows).await.unwrap();
     drop(store);
     let server = ours.serve().await;
-    assert_eq!(text(&server).await, "said", "the signed script does not load, and nothing takes its place");
+    assert_eq!(text(&server).await, "answer", "the signed script does not load, and nothing takes its place");
     assert!(nodes(&ours)[0]["error"].to_string().contains("reader"), "{:?}", nodes(&ours));
 }
 
@@ -463,7 +469,7 @@ async fn a_host_that_starts_with_a_generation_that_it_runs_in_part_says_so() {
 
     // The guard is not granted here: its requests are refused, and everybody learns of it.
     let behind = other.serve().await;
-    assert_eq!(asked(&behind, "hi").await.0, 503);
+    assert_eq!(ask(&behind, "hi").await.0, 503);
     assert!(!behind.is_ready().await, "a guard is missing there");
     assert!(behind.problems().await.contains("cannot apply generation"));
     let (_, metrics) = behind.ask("GET", "/metrics", None).await;
@@ -476,12 +482,12 @@ async fn a_host_that_starts_with_a_generation_that_it_runs_in_part_says_so() {
             && late[0]["error"].to_string().contains("guard")
     })
     .await;
-    let (code, told) = ran(&ours, &["apply", "policies", "--wait"]);
-    assert!(code == 69 && told.contains("live on 1 of 2 hosts"), "{told}");
+    let (code, output) = ran(&ours, &["apply", "policies", "--wait"]);
+    assert!(code == 69 && output.contains("live on 1 of 2 hosts"), "{output}");
     assert!(server.is_ready().await);
 
     done(&ours, &["grant", "guard", "http=api.example.com"]);
-    until("the guard runs there", async || asked(&behind, "hi").await.0 == 200).await;
+    until("the guard runs there", async || ask(&behind, "hi").await.0 == 200).await;
     until("it is ready", async || behind.is_ready().await).await;
     assert!(is_guarded(&behind).await);
     until("all are level", async || {

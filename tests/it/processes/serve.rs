@@ -117,29 +117,31 @@ impl Project {
         command.args(["serve", "--port", "0"]).current_dir(self.0.path());
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let spoken: Arc<Mutex<Vec<String>>> = Arc::default();
-        let hears = spoken.clone();
+        let output_lines: Arc<Mutex<Vec<String>>> = Arc::default();
+        let shared_lines = output_lines.clone();
         let address = tokio::task::spawn_blocking(move || {
-            let mut heard = Vec::new();
+            let mut startup_lines = Vec::new();
             for line in lines.by_ref() {
                 if let Some((_, rest)) = line.split_once("http://") {
                     let address: String =
                         rest.chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ':')).collect();
                     // Read on, or it would block at a full pipe.
-                    std::thread::spawn(move || lines.for_each(|line| hears.lock().unwrap().push(line)));
+                    std::thread::spawn(move || {
+                        lines.for_each(|line| shared_lines.lock().unwrap().push(line))
+                    });
                     return address;
                 }
-                heard.push(line);
+                startup_lines.push(line);
             }
-            panic!("the host does not start:\n{}", heard.join("\n"));
+            panic!("the host does not start:\n{}", startup_lines.join("\n"));
         })
         .await
         .unwrap();
-        Server { child, url: format!("http://{address}"), client: client(), spoken }
+        Server { child, url: format!("http://{address}"), client: client(), output_lines }
     }
 
     /// Returns the messages that a conversation remembers.
-    pub(super) async fn said(&self, chat: &str) -> Vec<Value> {
+    pub(super) async fn messages_of(&self, chat: &str) -> Vec<Value> {
         let store = SqlStore::sqlite(&self.0.path().join(".valvehouse/state.db")).await.unwrap();
         let messages = store.messages(chat, 0, u64::MAX).await.unwrap();
         messages.iter().map(|message| serde_json::from_str(&message.to_string()).unwrap()).collect()
@@ -164,7 +166,7 @@ pub(super) struct Server {
     url: String,
     client: reqwest::Client,
     /// The lines that it logged since it began to listen.
-    spoken: Arc<Mutex<Vec<String>>>,
+    output_lines: Arc<Mutex<Vec<String>>>,
 }
 
 /// Chats with a host that may be killed any time.
@@ -239,9 +241,9 @@ impl Server {
 
     /// Waits until it says something for the nth time.
     pub(super) async fn says_of_itself(&self, text: &str, times: usize) {
-        until(&format!("{text:?} is said {times} times"), || async {
-            let spoken = self.spoken.lock().unwrap();
-            spoken.iter().filter(|line| line.contains(text)).count() >= times
+        until(&format!("{text:?} is logged {times} times"), || async {
+            let output_lines = self.output_lines.lock().unwrap();
+            output_lines.iter().filter(|line| line.contains(text)).count() >= times
         })
         .await;
     }
@@ -267,8 +269,8 @@ impl Server {
 
     /// Returns `true` if it says that new requests may be sent to it.
     pub(super) async fn is_ready(&self) -> bool {
-        let asked = client().get(format!("{}/readyz", self.url)).timeout(PATIENCE).send().await;
-        asked.is_ok_and(|answer| answer.status().is_success())
+        let response = client().get(format!("{}/readyz", self.url)).timeout(PATIENCE).send().await;
+        response.is_ok_and(|answer| answer.status().is_success())
     }
 
     /// The names of its models.

@@ -36,9 +36,9 @@ async fn a_saved_settings_file_is_in_force_without_a_restart() {
     server.says_of_itself("the settings are reloaded", 1).await;
     assert_eq!(server.tries("c", "a riddle").await.0, 400);
     assert_eq!(server.tries("d", "a secret").await.0, 200);
-    let (status, told) = server.tries("e", "more").await;
-    assert_eq!(status, 429, "{told}");
-    assert!(told.to_string().contains("requests_per_minute"), "{told}");
+    let (status, answer) = server.tries("e", "more").await;
+    assert_eq!(status, 429, "{answer}");
+    assert!(answer.to_string().contains("requests_per_minute"), "{answer}");
 }
 
 #[tokio::test]
@@ -54,9 +54,9 @@ async fn a_broken_save_of_the_settings_never_weakens_a_guard() {
         ("", "is empty"),
         (" \n", "is empty"),
     ];
-    for (text, told) in broken {
+    for (text, message) in broken {
         std::fs::write(&file, text).unwrap();
-        server.says_of_itself(told, 1).await;
+        server.says_of_itself(message, 1).await;
         until("the problem is shown", || async { server.problems().await.contains("V222") }).await;
         assert_eq!(server.tries("a", "a secret").await.0, 400, "after {text:?}");
         assert!(server.models().await.contains(&"assistant".to_owned()), "after {text:?}");

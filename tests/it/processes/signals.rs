@@ -58,7 +58,7 @@ async fn sighup_takes_up_other_settings_in_one_step() {
 }
 
 #[tokio::test]
-async fn a_mistake_in_the_settings_changes_nothing_and_is_told() {
+async fn a_mistake_in_the_settings_changes_nothing_and_is_reported() {
     let upstream = Upstream::start().await;
     let project = Project::new(&upstream.url());
     let server = project.serve().await;
@@ -72,28 +72,28 @@ async fn a_mistake_in_the_settings_changes_nothing_and_is_told() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn systemd_is_told_how_it_stands() {
+async fn systemd_is_notified_of_the_state() {
     let upstream = Upstream::start().await;
     let project = Project::new(&upstream.url());
     let place = project.folder().join("notify");
     let socket = UnixDatagram::bind(&place).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let heard = async || {
+    let notification = async || {
         let socket = socket.try_clone().unwrap();
-        let heard = tokio::task::spawn_blocking(move || {
+        let notification = tokio::task::spawn_blocking(move || {
             let mut bytes = [0; 512];
             let length = socket.recv(&mut bytes).expect("a word");
             String::from_utf8_lossy(&bytes[..length]).into_owned()
         });
-        heard.await.unwrap()
+        notification.await.unwrap()
     };
     let mut server = project.serve_with(&[("NOTIFY_SOCKET", &place)]).await;
-    assert_eq!(heard().await.trim(), "READY=1");
+    assert_eq!(notification().await.trim(), "READY=1");
     server.signal("HUP");
-    let reloading = heard().await;
+    let reloading = notification().await;
     assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
-    assert_eq!(heard().await.trim(), "READY=1");
+    assert_eq!(notification().await.trim(), "READY=1");
     server.signal("TERM");
-    assert_eq!(heard().await.trim(), "STOPPING=1");
+    assert_eq!(notification().await.trim(), "STOPPING=1");
     assert!(server.ends().await.success());
 }

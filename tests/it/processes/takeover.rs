@@ -72,7 +72,7 @@ async fn take_over(lane: usize, cases: usize, database: Arc<Postgres>) -> Tally 
     let ledger = Ledger::default();
     let upstream = Upstream::start().await;
     let writes = ledger.clone();
-    upstream.script(move |asked| serve(asked, &writes));
+    upstream.script(move |request| serve(request, &writes));
     let url = database.database();
     let projects = [0; 2].map(|_| project(&upstream, &url));
     let mut random = fastrand::Rng::with_seed(lane as u64 + 11);
@@ -137,7 +137,7 @@ async fn take_over(lane: usize, cases: usize, database: Arc<Postgres>) -> Tally 
     tally
 }
 
-/// Stops an owner of several runs until nobody has heard of it for as long as it takes, and then wakes it up.
+/// Stops an owner of several runs until its heartbeats are missing for as long as it takes, and then wakes it up.
 async fn sleeps_long(lane: usize, owner: &Server, heir: &Server, ledger: &Ledger, tally: &mut Tally) {
     let chats: Vec<String> = (0..LEFT).map(|number| format!("left-{lane}-{number}")).collect();
     let talking = futures::future::join_all(chats.iter().map(|chat| owner.tries(chat, SAYS[0])));
@@ -193,11 +193,11 @@ async fn wakes_up(
 }
 
 /// Answers as the model does, and keeps a ledger of what its tools did.
-fn serve(asked: &UpstreamRequest, ledger: &Ledger) -> Reply {
-    let Some(tool) = ["pay", "note"].into_iter().find(|tool| asked.path.ends_with(tool)) else {
-        return model(asked);
+fn serve(request: &UpstreamRequest, ledger: &Ledger) -> Reply {
+    let Some(tool) = ["pay", "note"].into_iter().find(|tool| request.path.ends_with(tool)) else {
+        return model(request);
     };
-    let what = asked.json()["what"].as_str().unwrap().to_owned();
+    let what = request.json()["what"].as_str().unwrap().to_owned();
     ledger.lock().unwrap().push((tool.to_owned(), what));
     Reply::json(&json!({})).after(Duration::from_millis(3))
 }
@@ -291,9 +291,9 @@ async fn steps(store: &SqlStore, chat: &str) -> Vec<String> {
 /// The conversation is that of a host that nobody disturbed.
 async fn is_whole(store: &SqlStore, chat: &str, undisturbed: &[String]) {
     let messages = store.messages(chat, 0, u64::MAX).await.unwrap();
-    let said: Vec<Value> =
+    let actual: Vec<Value> =
         messages.iter().map(|message| serde_json::from_str(&message.to_string()).unwrap()).collect();
-    assert_eq!(said, transcript(chat), "{chat}");
+    assert_eq!(actual, transcript(chat), "{chat}");
     let runs = store.runs(Some(chat), None, 10).await.unwrap();
     assert_eq!(runs.len(), SAYS.len(), "{chat}: {runs:#?}");
     assert_eq!(steps(store, chat).await, undisturbed, "{chat}");

@@ -9,8 +9,8 @@ use std::time::Duration;
 const SAYS: usize = 12;
 
 /// Answers the last word.
-fn echo(asked: &UpstreamRequest) -> Reply {
-    let message = json!({"role": "assistant", "content": format!("heard {}", asked.said())});
+fn echo(request: &UpstreamRequest) -> Reply {
+    let message = json!({"role": "assistant", "content": format!("echo {}", request.last_text())});
     Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
     .after(Duration::from_millis(5))
@@ -24,12 +24,12 @@ async fn say_all(server: &Server, name: &str) -> usize {
         loop {
             let (status, answer) = server.tries("shared", &text).await;
             if status == 200 {
-                assert_eq!(answer["choices"][0]["message"]["content"], format!("heard {text}"));
+                assert_eq!(answer["choices"][0]["message"]["content"], format!("echo {text}"));
                 break;
             }
             assert_eq!(status, 409, "{answer}");
-            let told = answer["error"]["message"].as_str().unwrap();
-            assert!(told.contains("`shared`") && told.contains("try again"), "{told}");
+            let message = answer["error"]["message"].as_str().unwrap();
+            assert!(message.contains("`shared`") && message.contains("try again"), "{message}");
             refused += 1;
             tokio::time::sleep(Duration::from_millis(3)).await;
         }
@@ -45,10 +45,10 @@ async fn two_hosts_that_talk_in_one_conversation_lose_and_double_nothing() {
     let (one, other) = tokio::join!(project.serve(), project.serve());
     let people = [say_all(&one, "ann"), say_all(&one, "bob"), say_all(&other, "cid"), say_all(&other, "dee")];
     let refused: usize = futures::future::join_all(people).await.into_iter().sum();
-    let said = project.said("shared").await;
-    let texts: Vec<&str> = said.iter().map(|message| message["content"].as_str().unwrap()).collect();
+    let messages = project.messages_of("shared").await;
+    let texts: Vec<&str> = messages.iter().map(|message| message["content"].as_str().unwrap()).collect();
     for pair in texts.chunks(2) {
-        assert_eq!(pair[1], format!("heard {}", pair[0]), "each is answered before the next one speaks");
+        assert_eq!(pair[1], format!("echo {}", pair[0]), "each is answered before the next one speaks");
     }
     for name in ["ann", "bob", "cid", "dee"] {
         let own: Vec<&str> = texts.iter().step_by(2).copied().filter(|text| text.starts_with(name)).collect();
@@ -56,9 +56,12 @@ async fn two_hosts_that_talk_in_one_conversation_lose_and_double_nothing() {
         assert_eq!(own, all, "in their order, none twice");
     }
     assert_eq!(texts.len(), 2 * 4 * SAYS);
-    let grown: Vec<usize> =
-        upstream.asked().iter().map(|asked| asked.json()["messages"].as_array().unwrap().len()).collect();
+    let grown: Vec<usize> = upstream
+        .requests()
+        .iter()
+        .map(|request| request.json()["messages"].as_array().unwrap().len())
+        .collect();
     let expected: Vec<usize> = (0..4 * SAYS).map(|turn| 2 * turn + 1).collect();
-    assert_eq!(grown, expected, "everybody knew all that was said before");
+    assert_eq!(grown, expected, "every request had all messages before");
     println!("{} messages by two hosts, {refused} times one had to wait for the other", 4 * SAYS);
 }

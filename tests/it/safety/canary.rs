@@ -1,4 +1,4 @@
-//! A secret of its own in every place that takes one; then everything is asked, and none is found anywhere.
+//! A secret of its own in every place that takes one; then everything is requested, and none is found anywhere.
 
 use crate::cli::Project;
 use crate::host::{PATIENCE, client};
@@ -40,7 +40,7 @@ const ALL: [&str; 14] = [
     WRONG,
 ];
 
-/// Breaks in every way that it is told to.
+/// Breaks in the way that the message names.
 const WATCHER: &str = r#"/*
 title: Watcher
 requirements: env, kv
@@ -56,14 +56,14 @@ const UserValves = #{ own: #{ value: "", secret: true } };
 fn inlet(body, valves, __user__) {
     let granted = env::get("CANARY_GRANTED");
     kv::incr("seen");
-    let said = body.messages[-1].text;
-    if said == "prints" { print(`with ${valves.stored}`); log::error(valves.configured); debug(valves); }
-    if said == "parses" { json::parse(valves.stored); }
-    if said == "counts" { parse_int(valves.configured); }
-    if said == "matches" { regex::is_match("x", "(" + valves.from_env); }
-    if said == "indexes" { body[valves.stored].x.y = 1; }
-    if said == "throws" { throw `no ${valves.stored}`; }
-    if said == "bugs" { throw #{ message: valves.configured, status: "none" }; }
+    let prompt = body.messages[-1].text;
+    if prompt == "prints" { print(`with ${valves.stored}`); log::error(valves.configured); debug(valves); }
+    if prompt == "parses" { json::parse(valves.stored); }
+    if prompt == "counts" { parse_int(valves.configured); }
+    if prompt == "matches" { regex::is_match("x", "(" + valves.from_env); }
+    if prompt == "indexes" { body[valves.stored].x.y = 1; }
+    if prompt == "throws" { throw `no ${valves.stored}`; }
+    if prompt == "bugs" { throw #{ message: valves.configured, status: "none" }; }
     emit(#{ type: "status", data: #{ description: "seen" } });
     body
 }
@@ -75,18 +75,19 @@ const ACTS: [&str; 7] = ["prints", "parses", "counts", "matches", "indexes", "th
 /// The service's answers that repeat the key it was sent.
 const ECHOES: [&str; 6] = ["json error", "text error", "no json", "stream error", "cut stream", "header"];
 
-fn upstream_says(asked: &UpstreamRequest) -> Reply {
-    let key = ["authorization", "x-api-key"].iter().find_map(|name| asked.headers.get(*name)?.to_str().ok());
+fn upstream_says(request: &UpstreamRequest) -> Reply {
+    let key =
+        ["authorization", "x-api-key"].iter().find_map(|name| request.headers.get(*name)?.to_str().ok());
     let key = key.unwrap_or("no key").to_owned();
     let error = json!({"error": {"message": format!("wrong key: {key}"), "type": "x", "code": key}});
-    match asked.said().as_str() {
+    match request.last_text().as_str() {
         "json error" => Reply::json(&error).status(401),
         "text error" => Reply::raw("text/plain", format!("what is {key}?")).status(500),
         "no json" => Reply::raw("application/json", format!("<html>{key}</html>")),
         "stream error" => Reply::raw("text/event-stream", format!("data: {error}\n\ndata: [DONE]\n\n")),
         "cut stream" => Reply::begun(["well"]).then(format!("data: {key} is not json\n\n")).then_cut(),
         "header" => Reply::json(&error).status(429).header("retry-after", &key),
-        _ => Reply::fitting(asked, "hello from upstream"),
+        _ => Reply::fitting(request, "hello from upstream"),
     }
 }
 
@@ -180,24 +181,24 @@ async fn no_secret_is_ever_seen_where_it_does_not_lie() {
     let post = |path: &str, body: Value| client.post(format!("{url}{path}")).body(body.to_string());
 
     let (mut traces, mut responses) = (Vec::new(), Vec::new());
-    for said in ACTS.iter().chain(&ECHOES).chain(&["hello"]) {
+    for prompt in ACTS.iter().chain(&ECHOES).chain(&["hello"]) {
         for (provider, key) in [("written", CHAT), ("filed", CHAT_IN_FILE), ("named", CHAT_IN_ENV)] {
             for stream in [false, true] {
                 let body = json!({"model": format!("{provider}/m"), "stream": stream, "max_tokens": 9,
-                    "messages": [{"role": "user", "content": said}]});
+                    "messages": [{"role": "user", "content": prompt}]});
                 for path in ["/v1/chat/completions", "/v1/messages"] {
                     let request = post(path, body.clone()).header("x-api-key", key);
-                    let what = format!("{path} {said} {provider} stream {stream}");
+                    let what = format!("{path} {prompt} {provider} stream {stream}");
                     let (_, headers, _) =
                         seen.ask(request.header("x-valvehouse-trace", "content"), &what).await;
                     traces.extend(
                         headers.get("x-valvehouse-trace").and_then(|id| id.to_str().ok()).map(str::to_owned),
                     );
                 }
-                let body = json!({"model": format!("{provider}/m"), "stream": stream, "input": said,
+                let body = json!({"model": format!("{provider}/m"), "stream": stream, "input": prompt,
                     "include": ["reasoning.encrypted_content"]});
                 let request = post("/v1/responses", body).bearer_auth(key);
-                let what = format!("/v1/responses {said} {provider} stream {stream}");
+                let what = format!("/v1/responses {prompt} {provider} stream {stream}");
                 let request = request.header("x-valvehouse-trace", "content");
                 let (_, headers, answer) = seen.ask(request, &what).await;
                 traces.extend(
@@ -207,7 +208,7 @@ async fn no_secret_is_ever_seen_where_it_does_not_lie() {
             }
         }
     }
-    let reached = upstream.asked().iter().filter(|asked| asked.said() == "hello").count();
+    let reached = upstream.requests().iter().filter(|request| request.last_text() == "hello").count();
     assert_eq!(reached, 18, "everything was reached");
     assert!(responses.len() > 2, "responses are stored");
     for (key, id) in responses {
@@ -229,11 +230,11 @@ async fn no_secret_is_ever_seen_where_it_does_not_lie() {
     let bare = self::project(&upstream.url());
     std::fs::remove_file(bare.path("filters/watcher.rhai")).unwrap();
     let unread = bare.serve("");
-    for said in ECHOES {
+    for prompt in ECHOES {
         for stream in [false, true] {
-            let body = json!({"model": "written/m", "stream": stream, "messages": [{"role": "user", "content": said}]});
+            let body = json!({"model": "written/m", "stream": stream, "messages": [{"role": "user", "content": prompt}]});
             let request = client.post(format!("{}/v1/chat/completions", unread.url())).bearer_auth(CHAT);
-            seen.ask(request.body(body.to_string()), &format!("unread {said} stream {stream}")).await;
+            seen.ask(request.body(body.to_string()), &format!("unread {prompt} stream {stream}")).await;
         }
     }
     seen.see("the log of unread answers", unread.last_words());

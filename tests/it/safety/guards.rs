@@ -14,8 +14,8 @@ async fn a_misspelt_guard_refuses_until_it_is_corrected() {
         host.save("guard", GUARD.replace("security: true", head));
         host.stands("guard", "broken").await;
         host.ask("good").await.refused(503, "the guard `guard` does not load");
-        let told = host.problems("guard").iter().map(ToString::to_string).collect::<String>();
-        assert!(told.contains("security"), "{told}");
+        let problems = host.problems("guard").iter().map(ToString::to_string).collect::<String>();
+        assert!(problems.contains("security"), "{problems}");
         host.save("guard", GUARD);
         host.stands("guard", "live").await;
         assert_eq!(host.ask("good").await.text(), "hello from upstream");
@@ -134,7 +134,7 @@ async fn an_answer_that_is_built_and_not_returned_fails_the_request() {
         let host = TestHost::new().filter("guard", source).start().await;
         let answer = host.ask("bad").await;
         assert_ne!(answer.status, 200, "{body}: {}", answer.body());
-        assert!(host.upstream.asked().is_empty(), "{body}");
+        assert!(host.upstream.requests().is_empty(), "{body}");
     }
     // One that is returned counts, whatever was built before.
     let source =
@@ -150,17 +150,17 @@ async fn a_model_that_lists_a_missing_filter_refuses() {
     let host = TestHost::new().filter("guard", GUARD).config(&model).start().await;
     host.chat(&saying("m", "good")).await.refused(503, "lists the filter `gaurd`, which does not exist");
     assert_eq!(host.ask("good").await.text(), "hello from upstream", "other models go on");
-    let told: Vec<String> = host.snapshot().problems.iter().map(ToString::to_string).collect();
-    assert!(told.iter().any(|problem| problem.contains("did you mean `guard`?")), "{told:?}");
+    let problems: Vec<String> = host.snapshot().problems.iter().map(ToString::to_string).collect();
+    assert!(problems.iter().any(|problem| problem.contains("did you mean `guard`?")), "{problems:?}");
 }
 
 #[tokio::test]
 async fn settings_for_what_is_not_there_are_problems() {
     let settings = "[filters.gaurd]\nenabled = false\n[grants.nobody]\nhttp = [\"example.com\"]\n[filters.guard]\nvalves = { wrod = 1 }";
     let host = TestHost::new().filter("guard", GUARD).config(settings).start().await;
-    let told: Vec<String> = host.snapshot().problems.iter().map(ToString::to_string).collect();
+    let problems: Vec<String> = host.snapshot().problems.iter().map(ToString::to_string).collect();
     for part in ["`[filters.gaurd]` has no effect", "`[grants.nobody]` has no effect"] {
-        assert!(told.iter().any(|problem| problem.contains(part)), "{part}: {told:?}");
+        assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     }
     assert!(host.problems("guard").iter().any(|problem| problem.message.contains("`wrod`")));
 }
@@ -178,7 +178,7 @@ async fn variables_of_the_configuration_cannot_be_changed_by_a_request() {
     body["metadata"] = json!({ "variables": sent });
     let answer = with(host.posting(body.to_string()).bearer_auth("k"), &[]).await;
     answer.refused(400, "chat de basic all 1");
-    // The caller is told apart from the values that are set for them.
+    // The caller is distinguished from the values that are set for them.
     let host = TestHost::new()
         .filter("shows", "fn inlet(body, __user__) { throw `${__user__}`; }")
         .config(&settings)
@@ -232,7 +232,7 @@ async fn a_guard_that_a_model_no_longer_lists_runs_for_it_until_that_is_confirme
     assert_eq!((asks(&host, "one").await, asks(&host, "two").await), (200, 403));
     host.restart().await;
     assert_eq!((asks(&host, "one").await, asks(&host, "two").await), (200, 403));
-    // It is confirmed once: the same change is asked about again.
+    // It is confirmed once: the same change needs a confirmation again.
     host.reconfigure(&settings).await;
     assert_eq!(asks(&host, "one").await, 403);
     host.reconfigure(&settings.replacen("filters = [\"guard\"]", "filters = []", 1)).await;

@@ -71,7 +71,7 @@ async fn a_key_is_made_once_and_configured_by_its_hash() {
 }
 
 #[test]
-fn a_hash_that_is_none_is_told_before_anything_listens() {
+fn an_invalid_hash_is_reported_before_anything_listens() {
     for toml in ["[admin]\nkey = \"sha256:12\"\n", "[server]\nkeys = [\"sha256:zz\"]\n"] {
         let project = Project::new().with("valvehouse.toml", toml);
         project.run("list").ends(78).says("64 hexadecimal digits").says("valvehouse key");

@@ -47,7 +47,7 @@ async fn no_page_of_another_site_has_a_chat_on_this_machine() {
         with(host.request("GET", "/v1/models"), &[("host", name)]).await.refused(403, "[server] hosts");
         with(host.request("GET", "/readyz"), &[("host", name)]).await.refused(403, "[server] hosts");
     }
-    assert!(host.upstream.asked().is_empty());
+    assert!(host.upstream.requests().is_empty());
     for name in ["localhost", "LOCALHOST:80", "127.0.0.1:1", "[::1]:9099", "127.8.8.8"] {
         assert_eq!(chat_with(&host, &[("host", name)]).await.status, 200, "{name}");
     }
@@ -257,7 +257,7 @@ async fn every_answer_is_safe_to_look_at_and_operators_are_not_stored() {
 }
 
 #[tokio::test]
-async fn whoever_asks_too_often_is_told_when_to_come_again() {
+async fn too_many_requests_are_refused_with_retry_after() {
     let keys = "[server]\nkeys = [\"sk-ann\", \"sk-bob\"]\nrequests_per_minute = 2\n";
     let host = TestHost::new().config(keys).start().await;
     let ann = ("authorization", "Bearer sk-ann");
@@ -274,7 +274,7 @@ async fn whoever_asks_too_often_is_told_when_to_come_again() {
     assert!(answer.header("retry-after").is_some());
     assert_eq!(with(host.request("GET", "/v1/models"), &[ann]).await.status, 200, "to look costs nothing");
     assert_eq!(chat_with(&host, &[("x-api-key", "sk-bob")]).await.status, 200, "others are not held up");
-    assert_eq!(host.upstream.asked().iter().filter(|asked| asked.path.contains("chat")).count(), 3);
+    assert_eq!(host.upstream.requests().iter().filter(|request| request.path.contains("chat")).count(), 3);
 
     let host = TestHost::new().config("[server]\nrequests_per_minute = 1\n").start().await;
     assert_eq!(Answer::of(host.posting(chat())).await.status, 200);

@@ -2,7 +2,7 @@
 //! would have refused.
 //!
 //! Mutations are generated: every letter of the opening comment, every line, every prefix, spellings of the key,
-//! file operations, settings. Each is tried on a host that runs, after a restart, and where it can be told from the
+//! file operations, settings. Each is tried on a host that runs, after a restart, and where it can be seen from the
 //! file alone, on a new store.
 
 use super::with;
@@ -681,40 +681,40 @@ fn slips() -> Vec<Mutation> {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     let file = |project: &Path| project.join("filters/guard.rhai");
     let head = |head: &str| GUARD.replace("security: true", head);
-    let said = |name: &str, text: String, shows: bool| content(format!("slip: {name}"), text, shows);
+    let slip = |name: &str, text: String, shows: bool| content(format!("slip: {name}"), text, shows);
     let done =
         |name: &str, shows: bool, change: Box<dyn Fn(&Path)>| files(&format!("slip: {name}"), shows, change);
     let mut all = vec![
         // Frontmatter.
-        said("a key with a comma behind it", head("security: true,\n"), true),
-        said("a key in braces", head("{security: true}"), true),
-        said("a key of JSON", head("\"security\": true,"), true),
-        said("a nested key", head("guard:\n  security: true"), true),
-        said("a list", head("security:\n  - true"), true),
-        said("a folded value", head("security: >\n  true"), true),
-        said("a tagged value", head("security: !!bool true"), true),
-        said("an anchor", head("security: &on true"), true),
-        said("a value in single quotes", head("security: 'true'"), true),
-        said("a value in typographic quotes", head("security: \u{201c}true\u{201d}"), true),
-        said("a value in capitals", head("security: TRUE"), true),
-        said("a value of another language", head("security: wahr"), true),
-        said("a value with a hidden mark", head("security: true\u{feff}"), true),
-        said("a value with a narrow blank", head("security:\u{a0}true"), true),
-        said("a tab in front", head("\tsecurity: true"), true),
-        said("the key twice, once false", head("security: true\nsecurity: no"), true),
-        said("the key of a fence", GUARD.replacen("/*\n", "/*\n---\n", 1).replacen("*/", "---\n*/", 1), true),
-        said(
+        slip("a key with a comma behind it", head("security: true,\n"), true),
+        slip("a key in braces", head("{security: true}"), true),
+        slip("a key of JSON", head("\"security\": true,"), true),
+        slip("a nested key", head("guard:\n  security: true"), true),
+        slip("a list", head("security:\n  - true"), true),
+        slip("a folded value", head("security: >\n  true"), true),
+        slip("a tagged value", head("security: !!bool true"), true),
+        slip("an anchor", head("security: &on true"), true),
+        slip("a value in single quotes", head("security: 'true'"), true),
+        slip("a value in typographic quotes", head("security: \u{201c}true\u{201d}"), true),
+        slip("a value in capitals", head("security: TRUE"), true),
+        slip("a value of another language", head("security: wahr"), true),
+        slip("a value with a hidden mark", head("security: true\u{feff}"), true),
+        slip("a value with a narrow blank", head("security:\u{a0}true"), true),
+        slip("a tab in front", head("\tsecurity: true"), true),
+        slip("the key twice, once false", head("security: true\nsecurity: no"), true),
+        slip("the key of a fence", GUARD.replacen("/*\n", "/*\n---\n", 1).replacen("*/", "---\n*/", 1), true),
+        slip(
             "a fence in place of the comment",
             GUARD.replacen("/*", "---", 1).replacen("*/", "---", 1),
             true,
         ),
-        said("a comment within the comment", head("/* security: true */"), false),
-        said("a bang comment", GUARD.replacen("/*", "/*!", 1), true),
-        said("a comment of HTML", GUARD.replacen("/*", "<!--", 1).replacen("*/", "-->", 1), true),
-        said("a comment of a shell", GUARD.replacen("/*", "#", 1).replacen("*/", "#", 1), true),
-        said("the comment behind a constant", format!("const X = 1;\n{GUARD}"), true),
-        said("the comment behind a blank that is none", format!("\u{200b}\n{GUARD}"), true),
-        said(
+        slip("a comment within the comment", head("/* security: true */"), false),
+        slip("a bang comment", GUARD.replacen("/*", "/*!", 1), true),
+        slip("a comment of HTML", GUARD.replacen("/*", "<!--", 1).replacen("*/", "-->", 1), true),
+        slip("a comment of a shell", GUARD.replacen("/*", "#", 1).replacen("*/", "#", 1), true),
+        slip("the comment behind a constant", format!("const X = 1;\n{GUARD}"), true),
+        slip("the comment behind a blank that is none", format!("\u{200b}\n{GUARD}"), true),
+        slip(
             "the comment at the end",
             {
                 let (comment, rest) = GUARD.split_at(GUARD.find("*/").unwrap() + 2);
@@ -723,7 +723,7 @@ fn slips() -> Vec<Mutation> {
             false,
         ),
         // Hooks.
-        said(
+        slip(
             "its hook in a string",
             GUARD.replace(
                 "fn inlet(body, valves)",
@@ -731,18 +731,18 @@ fn slips() -> Vec<Mutation> {
             ),
             false,
         ),
-        said(
+        slip(
             "its hook with a typed parameter",
             GUARD.replace("fn inlet(body, valves)", "fn inlet(body: map, valves)"),
             true,
         ),
-        said(
+        slip(
             "its hook as a closure",
             GUARD.replace("fn inlet(body, valves)", "const inlet = |body, valves|"),
             false,
         ),
-        said("its hook a letter of another script", GUARD.replace("fn inlet", "fn inl\u{435}t"), false),
-        said("its end behind a mark of the end", format!("{GUARD}\u{1a}"), true),
+        slip("its hook a letter of another script", GUARD.replace("fn inlet", "fn inl\u{435}t"), false),
+        slip("its end behind a mark of the end", format!("{GUARD}\u{1a}"), true),
         // Saves.
         done(
             "saved in pieces, the hook last",
@@ -884,7 +884,7 @@ fn slips() -> Vec<Mutation> {
         ("entities of HTML", GUARD.replace('"', "&quot;").replace('>', "&gt;")),
         ("Latin-1 escapes", GUARD.replace("bad", "b\\xe4d")),
     ] {
-        all.push(said(&format!("as {name}"), encode, false));
+        all.push(slip(&format!("as {name}"), encode, false));
     }
     let latin: Vec<u8> = GUARD.replace("Guard", "W\u{e4}chter").chars().map(|letter| letter as u8).collect();
     all.push(content("slip: in Latin-1".into(), latin, true));
@@ -989,7 +989,8 @@ async fn probe(host: &TestHost, name: &str, when: &str, reach: Reach) {
     }
     // A trial tells its result under status 200.
     ask("/api/v1/try", json!({"model": model, "text": "bad"})).await;
-    let reached = host.upstream.asked().into_iter().filter(|asked| asked.said().contains("bad")).count();
+    let reached =
+        host.upstream.requests().into_iter().filter(|request| request.last_text().contains("bad")).count();
     assert_eq!(reached, 0, "{name}, {when}: it reached the model");
 }
 
@@ -1194,13 +1195,13 @@ async fn a_save_in_two_writes_lets_no_request_pass() {
     let asking = {
         let (host, done) = (host.clone(), done.clone());
         tokio::spawn(async move {
-            let mut asked = 0;
+            let mut attempts = 0;
             while !done.load(Relaxed) {
                 let answer = host.ask("bad").await;
                 assert_ne!(answer.status, 200, "{}", answer.body());
-                asked += 1;
+                attempts += 1;
             }
-            asked
+            attempts
         })
     };
     let next = GUARD.replace("1.0.0", "1.0.1");

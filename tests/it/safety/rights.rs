@@ -21,7 +21,7 @@ async fn post(host: &TestHost, path: &str, key: &str, body: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_by_who_was_asked_or_an_operator() {
+async fn a_question_is_answered_by_its_user_or_an_operator() {
     let host = TestHost::new().config(KEYS).filter("asks", ASKS).start().await;
     for (asks, refused, answers) in
         [("sk-ann", ["sk-bob", "sk-any"], "sk-ann"), ("sk-any", ["sk-ann", "sk-bob"], "sk-operator")]
@@ -79,10 +79,10 @@ fn clerk() -> Setup {
 #[tokio::test]
 async fn users_decide_on_their_own_runs_and_on_no_others() {
     let host = clerk().start().await;
-    host.upstream.script(|asked| {
-        let messages = asked.json()["messages"].as_array().cloned().unwrap_or_default();
+    host.upstream.script(|request| {
+        let messages = request.json()["messages"].as_array().cloned().unwrap_or_default();
         if messages.last().is_some_and(|last| last["role"] == "tool") {
-            return Reply::fitting(asked, "thanks");
+            return Reply::fitting(request, "thanks");
         }
         let call = json!({"id": "call_1", "type": "function", "function": {"name": "pay", "arguments": "{\"amount\":10}"}});
         Reply::json(&json!({"id": "c", "object": "chat.completion", "created": 1, "model": MODEL, "choices": [
@@ -148,12 +148,12 @@ async fn scripts_see_the_client_behind_a_trusted_proxy_and_none_of_its_credentia
         ("x-upstream", "Bearer canary-4"),
         ("x-request-id", "shown"),
     ];
-    let told = chat_with(&host, &headers).await.message();
-    assert!(told.contains("203.0.113.5") && told.contains("shown") && !told.contains("canary"), "{told}");
+    let text = chat_with(&host, &headers).await.message();
+    assert!(text.contains("203.0.113.5") && text.contains("shown") && !text.contains("canary"), "{text}");
 }
 
 #[tokio::test]
-async fn clients_are_not_told_where_a_provider_is() {
+async fn clients_do_not_see_the_address_of_a_provider() {
     let config = "[[providers]]\nname = \"away\"\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:9/secret-path/v1\"\napi_key = \"sk\"\nmodels = \"*\"\n\
         retry = { max_attempts = 1 }\nbreaker = { failure_threshold = 2 }\n";
     let host = TestHost::new().config(config).start().await;
@@ -163,11 +163,11 @@ async fn clients_are_not_told_where_a_provider_is() {
                 json!({"model": "away/m", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]});
             let answer = Answer::of(host.request("POST", path).body(body.to_string())).await;
             assert!([502, 503].contains(&answer.status), "{}", answer.body());
-            let told = answer.body();
-            assert!(told.contains("provider away"), "{told}");
+            let text = answer.body();
+            assert!(text.contains("provider away"), "{text}");
             assert!(
-                !told.contains("127.0.0.1") && !told.contains("secret-path") && !told.contains(":9"),
-                "{told}"
+                !text.contains("127.0.0.1") && !text.contains("secret-path") && !text.contains(":9"),
+                "{text}"
             );
         }
     }

@@ -49,7 +49,7 @@ fn what_is_set_is_nowhere_in_the_stores_files_and_still_there_for_the_next_comma
 }
 
 #[test]
-fn a_lost_or_wrong_key_is_told_and_never_taken_for_empty_valves() {
+fn a_lost_or_wrong_key_is_reported_and_never_taken_for_empty_valves() {
     let project = project();
     project.run(&format!("valves set turns token={SECRET} limit=7")).ends(0);
     let key = std::fs::read_to_string(key_of(&project)).unwrap();

@@ -1,4 +1,4 @@
-//! Secret valves of every type and shape, told in every way a script can tell them: none is found in an answer,
+//! Secret valves of every type and shape, passed on in every way a script can: none is found in an answer,
 //! in the log, in a trace, at a collector, on the page, in the API or at the command line.
 
 use crate::cli::Project;
@@ -68,9 +68,9 @@ fn script() -> String {
     format!(
         "/*\ntitle: Teller\n*/\nconst Valves = #{{\n{declared}}};\nconst UserValves = #{{\n{declared}}};\n\
          fn inlet(body, valves, __user__) {{\n\
-         let said = body.messages[-1].text.split(\"/\");\n\
-         let way = said[2];\n\
-         let s = if said[0] == \"own\" {{ __user__.valves[said[1]] }} else {{ valves[said[1]] }};\n\
+         let parts = body.messages[-1].text.split(\"/\");\n\
+         let way = parts[2];\n\
+         let s = if parts[0] == \"own\" {{ __user__.valves[parts[1]] }} else {{ valves[parts[1]] }};\n\
          {ways}    body\n}}\nfn outlet(body) {{ body }}\n"
     )
 }
@@ -106,11 +106,11 @@ fn forms(value: &Value) -> BTreeSet<String> {
     forms
 }
 
-fn upstream_says(asked: &UpstreamRequest) -> Reply {
-    if asked.path.ends_with("/traces") {
+fn upstream_says(request: &UpstreamRequest) -> Reply {
+    if request.path.ends_with("/traces") {
         return Reply::json(&json!({}));
     }
-    Reply::fitting(asked, "hello")
+    Reply::fitting(request, "hello")
 }
 
 #[cfg(unix)]
@@ -145,12 +145,12 @@ async fn secret_valves_of_every_type_and_shape_are_found_nowhere() {
     for whose in ["theirs", "own"] {
         for (name, ..) in secrets() {
             for (way, _) in WAYS {
-                // Every third is streamed, every other one asked for in other words.
+                // Every third is streamed, every other one requested in other words.
                 let number = seen.len();
                 let path = ["/v1/chat/completions", "/v1/messages"][number % 2];
-                let said = format!("{whose}/{name}/{way}");
+                let prompt = format!("{whose}/{name}/{way}");
                 let body = json!({"model": "mock/m", "stream": number.is_multiple_of(3), "max_tokens": 9,
-                    "messages": [{"role": "user", "content": said}]});
+                    "messages": [{"role": "user", "content": prompt}]});
                 let request = post(path, &body).bearer_auth(CHAT).header("x-valvehouse-trace", "content");
                 let answer = request.send().await.unwrap();
                 let headers = format!("{:?}", answer.headers());
@@ -161,16 +161,19 @@ async fn secret_valves_of_every_type_and_shape_are_found_nowhere() {
                         .and_then(|id| id.to_str().ok())
                         .map(str::to_owned),
                 );
-                seen.push((format!("the answer to {said}"), headers + answer.text().await.unwrap().as_str()));
+                seen.push((
+                    format!("the answer to {prompt}"),
+                    headers + answer.text().await.unwrap().as_str(),
+                ));
             }
         }
     }
     assert!(!traces.is_empty());
     for trace in &traces {
         let path = format!("/api/v1/traces/{trace}");
-        let told =
+        let response =
             client.get(format!("{url}{path}")).timeout(PATIENCE).bearer_auth(ADMIN).send().await.unwrap();
-        seen.push((path, told.text().await.unwrap()));
+        seen.push((path, response.text().await.unwrap()));
     }
     let id = "/api/v1/functions/id/teller";
     for path in [
@@ -198,9 +201,9 @@ async fn secret_valves_of_every_type_and_shape_are_found_nowhere() {
         ]
         .map(|of| format!("{id}{of}")),
     ) {
-        let told =
+        let response =
             client.get(format!("{url}{path}")).timeout(PATIENCE).bearer_auth(ADMIN).send().await.unwrap();
-        seen.push((path, told.text().await.unwrap()));
+        seen.push((path, response.text().await.unwrap()));
     }
     for words in [
         "valves get teller",
@@ -218,10 +221,10 @@ async fn secret_valves_of_every_type_and_shape_are_found_nowhere() {
     let log = server.last_words();
     assert!(log.contains("with ***"), "it did print");
     seen.push(("the log".into(), log));
-    let batches = upstream.asked();
-    assert!(batches.iter().any(|asked| asked.path.ends_with("/traces")), "the collector got something");
-    let batches = batches.iter().filter(|asked| asked.path.ends_with("/traces"));
-    seen.extend(batches.map(|asked| ("a batch for the collector".to_owned(), asked.text())));
+    let batches = upstream.requests();
+    assert!(batches.iter().any(|request| request.path.ends_with("/traces")), "the collector got something");
+    let batches = batches.iter().filter(|request| request.path.ends_with("/traces"));
+    seen.extend(batches.map(|request| ("a batch for the collector".to_owned(), request.text())));
 
     let mut leaks = Vec::new();
     for (name, _, value) in secrets() {

@@ -48,16 +48,16 @@ fn shows(way, found) {
     if way == "indexes" { let map = #{}; map[`${found}`].x.y = 1; }
 }
 fn inlet(body, __metadata__, __user__) {
-    let said = body.messages[-1].text.split("/");
-    if said[0] == "metadata" { shows(said[1], __metadata__.shared); }
-    if said[0] == "body" { shows(said[1], body.metadata.passed); }
-    if said[0] == "user" { shows(said[1], [__user__, __metadata__.shared.own]); }
-    if said[0] == "kv" {
-        shows(said[1], kv::get("found", "nothing yet"));
-        shows(said[1], kv::user::get("found", "nothing yet"));
+    let parts = body.messages[-1].text.split("/");
+    if parts[0] == "metadata" { shows(parts[1], __metadata__.shared); }
+    if parts[0] == "body" { shows(parts[1], body.metadata.passed); }
+    if parts[0] == "user" { shows(parts[1], [__user__, __metadata__.shared.own]); }
+    if parts[0] == "kv" {
+        shows(parts[1], kv::get("found", "nothing yet"));
+        shows(parts[1], kv::user::get("found", "nothing yet"));
     }
     // A script may do what it should not: what one user keeps secret is found in the turns of all.
-    if said[0] == "others" { shows(said[1], kv::get("users", #{})); }
+    if parts[0] == "others" { shows(parts[1], kv::get("users", #{})); }
     kv::update("users", |users| { let users = users ?? #{}; users[__user__.id] = __metadata__.users; users });
     // The values of a user go where that user's turns alone find them.
     kv::set("found", [__metadata__.shared.token, __metadata__.shared.number]);
@@ -65,8 +65,8 @@ fn inlet(body, __metadata__, __user__) {
     body
 }
 fn pre_chat(ctx) {
-    let said = ctx.messages[-1].text.split("/");
-    if said[0] == "context" { shows(said[1], ctx.context.get("shared")); }
+    let parts = ctx.messages[-1].text.split("/");
+    if parts[0] == "context" { shows(parts[1], ctx.context.get("shared")); }
     ctx
 }
 "#;
@@ -75,7 +75,7 @@ fn pre_chat(ctx) {
 #[tokio::test(flavor = "multi_thread")]
 async fn secrets_that_a_plugin_passes_on_are_shown_by_no_other_one() {
     let upstream = Upstream::start().await;
-    upstream.script(|asked| Reply::fitting(asked, "hello"));
+    upstream.script(|request| Reply::fitting(request, "hello"));
     let toml = format!(
         "[server]\nkeys = [{{ key = \"{CHAT}\", user = {{ id = \"ann\" }} }}, {{ key = \"{OTHER}\", user = {{ id = \"bob\" }} }}]\n[admin]\nkey = \"{ADMIN}\"\n\
          [[providers]]\nname = \"mock\"\nkind = \"openai\"\nbase_url = \"{}\"\napi_key = \"sk-up\"\nmodels = \"*\"\n\
@@ -109,10 +109,10 @@ async fn secrets_that_a_plugin_passes_on_are_shown_by_no_other_one() {
     let paths = ["/v1/chat/completions", "/v1/messages", "/v1/responses"];
     for ((place, key), path) in places.flat_map(|place| paths.map(|path| (place, path))) {
         for way in ways {
-            let said = format!("{place}/{way}");
-            let messages = json!([{"role": "user", "content": said}]);
+            let prompt = format!("{place}/{way}");
+            let messages = json!([{"role": "user", "content": prompt}]);
             let body = match path {
-                "/v1/responses" => json!({"model": "mock/m", "input": said}),
+                "/v1/responses" => json!({"model": "mock/m", "input": prompt}),
                 _ => json!({"model": "mock/m", "max_tokens": 9, "messages": messages}),
             };
             let request = post(path, &body).bearer_auth(key).header("x-valvehouse-trace", "on");
@@ -123,8 +123,8 @@ async fn secrets_that_a_plugin_passes_on_are_shown_by_no_other_one() {
             );
             let headers = format!("{:?}", answer.headers());
             let text = answer.text().await.unwrap();
-            assert_eq!(status == 200, way == "prints", "{said}: {text}");
-            seen.push((format!("the answer to {said}"), headers + text.as_str()));
+            assert_eq!(status == 200, way == "prints", "{prompt}: {text}");
+            seen.push((format!("the answer to {prompt}"), headers + text.as_str()));
         }
     }
     let paths = traces.iter().map(|trace| format!("/api/v1/traces/{trace}"));

@@ -16,7 +16,7 @@ use valvehouse::script::{Kind, Script, Settings, SourceFile};
 /// The powers of a set of filters.
 #[derive(Clone, Copy)]
 pub(super) struct May {
-    /// Rewrite what was said: only an answer that is held can show it.
+    /// Rewrite the answer: only an answer that is held can show it.
     pub(super) rewrite: bool,
     /// There is a second choice to speak of.
     pub(super) second_choice: bool,
@@ -59,14 +59,14 @@ const INLET: &[&str] = &[
 
 const PRE_CHAT: &[&str] = &[
     "ctx.messages.append_system(\"Be kind.\");",
-    "ctx.context.set(\"asked\", ctx.context.get(\"asked\", 0) + 1);",
+    "ctx.context.set(\"calls\", ctx.context.get(\"calls\", 0) + 1);",
     "ctx.metadata.seen = ctx.messages.len();",
-    "if ctx.context.get(\"asked\", 0) == 2 { return skip(\"from the cache\"); }",
+    "if ctx.context.get(\"calls\", 0) == 2 { return skip(\"from the cache\"); }",
 ];
 
 const POST_CHAT: &[&str] = &[
     "ctx.result.text += \" (read)\";",
-    "ctx.context.set(\"said\", ctx.result.text);",
+    "ctx.context.set(\"result\", ctx.result.text);",
     "ctx.metadata.answers = (ctx.metadata.answers ?? 0) + 1;",
     "state.count = (state.count ?? 0) + ctx.result.text.len();",
 ];
@@ -228,8 +228,8 @@ impl HookRunner for NamedNative {
             (Native::Counts, _) => ctx.value = Json::from([("text", format!("({count})").into())]),
             (Native::Signs, _) => {
                 let last = ctx.messages().at(-1).unwrap_or_default();
-                let said = valvehouse::chat::message::text_of(&last);
-                last.set("content", format!("{said} -- Rust")).unwrap();
+                let message_text = valvehouse::chat::message::text_of(&last);
+                last.set("content", format!("{message_text} -- Rust")).unwrap();
             }
         }
         Ok(Verdict::Continue)

@@ -114,8 +114,8 @@ impl Case {
         let mut expected = unstreamed.answer.clone();
         let history = unstreamed.history.as_array().cloned().unwrap_or_default();
         let before = |key: &str| -> String {
-            let said = history.iter().filter(|message| message["role"] == "assistant");
-            said.filter_map(|message| message[key].as_str()).collect()
+            let answers = history.iter().filter(|message| message["role"] == "assistant");
+            answers.filter_map(|message| message[key].as_str()).collect()
         };
         if let Some(first) = expected.get_mut("0").filter(|_| !self.hold) {
             let all = before("reasoning_content") + first["reasoning_content"].as_str().unwrap_or_default();
@@ -147,7 +147,7 @@ fn look() -> Tool {
     })
 }
 
-/// Answers what was drawn, in the form that was asked for.
+/// Answers what was drawn, in the requested form.
 struct DrawnModel {
     number: usize,
     rounds: Arc<Vec<Round>>,
@@ -164,9 +164,9 @@ impl Provider for DrawnModel {
 
     fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         let messages = request.body.get("messages").unwrap_or_default().items();
-        let asked =
+        let answers_before =
             messages.iter().filter(|message| message.text("role").is_some_and(|role| role == "assistant"));
-        let round = &self.rounds[asked.count().min(self.rounds.len() - 1)];
+        let round = &self.rounds[answers_before.count().min(self.rounds.len() - 1)];
         let answer = if request.stream {
             let events =
                 round.iter().map(|event| Ok(StreamChunk::new(json(&wire(self.number, event).to_string()))));
@@ -202,13 +202,13 @@ fn choices(answer: &Value) -> Value {
     for choice in answer["choices"].as_array().into_iter().flatten() {
         let message = &choice["message"];
         let calls = message["tool_calls"].as_array().into_iter().flatten();
-        let said = json!({
+        let choice_view = json!({
             "content": message["content"], "reasoning_content": message["reasoning_content"],
             "calls": calls.map(|call| json!([call["id"], call["function"]["name"], call["function"]["arguments"]]))
                 .collect::<Vec<_>>(),
             "finish_reason": choice["finish_reason"],
         });
-        all.insert(choice["index"].to_string(), said);
+        all.insert(choice["index"].to_string(), choice_view);
     }
     plain(Value::Object(all))
 }
@@ -247,11 +247,11 @@ fn received(pieces: &[Value]) -> Value {
             [one] => one.clone(),
             several => json!(several),
         };
-        let said = json!({
+        let choice_view = json!({
             "content": own.content, "reasoning_content": own.reasoning,
             "calls": own.calls.into_values().collect::<Vec<_>>(), "finish_reason": end,
         });
-        (index, said)
+        (index, choice_view)
     });
     plain(Value::Object(all.collect()))
 }

@@ -129,7 +129,7 @@ impl Case {
         system.chain(before).chain([last]).collect()
     }
 
-    /// Returns `true` if one text is all that is said.
+    /// Returns `true` if the answer is only one text.
     pub(super) fn is_plain(&self) -> bool {
         self.system.is_none() && self.before.is_empty() && self.temperature.is_none() && !self.has_door
     }
@@ -144,8 +144,8 @@ impl Case {
     pub(super) fn answer(&self, messages: &Value) -> (&Round, Option<&Failure>) {
         let messages = messages.as_array().cloned().unwrap_or_default();
         // The earlier messages are not an answer of this turn.
-        let said = messages.iter().filter(|message| message["role"] == "assistant").count();
-        let round = said.saturating_sub(self.before.len() / 2).min(self.rounds.len() - 1);
+        let answer_count = messages.iter().filter(|message| message["role"] == "assistant").count();
+        let round = answer_count.saturating_sub(self.before.len() / 2).min(self.rounds.len() - 1);
         let is_last = round == self.rounds.len() - 1;
         (&self.rounds[round], self.failure.as_ref().filter(|_| is_last))
     }
@@ -200,7 +200,7 @@ fn special(rng: &mut Rng, round: &mut Round, filters: &[RandomFilter]) -> Option
     Some(kind)
 }
 
-/// Makes texts cite pages: all that is said between two thoughts, which is one block of Anthropic's.
+/// Makes texts cite pages: all text between two thoughts, which is one block of Anthropic's.
 fn cite<'a>(rng: &mut Rng, chunks: impl Iterator<Item = &'a mut Chunk>) {
     let mut chunks: Vec<&mut Chunk> = chunks.collect();
     let mut from = 0;

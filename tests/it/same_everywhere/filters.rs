@@ -174,9 +174,9 @@ impl Act {
             (Self::RemembersLength, _) => "__metadata__.length = body.messages[-1].text.len();",
             (Self::AnswersItself, _) => "return skip(\"out of the cache\");",
             (Self::Emits, _) => "emit(#{ type: \"status\", data: #{ description: \"at it\" } });",
-            (Self::Counts, _) => "ctx.context.set(\"asked\", ctx.context.get(\"asked\", 0) + 1);",
+            (Self::Counts, _) => "ctx.context.set(\"calls\", ctx.context.get(\"calls\", 0) + 1);",
             (Self::AnswersTheSecondCall, _) => {
-                "if ctx.context.get(\"asked\", 0) == 2 { return skip(\"enough\"); }"
+                "if ctx.context.get(\"calls\", 0) == 2 { return skip(\"enough\"); }"
             }
             (Self::Refuses, _) => "throw \"not this\";",
             (Self::RefusesForNow, _) => "throw #{ status: 429, message: \"not now\", retry_after: 3 };",
@@ -224,8 +224,8 @@ impl HookRunner for RandomFilter {
                 }
                 Act::AnswersItself => return Ok(Verdict::Respond("out of the cache".into())),
                 Act::Emits => emit(&turn, &self.id),
-                Act::Counts => drop(turn.context().set("asked", asked(&turn) + 1)),
-                Act::AnswersTheSecondCall if asked(&turn) == 2 => {
+                Act::Counts => drop(turn.context().set("calls", call_count(&turn) + 1)),
+                Act::AnswersTheSecondCall if call_count(&turn) == 2 => {
                     return Ok(Verdict::Respond("enough".into()));
                 }
                 Act::Refuses => return refuse(Rejection::new("not this")),
@@ -281,8 +281,8 @@ fn refuse(refusal: Rejection) -> Result<Verdict, PluginError> {
     Ok(Verdict::Reject(refusal))
 }
 
-fn asked(turn: &Turn) -> i64 {
-    turn.context().get_or("asked", 0_i64).as_i64().unwrap()
+fn call_count(turn: &Turn) -> i64 {
+    turn.context().get_or("calls", 0_i64).as_i64().unwrap()
 }
 
 fn emit(turn: &Turn, by: &str) {

@@ -22,9 +22,9 @@ const CASES: usize = 500;
 /// Cases that share a host.
 const GROUP: usize = 50;
 
-/// One of so many cases is also said to models that remember, which takes longer.
+/// One of so many cases is also sent to models that remember, which takes longer.
 const REMEMBERED: usize = 4;
-/// One of so many cases is also said to models before another API, in turn.
+/// One of so many cases is also sent to models before another API, in turn.
 const TRANSLATED: usize = 2;
 
 /// The host's tool in Rhai; [`looked`] is the same in Rust.
@@ -70,11 +70,11 @@ fn report(wrong: &[(String, String)], cases: usize) {
 /// Cases on one host.
 struct Group {
     host: TestHost,
-    /// The services that are not asked over chats.
+    /// The services that are not called over chats.
     _others: Upstream,
     cases: Arc<Vec<Case>>,
     /// The requests to the service since the last look.
-    asked: Arc<Mutex<Vec<Value>>>,
+    requests: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Group {
@@ -91,10 +91,10 @@ impl Group {
             setup = setup.config(&service.config(&others.url()));
         }
         let host = setup.config("[breaker]\nfailure_threshold = 0").start().await;
-        let (cases, asked) = (Arc::new(cases), Arc::new(Mutex::new(Vec::new())));
-        let (known, keeps) = (cases.clone(), asked.clone());
-        let answer = Arc::new(move |asked: &UpstreamRequest| {
-            let (service, request) = Service::read(asked);
+        let (cases, requests) = (Arc::new(cases), Arc::new(Mutex::new(Vec::new())));
+        let (known, keeps) = (cases.clone(), requests.clone());
+        let answer = Arc::new(move |upstream_request: &UpstreamRequest| {
+            let (service, request) = Service::read(upstream_request);
             let case = known.iter().find(|case| request.model == format!("up{}", case.number));
             let reply = service.answer(case.expect("a model of a case"), &request);
             keeps.lock().unwrap().push(request.plain);
@@ -102,9 +102,9 @@ impl Group {
         });
         for upstream in [&host.upstream, &others] {
             let answer = answer.clone();
-            upstream.script(move |asked| answer(asked));
+            upstream.script(move |upstream_request| answer(upstream_request));
         }
-        Self { host, _others: others, cases, asked }
+        Self { host, _others: others, cases, requests }
     }
 
     async fn check(&self, wrong: &mut Vec<(String, String)>) {
@@ -136,7 +136,7 @@ impl Group {
                 }
                 let name = format!("{} (stream: {stream}, memory: {memory}, {service:?})", row.name());
                 let mut seen = row.ask(&self.host, case, &way).await;
-                seen.sent = self.asked.lock().unwrap().drain(..).collect();
+                seen.sent = self.requests.lock().unwrap().drain(..).collect();
                 if let Some(chat_id) = &way.chat_id {
                     seen.stored = Some(self.stored(chat_id).await);
                 }

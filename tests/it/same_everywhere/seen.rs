@@ -10,7 +10,7 @@ pub(super) struct TurnView {
     pub(super) refusal: Option<Refusal>,
     /// The events that plugins emitted.
     pub(super) events: Option<Vec<Value>>,
-    /// The conversations that the service was asked with, call by call.
+    /// The conversations that the service received, call by call.
     pub(super) sent: Vec<Value>,
     /// The conversation as it is stored.
     pub(super) stored: Option<Value>,
@@ -112,7 +112,7 @@ impl TurnView {
                     .or_else(|| if is_merged { None } else { both("the end", &one.finish, &two.finish) })
                     .or_else(|| both("the usage", &one.usage, &two.usage))
             })
-            .or_else(|| differs("what the service was asked", &json!(self.sent), &json!(other.sent)))
+            .or_else(|| differs("the requests of the service", &json!(self.sent), &json!(other.sent)))
             .or_else(|| both("the events", &self.events, &other.events))
             .or_else(|| both("the stored conversation", &self.stored, &other.stored))
     }

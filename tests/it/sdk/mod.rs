@@ -27,8 +27,8 @@ const LOOKS: &str = "/*\ndescription: Looks.\n*/\nconst parameters = #{};\nfn ha
 
 /// Returns the number of cases to try.
 pub(crate) fn cases(usual: usize) -> usize {
-    let asked = std::env::var("VALVEHOUSE_CASES").ok().and_then(|cases| cases.parse().ok());
-    asked.unwrap_or(usual)
+    let number = std::env::var("VALVEHOUSE_CASES").ok().and_then(|cases| cases.parse().ok());
+    number.unwrap_or(usual)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,8 +121,8 @@ async fn host(cases: Arc<Vec<(Case, ExpectedView)>>) -> TestHost {
     for id in ["acts", "forgives", "marks", "signs", "holds"] {
         host.stands(id, "live").await;
     }
-    host.upstream.script(move |asked| {
-        let body = asked.json();
+    host.upstream.script(move |request| {
+        let body = request.json();
         let messages = body["messages"].as_array().unwrap();
         let number: usize = messages[0]["content"].as_str().unwrap().parse().unwrap();
         // A round may call twice: a round is over when somebody calls again.
@@ -156,7 +156,7 @@ fn compare(case: &Case, expected: &ExpectedView, seen: &Value) -> Result<(), Str
         }
     }
     for (_, choice) in seen["choices"].as_object().into_iter().flatten() {
-        same("said after the end", &choice["after"], json!(0))?;
+        same("sent after the end", &choice["after"], json!(0))?;
         if expected.failure.is_some() {
             same("ends beside an error", &choice["finishes"], json!([]))?;
         }

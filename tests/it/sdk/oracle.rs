@@ -53,9 +53,9 @@ pub(super) fn expect(case: &Case) -> ExpectedView {
                 out.failure = Some(failure);
                 break;
             }
-            Ok(said) => {
-                let calls_on = case.model.tools && !is_last && !said[0].calls.is_empty();
-                settle(case, &mut out, said, calls_on);
+            Ok(choices) => {
+                let calls_on = case.model.tools && !is_last && !choices[0].calls.is_empty();
+                settle(case, &mut out, choices, calls_on);
                 if !calls_on {
                     break;
                 }
@@ -71,14 +71,14 @@ pub(super) fn expect(case: &Case) -> ExpectedView {
     out
 }
 
-/// One answer of the model through the filters: what each choice has said.
+/// One answer of the model through the filters: the text of each choice.
 fn run(
     acting: &mut Acting<'_>,
     case: &Case,
     round: &[Vec<Chunk>],
     out: &mut ExpectedView,
 ) -> Result<Vec<Choice>, Failure> {
-    let mut said: Vec<Choice> = Vec::new();
+    let mut choices: Vec<Choice> = Vec::new();
     let mut ends = Vec::new();
     // The usage of an earlier round is reported in the end, to a client that asks for it.
     out.usage &= case.usage;
@@ -90,31 +90,31 @@ fn run(
             }
             match acting.act(chunk) {
                 Ok(more) => made.extend(more),
-                Err(failure) => return Err(partly(case, out, said, failure)),
+                Err(failure) => return Err(partly(case, out, choices, failure)),
             }
         }
-        take(case, &mut said, made, out);
+        take(case, &mut choices, made, out);
     }
     match acting.end() {
-        Ok(made) => take(case, &mut said, made, out),
-        Err(failure) => return Err(partly(case, out, said, failure)),
+        Ok(made) => take(case, &mut choices, made, out),
+        Err(failure) => return Err(partly(case, out, choices, failure)),
     }
     // The choice of a lost event ended as it ended.
     for (choice, why, usage) in ends {
-        let own = of(&mut said, choice);
+        let own = of(&mut choices, choice);
         if own.finish.is_none() {
             own.finish = Some(why);
             out.usage |= usage;
         }
     }
-    Ok(said)
+    Ok(choices)
 }
 
 /// Adds the answer that had gone out before a failure.
-fn partly(case: &Case, out: &mut ExpectedView, said: Vec<Choice>, failure: Failure) -> Failure {
+fn partly(case: &Case, out: &mut ExpectedView, choices: Vec<Choice>, failure: Failure) -> Failure {
     match case.model.holds {
         true => out.choices.clear(),
-        false => settle(case, out, said, true),
+        false => settle(case, out, choices, true),
     }
     for choice in &mut out.choices {
         choice.finish = None;
@@ -122,15 +122,15 @@ fn partly(case: &Case, out: &mut ExpectedView, said: Vec<Choice>, failure: Failu
     failure
 }
 
-fn of(said: &mut Vec<Choice>, choice: usize) -> &mut Choice {
-    if said.len() <= choice {
-        said.resize(choice + 1, Choice::default());
+fn of(choices: &mut Vec<Choice>, choice: usize) -> &mut Choice {
+    if choices.len() <= choice {
+        choices.resize(choice + 1, Choice::default());
     }
-    &mut said[choice]
+    &mut choices[choice]
 }
 
 /// Adds the events that go past the second filter to the client.
-fn take(case: &Case, said: &mut Vec<Choice>, made: Events, out: &mut ExpectedView) {
+fn take(case: &Case, choices: &mut Vec<Choice>, made: Events, out: &mut ExpectedView) {
     for (mut chunk, is_final) in made {
         if !is_final && !chunk.text.is_empty() {
             chunk.text.push('\'');
@@ -143,7 +143,7 @@ fn take(case: &Case, said: &mut Vec<Choice>, made: Events, out: &mut ExpectedVie
         if chunk.is_usage_alone() && chunk.text.is_empty() {
             continue;
         }
-        let own = of(said, chunk.choice);
+        let own = of(choices, chunk.choice);
         own.text += &chunk.text;
         own.thought += &chunk.thought;
         // Several reasons for one end are one: the last.
@@ -158,9 +158,9 @@ fn take(case: &Case, said: &mut Vec<Choice>, made: Events, out: &mut ExpectedVie
     }
 }
 
-/// Adds what a round's choices said to what the client has.
-fn settle(case: &Case, out: &mut ExpectedView, said: Vec<Choice>, goes_on: bool) {
-    for (place, mut choice) in said.into_iter().enumerate() {
+/// Adds the texts of a round's choices to those of the client.
+fn settle(case: &Case, out: &mut ExpectedView, choices: Vec<Choice>, goes_on: bool) {
+    for (place, mut choice) in choices.into_iter().enumerate() {
         let own = of(&mut out.choices, place);
         if !goes_on && case.model.signs {
             choice.text += " -- signed";

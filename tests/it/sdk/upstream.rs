@@ -161,7 +161,7 @@ pub(crate) fn wire(number: usize, event: &[Chunk]) -> Value {
     let mut wire = json!({
         "id": format!("chatcmpl-{number}"), "object": "chat.completion.chunk", "created": 1, "model": "m",
         "choices": choices.map(|chunk| json!({
-            "index": chunk.choice, "delta": said(chunk, true), "finish_reason": chunk.finish,
+            "index": chunk.choice, "delta": delta_of(chunk, true), "finish_reason": chunk.finish,
         })).collect::<Vec<_>>(),
     });
     if event.iter().any(|chunk| chunk.usage) {
@@ -175,7 +175,7 @@ pub(crate) fn completion(number: usize, choices: &[Chunk]) -> Value {
     json!({
         "id": format!("chatcmpl-{number}"), "object": "chat.completion", "created": 1, "model": "m",
         "choices": choices.iter().map(|chunk| json!({
-            "index": chunk.choice, "message": said(chunk, false), "finish_reason": chunk.finish,
+            "index": chunk.choice, "message": delta_of(chunk, false), "finish_reason": chunk.finish,
         })).collect::<Vec<_>>(),
         "usage": usage(),
     })
@@ -185,23 +185,23 @@ fn usage() -> Value {
     json!({"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2})
 }
 
-fn said(chunk: &Chunk, in_pieces: bool) -> Value {
-    let mut said = json!({});
+fn delta_of(chunk: &Chunk, in_pieces: bool) -> Value {
+    let mut delta = json!({});
     if chunk.role {
-        said["role"] = json!("assistant");
+        delta["role"] = json!("assistant");
     }
     if chunk.role || !chunk.text.is_empty() {
-        said["content"] = json!(chunk.text);
+        delta["content"] = json!(chunk.text);
     }
     if !chunk.thought.is_empty() {
-        said["reasoning_content"] = json!(chunk.thought);
+        delta["reasoning_content"] = json!(chunk.thought);
     }
     if !chunk.refusal.is_empty() {
-        said["refusal"] = json!(chunk.refusal);
+        delta["refusal"] = json!(chunk.refusal);
     }
     if !chunk.sources.is_empty() {
         let cite = |source: &Source| json!({"type": "url_citation", "url_citation": source.fields()});
-        said["annotations"] = chunk.sources.iter().map(cite).collect();
+        delta["annotations"] = chunk.sources.iter().map(cite).collect();
     }
     let calls = chunk.calls.iter().map(|call| {
         let (kind, key) = if call.is_custom { ("custom", "input") } else { ("function", "arguments") };
@@ -218,7 +218,7 @@ fn said(chunk: &Chunk, in_pieces: bool) -> Value {
     });
     let calls: Vec<Value> = calls.collect();
     if !calls.is_empty() {
-        said["tool_calls"] = json!(calls);
+        delta["tool_calls"] = json!(calls);
     }
-    said
+    delta
 }

@@ -48,8 +48,8 @@ fn tests_are_named_by_file_script_folder_id_and_part_of_their_name() {
     assert_eq!(names("limit filters/limit.rhai limit"), "few many");
     assert_eq!(names("--filter man"), "many");
     project.run("test").ends(1).says("1 script has no tests: filters/untested.rhai");
-    let told = project.run("test --filter nope").ends(2);
-    told.says("unknown test: no name contains `nope`; there are 4 tests:").says("test_few");
+    let output = project.run("test --filter nope").ends(2);
+    output.says("unknown test: no name contains `nope`; there are 4 tests:").says("test_few");
     project
         .run("test untested")
         .ends(2)

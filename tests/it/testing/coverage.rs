@@ -4,7 +4,7 @@ use super::{of_limit, text};
 use crate::cli::Project;
 use valvehouse::json::Json;
 
-fn told(project: &Project) -> Json {
+fn coverage_report(project: &Project) -> Json {
     project.run("test --coverage --format json").ends(0).json().at_path("files.0.coverage")
 }
 
@@ -14,9 +14,9 @@ fn list(json: &Json, key: &str) -> Vec<String> {
 }
 
 #[test]
-fn hooks_and_lines_that_no_test_reaches_are_told() {
+fn hooks_and_lines_that_no_test_reaches_are_reported() {
     let project = of_limit("fn test_few() { inlet(\"hi\"); }");
-    let covered = told(&project);
+    let covered = coverage_report(&project);
     assert_eq!(
         (list(&covered, "called"), list(&covered, "not_called")),
         (vec!["inlet".into()], vec!["outlet".into()])
@@ -31,7 +31,7 @@ fn hooks_and_lines_that_no_test_reaches_are_told() {
 fn all_tests_of_a_file_count_together_under_whatever_valves() {
     let tests = "fn test_few() { inlet(\"hi\"); }\nfn test_many() { valves(#{ max: 1 }); throws(|| inlet([1, 2])); }\nfn test_out() { outlet(\"yes\"); }";
     let project = of_limit(tests);
-    assert_eq!(list(&told(&project), "lines_not_run"), Vec::<String>::new());
+    assert_eq!(list(&coverage_report(&project), "lines_not_run"), Vec::<String>::new());
     project.run("test --coverage").ends(0).prints("2/2 100 %  6/6 100 %");
     let few = project.run("test --coverage --filter few --format json").ends(0).json();
     assert_eq!(text(&few, "files.0.coverage.lines_not_run.0"), "9");
@@ -43,7 +43,7 @@ fn tools_pipes_and_callbacks_count_by_name() {
     let project = Project::new()
         .with("tools/some.rhai", tools)
         .with("tools/some.test.rhai", "fn test_one() { invoke(\"one\", #{}); }");
-    let covered = told(&project);
+    let covered = coverage_report(&project);
     assert_eq!(
         (list(&covered, "called"), list(&covered, "not_called")),
         (vec!["one".into()], vec!["two".into()])
@@ -52,11 +52,11 @@ fn tools_pipes_and_callbacks_count_by_name() {
     let project = Project::new()
         .filter("p", "fn pipe(body) {\n    \"hi\"\n}")
         .with("filters/p.test.rhai", "fn test_it() { assert_eq(chat(\"x\").text, \"hi\"); }");
-    assert_eq!(list(&told(&project), "called"), ["pipe"]);
+    assert_eq!(list(&coverage_report(&project), "called"), ["pipe"]);
     let project = Project::new()
         .filter("c", "const callbacks = true;\nfn on_llm_start(event) {\n    print(\"x\");\n}\nfn on_llm_end(event) {\n    print(\"y\");\n}")
         .with("filters/c.test.rhai", "fn test_it() { run_function(\"on_llm_start\", [#{}]); }");
-    let covered = told(&project);
+    let covered = coverage_report(&project);
     assert_eq!(
         (list(&covered, "called"), list(&covered, "not_called")),
         (vec!["on_llm_start".into()], vec!["on_llm_end".into()])

@@ -39,7 +39,7 @@ async fn a_collector_gets_a_span_for_a_request_and_one_for_each_step() {
     body["user"] = json!("ann");
     let request = host.posting(body.to_string()).header("traceparent", format!("00-{id}-{parent}-01"));
     assert_eq!(Answer::of(request).await.status, 200);
-    collector.was_asked(1).await;
+    collector.wait_for_requests(1).await;
     let batch = collector.last();
     assert_eq!(
         (batch.path.as_str(), batch.headers["authorization"].to_str().unwrap()),
@@ -76,15 +76,15 @@ async fn what_a_collector_could_not_take_comes_later_and_the_last_comes_when_the
     let config = format!("[otlp]\nendpoint = \"{endpoint}\"");
     let mut host = TestHost::new().filter("looks", LOOKS).config(&config).start().await;
     host.chat(&streaming(MODEL, "one")).await;
-    collector.was_asked(2).await;
+    collector.wait_for_requests(2).await;
     collector.reply(Reply::json(&json!({})));
-    let before = collector.asked().len();
-    collector.was_asked(before + 1).await;
+    let before = collector.requests().len();
+    collector.wait_for_requests(before + 1).await;
     assert_eq!(spans(&[collector.last()])[0]["name"], "chat mock-1");
     host.upstream.reply(Reply::text("no").status(500));
     host.chat(&streaming(MODEL, "two")).await;
     host.stop().await;
-    let failed = spans(&collector.asked()).into_iter().find(|span| {
+    let failed = spans(&collector.requests()).into_iter().find(|span| {
         span["kind"] == 2 && attribute(span, "http.response.status_code").as_deref() == Some("500")
     });
     let failed = failed.expect("what ended last has come");

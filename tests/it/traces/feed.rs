@@ -11,21 +11,21 @@ use valvehouse::config::Config;
 /// Somebody who listens.
 struct Feed {
     response: reqwest::Response,
-    heard: String,
+    buffer: String,
 }
 
 impl Feed {
     async fn open(host: &TestHost) -> Self {
         let response = host.request("GET", "/api/v1/events").send().await.unwrap();
-        let mut feed = Self { response, heard: String::new() };
+        let mut feed = Self { response, buffer: String::new() };
         feed.until("what happens here").await;
         feed
     }
 
     async fn until(&mut self, word: &str) {
-        while !self.heard.contains(word) {
+        while !self.buffer.contains(word) {
             let chunk = in_time(self.response.chunk()).await.unwrap().expect("the feed goes on");
-            self.heard.push_str(std::str::from_utf8(&chunk).unwrap());
+            self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
         }
     }
 
@@ -33,9 +33,9 @@ impl Feed {
     async fn next(&mut self, name: &str) -> Value {
         loop {
             self.until("\n\n").await;
-            let (event, rest) = self.heard.split_once("\n\n").unwrap();
+            let (event, rest) = self.buffer.split_once("\n\n").unwrap();
             let data = event.strip_prefix(&format!("event: {name}\ndata: ")).map(str::to_owned);
-            self.heard = rest.to_owned();
+            self.buffer = rest.to_owned();
             if let Some(data) = data {
                 return serde_json::from_str(&data).unwrap();
             }
@@ -48,7 +48,7 @@ async fn in_time<F: Future>(work: F) -> F::Output {
 }
 
 #[tokio::test]
-async fn whoever_listens_hears_of_requests_events_generations_and_figures() {
+async fn the_feed_sends_requests_events_generations_and_metrics() {
     let emits = r#"fn inlet(body) { emit(#{ type: "status", data: body.messages[-1].content }); body }"#;
     let host = TestHost::new().filter("emits", emits).start().await;
     let mut feed = Feed::open(&host).await;
@@ -72,7 +72,7 @@ async fn whoever_listens_hears_of_requests_events_generations_and_figures() {
     let snapshot = feed.next("snapshot").await;
     assert_eq!(snapshot["changes"], json!([{"what": "loaded", "id": "new"}]));
     assert!(snapshot["generation"].as_u64() > ended["generation"].as_u64());
-    assert!(!feed.heard.contains(CANARY));
+    assert!(!feed.buffer.contains(CANARY));
     // With contents, the event comes with all that is in it.
     host.app().traces.keep_contents("emits", true);
     host.chat(&streaming(MODEL, CANARY)).await;
@@ -80,7 +80,7 @@ async fn whoever_listens_hears_of_requests_events_generations_and_figures() {
 }
 
 #[tokio::test]
-async fn whoever_listens_too_slowly_hears_so_and_goes_on() {
+async fn a_slow_reader_of_the_feed_gets_lost_and_goes_on() {
     let host = TestHost::new().start().await;
     let mut feed = Feed::open(&host).await;
     // Nobody reads while these come.

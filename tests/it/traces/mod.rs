@@ -5,13 +5,13 @@ mod collected;
 mod feed;
 mod replayed;
 mod seen;
-mod told_at_the_command_line;
+mod at_the_command_line;
 mod tried;
 
 use crate::host::{Answer, TestHost, until};
 use serde_json::Value;
 
-/// The text that no trace may show where nobody asked for contents.
+/// The text that no trace may show unless contents are enabled.
 pub(crate) const CANARY: &str = "canary-7f3a";
 
 /// The trace of an answer, once it has ended.

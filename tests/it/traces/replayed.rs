@@ -7,7 +7,7 @@ const COUNTS: &str = r#"/*
 requirements: kv
 */
 const Valves = #{ mark: "!" };
-fn inlet(body, state, valves) { kv::incr("asked"); state.seen = 0; body.messages[-1].content += valves.mark; body }
+fn inlet(body, state, valves) { kv::incr("requests"); state.seen = 0; body.messages[-1].content += valves.mark; body }
 fn stream(event, state) { state.seen += 1; event.text = event.text.to_upper(); event }
 fn outlet(body, state, __user__) { body.messages[-1].content += ` ${state.seen > 1} ${__user__.id}`; body }
 "#;
@@ -38,12 +38,12 @@ async fn the_same_script_does_the_same_again_and_nothing_of_it_stays() {
     }
     assert!(steps[0]["replayed"]["operations"].as_u64() > Some(0));
     let last = &steps[steps.len() - 1]["replayed"]["after"]["messages"];
-    let said = last.as_array().unwrap().last().unwrap()["content"].as_str().unwrap();
-    assert!(said.ends_with("true ann"), "{said}");
+    let text = last.as_array().unwrap().last().unwrap()["content"].as_str().unwrap();
+    assert!(text.ends_with("true ann"), "{text}");
     let counted = r#"/*
 requirements: kv
 */
-fn inlet(body) { skip(`${kv::get("asked")}`) }"#;
+fn inlet(body) { skip(`${kv::get("requests")}`) }"#;
     host.update("counts", counted).await;
     assert_eq!(host.ask("how often").await.text(), "1");
 }
@@ -78,7 +78,7 @@ fn inlet(body) { if body.messages[-1].content == "ask" { llm::chat(#{ model: "mo
     let host =
         TestHost::new().filter("asks", asks.replace(", http\nallow_hosts: 127.0.0.1:*", "")).start().await;
     let id = kept(&host, &saying(MODEL, "ask")).await;
-    let asked = host.upstream.asked().len();
+    let request_count = host.upstream.requests().len();
     let replayed = replay(&host, &id, json!({"plugin": "asks"})).await.json();
     let inlet = &replayed["steps"][0];
     assert_eq!(
@@ -87,7 +87,7 @@ fn inlet(body) { if body.messages[-1].content == "ask" { llm::chat(#{ model: "mo
         "{inlet:#}"
     );
     assert!(inlet["replayed"]["cause"].as_str().unwrap().contains("cannot call a model"), "{inlet:#}");
-    assert_eq!(host.upstream.asked().len(), asked);
+    assert_eq!(host.upstream.requests().len(), request_count);
     let fetches = format!(
         "/*\nrequirements: http\nallow_hosts: {0}\n*/\nfn inlet(body) {{ http::get(\"{0}\"); body }}",
         host.upstream.url().trim_end_matches("/v1")

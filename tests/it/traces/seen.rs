@@ -88,10 +88,10 @@ async fn a_request_that_nobody_looks_at_shows_its_model_too() {
 }
 
 #[tokio::test]
-async fn nothing_of_what_was_said_is_told_unless_somebody_asked_for_it() {
+async fn traces_show_no_contents_unless_they_are_enabled() {
     let host =
         TestHost::new().filter("shouts", SHOUTS).filter("other", "fn inlet(body) { body }").start().await;
-    host.upstream.script(|asked| Reply::fitting(asked, CANARY));
+    host.upstream.script(|request| Reply::fitting(request, CANARY));
     let seen = async |trace: &Value| {
         let list = host.get("/api/v1/traces").await;
         assert!(!list.body().contains(CANARY), "{}", list.body());
@@ -143,16 +143,16 @@ async fn each_way_in_which_a_filter_fails_has_its_word_and_its_reason() {
         .config("[breaker]\nfailure_threshold = 3")
         .start()
         .await;
-    let asked = async |text: &str| trace_of(&host, &host.ask(text).await).await;
-    let trace = asked("no").await;
+    let trace_for = async |text: &str| trace_of(&host, &host.ask(text).await).await;
+    let trace = trace_for("no").await;
     assert_eq!(steps(&trace).last().unwrap(), "refuses inlet refused");
     assert_eq!(
         (&trace["status"], &step(&trace, "refuses", "inlet")["cause"]),
         (&json!(400), &json!("not today"))
     );
-    let trace = asked("skip").await;
+    let trace = trace_for("skip").await;
     assert_eq!(steps(&trace).last().unwrap(), "skips inlet skip");
-    let trace = asked("break").await;
+    let trace = trace_for("break").await;
     let cause = step(&trace, "breaks", "inlet")["cause"].as_str().unwrap().to_owned();
     assert!(cause.contains("breaks.rhai") && cause.contains("nothing"), "{cause}");
     assert_eq!(
@@ -160,7 +160,7 @@ async fn each_way_in_which_a_filter_fails_has_its_word_and_its_reason() {
         ("breaks inlet failed", &json!(500))
     );
     for word in ["ignored", "ignored", "ignored", "breaker_open"] {
-        let trace = asked("hi").await;
+        let trace = trace_for("hi").await;
         assert_eq!(step(&trace, "ignored", "outlet")["outcome"], word);
         assert!(!step(&trace, "ignored", "outlet")["cause"].is_null() && trace["error"].is_null());
     }
@@ -186,11 +186,11 @@ fn handler(args) { if args.city == "Nowhere" { throw "unknown" } `sunny in ${arg
         .await;
     let request = host.posting(saying("assistant", r#"/weather {"city": "Oslo"}"#).to_string());
     let trace = trace_of(&host, &Answer::of(request.header("x-valvehouse-trace", "content")).await).await;
-    let told = steps(&trace);
+    let steps_seen = steps(&trace);
     assert_eq!(
-        told[..4],
+        steps_seen[..4],
         ["asks inlet continue", "looks inlet continue", "mock/mock-1 model ended", "looks inlet continue"],
-        "{told:?}"
+        "{steps_seen:?}"
     );
     let cost = |name: &str| step(&trace, name, "inlet")["operations"].as_u64().unwrap();
     assert!(cost("asks") > 1000 && cost("looks") < 100, "{trace:#}");
@@ -202,7 +202,7 @@ fn handler(args) { if args.city == "Nowhere" { throw "unknown" } `sunny in ${arg
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_is_told_apart_and_what_ran_for_it_ends() {
+async fn a_client_that_leaves_is_recorded_as_such_and_its_work_ends() {
     let host = TestHost::new().filter("looks", "fn stream(event) { event }").start().await;
     let gate = Gate::closed();
     host.upstream.reply(Reply::begun(["a "]).then_gate(&gate));
@@ -218,7 +218,7 @@ async fn a_client_that_leaves_is_told_apart_and_what_ran_for_it_ends() {
 }
 
 #[tokio::test]
-async fn requests_are_found_by_what_is_asked_for() {
+async fn requests_are_found_by_the_query() {
     let refuses = r#"fn inlet(body) { if body.messages[-1].content == "no" { deny("no") } }"#;
     let host = TestHost::new().filter("refuses", refuses).config("[trace]\nturns = 4").start().await;
     for (user, model, text) in [("ann", MODEL, "hi"), ("bob", MODEL, "no"), ("bob", "demo", "hi")] {

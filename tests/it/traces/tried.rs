@@ -18,8 +18,8 @@ async fn a_try_shows_the_answer_and_what_every_hook_made_of_it() {
             json!({"model": MODEL, "text": "hi", "stream": stream, "user": {"id": "ann", "name": "Ann"}});
         let tried = attempt(&host, body).await.json();
         assert_eq!((&tried["status"], &tried["error"]), (&json!(200), &Value::Null), "{tried:#}");
-        let said = &tried["answer"]["choices"][0]["message"]["content"];
-        assert_eq!(said, "HELLO FROM UPSTREAM for Ann");
+        let text = &tried["answer"]["choices"][0]["message"]["content"];
+        assert_eq!(text, "HELLO FROM UPSTREAM for Ann");
         let trace = &tried["trace"];
         assert_eq!(
             (&trace["endpoint"], &trace["user"], &trace["running"]),
@@ -91,13 +91,13 @@ async fn what_cannot_be_tried_is_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_try_ends_when_whoever_asked_leaves() {
+async fn a_try_ends_when_its_client_leaves() {
     let host = TestHost::new().start().await;
     let gate = Gate::closed();
     host.upstream.reply(Reply::text("late").behind(&gate));
     let body = json!({"model": MODEL, "text": "hi"}).to_string();
     let asking = tokio::spawn(host.request("POST", "/api/v1/try").body(body).send());
-    host.upstream.was_asked(1).await;
+    host.upstream.wait_for_requests(1).await;
     asking.abort();
     host.upstream.was_deserted(1).await;
     until("the try is over", || async {

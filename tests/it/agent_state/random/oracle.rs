@@ -37,7 +37,7 @@ pub(super) enum Phase {
 
 #[derive(Debug, Clone)]
 pub(super) struct Oracle {
-    pub(super) said: Vec<Entry>,
+    pub(super) entries: Vec<Entry>,
     pub(super) phase: Phase,
     /// The calls of tools that have failed once.
     broken: HashSet<usize>,
@@ -48,19 +48,19 @@ pub(super) type Number = usize;
 
 impl Oracle {
     pub(super) fn new() -> Self {
-        Self { said: Vec::new(), phase: Phase::Idle, broken: HashSet::new() }
+        Self { entries: Vec::new(), phase: Phase::Idle, broken: HashSet::new() }
     }
 
     /// Replaces the messages and the phase.
-    pub(super) fn becomes(&mut self, said: Vec<Entry>, phase: Phase) {
-        (self.said, self.phase) = (said, phase);
+    pub(super) fn becomes(&mut self, entries: Vec<Entry>, phase: Phase) {
+        (self.entries, self.phase) = (entries, phase);
     }
 
     pub(super) fn says(&mut self, text: &str, answers: &[Answer], next: Number) {
         for (_, number) in self.open() {
             self.answered(number, "cancelled");
         }
-        self.said.push(Entry::new(format!("user: {text}"), ""));
+        self.entries.push(Entry::new(format!("user: {text}"), ""));
         self.advance(answers, next);
     }
 
@@ -91,15 +91,15 @@ impl Oracle {
 
     /// Returns the calls without a result.
     pub(super) fn open(&self) -> Vec<(Kind, usize)> {
-        let Some(last) = self.said.iter().rposition(|entry| !entry.calls.is_empty()) else {
+        let Some(last) = self.entries.iter().rposition(|entry| !entry.calls.is_empty()) else {
             return Vec::new();
         };
-        let answered: Vec<usize> = self.said[last..].iter().filter_map(|entry| entry.answers).collect();
-        self.said[last].calls.iter().filter(|(_, number)| !answered.contains(number)).copied().collect()
+        let answered: Vec<usize> = self.entries[last..].iter().filter_map(|entry| entry.answers).collect();
+        self.entries[last].calls.iter().filter(|(_, number)| !answered.contains(number)).copied().collect()
     }
 
     fn answered(&mut self, number: usize, result: &str) {
-        self.said.push(Entry { answers: Some(number), ..Entry::new("tool: ", result) });
+        self.entries.push(Entry { answers: Some(number), ..Entry::new("tool: ", result) });
     }
 
     fn advance(&mut self, answers: &[Answer], mut next: Number) {
@@ -121,10 +121,10 @@ impl Oracle {
                     next += kinds.len();
                     let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
                     let line = format!("assistant: calls {}", names.join(", "));
-                    self.said.push(Entry { calls, ..Entry::new(line, "") });
+                    self.entries.push(Entry { calls, ..Entry::new(line, "") });
                 }
                 Some(Answer::Text) | None => {
-                    self.said.push(Entry::new(format!("assistant: text {next}"), ""));
+                    self.entries.push(Entry::new(format!("assistant: text {next}"), ""));
                     return self.phase = Phase::Idle;
                 }
             }

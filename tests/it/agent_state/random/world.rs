@@ -36,7 +36,7 @@ pub(super) struct World {
 struct Model {
     answers: Mutex<Vec<Answer>>,
     next: Mutex<usize>,
-    asked: Mutex<Vec<Json>>,
+    requests: Mutex<Vec<Json>>,
     writes: bool,
 }
 
@@ -50,7 +50,7 @@ impl Model {
             let summary = || provider::Answer::Whole(head.text("they talked"));
             return if self.writes { Ok(summary()) } else { Err(down()) };
         }
-        self.asked.lock().push(body.deep_clone());
+        self.requests.lock().push(body.deep_clone());
         let mut answers = self.answers.lock();
         let answer = if answers.is_empty() { Answer::Text } else { answers.remove(0) };
         let mut next = self.next.lock();
@@ -58,16 +58,16 @@ impl Model {
             Answer::Fails => Err(down()),
             Answer::Text => Ok(provider::Answer::Whole(head.text(&format!("text {next}")))),
             Answer::Calls(kinds) => {
-                let said = message::assistant("");
+                let message = message::assistant("");
                 let calls = kinds.iter().enumerate().map(|(place, kind)| {
                     let number = *next + place;
                     let (id, arguments) =
                         (format!("call_{number}").into(), format!("{{\"n\":{number}}}").into());
                     ModelCall { id, name: kind.name().into(), arguments }.to_json()
                 });
-                said.set("tool_calls", calls.collect::<Vec<Json>>()).unwrap();
+                message.set("tool_calls", calls.collect::<Vec<Json>>()).unwrap();
                 *next += kinds.len();
-                Ok(provider::Answer::Whole(head.completion(said, "tool_calls")))
+                Ok(provider::Answer::Whole(head.completion(message, "tool_calls")))
             }
         }
     }
@@ -91,11 +91,11 @@ fn tool(kind: Kind, broken: Arc<Mutex<HashSet<i64>>>) -> Tool {
     Tool::from_json_fn(kind.name(), move |args| {
         let number = args.get("n").unwrap_or_default();
         let is_first = kind == Kind::Breaks && broken.lock().insert(number.as_i64().unwrap_or_default());
-        let told = number.as_str().map_or_else(|| number.to_string(), str::to_owned);
+        let text = number.as_str().map_or_else(|| number.to_string(), str::to_owned);
         match kind {
-            Kind::Fails => Err(format!("cannot {told}").into()),
+            Kind::Fails => Err(format!("cannot {text}").into()),
             Kind::Breaks if is_first => Err(ToolError::from("it broke").fatal()),
-            _ => Ok(format!("did {told}").into()),
+            _ => Ok(format!("did {text}").into()),
         }
     })
 }
@@ -136,19 +136,19 @@ impl World {
                 let text = format!("user {}", self.texts);
                 self.texts += 1;
                 self.oracle.says(&text, answers, next);
-                let said = match streamed {
+                let outcome = match streamed {
                     true => streamed_answer(&mut self.agent, &text).await,
                     false => self.agent.run(&text).await,
                 };
                 let failed = matches!(self.oracle.phase, Phase::Failed | Phase::Broken);
-                assert_eq!(said.is_err(), failed, "{said:?}");
+                assert_eq!(outcome.is_err(), failed, "{outcome:?}");
             }
             Action::Decide { choice, answers } => {
                 let next = self.plans(answers);
                 let can = self.oracle.decides(*choice, answers, next);
-                let said = self.agent.resume(decision(*choice)).await;
+                let outcome = self.agent.resume(decision(*choice)).await;
                 let failed = matches!(self.oracle.phase, Phase::Failed | Phase::Broken);
-                assert_eq!(said.is_err(), !can || failed, "{:?}: {said:?}", self.oracle.phase);
+                assert_eq!(outcome.is_err(), !can || failed, "{:?}: {outcome:?}", self.oracle.phase);
             }
             Action::Move => {
                 let text = self.agent.export_state().to_string();
@@ -159,7 +159,7 @@ impl World {
             Action::Save => {
                 let id = self.agent.save_checkpoint().await;
                 if let (Ok(id), Storage::WhenAsked) = (id, self.plan.kept) {
-                    self.saved.insert(id, (self.oracle.said.clone(), self.oracle.phase));
+                    self.saved.insert(id, (self.oracle.entries.clone(), self.oracle.phase));
                 }
             }
             Action::Load(back) => self.loads(*back).await,
@@ -174,10 +174,10 @@ impl World {
             return;
         };
         let checkpoint = store.checkpoint(&id).await.unwrap().unwrap();
-        let (said, phase) = match self.plan.kept {
+        let (entries, phase) = match self.plan.kept {
             Storage::Always => {
-                let (said, phase) = &self.lines[&checkpoint.conversation];
-                (said[..usize::try_from(checkpoint.length).unwrap()].to_vec(), *phase)
+                let (entries, phase) = &self.lines[&checkpoint.conversation];
+                (entries[..usize::try_from(checkpoint.length).unwrap()].to_vec(), *phase)
             }
             _ => self.saved[&id].clone(),
         };
@@ -185,14 +185,14 @@ impl World {
         let newest = store.checkpoints(&checkpoint.conversation, 1).await.unwrap().remove(0).id == id;
         let goes_on = self.agent.state().run_id.is_some();
         assert!(!newest || goes_on || phase == Phase::Idle, "{phase:?} cannot be gone on with");
-        self.oracle.becomes(said, if goes_on { phase } else { Phase::Idle });
+        self.oracle.becomes(entries, if goes_on { phase } else { Phase::Idle });
     }
 
     async fn knows_checkpoints(&mut self) {
         if self.storage.is_none() {
             return;
         }
-        let now = (self.oracle.said.clone(), self.oracle.phase);
+        let now = (self.oracle.entries.clone(), self.oracle.phase);
         self.lines.insert(self.agent.conversation().to_owned(), now);
         for checkpoint in self.agent.list_checkpoints().await.unwrap().into_iter().rev() {
             if !self.checkpoints.contains(&checkpoint.id) {
@@ -202,7 +202,7 @@ impl World {
     }
 
     pub(super) async fn is_as_expected(&self, action: &Action) {
-        let expected = &self.oracle.said;
+        let expected = &self.oracle.entries;
         let remembered = lines(&self.agent.state().messages);
         let is_same = |lines: &[String]| {
             lines.len() == expected.len() && lines.iter().zip(expected).all(|(line, entry)| entry.is(line))
@@ -218,7 +218,7 @@ impl World {
         assert_eq!(unanswered(&self.agent.state().messages), open);
         let graph = self.agent.graph_state();
         assert!(unanswered(&graph.get("messages").unwrap().items()) <= open);
-        for request in self.model.asked.lock().drain(..) {
+        for request in self.model.requests.lock().drain(..) {
             let messages = request.get("messages").unwrap().items();
             assert_eq!(unanswered(&messages), 0, "{action:?}: the model saw {:#?}", lines(&messages));
         }

@@ -32,8 +32,8 @@ impl Row for Agents {
             if !answer.is_stream() {
                 let body = answer.json();
                 let events = Some(emitted(&answer));
-                let told = if answer.status == 200 { &body["response"] } else { &body };
-                return TurnView { events, ..openai::of_body(answer.status, told) };
+                let response = if answer.status == 200 { &body["response"] } else { &body };
+                return TurnView { events, ..openai::of_body(answer.status, response) };
             }
             let events = named_events(answer.body());
             let of_chat: Vec<Value> =

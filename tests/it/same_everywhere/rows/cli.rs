@@ -38,10 +38,10 @@ impl Row for Cli {
             if output.status.success() {
                 return openai::of_body(200, &serde_json::from_slice(&output.stdout).unwrap());
             }
-            let told = String::from_utf8(output.stderr).unwrap();
-            let told: Value = serde_json::from_str(told.lines().last().unwrap()).expect(&told);
+            let error = String::from_utf8(output.stderr).unwrap();
+            let error: Value = serde_json::from_str(error.lines().last().unwrap()).expect(&error);
             TurnView {
-                refusal: Some(refusal(told["error"]["message"].as_str().unwrap())),
+                refusal: Some(refusal(error["error"]["message"].as_str().unwrap())),
                 ..TurnView::default()
             }
         })

@@ -18,13 +18,13 @@ pub(super) fn conversation(body: &Value) -> Vec<Value> {
             text => vec![json!({"type": "text", "text": text})],
         };
         if message["role"] == "assistant" {
-            let mut said = json!({"role": "assistant", "text": text_of(&json!(blocks))});
+            let mut answer = json!({"role": "assistant", "text": text_of(&json!(blocks))});
             let calls = blocks.iter().filter(|block| block["type"] == "tool_use");
             let calls: Vec<_> = calls.map(|block| call_of(&block["name"], &block["input"])).collect();
             if !calls.is_empty() {
-                said["calls"] = json!(calls);
+                answer["calls"] = json!(calls);
             }
-            messages.push(said);
+            messages.push(answer);
             continue;
         }
         messages.extend(blocks.iter().map(|block| match block["type"].as_str() {

@@ -9,7 +9,7 @@ use crate::sdk::upstream::{self, Chunk, Round, Source};
 use crate::upstream::{Reply, UpstreamRequest};
 use serde_json::{Value, json};
 
-/// The API that a service is asked over.
+/// The API over which a service is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Service {
     Chat,
@@ -58,9 +58,9 @@ impl Service {
     }
 
     /// Reads a request to one of them.
-    pub(super) fn read(asked: &UpstreamRequest) -> (Self, Request) {
-        let body = asked.json();
-        let (service, messages, limit, tools) = match asked.path.rsplit('/').next().unwrap_or_default() {
+    pub(super) fn read(request: &UpstreamRequest) -> (Self, Request) {
+        let body = request.json();
+        let (service, messages, limit, tools) = match request.path.rsplit('/').next().unwrap_or_default() {
             "messages" => {
                 (Self::Messages, messages::conversation(&body), &body["max_tokens"], tools(&body, &["/name"]))
             }

@@ -6,7 +6,7 @@ use crate::same_everywhere::seen::{call_of, text_of};
 use crate::sdk::upstream::{Round, Source};
 use serde_json::{Map, Value, json};
 
-/// The conversation of a request: what the model said between two others is one message.
+/// The conversation of a request: the model's text between two others is one message.
 pub(super) fn conversation(body: &Value) -> Vec<Value> {
     let mut messages: Vec<Map<String, Value>> = Vec::new();
     let model = |messages: &mut Vec<Map<String, Value>>| {
@@ -20,8 +20,8 @@ pub(super) fn conversation(body: &Value) -> Vec<Value> {
         match (item["type"].as_str().unwrap_or("message"), item["role"].as_str()) {
             ("message", Some("assistant")) => {
                 model(&mut messages);
-                let said = messages.last_mut().unwrap();
-                said["text"] = json!(said["text"].as_str().unwrap().to_owned() + text.as_str());
+                let message = messages.last_mut().unwrap();
+                message["text"] = json!(message["text"].as_str().unwrap().to_owned() + text.as_str());
             }
             ("message", role) => messages.extend(json!({"role": role, "text": text}).as_object().cloned()),
             ("function_call", _) => {
