@@ -14,7 +14,7 @@ const tool = #{ description: "Pays.", parameters: #{ amount: #{ type: "integer",
 fn handler(args) { #{ paid: args.amount } }
 "#;
 
-/// Asks before every payment.
+/// Asks for approval before every payment.
 const ASKS: &str = r#"
 fn pre_invocation(ctx) {
     let answer = ask(#{ type: "approval", data: #{ tool: ctx.tool.name, arguments: ctx.args } });
@@ -23,7 +23,7 @@ fn pre_invocation(ctx) {
 }
 "#;
 
-/// Counts the user messages it sees; calls `pay` when the last one says so.
+/// Counts the user messages; calls `pay` if the last one asks for it.
 fn model(request: &UpstreamRequest) -> Reply {
     let body = request.json();
     let messages = body["messages"].as_array().unwrap();
@@ -54,7 +54,7 @@ fn says(chat: &str, texts: &[(&str, &str)]) -> Value {
     json!({"model": "assistant", "chat_id": chat, "messages": messages})
 }
 
-/// Role and text of all that a conversation remembers.
+/// Returns the role and the text of a conversation's messages.
 async fn remembered(host: &TestHost, chat: &str) -> Vec<String> {
     let messages = host.store().messages(chat, 0, 10_000).await.unwrap();
     let messages: Vec<Value> =
@@ -128,7 +128,7 @@ async fn a_client_that_edited_a_message_begins_a_branch_and_nothing_is_lost() {
     let answer = host.chat(&says("a", &edited)).await;
     assert_eq!((answer.text().as_str(), answer.header("x-valvehouse-chat-id")), ("answer 2", Some("a~1")));
     assert_eq!(remembered(&host, "a").await.len(), 4);
-    // Each line goes on with whoever repeats it.
+    // Each branch continues for the client that repeats it.
     let more = [edited.to_vec(), vec![("assistant", "answer 2"), ("user", "trois")]].concat();
     assert_eq!(host.chat(&says("a", &more)).await.header("x-valvehouse-chat-id"), Some("a~1"));
     assert_eq!(remembered(&host, "a~1").await.len(), 6);
@@ -142,7 +142,7 @@ async fn a_conversation_is_its_users_own() {
     assert_eq!(host.chat(&body).await.status, 200);
     body["user"] = "bob".into();
     host.chat(&body).await.refused(403, "belongs to another user");
-    // Nor can he put himself between her and it.
+    // Bob cannot start a conversation under Ann's chat id either.
     body["messages"] = json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"},
         {"role": "user", "content": "z"}]);
     host.chat(&body).await.refused(403, "belongs to another user");
@@ -196,7 +196,7 @@ async fn who_says_something_else_instead_leaves_the_call_cancelled() {
     let host = host(TestHost::new().filter("asks", ASKS).tool("pay", PAY)).await;
     let waits = host.chat(&says("a", &[("user", "pay 5")])).await;
     let run = waits.header("x-valvehouse-run").unwrap().to_owned();
-    // The text in the answer's place comes back from clients that send everything.
+    // Clients that send the whole conversation repeat the text that was sent in place of a response.
     let text = waits.text();
     let all = [("user", "pay 5"), ("assistant", text.as_str()), ("user", "never mind")];
     assert_eq!(host.chat(&says("a", &all)).await.text(), "answer 2");

@@ -1,4 +1,4 @@
-//! Modules: files that scripts import, from use to escape.
+//! Modules: files that scripts import, and attempts to import other files.
 
 use crate::host::{TestHost, until};
 use std::path::Path;
@@ -9,7 +9,7 @@ use valvehouse::filter::{Chain, ChainOutcome, Hook};
 use valvehouse::json::Json;
 use valvehouse::script::{Diagnostic, Kind, Script, Settings, read_file};
 
-/// A plugin folder: files by their paths.
+/// Creates a plugin folder with files by their paths.
 fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -36,7 +36,7 @@ fn problem_text(files: &[(&str, &str)]) -> String {
     messages.join("\n").replace(&folder.path().display().to_string(), "filters")
 }
 
-/// Runs `x.rhai`'s inlet, and gives `body.out` or how it broke.
+/// Runs the inlet of `x.rhai`. Returns `body.out` or the failure.
 async fn run(files: &[(&str, &str)]) -> Result<String, String> {
     let folder = folder(files);
     let script = compile(folder.path(), "x.rhai").unwrap_or_else(|problems| {
@@ -53,7 +53,7 @@ async fn run(files: &[(&str, &str)]) -> Result<String, String> {
     }
 }
 
-/// The same with one module, `lib/words`.
+/// Runs an inlet that imports the module `lib/words`.
 async fn with_words(module: &str, code: &str) -> Result<String, String> {
     let text = format!(
         "import \"lib/words\" as words;\nconst LIMIT = 1;\nfn helper(x) {{ `main ${{x}}` }}\nfn inlet(body) {{ {code} }}"
@@ -91,7 +91,7 @@ async fn a_script_uses_what_a_module_has() {
         ("body.out = [LIMIT, words::LIMIT, words::limit()]", "[1,7,7]"),
         ("body.out = words::names()", r#"{"LIMIT":"key","helper":[1,2]}"#),
         ("body.out = words::property(words::NAMES)", "5"),
-        // Closures go there and come back, and mean what they meant where they were written.
+        // Closures pass in both directions and keep the scope in which they were written.
         ("body.out = words::each([1, 2], |x| helper(x))", r#"["main 1","main 2"]"#),
         ("let f = words::louder(); body.out = f.call(\"b\")", "\"MODULE B!\""),
         ("let f = |x| words::shout(x); body.out = [\"c\"].map(f)", r#"["MODULE C!"]"#),
@@ -301,12 +301,12 @@ async fn a_script_waits_because_its_module_does() {
     let chain = Chain::new(vec![script.into_filter(Arc::default())]);
     let turn = Turn::new(TurnFacts::default(), Context::default(), Events::default());
     let body = Json::from([("messages", Json::array())]);
-    // The call is refused, and nothing panicked: it ran where it may wait.
+    // The call is refused without a panic, because it ran where it may wait.
     let error = chain.run(Hook::Inlet, body, &turn).await.err().map(|error| format!("{error:?}")).unwrap();
     assert!(error.contains("lib/a.rhai:1:") && error.contains("127.0.0.1"), "{error}");
 }
 
-/// Appends what the module says to every answer.
+/// Appends the module's text to every response.
 const SAYS: &str =
     "import \"lib/words\" as words;\nfn outlet(body) { body.messages[-1].text += words::say(); body }";
 
@@ -352,7 +352,7 @@ async fn a_module_that_breaks_or_goes_leaves_its_scripts_on_their_last_good_vers
     assert!(problem.place().ends_with("lib/words.rhai:2:13"), "{problem}");
     assert_eq!(host.ask("x").await.text(), "hello from upstream good good");
 
-    // The text of the module is remembered with that of the script.
+    // The last good source of the module is stored with that of the script.
     host.restart().await;
     host.stands("one", "stale").await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream good good");

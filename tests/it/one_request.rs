@@ -1,21 +1,21 @@
-//! One request on its way to a service and back: its retries over all layers, the headers that travel with it, and
-//! whose credential pays for it.
+//! One request to a service and back: its retries over all layers, the headers that are forwarded, and the
+//! credential that pays for it.
 
 use crate::host::{Answer, TestHost, saying, streaming};
 use crate::upstream::{MODEL, Reply};
 use serde_json::{Value, json};
 
 const AT_ONCE: &str = "retry = { initial_delay_ms = 1, max_delay_ms = 2_000 }";
-/// Makes the host look at what passes.
+/// Makes the host read the response.
 const LOOKS: &str = "fn stream(event) { event }\nfn outlet(body) { body }";
-/// The endpoints that answer a chat.
+/// The chat endpoints.
 const ENDPOINTS: [&str; 3] = ["/v1/chat/completions", "/v1/messages", "/v1/responses"];
 
 fn busy(status: u16) -> Reply {
     Reply::json(&json!({"error": {"message": "busy", "type": "server_error"}})).status(status)
 }
 
-/// A request that every endpoint takes.
+/// Returns a request in the format of the endpoint.
 fn body(path: &str, stream: bool) -> Value {
     match path {
         "/v1/messages" => {
@@ -180,7 +180,7 @@ async fn the_key_of_idempotency_goes_with_the_first_model_call_of_a_turn() {
     assert_eq!(keys, [true, false]);
 }
 
-/// A host whose provider `own` is paid by callers, beside one with a key of the operator's.
+/// Starts a host whose provider `own` is paid by callers, next to one with the operator's key.
 async fn paid_by_callers(server: &str) -> TestHost {
     let host = TestHost::new().config(server).start().await;
     let toml = host.settings();

@@ -1,6 +1,6 @@
-//! The checks of the compliance suite of Open Responses, by its names, written anew: the suite is in no package registry.
-//! Every answer and event is compared with the published schema, by types generated from it (the Python package
-//! `openresponses-types`).
+//! The checks of the Open Responses compliance suite, with its names, reimplemented because the suite is in
+//! no package registry. Every response and event is validated against the published schema, with types
+//! generated from it (the Python package `openresponses-types`).
 
 use crate::host::{Answer, TestHost};
 use crate::python::python;
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 const IMAGE: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
 const KEYS: &str = "[[server.keys]]\nuser = { id = \"ann\" }\nkey = \"ann-secret-0001\"";
 
-/// The answers and events that were received, by their names in the schema.
+/// The received responses and events with their names in the schema.
 #[derive(Default)]
 struct Transcript(Vec<(&'static str, Value)>);
 
@@ -27,7 +27,7 @@ impl Transcript {
         }
     }
 
-    /// Exits with what of it does not fit.
+    /// Validates the transcript. Returns the violations as an error.
     async fn fits(self, python: PathBuf) -> Result<String, String> {
         assert!(!self.0.is_empty());
         let lines: String = self.0.iter().map(|line| format!("{}\n", json!(line))).collect();
@@ -37,7 +37,7 @@ impl Transcript {
             command.arg(script).env("PYTHONDONTWRITEBYTECODE", "1");
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut checker = command.spawn().unwrap();
-            // It reads all of it before it writes more than a pipe holds.
+            // The checker reads all of its input before it writes more than a pipe holds.
             checker.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
             checker.wait_with_output().unwrap()
         });
@@ -102,7 +102,7 @@ fn weather() -> Value {
     json!([{"type": "function", "name": "get_weather", "description": "The weather of a place", "parameters": parameters}])
 }
 
-/// The requests that are answered with a response, by the names of the suite.
+/// Returns the requests that get a response, by the names of the suite.
 fn requests() -> Vec<(&'static str, Value)> {
     let input_message = |role: &str, text: &str| message(role, &json!(text));
     let phased = |text: &str, phase: &str| json!({"type": "message", "role": "assistant", "content": text, "phase": phase});
@@ -152,7 +152,7 @@ async fn responses_over_http_pass_the_checks_of_open_responses() {
         let expected = if name == "tool-calling" { "function_call" } else { "message" };
         assert_eq!(whole["output"][0]["type"], expected, "{name}: {whole}");
         received.0.push(("response", whole));
-        // The suite streams one of them; here each is.
+        // The suite streams only one of them; here each is streamed.
         body["stream"] = json!(true);
         let streamed = events(&post(&host, "/v1/responses", &body).await);
         assert_eq!(streamed.last().unwrap()["response"]["status"], "completed", "{name}: {streamed:?}");
@@ -217,7 +217,7 @@ async fn responses_over_a_websocket_pass_the_checks_of_open_responses() {
     let sent = host.upstream.last().json();
     assert_eq!(sent["messages"].as_array().unwrap().len(), 3, "websocket-continuation: {sent}");
 
-    // What was not stored is gone with its connection; a new chain begins on the next.
+    // Responses that were not stored are lost with their connection; a new chain starts on the next one.
     let mut other = Client::open(&host, "ann-secret-0001").await.unwrap();
     let name = "websocket-reconnect-store-false-recovery";
     ask(&mut other, name, after(&second, "go on"), missing).await;
@@ -225,7 +225,7 @@ async fn responses_over_a_websocket_pass_the_checks_of_open_responses() {
     let name = "websocket-previous-response-not-found";
     ask(&mut other, name, after(&json!("resp_of_nobody"), "go on"), missing).await;
 
-    // A continuation that fails leaves nothing to be continued.
+    // After a failed continuation, the response cannot be continued.
     let name = "websocket-failed-continuation-evicts-cache";
     let first = ask(&mut client, name, one("first"), ends).await;
     client.send(after(&first, "fail")).await;
@@ -233,7 +233,7 @@ async fn responses_over_a_websocket_pass_the_checks_of_open_responses() {
     assert_ne!(failed["type"], "response.completed", "{name}: {failed}");
     ask(&mut client, name, after(&first, "again"), missing).await;
 
-    // A compacted conversation is the beginning of a new chain.
+    // A compacted conversation starts a new chain.
     let name = "websocket-compact-new-chain";
     let input = json!([message("user", &json!("I am Ann.")), message("assistant", &json!("Hello Ann!"))]);
     let compacted =
@@ -245,7 +245,7 @@ async fn responses_over_a_websocket_pass_the_checks_of_open_responses() {
     eprintln!("{}", received.fits(python).await.unwrap());
 }
 
-/// The suite's response-output-phase-schema, and that the checker finds what does not fit.
+/// The suite's response-output-phase-schema, and a test that the checker reports violations.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_schema_of_open_responses_takes_a_phase_and_refuses_what_does_not_fit() {
     let Some(python) = python() else { return };

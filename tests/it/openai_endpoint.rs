@@ -1,11 +1,11 @@
-//! OpenAI's endpoint: what goes in, what the model's service sees, what comes out.
+//! OpenAI's endpoint: the requests, what the model's service receives, and the responses.
 
 use crate::host::{Answer, PATIENCE, TestHost, saying, streaming, until};
 use crate::upstream::{Gate, MODEL, Reply, chunk};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// The example of the seed, to the letter.
+/// The example of the seed, unchanged.
 const TURN_LIMIT: &str = r#"/*
 title: Turn limit
 author: Ann
@@ -33,7 +33,7 @@ fn stream(event) {
 }
 "#;
 
-/// Looks at everything and changes nothing.
+/// Reads everything and changes nothing.
 const LOOKS_AT_ALL: &str = r#"
 fn inlet(body) { body }
 fn pre_chat(ctx) { ctx }
@@ -354,7 +354,7 @@ async fn a_service_that_is_too_slow_is_a_504() {
             answer.refused(504, "provider mock");
             assert_eq!(answer.error()["code"], "upstream_timeout");
         }
-        // Silence in the middle of a stream ends it with the reason.
+        // Silence in the middle of a stream ends it with an error.
         host.upstream.reply(Reply::begun(["one "]).then_pause(Duration::from_secs(30)));
         let answer = host.stream("hi").await;
         assert_eq!(answer.text(), "one ");
@@ -394,11 +394,11 @@ async fn a_stream_that_is_cut_ends_with_an_error_and_never_with_stop() {
             assert!(answer.finishes().is_empty(), "{how} {source:?}: {}", answer.body());
             assert_eq!(answer.error()["type"], "upstream_error", "{how} {source:?}: {}", answer.body());
         }
-        // The end that only lacks its habitual last line is an end.
+        // A stream is complete even without its customary last line.
         host.upstream.reply(Reply::begun(["one"]).then(chunk(&json!({}), Some("stop"))));
         let answer = host.stream("hi").await;
         assert_eq!((answer.text().as_str(), answer.finishes()), ("one", vec!["stop".to_owned()]));
-        // A whole answer that breaks off is not an answer.
+        // A whole response that breaks off is an error.
         host.upstream.reply(Reply::raw("application/json", "{\"id\":").then_cut());
         let answer = host.ask("hi").await;
         answer.refused(502, "ended early");
@@ -442,7 +442,7 @@ async fn when_the_client_disconnects_the_request_to_the_service_ends_at_once() {
         let took = left.elapsed();
         assert!(took < Duration::from_secs(5), "{source:?}: {took:?}");
 
-        // Before any answer, streamed and not.
+        // Before any response, streamed or not.
         for (times, body) in [(2, saying(MODEL, "hi")), (3, streaming(MODEL, "hi"))] {
             host.upstream.reply(Reply::text("never").behind(&Gate::closed()));
             let client = tokio::spawn(host.posting(body.to_string()).send());
@@ -601,7 +601,7 @@ const ASKS: &str = r#"fn inlet(body) {
     body
 }"#;
 
-/// The id of the question that a stream begins with.
+/// Returns the id of the question that a stream begins with.
 async fn question(response: &mut reqwest::Response) -> String {
     let mut seen = String::new();
     while !seen.contains("\n\n") {
@@ -692,7 +692,7 @@ async fn a_filter_that_does_not_exist_is_named_to_whoever_asks_for_it() {
             assert!(answer.body().contains("did you mean `toggled`?"), "{path}: {}", answer.body());
         }
     }
-    // Open WebUI names its own filters there, which are none of ours.
+    // Open WebUI lists its own filters there, not those of this host.
     let inlet = json!({"body": {"model": "x", "messages": [], "filter_ids": named, "metadata": {"filter_ids": named}}});
     let answer = Answer::of(host.request("POST", "/toggled/filter/inlet").body(inlet.to_string())).await;
     assert_eq!(answer.status, 200, "{}", answer.body());
@@ -729,7 +729,7 @@ async fn a_path_that_is_not_text_is_refused_in_the_words_of_its_endpoint() {
             assert_eq!(body["type"] == "error", words == "anthropic", "{path}: {body}");
         }
     }
-    // Two of the same word, or one that is not text, in a query.
+    // A repeated name in a query, or a value that is not UTF-8.
     for query in ["user=a&user=b", "user=%ff", "filter_ids=%ff%fe"] {
         let answer = host.get(&format!("/api/v1/models/{MODEL}/chain?{query}")).await;
         assert!(answer.json().is_object(), "{query}: {}", answer.body());

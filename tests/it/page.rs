@@ -109,7 +109,7 @@ async fn a_models_chain_is_listed_in_running_order_with_the_reasons_of_the_other
     assert_eq!(decision(&chain, "asked_for"), "not_asked_for");
     let chain = host.get("/api/v1/models/demo/chain?filter_ids=asked_for").await.json();
     assert_eq!(decision(&chain, "asked_for"), "runs");
-    // A name with a slash in it is one name.
+    // A name may contain a slash.
     assert_eq!(host.get("/api/v1/models/mock%2Fany/chain").await.status, 200);
 }
 

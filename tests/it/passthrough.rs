@@ -1,4 +1,5 @@
-//! Routes beside chats: passed on byte for byte, with keys, limits and metrics, and guarded where a filter asks for it.
+//! Routes other than chats: passed on byte for byte, with keys, limits and metrics, and guarded if a filter
+//! requests it.
 
 use crate::host::{Answer, TestHost, until};
 use crate::upstream::{MODEL, Reply, Upstream};

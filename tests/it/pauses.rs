@@ -1,4 +1,4 @@
-//! Steps that ask a person run again from their beginning, and do nothing twice.
+//! Steps that ask a person run again from their beginning and repeat no side effect.
 
 use crate::host::{Answer, Setup, TestHost};
 use crate::upstream::{MODEL, Reply};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// Works before it asks, and leaves what it saw in the message.
+/// Has side effects before it asks, and adds their results to the message.
 const WORKS: &str = r#"/*
 requirements: kv, http
 allow_hosts: valve:service
@@ -27,7 +27,7 @@ fn inlet(body, valves) {
 }
 "#;
 
-/// A service that counts what it is sent, and answers with the count.
+/// Starts a service that counts its requests and responds with the count.
 async fn service() -> (String, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
@@ -86,7 +86,7 @@ async fn the_effects_of_a_hook_before_its_question_happen_once() {
     let seen = question(&run)["seen"].clone();
     assert_eq!((&seen[0], &seen[1], &seen[2]), (&Value::Null, &json!(1), &json!(1)));
     assert!(question(&run)["failed"].as_str().unwrap().contains("http::post"), "{run}");
-    // Another process goes on.
+    // Another process continues.
     host.restart().await;
     host.upstream.reply(Reply::text("done"));
     let ended = resume(&host, &run, json!({"decision": "answer", "answer": "both"})).await;
@@ -182,7 +182,7 @@ async fn a_tool_runs_once_although_a_filter_behind_it_asks() {
     assert_eq!(ended.json()["answer"], "echo: paid 5, 1 yes true", "{}", ended.body());
 }
 
-/// Works and asks while an answer comes; shows at the end of the answer what it saw.
+/// Has side effects and asks during a response; adds the results to its end.
 const STREAMS: &str = r#"/*
 requirements: kv, http, llm
 allow_hosts: valve:service

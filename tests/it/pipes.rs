@@ -1,9 +1,9 @@
-//! Scripts that are models: `fn pipe(body)`.
+//! Scripts that act as models: `fn pipe(body)`.
 
 use crate::host::{TestHost, saying, streaming, until};
 use serde_json::{Value, json};
 
-/// Shouts at whoever asks; the filters around it are the host's usual ones.
+/// Repeats the message in capitals; the host's filters run around it.
 const ECHO: &str = r#"/*
 title: Echo
 */
@@ -54,7 +54,7 @@ async fn a_script_is_a_model_and_every_filter_runs_around_it() {
 
     host.update("echo", "fn pipe(body) { \"another one\" }").await;
     assert_eq!(host.chat(&asking("echo")).await.text(), "ANOTHER ONE");
-    // A script that does not load leaves the last good one.
+    // A script that does not load keeps the last good version.
     host.save("echo", "fn pipe(body) { ");
     host.stands("echo", "stale").await;
     assert_eq!(host.chat(&asking("echo")).await.text(), "ANOTHER ONE");
@@ -128,7 +128,7 @@ async fn a_pipe_calls_tools_of_the_host() {
         .start()
         .await;
     assert_eq!(both_ways(&host, &asking("mine")).await, ("it says 42".into(), "it says 42".into()));
-    // Without the host's tool the call is the client's.
+    // Without such a tool in the host, the call is for the client.
     let mut streamed = asking("p");
     streamed["stream"] = json!(true);
     let answer = host.chat(&streamed).await;
@@ -172,7 +172,7 @@ async fn pieces_come_as_they_are_made_and_the_script_ends_with_its_reader() {
         seen.push_str(&String::from_utf8_lossy(&response.chunk().await.unwrap().unwrap()));
     }
     drop(response);
-    // It would go on for ever; now it does not.
+    // The script would run forever; it ends with its client.
     until("the script has ended", async || {
         host.get("/readyz?verbose").await;
         host.snapshot().plugins["p"].script.as_ref().unwrap().metrics().of("pipe").sum().calls == 1

@@ -1,11 +1,11 @@
-//! Filters and the prompt cache of services: measured on live requests, filter by filter.
+//! Filters and the prompt cache of services: measured on live requests for each filter.
 
 use crate::cli::Project;
 use crate::host::{Answer, TestHost};
 use serde_json::{Value, json};
 
 const FRONT: &str = "/*\nglobal: false\n*/\n";
-/// Filters that keep what a service has cached, and filters that do not.
+/// Filters that keep the prompt cache of a service, and filters that do not.
 const FILTERS: [(&str, bool, &str); 7] = [
     ("same", true, "fn inlet(body) { body }"),
     ("constant", true, "fn inlet(body) { body.messages.append_system(\"Be brief.\"); body }"),
@@ -33,7 +33,7 @@ fn tools() -> Value {
     json!([{"type": "function", "function": function}])
 }
 
-/// The measurement that the chain of a model shows of its filter.
+/// Returns the measurement of a model's filter from its chain.
 async fn measured(host: &TestHost, model: &str) -> Value {
     host.get(&format!("/api/v1/models/{model}/chain")).await.json()["filters"]
         .as_array()
@@ -70,15 +70,15 @@ async fn live_requests_show_which_filters_keep_the_prompt_cache() {
         host.chat(&json!({"model": name, "tools": tools(), "messages": messages})).await.ok();
         let found = measured(&host, name).await;
         let (requests, lost) = (found["requests"].as_u64().unwrap(), found["lost"].as_u64().unwrap());
-        // Where the first request was one message, the second had nothing to find in the cache.
+        // If the first request had only one message, the second found nothing in the cache.
         assert!(matches!(requests, 1 | 2), "{name}: {found}");
         assert_eq!((&found["keeps"], lost > 0), (&json!(keeps), !keeps), "{name}: {found}");
     }
-    // A request of another conversation continues none.
+    // A request of another conversation continues no earlier one.
     let before = measured(&host, "counter").await;
     host.chat(&json!({"model": "counter", "messages": [{"role": "user", "content": "other"}]})).await.ok();
     assert_eq!(measured(&host, "counter").await, before);
-    // A changed filter is measured anew.
+    // A changed filter is measured from the start.
     host.update("counter", &[FRONT, FILTERS[0].2].concat()).await;
     assert_eq!(measured(&host, "counter").await, Value::Null);
 }
@@ -116,7 +116,7 @@ fn the_command_says_which_filters_keep_the_prompt_cache() {
     assert!(!project.run("explain --model demo").ends(0).out.contains("prompt cache"));
     let host = project.serve("");
     assert_eq!((host.says("hi").0, host.says("hi").0), (200, 200));
-    // A host tells of its plugins every second.
+    // A host reports its plugins every second.
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while !project.run("explain --model demo").ends(0).out.contains("keeps prompt cache: no (lost in 1 of 1")
     {

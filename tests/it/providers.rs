@@ -1,4 +1,4 @@
-//! Services that fail, come late or go away, and what clients of the host notice of it.
+//! Services that fail, respond late or go away, and the results for the host's clients.
 
 use crate::host::{Answer, TestHost, saying, streaming, until};
 use crate::upstream::{Gate, MODEL, Reply, Upstream};
@@ -10,17 +10,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use valvehouse::host::SharedStatus;
 
-/// Asks again at once, for tests that are not about waiting.
+/// Retries without delay, for tests that are not about waiting.
 const AT_ONCE: &str = "retry = { initial_delay_ms = 1, max_delay_ms = 2_000 }";
 
-/// Makes the host look at what passes.
+/// Makes the host read the response.
 const LOOKS: &str = "fn stream(event) { event }\nfn outlet(body) { body }";
 
 fn busy(status: u16) -> Reply {
     Reply::json(&json!({"error": {"message": "busy", "type": "server_error"}})).status(status)
 }
 
-/// A host whose service fails so many times and then answers, whether or not somebody looks.
+/// Starts a host whose service fails `times` times and then responds, with or without a filter that reads the
+/// response.
 async fn fails(times: usize, failure: Reply, provider: &str, looks: bool) -> TestHost {
     let setup = TestHost::new().provider(provider);
     let host = if looks { setup.filter("looks", LOOKS) } else { setup }.start().await;
@@ -32,8 +33,8 @@ async fn fails(times: usize, failure: Reply, provider: &str, looks: bool) -> Tes
     host
 }
 
-/// Sends nothing of its own: for each connection reads the request and gives the next of these, the last one again
-/// and again. None closes the connection without a word.
+/// Starts a raw server: on each connection it reads the request and sends the next of these answers,
+/// repeating the last one. `None` closes the connection without an answer.
 async fn raw(answers: &'static [Option<&'static str>]) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -48,7 +49,7 @@ async fn raw(answers: &'static [Option<&'static str>]) -> (String, Arc<AtomicUsi
                 read_request(&mut caller).await;
                 if let Some(answer) = answer {
                     caller.write_all(answer.as_bytes()).await.unwrap();
-                    // Keeps the connection: what is silent has not hung up.
+                    // Keeps the connection open and silent.
                     let _ = caller.read_u8().await;
                 }
             });
@@ -69,7 +70,7 @@ async fn read_request(caller: &mut TcpStream) {
     }
 }
 
-/// A host with another service under the name `raw`, model `raw-1`.
+/// Starts a host with another provider `raw` and its model `raw-1`.
 async fn host_of(url: &str, provider: &str) -> TestHost {
     let config = format!(
         "[[providers]]\nname = \"raw\"\nkind = \"openai\"\nbase_url = \"{url}\"\nmodels = [\"raw-1\"]\n{provider}"
@@ -114,7 +115,7 @@ async fn retry_after_of_a_service_is_obeyed() {
         let took = begun.elapsed().as_millis();
         assert!(took >= least, "{header}: {value}: {took} ms");
     }
-    // Dates know whole seconds only.
+    // Dates in headers have a resolution of one second.
     let after = Duration::from_secs(3);
     let (date, earliest) = (httpdate(after), SystemTime::now() + after - Duration::from_secs(1));
     let failure = busy(429).header("retry-after", &date);
@@ -123,7 +124,7 @@ async fn retry_after_of_a_service_is_obeyed() {
     assert!(SystemTime::now() >= earliest, "{date}");
 }
 
-/// A moment as headers write it.
+/// Returns a time in the format of headers.
 fn httpdate(from_now: Duration) -> String {
     let moment = jiff::Timestamp::now() + from_now;
     moment.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
@@ -172,7 +173,7 @@ async fn a_service_that_is_down_is_tried_again_and_named() {
     let host =
         host_of(&format!("http://{address}/v1"), "retry = { max_attempts = 21, initial_delay_ms = 30 }")
             .await;
-    // It comes up while it is tried.
+    // The service starts between the attempts.
     let answer = tokio::spawn(Answer::tried(host.posting(saying("raw-1", "hi").to_string())));
     tokio::time::sleep(Duration::from_millis(60)).await;
     let router = axum::Router::new().fallback(|| async {
@@ -201,14 +202,14 @@ async fn a_client_that_goes_away_ends_the_waiting() {
     }
 }
 
-/// A port that is taken and refuses every connection until somebody listens.
+/// Returns a bound port that refuses connections until something listens.
 fn refusing() -> TcpSocket {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     socket
 }
 
-/// A place where no connection is made: nobody takes those who wait, and there is room for one.
+/// Returns an address where connections hang: the backlog of the listener is full.
 async fn crowded() -> (String, Vec<TcpStream>, TcpListener) {
     let listener = refusing().listen(0).unwrap();
     let address = listener.local_addr().unwrap();
@@ -234,7 +235,7 @@ async fn each_time_limit_says_which_it_is_and_where_to_raise_it() {
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     let silent: [&[Option<&str>]; 2] = [&[Some("")], &[Some(HEAD)]];
     for answers in silent {
-        // Headers are not an answer yet, streamed or not.
+        // Headers alone are not a response yet, streamed or not.
         let (url, _) = raw(answers).await;
         let host = host_of(&url, &once("response_ms = 80")).await;
         for body in [saying("raw-1", "hi"), streaming("raw-1", "hi")] {
@@ -271,7 +272,7 @@ async fn a_whole_answer_has_a_time_limit_where_one_is_set() {
         let gate = Gate::closed();
         host.upstream.reply(Reply::text("late").behind(&gate));
         host.ask("hi").await.refused(504, expected);
-        // Never silent for long, and yet without an end.
+        // A response that is never silent for long, but never ends.
         let words = (0..200).fold(Reply::begun(["a "]), |reply, _| {
             reply
                 .then_pause(Duration::from_millis(20))
@@ -324,7 +325,7 @@ async fn callers_mistakes_and_too_many_requests_do_not_put_a_service_to_rest() {
     }
 }
 
-/// A model `assistant` of `mock`, and behind it one of another service.
+/// Starts a host with a model `assistant` of `mock` and a fallback of another service.
 async fn with_backup(backup: &Upstream, provider: &str, looks: bool) -> TestHost {
     let config = format!(
         "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nfallbacks = [\"spare\"]\n\
@@ -481,7 +482,7 @@ async fn a_key_in_a_file_is_read_again_when_it_changes() {
     until("the new key is used", || async { sent().await == "Bearer sk-second" }).await;
 }
 
-/// Takes down what is logged on this thread, down to the smallest detail.
+/// Records the log of this thread at the finest level.
 #[derive(Clone, Default)]
 struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
 
@@ -523,7 +524,7 @@ async fn no_log_no_error_and_no_answer_ever_holds_a_key() {
             });
             for body in [saying(MODEL, "hi"), streaming(MODEL, "hi"), saying("assistant", "hi")] {
                 let answer = host.chat(&body).await;
-                // A success that nobody looks at is the service's own word.
+                // Without a filter, a successful response is the service's own.
                 if looks || status != 200 {
                     assert!(!answer.body().contains(KEY), "{status}: {}", answer.body());
                 }
@@ -602,7 +603,7 @@ async fn counting(
     let handler = move |peer: axum::extract::ConnectInfo<std::net::SocketAddr>, _body: bytes::Bytes| {
         seen.0.lock().unwrap().push(peer.0.port());
         let answer = answer();
-        // Long enough for those at once to be there at once.
+        // Long enough for concurrent requests to overlap.
         async move {
             tokio::time::sleep(Duration::from_millis(30)).await;
             answer
@@ -672,7 +673,7 @@ async fn connections_are_used_again_after_answers_streams_and_errors() {
             for _ in 0..3 {
                 futures::future::join_all((0..4).map(|_| host.chat(&body))).await;
             }
-            // Four at once want four, and later ones find them.
+            // Four concurrent requests need four connections, and later requests reuse them.
             assert_eq!(peers.calls(), 18);
             assert!(peers.connections() <= 5, "{} connections: {body}", peers.connections());
         }

@@ -1,4 +1,4 @@
-//! OpenAI's own Python client, which many programs are written with.
+//! OpenAI's official Python client.
 
 use crate::host::TestHost;
 use crate::upstream::Reply;
@@ -18,12 +18,12 @@ fn inlet(body) {
     }
 }
 "#;
-/// Shows that it has seen the answer.
+/// Marks the response as seen.
 const SEES: &str = r#"
 fn outlet(body) { body.messages[-1].text += " (seen)"; body }
 "#;
 
-/// `tests/run` makes it; without it there is nothing to test with.
+/// Returns the Python that `tests/run` installs; `None` if it is missing.
 pub(crate) fn python() -> Option<PathBuf> {
     let named = std::env::var_os("VALVEHOUSE_PYTHON").map(PathBuf::from);
     let python =
@@ -37,10 +37,10 @@ pub(crate) fn python() -> Option<PathBuf> {
     None
 }
 
-/// Starts the host that official clients are tried against: it refuses in several ways, runs tools and has a
-/// service behind it that fails at times.
+/// Starts the host for the tests of official clients: it refuses in several ways, runs tools, and its service
+/// fails on request.
 pub(crate) async fn host() -> TestHost {
-    // A second service, so that a mistyped model is nobody's.
+    // A second provider, so that an unknown model has no default.
     let host = TestHost::new()
         .filter("rules", [REFUSES, SEES].concat())
         .config("[[providers]]\nname = \"away\"\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\nmodels = \"*\"")

@@ -1,4 +1,4 @@
-//! The examples of the README and of the manual's pages work as shown.
+//! The examples of the README and of the manual work as shown.
 
 use crate::kernel::*;
 use std::path::{Path, PathBuf};
@@ -14,22 +14,22 @@ use valvehouse::script::{Kind, Pipes, Script, Settings, SourceFile};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// In the order in which a reader comes to them.
+/// The pages in reading order.
 const PAGES: [&str; 4] = ["README.md", "docs/scripts.md", "docs/providers.md", "docs/agents.md"];
 
 fn page(path: &str) -> String {
     std::fs::read_to_string(Path::new(ROOT).join(path)).unwrap()
 }
 
-/// The code blocks of a language.
+/// Returns the code blocks of a language.
 fn blocks(language: &str) -> Vec<String> {
     let text = PAGES.map(page).concat();
     let fence = format!("```{language}\n");
     text.split(fence.as_str()).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
-/// The first filter, the one with `match`, the one against searches, the one with a window, the model, the tool,
-/// the action.
+/// The scripts: the first filter, the one with `match`, the one against searches, the one with a window, the
+/// model, the tool and the action.
 fn scripts() -> [String; 7] {
     blocks("rhai").try_into().unwrap()
 }
@@ -129,7 +129,7 @@ async fn the_first_tool_rolls_dice_and_counts_them() {
 #[test]
 fn the_configuration_is_one() {
     let folder = tempfile::tempdir().unwrap();
-    // All pieces in one file.
+    // All fragments in one file.
     std::fs::write(folder.path().join("valvehouse.toml"), blocks("toml").concat()).unwrap();
     let config = Config::load_with(folder.path(), [], &[]).unwrap();
     assert_eq!(config.providers[0].name, "openai");
@@ -140,7 +140,7 @@ fn the_configuration_is_one() {
     let approval = model("helper").middleware.get("human_approval").unwrap();
     Middleware::of("human_approval", &approval, &Parts::default()).unwrap();
     let groq = &config.providers[1];
-    // The defaults that it shows are the defaults.
+    // The defaults on the page are the real defaults.
     assert_eq!((groq.retry, groq.breaker), (RetrySettings::default(), BreakerSettings::default()));
     assert_eq!(Timeouts { total: None, ..groq.timeouts }, Timeouts::default());
     let text = page("docs/providers.md");
@@ -153,7 +153,7 @@ fn the_readme_fits_on_two_screens() {
     assert!(page("README.md").lines().count() <= 150);
 }
 
-/// The headings of a page as GitHub names them in links.
+/// Returns the anchors of a page's headings, as GitHub generates them.
 fn anchors(page: &str) -> Vec<String> {
     let heading = |line: &str| {
         let title = line.starts_with('#').then(|| line.trim_start_matches('#').trim().to_lowercase())?;

@@ -1,6 +1,6 @@
-//! Recorded answers of real services, through the host: byte for byte where nobody looks, well formed
-//! and complete through filters. The recordings stand beside the project where its developers have
-//! them; `tests/fixtures` shows each of their oddities once, for everybody.
+//! Recorded responses of real services, sent through the host: unchanged without filters, well formed and
+//! complete with filters. The developers' recordings are next to the project; `tests/fixtures` contains an
+//! example of each of their peculiarities.
 
 use crate::host::{Answer, TestHost, saying, streaming};
 use crate::upstream::{MODEL, Reply};
@@ -12,7 +12,7 @@ use valvehouse::chat::Fold;
 use valvehouse::json::Json;
 use valvehouse::net::sse::Parser;
 
-/// Every hook, and none that does anything.
+/// Implements every hook without an effect.
 const IDLE: &str = "
 fn inlet(body) { body }
 fn pre_chat(ctx) { ctx }
@@ -24,7 +24,7 @@ fn outlet(body) { body }";
 const TOUCHES: &str = "fn stream(event) { event.touched = true; event }";
 const HOLDS: &str = "/*\nhold: true\n*/\nfn outlet(body) { body }";
 
-/// An answer as it was recorded.
+/// A recorded response.
 pub(crate) struct Recording {
     pub(crate) name: String,
     pub(crate) body: Bytes,
@@ -50,7 +50,7 @@ impl Recording {
         self.name.ends_with(".sse") || self.name.ends_with(".jsonl")
     }
 
-    /// Returns `true` if an error is among the events.
+    /// Returns `true` if the events contain an error.
     pub(crate) fn fails(&self) -> bool {
         self.name.contains("error")
     }
@@ -72,7 +72,7 @@ impl Recording {
         Reply::bytes(self.content_type(), self.body.clone()).status(self.status())
     }
 
-    /// The events of a chat.
+    /// Returns the events of a chat.
     fn events(&self) -> Vec<Value> {
         let mut parser = Parser::default();
         parser.push(&self.body);
@@ -81,7 +81,7 @@ impl Recording {
         data.map(|data| serde_json::from_slice(&data).unwrap()).collect()
     }
 
-    /// The same as the host's own values.
+    /// Returns the events as the host's own values.
     pub(crate) fn chat_events(&self) -> Vec<Json> {
         self.events().iter().map(|event| Json::parse(event.to_string().as_bytes()).unwrap()).collect()
     }
@@ -92,7 +92,7 @@ impl Recording {
     }
 }
 
-/// All recordings of a folder, in order; none where it is not there.
+/// Returns all recordings of a folder in order; empty if the folder does not exist.
 fn recordings(folder: &str) -> Vec<Recording> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder);
     let Ok(entries) = std::fs::read_dir(&folder) else { return Vec::new() };
@@ -102,11 +102,11 @@ fn recordings(folder: &str) -> Vec<Recording> {
     paths.iter().map(|path| Recording::read(path)).collect()
 }
 
-/// Our own, and where they are those of the developers.
+/// Returns the project's recordings and, if they exist, those of the developers.
 pub(crate) fn all() -> Vec<Recording> {
     let own = recordings("tests/fixtures");
     assert!(!own.is_empty(), "tests/fixtures is part of the project");
-    // A second work tree stands one folder deeper.
+    // A second work tree is one folder deeper.
     let mut given = recordings("../shared/recordings");
     given.extend(recordings("../../shared/recordings"));
     if given.is_empty() {
@@ -117,7 +117,7 @@ pub(crate) fn all() -> Vec<Recording> {
     own.into_iter().chain(given).collect()
 }
 
-/// An answer put together again, without what says how it travelled.
+/// Returns an assembled response without the fields that depend on its transport.
 fn folded(events: &[Value]) -> Value {
     let mut fold = Fold::default();
     for event in events {
@@ -128,14 +128,14 @@ fn folded(events: &[Value]) -> Value {
     whole
 }
 
-/// Returns the answer of a client that adds up texts by itself: per choice content, reasoning, refusal and
-/// the arguments of calls, and the reason it ended.
+/// Returns the response that a client assembles itself: for each choice the content, reasoning, refusal, call
+/// arguments and finish reason.
 fn content_of(events: &[Value]) -> Value {
     let mut content = json!({});
     for choice in events.iter().flat_map(|event| event["choices"].as_array().into_iter().flatten()) {
         let place = &mut content[choice["index"].to_string()];
         if choice.get("delta").is_none() {
-            // The whole so far.
+            // The text up to this event.
             place["content"] = choice["message"]["content"].clone();
         }
         for key in ["content", "reasoning_content", "reasoning", "refusal"] {
@@ -168,7 +168,7 @@ fn content_of(events: &[Value]) -> Value {
     content
 }
 
-/// An answer without what its original does not say: why it ended.
+/// Removes the finish reason from a response if the original has none.
 fn as_far_as(original: &Value, mut got: Value) -> Value {
     let silent = |choice: &Value| choice["finish_reason"].is_null();
     if original.as_object().unwrap().values().all(silent) {
@@ -208,7 +208,7 @@ async fn where_nobody_looks_every_answer_passes_byte_for_byte() {
             assert_eq!(answer.header("content-type"), Some(recording.content_type()));
             let rest = answer.body().strip_prefix(std::str::from_utf8(&recording.body).unwrap());
             let rest = rest.unwrap_or_else(|| panic!("{}: {}", recording.name, answer.body()));
-            // Only a line's end and the stream's end may be missing.
+            // Only the end of a line and the end of the stream may be missing.
             let rest = rest.trim_start();
             assert!(rest.is_empty() || rest == "data: [DONE]\n\n", "{}: {rest}", recording.name);
             if recording.is("chat.") && recording.is_stream() {
@@ -223,7 +223,7 @@ async fn through_filters_every_streamed_chat_is_well_formed_and_says_the_same() 
     for (way, source, size) in [("idle", IDLE, usize::MAX), ("idle", IDLE, 1_000), ("touched", TOUCHES, 1)] {
         let host = TestHost::new().filter("looks", source).start().await;
         for recording in all().iter().filter(|recording| recording.is("chat.") && recording.is_stream()) {
-            // Each piece is a read of its own: of long answers not every byte is one.
+            // Each piece is a separate read, so the pieces of long responses are larger.
             let size = size.max(recording.body.len() / 8_000);
             host.upstream.reply(recording.reply().in_pieces_of(size));
             let answer = recording.ask(&host).await;
@@ -264,7 +264,7 @@ async fn a_whole_chat_passes_filters_unchanged_and_can_be_streamed() {
         let mut answer = recording.ask(&looks).await.json();
         for choices in [&mut original["choices"], &mut answer["choices"]] {
             for choice in choices.as_array_mut().unwrap() {
-                // Azure leaves the message out where its own filter struck; filters find an empty one.
+                // Azure omits the message if its own filter removed it; filters receive an empty one.
                 let message = choice.as_object_mut().unwrap().entry("message").or_insert(Value::Null);
                 if message.is_null() {
                     *message = json!({"role": "assistant", "content": ""});
@@ -348,8 +348,8 @@ fn events_are_the_same_wherever_a_recording_is_cut() {
     for recording in all().iter().filter(|recording| recording.is_stream()) {
         let whole = read(&[&recording.body]);
         assert_eq!(read(&recording.body.chunks(1).collect::<Vec<_>>()), whole, "{}", recording.name);
-        // Every place at which something ends, and its neighbours; every place of all where there is time:
-        // for each of them the rest is read again.
+        // Cuts at every separator and next to it, or with VALVEHOUSE_CASES at every byte; each cut reads the
+        // rest again.
         let ends = (0..recording.body.len()).filter(|at| matches!(recording.body[*at], b'\n' | b'\r' | b':'));
         let ends = ends.step_by(1 + recording.body.len() / 4096).flat_map(|at| at..=at + 1);
         let all_of_them = std::env::var_os("VALVEHOUSE_CASES").is_some();

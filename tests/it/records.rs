@@ -1,4 +1,4 @@
-//! The records of users: found by their verified user alone, whatever a request says.
+//! The records of users: only their verified user can read them, whatever a request claims.
 
 use crate::host::{Answer, Setup, TestHost};
 use crate::upstream::{Reply, UpstreamRequest};
@@ -29,7 +29,7 @@ memories = true
 chats = true
 "#;
 
-/// Runs what a message says, and answers with the result.
+/// Runs the command in a message and responds with its result.
 const PROBE: &str = r#"
 /*
 requirements: memories, chats, vectors, llm
@@ -61,14 +61,14 @@ fn setup() -> Setup {
     TestHost::new().config(CONFIG).filter("probe", PROBE)
 }
 
-/// A request with a key and further fields of the body.
+/// Sends a request with a key and additional fields in the body.
 async fn ask(host: &TestHost, key: &str, text: &str, more: Value) -> Answer {
     let mut body = json!({"model": "assistant", "messages": [{"role": "user", "content": text}]});
     for (name, value) in more.as_object().unwrap() {
         body[name] = value.clone();
     }
     let request = host.posting(body.to_string()).header("authorization", format!("Bearer {key}"));
-    // Headers of an Open WebUI, which this host does not trust.
+    // Headers of an Open WebUI that this host does not trust.
     Answer::of(request.header("x-openwebui-user-id", "ann").header("x-openwebui-user-role", "admin")).await
 }
 
@@ -88,7 +88,7 @@ async fn a_user_finds_their_memories_alone() {
         id,
         "the same is stored once"
     );
-    // Nobody can tell from the id which text it is of, not even by guessing.
+    // The id does not reveal the text, not even to a guess.
     assert_ne!(id, "230ba87cac4c8a785ee00432", "the beginning of the text's SHA-256");
     let recalled = reply(&host, "sk-ann", "recall where does my sister live").await;
     assert_eq!(recalled[0], "my sister lives in Lisbon");
@@ -136,7 +136,7 @@ async fn a_user_finds_their_conversations_alone() {
     let chat = |id: &str| json!({"chat_id": id});
     ask(&host, "sk-ann", "We fly on Monday", chat("trip")).await;
     ask(&host, "sk-bob", "We stay in Rome", chat("home")).await;
-    // One of nobody, and one that somebody begins in the name of another.
+    // A conversation without a user, and one that was started in the name of another user.
     ask(&host, "sk-anybody", "Lisbon is nice", chat("free")).await;
     ask(&host, "sk-anybody", "planted in Lisbon", json!({"chat_id": "planted", "user": "ann"})).await;
 
@@ -160,7 +160,7 @@ async fn a_model_of_the_host_embeds_texts_through_its_filters() {
         let body = request.json();
         assert_eq!(body["model"], "mock-1");
         let input = body["input"].as_array().unwrap();
-        // Out of order, as a service may answer.
+        // Out of order, as a service may respond.
         let data: Vec<Value> = input.iter().enumerate().rev().map(|(index, text)| {
             json!({"index": index, "embedding": [text.as_str().unwrap().len(), u8::from(text == "HELLO")]})
         }).collect();
@@ -260,7 +260,7 @@ async fn a_body_names_the_user_only_where_that_is_trusted() {
         let request = host.posting(body.to_string()).header("authorization", format!("Bearer {key}"));
         serde_json::from_str(&Answer::of(request).await.text()).unwrap()
     };
-    // As an Open WebUI asks for an inlet.
+    // As Open WebUI calls an inlet.
     let inlet = async |host: &TestHost, key: &str| -> Value {
         let body = json!({"model": "demo", "messages": [{"role": "user", "content": "x"}]});
         let call = json!({"body": body, "user": {"id": "ann", "role": "user"}});
@@ -312,13 +312,13 @@ async fn an_operator_deletes_all_that_is_stored_of_a_user() {
         assert_eq!(reply(&host, "sk-ann", text).await, json!([]), "{text}");
         assert_ne!(reply(&host, "sk-bob", text).await, json!([]), "{text} of another user");
     }
-    // The entries that requests without a user share belong to nobody.
+    // The entries that requests without a user share belong to no user.
     for method in ["GET", "DELETE"] {
         let nameless = host.request(method, "/api/v1/users//records");
         let answer = Answer::of(nameless.header("authorization", "Bearer sk-operator")).await;
         assert_eq!(answer.status, 400, "{method}: {}", answer.body());
     }
-    // What comes later is stored as before.
+    // Later entries are stored as usual.
     reply(&host, "sk-ann", "remember my dog is called Rex").await;
     assert_eq!(reply(&host, "sk-ann", "recall dog").await, json!(["my dog is called Rex"]));
 }

@@ -1,4 +1,4 @@
-//! Files change while people talk: what goes live, when, and what never does.
+//! Files that change under load: what goes live, when, and what never does.
 
 use crate::host::{Answer, TestHost, saying, until};
 use crate::upstream::{Gate, MODEL, Reply};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Appends a word to every answer.
+/// Appends a word to every response.
 fn says(word: &str) -> String {
     format!("fn outlet(body) {{ body.messages[-1].text += \" {word}\"; body }}")
 }
@@ -19,7 +19,7 @@ const BROKEN: &str = "fn outlet(body) {\n    let x = ;\n}";
 async fn files_are_added_edited_renamed_over_and_deleted() {
     let host = TestHost::new().start().await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream");
-    // The folder is not there yet.
+    // The folder does not exist yet.
     host.save("word", says("one"));
     host.stands("word", "live").await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream one");
@@ -78,13 +78,13 @@ async fn a_broken_file_keeps_its_last_good_version_until_it_is_mended() {
         "{message}"
     );
 
-    // The newest reason is shown when it breaks in another way.
+    // After a different error, the newest reason is shown.
     host.save("word", "fn outlet(body, bodi) { body }");
     until("the new reason is shown", || async { host.problems("word")[0].to_string().contains("bodi") })
         .await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream good");
 
-    // Across a restart too.
+    // This survives a restart.
     host.restart().await;
     host.stands("word", "stale").await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream good");
@@ -94,7 +94,7 @@ async fn a_broken_file_keeps_its_last_good_version_until_it_is_mended() {
     assert_eq!(host.ask("x").await.text(), "hello from upstream better");
     assert!(host.problems("word").is_empty());
 
-    // One that never was good does not run at all.
+    // A plugin that never loaded does not run at all.
     host.save("never", BROKEN);
     host.stands("never", "broken").await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream better");
@@ -112,7 +112,7 @@ async fn a_file_that_cannot_be_read_any_more_keeps_its_last_good_version() {
     }
 }
 
-/// Refuses when the two halves of a pair are not of one version.
+/// Returns one half of a pair that refuses requests if the versions of both halves differ.
 fn half(name: &str, version: usize) -> String {
     match name {
         "left" => format!("fn inlet(body, __metadata__) {{ __metadata__.left = {version}; body }}"),
@@ -156,11 +156,11 @@ async fn files_that_are_saved_together_go_live_together() {
             host.save("left", half("left", version));
             host.save("right", half("right", version));
         }
-        // On a machine that stops in between they are not saved together.
+        // If the machine stalled in between, they were not saved together.
         if began.elapsed() > Duration::from_millis(20) {
             apart.push(version);
         }
-        // Other news at the same time must not tear the pair apart.
+        // Other changes at the same time must not separate the pair.
         if version % 4 == 0 {
             let values = valvehouse::json::Json::parse(format!("{{\"n\":{version}}}").as_bytes()).unwrap();
             host.store().replace_valves("left", None, &values, "test").await.unwrap();
@@ -176,7 +176,7 @@ async fn files_that_are_saved_together_go_live_together() {
     }
 }
 
-/// The versions of a mixed pair, from what the right half throws.
+/// Returns the versions of a mixed pair from the error of the right half.
 fn mixed_versions(body: &str) -> Option<(usize, usize)> {
     let (left, right) = body.split_once("mixed ")?.1.split_once(" and ")?;
     let digits = right.find(|c: char| !c.is_ascii_digit())?;
@@ -201,12 +201,12 @@ async fn a_guard_whose_file_is_deleted_refuses_until_its_removal_is_confirmed() 
     assert_eq!(refused.error()["code"], "guard");
     host.stream("good").await.refused(503, "confirm guard");
 
-    // A restart does not forget it.
+    // A restart does not reset this.
     host.restart().await;
     host.stands("guard", "missing").await;
     host.ask("good").await.refused(503, "confirm guard");
 
-    // The guard is back, and guards again.
+    // The guard is restored and refuses again.
     host.save("guard", GUARD);
     host.stands("guard", "live").await;
     host.ask("bad").await.refused(403, "guarded");
@@ -232,7 +232,7 @@ async fn a_guard_that_never_loaded_refuses_until_it_does() {
         host.stands("guard", "live").await;
         assert_eq!(host.ask("good").await.text(), "hello from upstream");
         host.ask("bad").await.refused(403, "guarded");
-        // A guard that breaks later keeps guarding.
+        // A guard that breaks later still refuses, with its last good version.
         host.save("guard", BROKEN);
         host.stands("guard", "stale").await;
         host.ask("bad").await.refused(403, "guarded");
@@ -244,7 +244,7 @@ async fn a_guard_that_never_loaded_refuses_until_it_does() {
 async fn a_folder_behind_a_link_is_followed_to_its_new_place() {
     use std::os::unix::fs::symlink;
     let host = TestHost::new().start().await;
-    // As Kubernetes does it: the file is a link through a link that is swapped.
+    // The layout of Kubernetes: the file is a link through a link that is swapped.
     let folder = |name: &str| host.folder().join(name);
     for (name, word) in [("v1", "one"), ("v2", "two")] {
         std::fs::create_dir(folder(name)).unwrap();
@@ -256,7 +256,7 @@ async fn a_folder_behind_a_link_is_followed_to_its_new_place() {
     host.stands("word", "live").await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream one");
 
-    // No event tells of this one.
+    // This change causes no file event.
     symlink(folder("v2"), folder("..next")).unwrap();
     std::fs::rename(folder("..next"), folder("..data")).unwrap();
     until("the second version runs", || async {
@@ -274,7 +274,7 @@ async fn a_folder_may_come_go_and_come_again() {
         host.save("word", says(word));
         host.stands("word", "live").await;
         assert_eq!(host.ask("x").await.text(), format!("hello from upstream {word}"));
-        // In the folder that came later changes are seen as well.
+        // Changes in the new folder are noticed as well.
         host.update("word", &says("edited")).await;
         std::fs::remove_dir_all(host.folder().join("filters")).unwrap();
         host.stands("word", "gone").await;
@@ -397,7 +397,7 @@ fn outlet(body, valves, __user__) { body.messages[-1].text += ` ${valves.word}${
     assert_eq!(host.chat(&ann).await.text(), "hello from upstream v2 configured!");
 }
 
-/// Stamps its version into the request and into the answer.
+/// Adds its version to the request and to the response.
 fn stamps(version: usize) -> String {
     format!(
         "fn inlet(body) {{ body.stamp = \"v{version}\"; body }}\n\
@@ -517,7 +517,7 @@ fn outlet(body, state, __metadata__, __user__) {
         body["user"] = Value::from(format!("u{user}"));
         body["stream"] = Value::from(user % 2 == 0);
         let text = host.chat(&body).await.text();
-        // Streamed: a role, a word, an end. Whole: one event.
+        // Streamed: a role, a word and an end. Whole: one event.
         let events = if user % 2 == 0 { 3 } else { 1 };
         assert_eq!(text, format!("u{user} u{user} u{user} u{user} w{user} {events}"));
     });

@@ -1,5 +1,5 @@
-//! The repairs of answers in which services leave out, repeat or misplace things: a streaming client reads
-//! the one form.
+//! Repairs of responses in which services omit, repeat or misplace fields: a streaming client receives one
+//! consistent format.
 
 use crate::kernel::{StreamedTurn, asking, echo, json, script, stream};
 use valvehouse::chat::Fold;
@@ -8,7 +8,7 @@ use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelDefaults};
 use valvehouse::provider::Reply;
 
-/// An event of one answer about one of its choices, or about none.
+/// Returns an event with one choice or without choices.
 fn chunk(choices: &str) -> Json {
     chunk_with(choices, "")
 }
@@ -25,7 +25,8 @@ fn end(why: &str) -> Json {
     chunk(&format!(r#"{{"index":0,"delta":{{}},"finish_reason":"{why}"}}"#))
 }
 
-/// The same model with nobody, with one who looks and with one who changes, each well formed.
+/// Runs the same model without a filter, with one that reads and with one that changes; each stream must be
+/// well formed.
 async fn each_way(pieces: &[Json]) -> [StreamedTurn; 3] {
     let looks = script("looks", "fn stream(event) { event }");
     let touches = script("touches", "fn stream(event) { event.touched = true; }");
@@ -154,13 +155,13 @@ async fn calls_are_numbered_from_nought_and_begin_once() {
     let expected = r#"[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}},{"id":"b","type":"function","function":{"name":"g","arguments":"{}"}}]"#;
     let rest = r#""function":{"arguments":":1}"}"#;
     for (first, second, third) in [
-        // Index from one, as behind an Anthropic gateway; later pieces without an id.
+        // The index starts at one, as behind an Anthropic gateway; later deltas have no id.
         (
             r#""index":1,"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\""}"#.to_owned(),
             format!(r#""index":1,{rest}"#),
             r#""index":2,"id":"b","type":"function","function":{"name":"g","arguments":"{}"}"#,
         ),
-        // Qwen: later pieces with an empty id and name; others say everything again.
+        // Qwen: later deltas have an empty id and name; other services repeat everything.
         (
             r#""index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\""}"#.to_owned(),
             r#""index":0,"id":"","function":{"name":"","arguments":":1}"}"#.to_owned(),
@@ -171,7 +172,7 @@ async fn calls_are_numbered_from_nought_and_begin_once() {
             r#""index":0,"id":"a","type":"function","function":{"name":"f","arguments":":1}"}"#.to_owned(),
             r#""index":0,"id":"b","type":"function","function":{"name":"g","arguments":{}}"#,
         ),
-        // No index, no type.
+        // No index and no type.
         (
             r#""id":"a","function":{"name":"f","arguments":"{\"x\""}"#.to_owned(),
             rest.to_owned(),

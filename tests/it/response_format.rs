@@ -24,7 +24,7 @@ async fn a_client_that_streams_gets_the_answer_that_fits_and_nothing_of_the_othe
     let streamed = stream_body(&kernel, ASKS).await;
     assert_eq!(streamed.text(), r#"{"price":3}|stop"#);
     assert_eq!(model.requests().len(), 2);
-    // The answers between them are not part of the conversation.
+    // The rejected responses are not part of the conversation.
     assert_eq!(streamed.answer(), r#"{"price":3}"#);
 }
 

@@ -1,4 +1,4 @@
-//! The Responses API, for models of services that only have chat completions.
+//! The Responses API for models of services that only have chat completions.
 
 use crate::host::{Answer, TestHost};
 use crate::python::{REFUSES, passes, python};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 
-/// Shows that it has seen the answer, streamed or not.
+/// Marks the response as seen, streamed or not.
 const LOUD: &str = r#"
 fn stream(event) { event.text = regex::replace(event.text, "hello", "HELLO"); event }
 fn outlet(body) { body.messages[-1].text = regex::replace(body.messages[-1].text, "hello", "HELLO"); body }
@@ -28,7 +28,7 @@ fn usage() -> Value {
     json!({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7, "prompt_tokens_details": {"cached_tokens": 2}})
 }
 
-/// Calls of tools as a service streams them, interleaved, or as it gives them at once.
+/// Returns tool calls as a service streams them, interleaved, or as one response.
 fn calls(stream: bool) -> Reply {
     let patch = json!({"input": "*** Begin \"Patch\"\n+1"}).to_string();
     if !stream {
@@ -120,7 +120,7 @@ async fn a_response_and_its_stream_are_the_same_but_for_ids_and_times() {
         };
         let mut response = last["response"].clone();
         if text == "hello" {
-            // This service counts the tokens of whole answers only.
+            // This service reports tokens only for whole responses.
             response["usage"] = whole["usage"].clone();
         }
         assert_eq!(plain(whole.clone()), plain(response));
@@ -481,7 +481,7 @@ async fn a_call_is_done_when_the_next_one_begins() {
             let id = (!name.is_empty()).then(|| format!("call_{index}"));
             chunk(&json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": function}]}), None)
         };
-        // The second is interleaved with the third, and white space follows the first.
+        // The second call is interleaved with the third, and white space follows the first.
         let stream = [
             piece(0, "weather", ""),
             piece(0, "", "{\"city\":\"Oslo\"}"),
@@ -551,7 +551,7 @@ async fn a_compacted_conversation_goes_on_from_its_summary() {
     let sent = host.upstream.last().json();
     let texts: Vec<&str> =
         sent["messages"].as_array().unwrap().iter().map(|m| m["content"].as_str().unwrap()).collect();
-    // The filter of the host saw the summary as well.
+    // The host's filter received the summary as well.
     assert_eq!(texts[..2], ["my name is Ann", "the weather in Oslo?"]);
     assert!(texts[2].ends_with("Its summary:\n\nHELLO from upstream") && texts[3] == "go on", "{texts:?}");
     compact(&json!({"input": "hi"})).await.refused(400, "missing model");

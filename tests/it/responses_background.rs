@@ -1,4 +1,4 @@
-//! Responses that are made while no client waits, and the conversations that they go on with.
+//! Responses that are created in the background, and the conversations that they continue.
 
 use crate::host::{Answer, TestHost, until};
 use crate::python::{passes, python};
@@ -29,7 +29,7 @@ async fn host(gate: &Arc<Gate>) -> TestHost {
     host
 }
 
-/// The end of an answer that began.
+/// Returns the end of a response that has started.
 fn ending(text: &str) -> String {
     let chunk = crate::upstream::chunk;
     let last = chunk(&json!({}), Some("stop"));
@@ -223,7 +223,7 @@ async fn a_response_whose_host_stopped_or_died_is_failed_and_not_in_progress_for
     };
     host.store().save_response(&died("resp_dead", valvehouse::store::now() - 60_000)).await.unwrap();
     host.store().save_response(&died("resp_alive", valvehouse::store::now())).await.unwrap();
-    // A row that something else changed is an error, not an empty response.
+    // A row that was changed by hand causes an error and not an empty response.
     for (id, items, response) in
         [("resp_torn", "[]", "{\"id\":"), ("resp_cut", "[{", "{\"background\":true}")]
     {
@@ -247,7 +247,7 @@ async fn a_response_whose_host_stopped_or_died_is_failed_and_not_in_progress_for
     assert_eq!(fetched(&host, "resp_alive").await["status"], "in_progress");
     let on = json!({"model": "mock-1", "input": "hi", "previous_response_id": "resp_alive"});
     send(&host, "POST", "/v1/responses", &on).await.refused(400, "is not finished");
-    // Another host's is canceled by the store.
+    // A response of another host is cancelled in the store.
     let canceled = send(&host, "POST", "/v1/responses/resp_alive/cancel", &json!({})).await.json();
     assert_eq!(canceled["status"], "cancelled");
     assert!(!host.store().touch_response("resp_alive", "another host").await.unwrap());

@@ -1,4 +1,4 @@
-//! Responses over a WebSocket, as Codex asks for them first.
+//! Responses over a WebSocket, which is Codex's first choice.
 
 use crate::host::{TestHost, until};
 use crate::upstream::{Gate, Reply};
@@ -40,7 +40,7 @@ impl Client {
         }
     }
 
-    /// The events of a response up to its last, or to its error.
+    /// Returns the events of a response up to its last one or its error.
     pub(crate) async fn events(&mut self) -> Vec<Value> {
         let mut events = Vec::new();
         loop {
@@ -55,7 +55,7 @@ impl Client {
         }
     }
 
-    /// The last event of a response, or its error.
+    /// Returns the last event of a response, or its error.
     async fn end(&mut self) -> Value {
         self.events().await.pop().unwrap()
     }
@@ -84,7 +84,7 @@ fn text(event: &Value) -> &str {
 async fn responses_follow_each_other_on_a_socket_and_pass_the_filters() {
     let host = host().await;
     let mut client = Client::open(&host, "ann-secret-0001").await.unwrap();
-    // Both are sent at once, and answered one after the other.
+    // Both are sent at once and answered one after the other.
     client.send(json!({"input": "one"})).await;
     client.send(json!({"input": "two"})).await;
     for _ in 0..2 {
@@ -92,7 +92,7 @@ async fn responses_follow_each_other_on_a_socket_and_pass_the_filters() {
     }
     let texts: Vec<String> = host.upstream.requests().iter().map(|request| request.last_text()).collect();
     assert_eq!(texts, ["one", "two"]);
-    // What is stored goes on at any connection, and over HTTP.
+    // A stored response can be continued on any connection and over HTTP.
     let first = client.ask(json!({"input": "three"})).await;
     let mut other = Client::open(&host, "ann-secret-0001").await.unwrap();
     other.ask(json!({"input": "four", "previous_response_id": first["response"]["id"]})).await;
@@ -109,7 +109,7 @@ async fn what_is_not_stored_goes_on_at_its_own_connection_until_it_fails() {
     let mut other = Client::open(&host, "ann-secret-0001").await.unwrap();
     let refused = other.ask(on("two", &first)).await;
     assert_eq!((&refused["status"], &refused["error"]["code"]), (&json!(400), &missing), "{refused}");
-    // A connection goes on after an error.
+    // A connection stays usable after an error.
     assert_eq!(text(&other.ask(json!({"input": "hi"})).await), "HELLO");
     let second = client.ask(on("two", &first)).await["response"]["id"].clone();
     let contents = host.upstream.last().json()["messages"].as_array().unwrap().clone();

@@ -12,7 +12,8 @@ fn stream(event) { event.text = regex::replace(event.text, "cold", "COLD"); even
 fn outlet(body) { body.messages[-1].text = regex::replace(body.messages[-1].text, "cold", "COLD"); body }
 "#;
 
-/// The items of the service: encrypted reasoning, a search of its own, words and, where it is given a function, a call.
+/// Returns the items of the service: encrypted reasoning, a built-in search, text and, if it is offered a
+/// function, a call.
 fn items(body: &Value) -> Vec<Value> {
     let mut items = vec![
         json!({"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}], "encrypted_content": "gAAA+/=="}),
@@ -94,7 +95,7 @@ fn function() -> Value {
     json!({"type": "function", "name": "weather", "parameters": {"type": "object"}})
 }
 
-/// The response, however it came.
+/// Returns the response, streamed or not.
 async fn respond(host: &TestHost, mut body: Value, stream: bool) -> Value {
     body["model"] = json!("mock-1");
     if stream {
@@ -147,7 +148,7 @@ async fn reasoning_and_hosted_tools_travel_whole_between_a_client_and_a_service_
             (&json!(7), &json!(3))
         );
 
-        // All of it goes back, over the items themselves or over the stored response.
+        // All items are sent back, either as items or through the stored response.
         let result = json!({"type": "function_call_output", "call_id": "call_1", "output": "3"});
         let mut items = output.as_array().unwrap().clone();
         items.insert(0, json!({"role": "user", "content": "a secret"}));
@@ -197,7 +198,7 @@ async fn clients_of_chats_and_messages_are_served_by_a_service_of_responses() {
         assert!(!answer.body().contains("response_item"), "{}", answer.body());
         assert_eq!(host.upstream.last().json()["max_output_tokens"], 99);
     }
-    // What this API has no field for is refused with advice, and errors keep their status and code.
+    // Fields that this API does not have are refused with a hint, and errors keep their status and code.
     let ask = json!({"model": "mock-1", "messages": [{"role": "user", "content": "hi"}], "stop": ["x"]});
     host.chat(&ask).await.refused(400, "cannot send stop");
     let limited = host.ask("limited").await;
@@ -209,7 +210,7 @@ async fn clients_of_chats_and_messages_are_served_by_a_service_of_responses() {
     );
 }
 
-/// Sends a request on to the model that its last message names.
+/// Sends a request to the model that its last message names.
 const ROUTES: &str = r#"
 fn inlet(body) {
     let text = body.messages[-1].text;
@@ -217,8 +218,8 @@ fn inlet(body) {
 }
 "#;
 
-/// A host with the model `native` of a service of Responses, the model `plain` of one of chats, and each with the
-/// other in its place.
+/// Starts a host with the model `native` of a Responses service and the model `plain` of a chat service, each
+/// with the other as its fallback.
 async fn two_services() -> (TestHost, Upstream) {
     let chats = Upstream::start().await;
     let model = |name: &str, provider: &str, spare: &str| {
@@ -253,7 +254,7 @@ async fn what_the_service_that_answers_is_not_sent_is_named_wherever_a_request_w
         let answer = host.respond(&body).await;
         assert_eq!(answer.status, 200, "{}", answer.body());
         let left_out = answer.header("x-valvehouse-left-out").map(str::to_owned);
-        // The trace says so, too.
+        // The trace reports it, too.
         let lines = trace_of(&host, &answer).await["lines"].to_string();
         assert!(left_out.is_none() || lines.contains("left out of the request: web_search"), "{lines}");
         left_out
@@ -281,7 +282,7 @@ async fn what_the_service_that_answers_is_not_sent_is_named_wherever_a_request_w
             );
             assert!(sent.get("responses").is_none(), "{sent}");
         }
-        // One that cannot answer has left nothing out.
+        // A service that cannot respond has left nothing out.
         chats.script(|_| Reply::json(&json!({"error": {"message": "busy"}})).status(503));
         assert_eq!(ask("plain_first", "hi", stream).await, None);
         chats.script(|request| Reply::fitting(request, "hello"));

@@ -5,7 +5,7 @@ use crate::upstream::{Gate, Reply, Upstream};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// A filter, tool or pipe that may ask a service, and the grant for it.
+/// Returns a filter, tool or pipe that sends requests to a service, and its grant.
 fn asks(service: &Upstream, id: &str, code: &str) -> (String, String) {
     let url = service.url();
     let address = url.trim_start_matches("http://").trim_end_matches("/v1").to_owned();
@@ -44,7 +44,7 @@ async fn models_are_listed_by_a_service_that_is_slow_fails_and_comes_back() {
     let gate = Gate::closed();
     service.reply(Reply::json(&json!(["small", "large"])).behind(&gate));
     let (pipe, config) = asks(&service, "many", PIPE);
-    // The service has not answered, and the host has started; other files are saved and run.
+    // The service has not responded and the host has started; other files are loaded and run.
     let mut host = TestHost::new().config(&config).filter("many", pipe).start().await;
     service.wait_for_requests(1).await;
     assert!(!models(&host).await.contains("many.small"));
@@ -78,7 +78,7 @@ async fn models_are_listed_by_a_service_that_is_slow_fails_and_comes_back() {
     until("it has recovered", async || models(&host).await.contains("many.other")).await;
     until("nothing is wrong", async || host.problems("many").is_empty()).await;
     assert!(!models(&host).await.contains("many.small"));
-    // The list outlives the host, whose service is away when it starts again.
+    // The list survives a restart of the host while its service is away.
     service.script(|_| Reply::raw("text/plain", "away").status(503));
     host.restart().await;
     until("the last list is back", async || models(&host).await.contains("many.other")).await;
@@ -109,7 +109,7 @@ fn call_it(name, args) { http::post("URL/call", #{ json: #{ name: name, x: args.
     assert!(host.problems("far").is_empty(), "{:?}", host.problems("far"));
     let did = host.chat(&saying("helped", r#"/halve {"x": 4}"#)).await.text();
     assert!(did.contains("halve") && did.contains('4'), "{did}");
-    // Another text asks at once, whatever is left of the time.
+    // A changed script is called at once, regardless of the interval.
     host.save_tool(
         "far",
         &tool.replace("name: tool.name, desc", "name: tool.name + \"_it\", desc").replace("call_it", "do_it"),
@@ -179,7 +179,7 @@ async fn one_of_two_hosts_ticks_and_the_other_goes_on_when_it_is_gone() {
     let mut host = TestHost::new().config(&config).tool("clock", tool).start().await;
     let other = host.another().await;
     service.wait_for_requests(1).await;
-    // While one ticks, and then until the next tick is due, nobody else may.
+    // During a tick, and until the next one is due, no other host may tick.
     let store = other.host.store().clone();
     let is_free = async || store.lease_secret("tick/clock/0/2", "somebody else", 1).await.unwrap();
     assert!(!is_free().await);
@@ -207,7 +207,7 @@ async fn a_tick_that_waits_does_not_overlap_with_itself_and_ends_with_its_host()
     );
     let mut host = TestHost::new().config(&config).filter("slow", filter).start().await;
     service.wait_for_requests(1).await;
-    // Requests, and two more periods, go by.
+    // Requests and two more intervals pass.
     tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
     assert_eq!(host.chat(&saying("demo", "hi")).await.status, 200);
     assert_eq!(service.requests().len(), 1, "a tick runs beside itself");
@@ -238,7 +238,7 @@ async fn work_in_the_background_that_never_ends_is_ended_and_requests_go_on() {
         until(id, async || host.problems(id).iter().any(|problem| problem.message.contains(why))).await;
     }
     assert_eq!(host.chat(&saying("demo", "hi")).await.status, 200);
-    // What breaks in the background again and again rests there, and nowhere else.
+    // A plugin that fails repeatedly in the background is disabled there only.
     until("its breaker is open", async || {
         host.problems("lists").iter().any(|problem| problem.message.contains("circuit breaker is open"))
     })

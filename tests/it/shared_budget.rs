@@ -1,4 +1,4 @@
-//! A budget of tokens at three hosts on one store, which exchange in turn.
+//! A token budget at three hosts on one store, which exchange their counts in turn.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher as _};
@@ -13,7 +13,7 @@ use valvehouse::store::{Kv, SqlStore, Store as _};
 use valvehouse_testkit::postgres::Postgres;
 
 const TOKENS: i64 = 5_000;
-/// The tokens that a turn reserves: those of its question, and of its answer.
+/// The tokens that a turn reserves for its question and its response.
 const QUESTION: i64 = 100;
 const ANSWER: i64 = 200;
 const ROUNDS: u64 = 12;
@@ -22,7 +22,7 @@ fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap()
 }
 
-/// The maps of a host, and the shipped filter on them.
+/// Returns the key-value store of a host and the shipped filter that uses it.
 async fn host(url: &str) -> (Arc<Kv>, FilterEntry) {
     let key = SecretSource::Literal(Secret::new("the same key on every host of this test"));
     let store = Arc::new(SqlStore::postgres(url, Some(&key)).await.unwrap());
@@ -44,18 +44,18 @@ async fn host(url: &str) -> (Arc<Kv>, FilterEntry) {
     (kv, Arc::new(script).into_filter(Arc::default()))
 }
 
-/// A turn at a host, and what each host knows of it: nothing, what it reserves, what it took.
+/// A turn at a host, and the count of it that each host has: nothing, the reservation or the result.
 struct UnderWay {
     host: usize,
     turn: Turn,
     now: i64,
-    /// As the store knows it.
+    /// The count in the store.
     written: i64,
     known: [i64; 3],
     is_over: bool,
 }
 
-/// A turn of this user, as an Open WebUI makes them that asks its models itself: inlet and outlet.
+/// Returns a turn of a user as Open WebUI makes it if it calls its models itself: inlet and outlet.
 fn turn(user: u64) -> Turn {
     let facts = TurnFacts {
         user: json(&format!(r#"{{"id": "{user}"}}"#)),
@@ -89,7 +89,8 @@ async fn hosts_see_what_answers_under_way_at_others_will_take() {
     let (mut worst, mut reserves) = (0, None);
     for round in 0..ROUNDS {
         let mut turns: Vec<UnderWay> = Vec::new();
-        // When the last turn began: the turns that its host knew nothing of, and those that were not over as far as it knew.
+        // At the start of the last turn: the number of turns that were unknown to its host, and the known
+        // turns that had not ended.
         let (mut unknown, mut open) = (0, Vec::new());
         for step in 0..160_u64 {
             let mut hasher = DefaultHasher::new();
@@ -117,7 +118,7 @@ async fn hosts_see_what_answers_under_way_at_others_will_take() {
                     known[host] = now;
                     turns.push(UnderWay { host, turn, now, written: 0, known, is_over: false });
                 }
-                // It took less than it reserved, or more.
+                // The turn used less than its reservation, or more.
                 4..=6 => {
                     let Some(turn) = turns.iter_mut().find(|turn| turn.host == host && !turn.is_over) else {
                         continue;

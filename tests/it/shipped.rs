@@ -1,4 +1,4 @@
-//! The filters that come with the host, each for what it promises.
+//! Tests of the shipped filters.
 
 use crate::kernel::*;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("filters")
 }
 
-/// The ids of all of them.
+/// Returns the ids of all shipped filters.
 fn all() -> Vec<String> {
     let names = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name());
     let names = names.map(|name| name.into_string().unwrap()).filter(|name| !name.ends_with(".test.rhai"));
@@ -38,13 +38,14 @@ fn compiled(id: &str, settings: &Settings) -> Script {
     script
 }
 
-/// A shipped filter with these valves, as the host makes it: with the host's own budgets.
+/// Returns a shipped filter with these valves and the host's own budgets.
 fn hurried(id: &str, valves: &str) -> FilterEntry {
     with_users(id, &Settings { configured: json(valves), ..Settings::default() }, &[])
 }
 
-/// The same for tests of what it does, tens of thousands of times: unoptimised it has twenty times as long,
-/// as the hostile corpus has, so that a machine that stops for some milliseconds fails none of them.
+/// Returns a shipped filter with these valves for tests that run it tens of thousands of times. In a debug
+/// build, its stream hook has twenty times as long, so that a machine that stalls for some milliseconds fails
+/// no test.
 fn shipped(id: &str, valves: &str) -> FilterEntry {
     let usual = Settings::default();
     let times = if cfg!(debug_assertions) { 20 } else { 1 };
@@ -98,7 +99,7 @@ fn saying(text: &str) -> Json {
     body
 }
 
-/// The answer to a client that streams, and to one that does not.
+/// Returns the response for a streaming client and for one that does not stream.
 async fn both_ways(filter: &FilterEntry, pieces: &[&str]) -> (String, String) {
     let reply = || Reply::chunks(pieces.iter().copied());
     let kernel = asking([reply()]).0.filter(filter.clone()).build();
@@ -115,7 +116,7 @@ async fn whole(filter: &FilterEntry, text: &str) -> String {
     chat(&kernel, "hi").await.unwrap().text()
 }
 
-/// A text cut in two at every place, in three at many, and into single characters.
+/// Returns a text cut in two at every place, in three at many, and into single characters.
 fn cuts(text: &str) -> Vec<Vec<&str>> {
     let places: Vec<usize> = text.char_indices().map(|(at, _)| at).skip(1).collect();
     let mut all: Vec<Vec<&str>> = vec![vec![text]];
@@ -237,7 +238,7 @@ async fn a_user_is_admitted_again_after_retry_after() {
     now.fetch_add(3_000, Ordering::SeqCst);
     let Err(Error::Rejected(rejection)) = inlet(&filter, &nobody, &saying("b")).await else { panic!() };
     assert_eq!(rejection.retry_after, Some(7.0));
-    // A newer version of the script goes on counting.
+    // A newer version of the script keeps the counts.
     let filter =
         with_users("rate_limit", &settings(r#"{"limit":1,"seconds":10,"exempt_admins":false}"#), &[]);
     assert!(inlet(&filter, &nobody, &saying("c")).await.is_err());
@@ -426,7 +427,7 @@ async fn a_secret_is_blotted_out_wherever_the_stream_cuts_it() {
             let text = format!("{before}{secret}{after}");
             let expected = format!("{before}[redacted]{after}");
             assert_eq!(whole(&filter, &text).await, expected);
-            // Cuts before and in the secret, and just after it.
+            // Cuts shortly before, inside and directly after the secret.
             let from = before.len().saturating_sub(3);
             let places = text.char_indices().map(|(at, _)| at).filter(|at| *at > from);
             for at in places {
@@ -474,7 +475,7 @@ async fn what_is_sent_to_the_model_has_no_secrets() {
     let expected = request.to_string().replace("a@b.example", "***").replace("AKIAIOSFODNN7EXAMPLE", "***");
     assert_eq!(changed.to_string(), expected.replace("10.0.0.7", "***"));
 
-    // The output of a tool between two rounds.
+    // The result of a tool between two rounds.
     let (builder, model) = asking([calls("", &[("echo", r#"{"mail":"a@b.example"}"#)]), "done".into()]);
     let kernel = builder.tool(echo()).filter(filter).build();
     chat(&kernel, "hi").await.unwrap();
@@ -493,7 +494,7 @@ async fn every_kind_can_be_left_alone_and_patterns_added() {
         let (streamed, whole) = both_ways(&filter, &cut).await;
         assert_eq!((&streamed, &whole), (&expected, &expected), "{cut:?}");
     }
-    // A guard whose pattern is none refuses rather than lets through.
+    // A guard with an invalid pattern refuses everything.
     let broken = shipped("redact", r#"{"patterns":["("]}"#);
     let (plugin, _, cause) = failure(inlet(&broken, &turn_of("{}"), &saying("hi")).await);
     assert!(plugin == "redact" && cause.contains("unclosed group"), "{cause}");

@@ -1,4 +1,4 @@
-//! The tools in `tools/` and the host's own: useful as they are, and honest about bad arguments.
+//! The tools in `tools/` and the host's own: their results, and their errors for invalid arguments.
 
 use crate::host::TestHost;
 use crate::upstream::{Reply, Upstream};
@@ -10,7 +10,7 @@ use valvehouse::json::Json;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tools");
 
-/// The ids of all shipped tools, or the names of the modules they import, below `lib/`.
+/// Returns the ids of all shipped tools, or with `lib/` the names of the modules that they import.
 fn shipped(below: &str) -> Vec<String> {
     let files = std::fs::read_dir(format!("{FOLDER}/{below}")).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
@@ -21,7 +21,7 @@ fn shipped(below: &str) -> Vec<String> {
     ids
 }
 
-/// A host with all shipped tools.
+/// Starts a host with all shipped tools.
 async fn host(config: &str) -> TestHost {
     let mut setup = TestHost::new().config(config);
     for id in [shipped(""), shipped("lib/")].concat() {
@@ -30,7 +30,7 @@ async fn host(config: &str) -> TestHost {
     setup.start().await
 }
 
-/// A tool's answer, or why there is none.
+/// Calls a tool and returns its result or its error.
 async fn call_as(host: &TestHost, user: &str, tool: &str, args: Value) -> Result<Value, String> {
     let user = Json::parse(json!({"id": user}).to_string().as_bytes()).unwrap();
     let facts = TurnFacts { user, ..TurnFacts::default() };
@@ -175,7 +175,7 @@ async fn the_calculator_computes() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A random expression, and what it is.
+/// Returns a random expression and its value.
 fn expression(random: &mut fastrand::Rng, depth: u32) -> (String, f64) {
     if depth == 0 || random.u8(..4) == 0 {
         let number = f64::from(random.i32(0..1000)) / [1.0, 1.0, 4.0, 10.0][random.usize(..4)];
@@ -239,7 +239,7 @@ async fn notes_belong_to_their_user_and_survive_a_restart() {
     let all = call(&host, "notes_find", json!({})).await.unwrap();
     assert_eq!(all["count"], 2);
     assert!(!all.to_string().contains("secret"));
-    // Ids go on where they were.
+    // The ids continue.
     host.set_valves("notes", None, json!({})).await;
     assert_eq!(call(&host, "notes_add", add("next")).await.unwrap()["id"], 4);
 }

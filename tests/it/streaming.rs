@@ -1,4 +1,4 @@
-//! The events of a turn that a streaming client sees, and the changes of filters to a stream.
+//! The events of a turn that a streaming client receives, and the changes of filters to a stream.
 
 use crate::kernel::*;
 use futures::StreamExt;
@@ -16,7 +16,7 @@ use valvehouse::provider::{
     StreamChunk,
 };
 
-/// A kernel whose model streams these pieces of text.
+/// Returns a kernel whose model streams these pieces of text.
 fn streaming(pieces: &[&str], filters: impl IntoIterator<Item = FilterEntry>) -> Kernel {
     asking([Reply::chunks(pieces.iter().copied())]).0.filters(filters).build()
 }
@@ -26,7 +26,7 @@ fn holding(pieces: &[&str], filter: FilterEntry) -> Kernel {
     asking([Reply::chunks(pieces.iter().copied())]).0.filter(filter).settings(settings).build()
 }
 
-/// An answer of two choices that take turns: `a b` and `A B`.
+/// Returns a response with two interleaved choices: `a b` and `A B`.
 fn two_choices() -> Reply {
     let piece = |index: usize, delta: &str, finish: &str| {
         json(&format!(
@@ -47,7 +47,7 @@ fn choice_texts(answer: &Json) -> Vec<String> {
     choices.iter().map(|choice| message::text_of(&choice.at_path("message")).into()).collect()
 }
 
-/// A closure for the stream that works on the text of each event.
+/// Returns a stream filter in Rust that changes the text of each event.
 fn on_text(name: &str, change: impl Fn(&str) -> String + Send + Sync + 'static) -> FilterEntry {
     FilterEntry::closure(name, Hook::Stream, move |ctx| {
         event::set_text(&ctx.value, &change(&event::text(&ctx.value)));
@@ -144,7 +144,7 @@ async fn an_event_keeps_its_place_among_the_text_for_a_slow_reader() {
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#);
     let mut answer = kernel.run(request(body), options);
     let mut seen = String::new();
-    // The whole turn runs before the first event is taken.
+    // The whole turn runs before the first event is read.
     while let Some(event) = answer.next().await {
         match event.unwrap() {
             TurnEvent::Emitted(event) => seen.push_str(&format!("[{}]", event.string("type"))),
@@ -424,7 +424,7 @@ async fn a_tool_loop_is_one_stream_without_the_hosts_own_calls() {
 #[tokio::test]
 async fn calls_of_the_clients_tools_reach_it_whole() {
     let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[{"type":"function","function":{"name":"open_door"}}]}"#;
-    // Some services put a call and the end into one event.
+    // Some services put a call and the finish reason into one event.
     let at_once = json(
         r#"{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"call_0","type":"function","function":{"name":"open_door","arguments":"{\"n\":1}"}}]},"finish_reason":"tool_calls"}]}"#,
     );

@@ -1,4 +1,4 @@
-//! Scripts that call tools: through the filters of their turn, within grants, to an end.
+//! Scripts that call tools: through the filters of their turn, within their grants, and with limits.
 
 use crate::host::{Answer, Setup, TestHost, saying};
 use crate::tools::HELPER;
@@ -20,14 +20,14 @@ fn handler(args, ctx) {
 }
 "#;
 
-/// Runs this as a tool, and gives what it threw.
+/// Returns a tool that runs this code and returns the error that it throws.
 fn calling(code: &str) -> String {
     format!(
         "/*\ndescription: Calls others.\nrequirements: tools\n*/\nfn calls(ctx) {{ {code} }}\nfn handler(args, ctx) {{\n    try {{ return calls(ctx); }} catch (e) {{ return e.message; }}\n}}\n"
     )
 }
 
-/// The answer of a tool that the demo model calls.
+/// Returns the result of a tool that the demo model calls.
 async fn result(host: &TestHost, tool: &str) -> String {
     let answer = host.chat(&saying("helper", &format!("/{tool}"))).await;
     assert_eq!(answer.status, 200, "{}", answer.body());
@@ -62,7 +62,7 @@ async fn a_tool_calls_another_one_and_reads_its_result_or_error() {
     assert!(steps.iter().any(|step| step.contains("weather")), "{steps:?}");
 }
 
-/// A guard that lets no call reach one city, and changes what comes back.
+/// A guard that refuses calls for one city and changes results.
 const GUARD: &str = r#"/*
 security: true
 */
@@ -196,7 +196,7 @@ fn clerk(more: &str) -> Setup {
     ))
 }
 
-/// A service that counts what it is sent.
+/// Starts a service that counts its requests.
 async fn counting() -> (String, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
@@ -255,7 +255,7 @@ fn handler(args) {
     });
     let body = json!({"input": "order", "chat_id": "c", "user": "ann"});
     let mut run = send(&host, "/api/v1/agents/clerk/runs", body).await;
-    // Each of the three is a question of its own, in words that are the same.
+    // Each of the three calls asks a separate question with the same text.
     for round in 0..3 {
         assert_eq!(run["status"], "paused", "{round}: {run}");
         let pending = &run["pending_action"];

@@ -24,12 +24,12 @@ fn weather() -> Tool {
     tool.tag("weather").parameters(&json(WEATHER)).unwrap()
 }
 
-/// A tool that gives back its arguments.
+/// Returns a tool that returns its arguments.
 fn echo_of(declared: &str) -> Tool {
     echo().parameters(&json(declared)).unwrap()
 }
 
-/// A tool whose first tries fail, and how often it was tried.
+/// Returns a tool whose first calls fail, and the number of its calls.
 fn flaky(failures: usize) -> (Tool, Arc<AtomicUsize>) {
     let tries = Arc::new(AtomicUsize::new(0));
     let counted = tries.clone();
@@ -44,12 +44,12 @@ fn kernel_of(tools: impl IntoIterator<Item = Tool>) -> Kernel {
     Kernel::builder().tools(tools).build()
 }
 
-/// The text of a refused call.
+/// Returns the message of a refused call.
 async fn refused(kernel: &Kernel, tool: &str, args: &str) -> String {
     rejection(invoke(kernel, tool, args).await).1
 }
 
-/// A set of tools of which one has a tag of its own.
+/// A set of tools, one of which has an additional tag.
 struct MyTools;
 
 impl ToolModule for MyTools {

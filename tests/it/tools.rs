@@ -1,4 +1,4 @@
-//! Tool scripts, from the file to the model: dropped in, offered, called in the loop, limited in time.
+//! Tool scripts from the file to the model: saved, offered, called in the loop, and limited in time.
 
 use crate::host::{TestHost, saying, streaming, until};
 use crate::upstream::{MODEL, Reply};
@@ -8,7 +8,7 @@ use valvehouse::json::Json;
 /// A model of the demo provider that is offered every tool.
 pub(crate) const HELPER: &str =
     "[[models]]\nname = \"helper\"\nprovider = \"demo\"\nmodel = \"demo\"\ntools = [\"*\"]\n";
-/// The same behind the upstream, under the name `busy`.
+/// The same model `busy` with the upstream as its provider.
 const BUSY: &str = "[[models]]\nname = \"busy\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"*\"]\nmax_tool_iterations = 4\n";
 
 const ECHO: &str = r#"/*
@@ -33,7 +33,7 @@ fn count(what, args, ctx) {
 }
 "#;
 
-/// An answer that calls tools: name and arguments of each.
+/// Returns a reply with tool calls, given as names and arguments.
 fn calls(calls: &[(&str, &str)]) -> Reply {
     let calls: Vec<Value> = calls
         .iter()
@@ -48,7 +48,7 @@ fn calls(calls: &[(&str, &str)]) -> Reply {
          "message": {"role": "assistant", "content": "let me see", "tool_calls": calls}}]}))
 }
 
-/// The upstream calls these tools once, then says "done".
+/// Makes the upstream call these tools once, then reply "done".
 fn calls_once(host: &TestHost, wanted: &'static [(&'static str, &'static str)]) {
     host.upstream.script(move |request| {
         let messages = request.json()["messages"].clone();
@@ -57,7 +57,7 @@ fn calls_once(host: &TestHost, wanted: &'static [(&'static str, &'static str)]) 
     });
 }
 
-/// Returns the results of the tools, as the model read them.
+/// Returns the tool results that the model received.
 fn results(host: &TestHost) -> Vec<String> {
     let messages = host.upstream.last().json()["messages"].clone();
     let messages = messages.as_array().cloned().unwrap_or_default();
@@ -65,7 +65,7 @@ fn results(host: &TestHost) -> Vec<String> {
     results.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// The scripts' tools that the model was offered; `*` means the host's own too.
+/// Returns the names of the offered script tools; `*` also offers the host's own tools.
 fn offered(host: &TestHost) -> Vec<String> {
     let tools = host.upstream.last().json()["tools"].clone();
     let names = tools.as_array().into_iter().flatten().filter_map(|tool| tool["function"]["name"].as_str());
@@ -211,10 +211,10 @@ async fn tools_of_a_model_are_selected_by_name_module_tag_and_request() {
         assert_eq!(host.chat(&saying(model, "hi")).await.status, 200);
         assert_eq!(offered(&host), expected, "{model}");
     }
-    // The call is passed through: there are none.
+    // The call is passed through, because the host has no tools.
     host.ask("hi").await;
     assert!(offered(&host).is_empty());
-    // A request narrows, and never widens.
+    // A request can narrow the list of tools and never widen it.
     for (ids, expected) in [(json!(["count_pears", "echo"]), vec!["count_pears"]), (json!([]), vec![])] {
         let mut body = saying("by_module", "hi");
         body["tool_ids"] = ids;
@@ -289,7 +289,7 @@ async fn a_tool_never_takes_the_place_of_a_filter_of_its_name() {
     let is_reported =
         host.snapshot().problems.iter().any(|problem| problem.message.contains("the id of a filter"));
     assert!(is_reported, "{:?}", host.snapshot().problems);
-    // Neither does one that cannot even be read.
+    // Neither does a file that cannot be read.
     std::fs::write(host.folder().join("tools/guard.rhai"), b"\xff\xfe").unwrap();
     host.save_tool("third", ECHO);
     host.stands("third", "live").await;
@@ -480,7 +480,7 @@ fn handler(args) { llm::chat(#{ messages: [#{ role: "user", content: "deeper" }]
     let text = host.ask("hi").await.text();
     assert!(text.contains("translate this (marked)"), "{text}");
     assert_eq!(text.matches("translate this").count(), 1, "its own outlet does not run within: {text}");
-    // A tool's question is not offered the tool itself.
+    // A model request inside a tool does not offer that tool.
     calls_once(&host, &[("deeper", "{}")]);
     host.chat(&saying("busy", "hi")).await;
     assert!(host.upstream.requests().iter().any(|request| request.last_text().starts_with("deeper")));

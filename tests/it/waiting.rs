@@ -1,5 +1,5 @@
-//! Tools that wait: for a slow service, for ever, for a person. They hold up nobody else, end with
-//! their time, and end when nobody waits for them.
+//! Tools that wait: for a slow service, forever, or for a person. They block no other work, end with their
+//! time limit, and end when their client disconnects.
 
 use crate::host::{TestHost, saying};
 use crate::upstream::{Gate, Reply, Upstream};
@@ -15,7 +15,7 @@ use valvehouse::script::{Kind, Script, Settings, SourceFile};
 const HELPER: &str =
     "[[models]]\nname = \"helper\"\nprovider = \"demo\"\nmodel = \"demo\"\ntools = [\"look\"]\n";
 
-/// A tool that asks a service, and what lets it.
+/// Returns a tool that sends a request to a service, and its grant.
 fn looks(service: &Upstream, timeout_ms: u64) -> (String, String) {
     let url = service.url();
     let host = url.trim_start_matches("http://").trim_end_matches("/v1");
@@ -40,7 +40,7 @@ async fn sixty_four_turns_wait_at_once_and_another_request_goes_by() {
     let look = saying("helper", "/look");
     let turns = join_all((0..64).map(|_| host.chat(&look)));
     let meanwhile = async {
-        // All of them are under way before the first is answered.
+        // All requests are in progress before the first response.
         service.wait_for_requests(64).await;
         assert_eq!(host.chat(&saying("demo", "hello")).await.status, 200);
         gate.open();
@@ -51,7 +51,7 @@ async fn sixty_four_turns_wait_at_once_and_another_request_goes_by() {
     }
 }
 
-/// Threads of this process.
+/// Returns the number of threads of this process.
 #[cfg(target_os = "linux")]
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
@@ -82,7 +82,7 @@ async fn two_thousand_open_questions_need_no_thread_each() {
     while open.len() < turns.len() {
         open.push(question_ids.recv().await.unwrap());
     }
-    // Other tests run beside this one: what matters is that it is nowhere near one each.
+    // Other tests run in parallel; the number must only be far below one thread each.
     assert!(threads() < before + 200, "{} threads, {before} before", threads());
     for id in &open {
         assert!(questions.answer(id, Json::from(id.as_str())));
@@ -97,7 +97,7 @@ async fn two_thousand_open_questions_need_no_thread_each() {
 async fn a_tool_that_waits_too_long_ends_and_so_does_its_request() {
     let service = Upstream::start().await;
     service.reply(Reply::raw("text/plain", "late").behind(&Gate::closed()));
-    // Long enough to get there on a slow machine.
+    // Long enough for a slow machine to reach the call.
     let (tool, config) = looks(&service, 1_500);
     let host = TestHost::new().config(&config).tool("look", tool).start().await;
     let answer = host.chat(&saying("helper", "/look")).await;
@@ -122,7 +122,7 @@ async fn who_goes_away_takes_the_waiting_tool_along() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_that_outlives_its_tool_is_killed_with_all_its_children() {
-    // Sleeps of an odd length are found again among all processes.
+    // The unusual duration identifies these sleeps among all processes.
     let script = r#"/*
 requirements: shell
 timeout: 50

@@ -1,4 +1,4 @@
-//! `stream::window`, as the author of a filter meets it.
+//! `stream::window` as the author of a filter uses it.
 
 use crate::kernel::*;
 use std::sync::Arc;

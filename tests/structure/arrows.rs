@@ -6,7 +6,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::Visit;
 use syn::{Item, UseTree};
 
-/// The arrows of a package, each with the first line that makes it.
+/// Returns the arrows of a package, each with the first line that causes it.
 pub(crate) fn all(modules: &Modules) -> Uses<'_> {
     let mut arrows = Uses::new();
     for (at, file) in modules.iter() {
@@ -52,7 +52,7 @@ impl Finder<'_, '_> {
         }
     }
 
-    /// Paths in the arguments of macros, which are not parsed.
+    /// Finds paths in the arguments of macros, which are not parsed.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let (mut line, mut colons) = (0, 0);
@@ -88,7 +88,7 @@ impl Finder<'_, '_> {
 impl<'ast> Visit<'ast> for Finder<'_, '_> {
     fn visit_item(&mut self, item: &'ast Item) {
         match item {
-            // A list of names for others is not a use of them.
+            // A re-export is not a use.
             Item::Use(use_) if !matches!(use_.vis, syn::Visibility::Inherited) && is_list(self.file) => {}
             Item::Use(use_) => self.imports(&use_.tree, &mut Vec::new()),
             item => syn::visit::visit_item(self, item),

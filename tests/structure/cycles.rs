@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The strongly connected parts of more than one node.
+/// Returns the strongly connected components of more than one node.
 pub(crate) fn find<'a>(arrows: impl Iterator<Item = (&'a Path, &'a Path)>) -> Vec<BTreeSet<&'a Path>> {
     let mut next: BTreeMap<&Path, Vec<&Path>> = BTreeMap::new();
     for (from, to) in arrows {

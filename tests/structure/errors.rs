@@ -104,7 +104,7 @@ impl<'ast> Visit<'ast> for Finder {
     }
 
     fn visit_item_impl(&mut self, block: &'ast syn::ItemImpl) {
-        // The methods of a trait are documented there.
+        // The methods of a trait are documented in the trait.
         if block.trait_.is_none() && !is_of_tests(&block.attrs) {
             visit::visit_item_impl(self, block);
         }

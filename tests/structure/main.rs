@@ -1,8 +1,8 @@
-//! The structure of the workspace: packages in layers, files without cycles, one package for each foreign crate; and the
-//! words of its sources.
+//! The structure of the workspace: packages in layers, files without cycles, one package for each foreign
+//! crate; and the wording of its sources.
 //!
-//! An arrow goes from a file to the file that defines a name it uses; re-exports are looked through, and tests do not
-//! count. `cargo test --test structure` prints the lines that break a rule.
+//! An arrow goes from a file to the file that defines a name it uses; re-exports are looked through, and
+//! tests do not count. `cargo test --test structure` prints the lines that break a rule.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The packages, each of which uses only those before it.
+/// The packages in layers: each uses only those before it.
 const LAYERS: &[&str] = &[
     "valvehouse-memory",
     "valvehouse-json",
@@ -44,7 +44,7 @@ const LAYERS: &[&str] = &[
     "valvehouse",
 ];
 
-/// Packages that nothing is built on: parts of tests, and an example.
+/// Packages that no other package uses: parts of tests, and an example.
 const APART: &[&str] = &["valvehouse-testkit", "valvehouse-embed-example"];
 
 /// Foreign crates and the packages that may depend on them.
@@ -152,7 +152,7 @@ struct Package {
     name: String,
     manifest: PathBuf,
     source: PathBuf,
-    /// Without those of tests and build scripts.
+    /// The dependencies, without those of tests and build scripts.
     dependencies: Vec<String>,
 }
 
@@ -184,12 +184,13 @@ fn package(value: &Value) -> Package {
     }
 }
 
-/// The folder of the workspace: that of this package, or the one that `CARGO_MANIFEST_DIR` names as the test runs.
+/// Returns the folder of the workspace: that of this package, or at run time the value of
+/// `CARGO_MANIFEST_DIR`.
 fn root() -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
 }
 
-/// A path below the workspace's folder.
+/// Returns a path relative to the workspace.
 fn relative(path: &Path) -> PathBuf {
     path.strip_prefix(root()).unwrap_or(path).to_owned()
 }

@@ -12,7 +12,7 @@ use std::fmt::Write;
 /// The list of the texts.
 const LIST: &str = "tests/structure/messages.txt";
 
-/// First words of strings that are for the database.
+/// The first words of strings that are SQL.
 const SQL: &[&str] = &[
     "ALTER", "CREATE", "DELETE", "DROP", "INSERT", "LISTEN", "LOCK", "NOTIFY", "ORDER", "PRAGMA", "SELECT",
     "SET", "UPDATE", "WHERE", "WITH",
@@ -54,7 +54,7 @@ fn a_text_is_three_words_outside_of_tests() {
     assert_eq!(texts, ["cannot read {0}: it is gone", "left {file} as it was"]);
 }
 
-/// Returns the texts of all files, each file's below its path.
+/// Returns the texts of all files, each list under the path of its file.
 fn list() -> String {
     let mut paths = Vec::new();
     for folder in ["crates", "src"] {
@@ -79,7 +79,7 @@ fn list() -> String {
     list
 }
 
-/// Returns the texts among tokens, each in one line.
+/// Returns the texts among tokens, each as one line.
 fn texts(tokens: TokenStream) -> Vec<String> {
     let mut texts = Vec::new();
     let mut tokens = tokens.into_iter().peekable();
@@ -95,7 +95,7 @@ fn texts(tokens: TokenStream) -> Vec<String> {
                 if written.starts_with("doc") {
                     tokens.next();
                 } else if written.replace(' ', "") == "cfg(test)" {
-                    // The item that follows, up to its body or its end.
+                    // Skips the next item, up to its body or its end.
                     let _ = tokens.by_ref().find(|token| match token {
                         TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
                         TokenTree::Punct(punct) => punct.as_char() == ';',

@@ -1,4 +1,4 @@
-//! The modules of a package, as far as the names in them go.
+//! The modules of a package, as far as its names need them.
 
 use crate::relative;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use syn::spanned::Spanned;
 use syn::{Attribute, Item, UseTree, Visibility};
 
-/// The names of a module from the root of its package.
+/// The names of a module's path, from the root of its package.
 pub(crate) type ModulePath = Vec<String>;
 
-/// The names of a path at most: imports that bring each other end here.
+/// The maximum number of names in a path; this ends imports that refer to each other.
 const MAX_PATH: usize = 12;
 
 /// All modules of a package.
@@ -20,15 +20,15 @@ pub(crate) struct File {
     pub(crate) path: PathBuf,
     /// The items of the file, without tests.
     pub(crate) items: Vec<Item>,
-    /// The names it defines.
+    /// The names that the file defines.
     defined: HashSet<String>,
-    /// The names it imports, and from where.
+    /// The imported names with their paths.
     imported: HashMap<String, Vec<String>>,
-    /// The modules from which it imports everything.
+    /// The modules that are imported with `*`.
     globs: Vec<Vec<String>>,
-    /// The lines of what is neither a list of modules nor of names.
+    /// The lines of items other than module declarations and re-exports.
     pub(crate) logic: Vec<usize>,
-    /// The modules it declares for tests only.
+    /// The modules that are declared for tests only.
     for_tests: Vec<String>,
 }
 
@@ -148,7 +148,7 @@ impl Modules {
         self.0.iter()
     }
 
-    /// The file that defines what a path means where it is written; None for what is of another package.
+    /// Returns the file that defines a path; `None` if another package does.
     pub(crate) fn defining(&self, at: &ModulePath, path: &[String]) -> Option<&File> {
         self.resolve(at, path, &mut HashSet::new())
     }
@@ -181,7 +181,7 @@ impl Modules {
                     } else if file.defined.contains(name) {
                         return Some(file);
                     } else if let Some(from) = file.imported.get(name) {
-                        // `use serde_json::serde_json`: a crate, not what the import itself brings.
+                        // `use serde_json::serde_json` names a crate and not the import itself.
                         if from.first().is_some_and(|first| first == name) {
                             return None;
                         }
@@ -205,7 +205,7 @@ impl Modules {
     }
 }
 
-/// Returns `true` if an item is there for tests only.
+/// Returns `true` if an item is for tests only.
 pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let text = quote::quote!(#attribute).to_string().replace(' ', "");

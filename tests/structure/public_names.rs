@@ -12,11 +12,11 @@ use syn::{Item, UseTree, Visibility};
 /// The list of the names.
 const LIST: &str = "tests/structure/public_names.txt";
 
-/// The libraries, and their roots.
+/// The libraries and their root files.
 const LIBRARIES: &[(&str, &str)] =
     &[("valvehouse", "src/lib.rs"), ("valvehouse_core", "crates/core/src/lib.rs")];
 
-/// The names that users of the library meet first, which both libraries have at their top.
+/// The main names for users of the library; both libraries have them at their root.
 const FRONT_PAGE: &[&str] =
     &["ChatRequest", "Context", "Error", "Filter", "Kernel", "Provider", "Tool", "Verdict"];
 
@@ -60,7 +60,7 @@ fn names() -> BTreeSet<String> {
     names
 }
 
-/// Adds the public names of a file, whose modules lie in the folder, and of its public modules.
+/// Adds the public names of a file and of its public modules, which are in `folder`.
 fn read(file: &Path, folder: &Path, path: &str, names: &mut BTreeSet<String>) {
     let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -94,7 +94,7 @@ fn read(file: &Path, folder: &Path, path: &str, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The file of a module, and the folder of its own modules.
+/// Returns the file of a module and the folder of its submodules.
 fn module_file(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
     let inner = folder.join(name);
     let beside = folder.join(format!("{name}.rs"));
@@ -106,7 +106,7 @@ fn is_public(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Public(_))
 }
 
-/// The names that a `use` brings: of `a::{self as b, C, d::E as F}` these are b, C and F.
+/// Returns the names that a `use` imports: for `a::{self as b, C, d::E as F}` these are b, C and F.
 fn used(tree: &UseTree, found: &mut dyn FnMut(String)) {
     match tree {
         UseTree::Path(path) => used(&path.tree, &mut |name| {

@@ -1,7 +1,8 @@
-//! Silences that may not grow: defaults in the place of what is missing or failed, and ignored failures of writes into
-//! JSON.
+//! Silent failures that may not grow in number: defaults in place of missing or failed values, and ignored
+//! errors of writes into JSON.
 //!
-//! `exceptions.txt` has a ceiling for each package, `default crates/core 80`; it only shrinks. Tests are not counted.
+//! `exceptions.txt` has a ceiling for each package, `default crates/core 80`; it only shrinks. Tests are not
+//! counted.
 
 use crate::words::{self, EXCEPTIONS};
 use crate::{relative, root};
@@ -62,7 +63,7 @@ fn check(rule: &str, help: &str, of: impl Fn(&Count) -> usize) {
     check_counts(rule, help, |text| of(&count(text.parse().unwrap())));
 }
 
-/// Compares the count of each package, by a function of each of its files, with its ceiling.
+/// Compares the count of each package with its ceiling; `of` counts in one file.
 pub(crate) fn check_counts(rule: &str, help: &str, of: impl Fn(&str) -> usize) {
     let listed = words::listed();
     let mut ceilings: BTreeMap<PathBuf, usize> = listed
@@ -85,7 +86,7 @@ pub(crate) fn check_counts(rule: &str, help: &str, of: impl Fn(&str) -> usize) {
     assert!(wrong.is_empty(), "{help}:\n{}", wrong.join("\n"));
 }
 
-/// Returns the counts of each package, by its folder; those of the package of the workspace are under `src`.
+/// Returns the counts by package folder; those of the root package are under `src`.
 fn counts(of: impl Fn(&str) -> usize) -> BTreeMap<PathBuf, usize> {
     let mut paths = Vec::new();
     for folder in ["crates", "src"] {
@@ -163,7 +164,7 @@ fn is_cfg_test(token: Option<&TokenTree>) -> bool {
     matches!(token, Some(TokenTree::Group(group)) if group.stream().to_string().replace(' ', "") == "cfg(test)")
 }
 
-/// Returns the place behind an item: behind its braces, or its semicolon.
+/// Returns the place after an item: after its braces or its semicolon.
 fn end_of_item(tokens: &[TokenTree], start: usize) -> usize {
     let is_end = |token: &TokenTree| match token {
         TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,

@@ -1,7 +1,7 @@
-//! Words that may not come back: beginnings of documentation and names that cost a reader a translation.
+//! Words that are not allowed: beginnings of documentation and names that are hard to read.
 //!
-//! `exceptions.txt` lists the places that still have them, with a count for each rule and file. A count may only
-//! shrink: a place too many fails, and a count that is too high fails as well.
+//! `exceptions.txt` lists the places that still have them, with a count for each rule and file. A count may
+//! only shrink: a place too many fails, and a count that is too high fails as well.
 
 use crate::errors::{ERRORS_DOC, TEXT_ERROR};
 use crate::silences::{DEFAULT, IGNORED};
@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// Folders with sources, from that of the workspace.
+/// The folders with sources, relative to the workspace.
 const FOLDERS: &[&str] = &["benches", "crates", "examples", "fuzz", "src", "tests", "tools"];
 
-/// The list of today's exceptions, a rule, a file and a count on each line.
+/// The list of current exceptions: a rule, a file and a count on each line.
 pub(crate) const EXCEPTIONS: &str = "tests/structure/exceptions.txt";
 
-/// Words that begin a clause about a thing instead of its name.
+/// Words that begin a clause in place of a noun.
 const PRONOUNS: &[&str] = &[
     "How",
     "However",
@@ -37,7 +37,7 @@ const PRONOUNS: &[&str] = &[
     "Why",
 ];
 
-/// Beginnings of a limit's name that is `MAX_…`, `MIN_…` or `…_THRESHOLD` elsewhere.
+/// First words of a limit's name; use `MAX_…`, `MIN_…` or `…_THRESHOLD`.
 const LIMITS: &[&str] = &["FEW", "LONGEST", "MOST", "NEAR", "WORTH"];
 
 /// Participles that do not end in "ed", and past tenses.
@@ -48,7 +48,7 @@ const PARTICIPLES: &[&str] = &[
     "Written",
 ];
 
-/// The negation that English has for "there is no …" and a few set phrases.
+/// The disallowed negation; it is allowed in "there is no …" and a few set phrases.
 const IS_NO: &str = concat!("is", " no ");
 const BEFORE_NO: &[&str] = &["there", "There"];
 const AFTER_NO: &[&str] = &["better", "longer", "reason", "such"];
@@ -56,7 +56,7 @@ const AFTER_NO: &[&str] = &["better", "longer", "reason", "such"];
 /// Nouns that end in "ed".
 const NOUNS: &[&str] = &["Embed", "Feed", "Need", "Seed", "Speed"];
 
-/// A kind of words that may not come back.
+/// A rule about words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rule {
     Beginning,
@@ -71,7 +71,7 @@ impl Rule {
     const ALL: [Self; 6] =
         [Self::Beginning, Self::OneWord, Self::Limit, Self::Participle, Self::PublicTwice, Self::Negation];
 
-    /// Returns its name in the list of exceptions.
+    /// Returns the name of the rule in the list of exceptions.
     const fn as_str(self) -> &'static str {
         match self {
             Self::Beginning => "beginning",
@@ -83,7 +83,7 @@ impl Rule {
         }
     }
 
-    /// Returns the hint that says how to fix it.
+    /// Returns a hint for the fix.
     const fn help(self) -> &'static str {
         match self {
             Self::Beginning => {
@@ -98,7 +98,7 @@ impl Rule {
     }
 }
 
-/// A place where a rule is broken.
+/// A place that breaks a rule.
 #[derive(Debug, Clone, PartialEq)]
 struct Finding {
     rule: Rule,
@@ -114,7 +114,7 @@ struct PublicType {
     line: usize,
 }
 
-/// The words of one file.
+/// The findings of one file.
 struct File<'a> {
     path: &'a Path,
     findings: Vec<Finding>,
@@ -264,7 +264,8 @@ fn check(rule: Rule) {
     assert!(wrong.is_empty(), "{}:\n{}", rule.help(), wrong.join("\n"));
 }
 
-/// Returns a line for each place in a file that has more of them than listed, and for each count that is too high.
+/// Returns a line for each place in a file that has more of them than listed, and for each count that is too
+/// high.
 fn wrong(rule: Rule, findings: &[Finding], listed: &[(String, PathBuf, usize)]) -> Vec<String> {
     let mut by_file: BTreeMap<&Path, Vec<&Finding>> = BTreeMap::new();
     for finding in findings.iter().filter(|finding| finding.rule == rule) {
@@ -322,7 +323,7 @@ pub(crate) fn sources(folder: &Path, paths: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns `true` if a line says what something is not without the word not.
+/// Returns `true` if a line has the disallowed negation.
 fn has_negation(line: &str) -> bool {
     line.match_indices(IS_NO).any(|(start, _)| {
         let (before, after) = (&line[..start], &line[start + IS_NO.len()..]);
@@ -370,7 +371,7 @@ fn find<'a>(texts: impl IntoIterator<Item = (&'a Path, &'a str)>) -> Vec<Finding
 }
 
 impl File<'_> {
-    /// Reads the tokens of a file or of a group, those in macros included.
+    /// Reads the tokens of a file or group, including those in macros.
     fn read(&mut self, stream: TokenStream) {
         let tokens: Vec<TokenTree> = stream.into_iter().collect();
         let mut at = 0;
@@ -445,13 +446,14 @@ fn is_of_a_package(path: &Path) -> bool {
     !path.iter().any(is_test)
 }
 
-/// Returns `true` if a type's name is one word, and that a participle.
+/// Returns `true` if a type's name is a single participle.
 fn is_participle(name: &str) -> bool {
     let is_one_word = name.chars().skip(1).all(|c| c.is_ascii_lowercase());
     is_one_word && (PARTICIPLES.contains(&name) || name.ends_with("ed") && !NOUNS.contains(&name))
 }
 
-/// Returns the doc comment at a place: its line, its whole text, and the place behind it. None where none begins.
+/// Returns the doc comment at a place: its line, its whole text, and the place after it. Returns `None` if no
+/// doc comment starts there.
 fn documentation(tokens: &[TokenTree], start: usize) -> Option<(usize, String, usize)> {
     let (first, mut text, is_inner, mut at) = doc_line(tokens, start)?;
     while let Some((_, line, inner, next)) = doc_line(tokens, at)
@@ -464,8 +466,8 @@ fn documentation(tokens: &[TokenTree], start: usize) -> Option<(usize, String, u
     Some((first, text, at))
 }
 
-/// Returns one line of a doc comment, which is `#[doc = "…"]` or `#![doc = "…"]` among tokens: its line, its text,
-/// `true` for an inner one, and the place behind it.
+/// Returns one line of a doc comment, which is `#[doc = "…"]` or `#![doc = "…"]` among tokens: its line, its
+/// text, `true` for an inner one, and the place after it.
 fn doc_line(tokens: &[TokenTree], at: usize) -> Option<(usize, String, bool, usize)> {
     let TokenTree::Punct(hash) = tokens.get(at)? else { return None };
     if hash.as_char() != '#' {

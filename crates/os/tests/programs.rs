@@ -1,4 +1,4 @@
-//! Real programs, and what is left of them.
+//! Real programs and the processes that they leave behind.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
@@ -9,7 +9,7 @@ use valvehouse_config::Grant;
 use valvehouse_os::Failure;
 use valvehouse_os::{Command, Options, Output, Programs};
 
-/// Far above what is promised: machines are busy.
+/// Far above the promised time, because machines are busy.
 const SOON: Duration = Duration::from_secs(5);
 
 fn granted(names: &[&str]) -> Programs {
@@ -32,12 +32,12 @@ fn within(ms: u64) -> Options {
     Options { timeout: Some(Duration::from_millis(ms)), ..Options::default() }
 }
 
-/// A time to sleep that no other process of this machine sleeps for.
+/// Returns a sleep duration that no other process of this machine uses.
 fn own_time() -> String {
     format!("{}.{:09}", fastrand::u32(600..900), fastrand::u32(0..1_000_000_000))
 }
 
-/// Processes with this in their command line, zombies not counted.
+/// Returns the processes with this text in their command line, without zombies.
 fn alive(text: &str) -> Vec<String> {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
@@ -114,12 +114,12 @@ async fn only_what_is_granted_runs() {
 async fn a_program_sees_nothing_of_the_host() {
     let output = granted(&["env"]).run(argv(&["env"]), Options::default()).await.unwrap();
     let names = output.stdout.lines().filter_map(|line| Some(line.split_once('=')?.0));
-    // Some shells leave a word of their own on the way.
+    // Some shells set these variables themselves.
     let mut names: Vec<&str> = names.filter(|name| !["PWD", "SHLVL", "_", "OLDPWD"].contains(name)).collect();
     names.sort_unstable();
     assert_eq!(names, ["HOME", "LANG", "PATH", "TERM", "VALVEHOUSE_RUN"]);
     assert!(output.stdout.contains("PATH=/usr/local/bin:/usr/bin:/bin\n"));
-    // Nothing to read, and nothing open of what the host has open.
+    // The input is empty, and no file of the host is open.
     let open = tempfile::NamedTempFile::new().unwrap();
     let output = sh("cat; ls -l /proc/self/fd").await;
     assert!(output.stdout.contains("0 -> /dev/null"), "{}", output.stdout);
@@ -193,7 +193,7 @@ async fn what_takes_too_long_is_ended() {
     assert!(output.timed_out);
 }
 
-/// Ways to leave something behind, `TIME` for the time it would sleep.
+/// Commands that leave processes behind; `TIME` stands for their sleep duration.
 const LEAVING: [&str; 9] = [
     "sleep TIME & sleep TIME & true",
     "setsid sleep TIME & true",
@@ -247,7 +247,7 @@ async fn nothing_is_left_when_nobody_waits_any_more() {
 #[tokio::test]
 async fn who_never_stands_still_is_found_too() {
     let time = own_time();
-    // Each goes on as a new process in a session of its own, and ends.
+    // Each process continues as a new one in a new session, and ends.
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("runner.sh");
     std::fs::write(&script, format!("sleep 0.002\nsetsid sh {} {time} &\n", script.display())).unwrap();

@@ -1,4 +1,5 @@
-//! Broken and hostile files: a draft or an error is returned, without a panic, endless work or an overflow of the stack.
+//! Broken and hostile files: the port returns a draft or an error, without a panic, an endless loop or a
+//! stack overflow.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +13,7 @@ const SOURCES: [&str; 4] = [
     include_str!("plugins/action.py"),
 ];
 
-/// Pieces of Python that stand where they should not.
+/// Fragments of Python to insert at wrong places.
 const PIECES: [&str; 40] = [
     "(",
     ")",
@@ -134,7 +135,7 @@ proptest! {
     }
 }
 
-/// Runs a step on a stack as small as that of a thread of tests.
+/// Runs a step on a stack as small as that of a test thread.
 fn on_a_small_stack(step: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(2 * 1024 * 1024).spawn(step).unwrap().join().unwrap();
 }

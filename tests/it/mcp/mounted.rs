@@ -1,4 +1,5 @@
-//! Tools of other servers, with the official SDKs as servers: offered once they are approved, and as they were approved.
+//! Tools of other servers, with the official SDKs as servers: offered after their approval, and only as
+//! approved.
 
 use super::clients::{BINARY, javascript_server, python_server, python_with_mcp};
 use crate::host::{PATIENCE, TestHost};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use valvehouse::context::{Events, Turn, TurnFacts};
 use valvehouse::json::Json;
 
-/// A program of a test, which ends with the test however that ends.
+/// A process that is killed at the end of the test, even if the test fails.
 struct Running(Child);
 
 impl Drop for Running {
@@ -20,7 +21,7 @@ impl Drop for Running {
     }
 }
 
-/// `[[mcp]]` of a server in Python, which inherits nothing.
+/// Returns the `[[mcp]]` entry of a Python server that inherits no environment.
 pub(crate) fn python_toml(name: &str, more: &str) -> Option<String> {
     let python = python_with_mcp()?;
     let command = json!([python, python_server()]);
@@ -66,7 +67,7 @@ async fn call(host: &TestHost, tool: &str, args: Value) -> Result<String, String
         .map_err(|error| error.to_string())
 }
 
-/// Calls again until the server is connected.
+/// Repeats a call until the server is connected.
 pub(super) async fn called(host: &TestHost, tool: &str, args: Value) -> Result<String, String> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -144,7 +145,7 @@ async fn a_tool_that_changes_its_words_its_schema_or_its_name_is_offered_to_nobo
             assert!(error.contains("unknown tool"), "{tool}: {error}");
         }
         let (done, text) = cli(host.folder(), &["mcp", "list", "shop"]).await;
-        // A server of its own, which is as it was.
+        // Restores the server, whose tools equal the approved ones again.
         assert!(done, "{text}");
         let back = json!({"name": "pay", "description": "Pays an amount", "wide": false});
         assert_eq!(called(&host, "shop_become", back).await.unwrap(), "changed");
@@ -227,7 +228,7 @@ async fn a_server_over_http_is_mounted_and_a_program_ends_with_all_it_started() 
     until("what a server started ends with the host", || !is_there()).await;
 }
 
-/// A server that never answers, nor ends when its input does; nor does what it starts.
+/// A server that never answers and ignores the end of its input and SIGTERM, with a child process.
 #[cfg(target_os = "linux")]
 const STUBBORN: &str = "[[mcp]]\nname = \"stubborn\"\n\
     command = [\"sh\", \"-c\", \"trap '' TERM; sleep 3600 & echo $$ $! > begun; mv begun numbers; sleep 3600\"]\n";
@@ -239,7 +240,7 @@ fn runs(id: &str) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
-/// Processes that are ended with the test, should nobody else have ended them.
+/// Processes that are killed at the end of the test if they still run.
 #[cfg(target_os = "linux")]
 struct KillOnDrop<'a>(&'a str);
 

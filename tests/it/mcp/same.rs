@@ -1,4 +1,5 @@
-//! One tool, called by a model's chat, by an agent, by `invoke` and by MCP: the same result, through the same filters.
+//! One tool, called by a model's chat, by an agent, by `invoke` and over MCP: the same result through the
+//! same filters.
 
 use crate::host::TestHost;
 use crate::upstream::Reply;
@@ -8,12 +9,12 @@ use valvehouse::trace::Traces;
 const TOOL: &str = "/*\ndescription: Adds\n*/\nconst parameters = #{ a: #{ type: \"integer\", required: true } };\nfn handler(args) { #{ sum: args.a + 1 } }";
 const FILTER: &str = "fn pre_invocation(ctx) { ctx.args.a += 10; ctx }\nfn post_invocation(ctx) { ctx.result.seen = true; ctx }";
 
-/// The call that the model makes.
+/// Returns the call that the model makes.
 fn plus() -> Value {
     json!({ "index": 0, "id": "call_1", "type": "function", "function": { "name": "plus", "arguments": "{\"a\":1}" } })
 }
 
-/// The steps around the tool of the latest trace: names and endings.
+/// Returns the steps around the tool in the latest trace: names and results.
 pub(super) fn steps(traces: &Traces) -> Vec<String> {
     let past = traces.past();
     let records = past[0].records();

@@ -1,4 +1,5 @@
-//! Many tools in few tokens: a model finds the ones that it needs and calls several by a script, at every endpoint.
+//! Many tools in few tokens: a model searches the tools that it needs and calls several of them in a script,
+//! at every endpoint.
 
 use super::same::{rpc, steps};
 use crate::host::{Answer, PATIENCE, TestHost};
@@ -11,7 +12,7 @@ use valvehouse_testkit::loopback::Server;
 
 const TOOLS: usize = 200;
 
-/// A server of MCP with many tools, one of which multiplies.
+/// Starts an MCP server with many tools, one of which multiplies.
 async fn many_tools(renamed: Arc<AtomicBool>) -> Server {
     Server::start(move |request| {
         let body = request.split_once("\r\n\r\n").unwrap().1;
@@ -79,7 +80,7 @@ async fn until_offered(host: &TestHost, count: usize) {
     }
 }
 
-/// A model that answers with one call.
+/// Returns a reply with one call.
 fn calls(request: &UpstreamRequest, name: &str, args: &Value) -> Reply {
     let call = json!({ "index": 0, "id": format!("call_{name}"), "type": "function",
         "function": { "name": name, "arguments": args.to_string() } });
@@ -94,7 +95,7 @@ fn calls(request: &UpstreamRequest, name: &str, args: &Value) -> Reply {
     }))
 }
 
-/// A model that searches, calls what it found, runs a script, and answers with the results.
+/// Makes the model search, call the tool that it found, run a script, and reply with the results.
 fn searches(host: &TestHost) {
     host.upstream.script(|request| {
         let body = request.json();
@@ -195,7 +196,7 @@ async fn two_hundred_mounted_tools_take_a_twentieth_of_the_tokens_at_every_endpo
     }
     let traced = steps(&host.app().traces);
     assert_eq!(traced.iter().filter(|step| step.as_str() == "tool far ended").count(), 2, "{traced:?}");
-    // What a turn found is the next one's no more.
+    // The tools that one turn found are not offered in the next one.
     host.upstream.script(|request| Reply::fitting(request, "hello"));
     remembered["messages"] = json!([{ "role": "user", "content": "And now?" }]);
     assert_eq!(host.chat(&remembered).await.status, 200);
@@ -322,6 +323,6 @@ async fn a_call_by_a_script_of_a_model_waits_for_approval_and_nothing_runs_twice
     let resume = format!("/api/v1/agents/runs/{}/resume", run["run_id"].as_str().unwrap());
     let ended = put(resume, json!({ "decision": "approve" })).await;
     assert_eq!((&ended["status"], &ended["answer"]), (&json!("done"), &json!("1 paid 10")), "{ended}");
-    // What was found before the pause is offered behind it.
+    // Tools that were found before the pause are offered after it.
     assert_eq!(names(&host.upstream.last()), ["find_tools", "run_script", "pay"]);
 }

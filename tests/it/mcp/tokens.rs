@@ -1,4 +1,5 @@
-//! `/mcp` as a protected resource: access tokens of an authorization server beside the host's own keys.
+//! `/mcp` as a protected resource: access tokens of an authorization server in addition to the host's own
+//! keys.
 
 use crate::host::{PATIENCE, TestHost};
 use base64::Engine as _;
@@ -121,7 +122,7 @@ async fn a_token_of_an_authorization_server_names_the_user_and_keys_go_on_workin
     assert!(own.contains("\"ann\""), "{own}");
     let token = call(&host, Some(&issuer.token("bob", "tools", 60))).await.text().await.unwrap();
     assert!(token.contains("\"bob\""), "{token}");
-    // A token is for this endpoint alone.
+    // A token is valid for this endpoint only.
     let body = json!({ "model": "mock-1", "messages": [{ "role": "user", "content": "hi" }] });
     let chat = host.request("POST", "/v1/chat/completions").header("content-type", "application/json");
     let chat = chat.header("authorization", format!("Bearer {}", issuer.token("bob", "tools", 60)));
@@ -170,7 +171,7 @@ async fn a_token_that_only_its_authorization_server_can_read_is_checked_there() 
 
     is_away.store(true, Relaxed);
     assert_eq!(call(&host, Some("of-bob-later")).await.status(), 503);
-    // An answer counts for a while.
+    // The host caches the result for some time.
     assert_eq!(call(&host, Some("of-bob")).await.status(), 200);
     is_away.store(false, Relaxed);
     assert_eq!(call(&host, Some("of-bob-later")).await.status(), 200);
@@ -226,7 +227,7 @@ async fn a_standing_stream_ends_with_its_token_and_those_of_others_go_on() {
         }
         streams
     };
-    // The clocks may differ by 30 seconds: it counts for four more.
+    // Clocks may differ by 30 seconds, so the token is valid for four more seconds.
     let ending = streams(&issuer.token("bob", "", -26)).await;
     let lasting = streams(&issuer.token("ann", "", 600)).await;
     for mut stream in ending {

@@ -1,4 +1,4 @@
-//! `/openapi.json`: it tells of every route, and of no other.
+//! `/openapi.json` describes every route, and no other.
 
 use crate::host::TestHost;
 use serde_json::Value;
@@ -55,7 +55,7 @@ async fn every_operation_has_a_summary_a_tag_and_answers() {
     let document = TestHost::new().start().await.get("/openapi.json").await.json();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
-            // WebSockets.
+            // The WebSocket routes.
             let refuses =
                 [("get", "/v1/responses"), ("get", "/v1/realtime"), ("post", "/v1/realtime/{rest}")];
             let is_refused = refuses.contains(&(method.as_str(), path.as_str()));
@@ -127,8 +127,8 @@ fn described(document: &Value) -> BTreeSet<Route> {
     routes.collect()
 }
 
-/// Returns the routes of the sources: each `.route("path", method(…))`, and the pipelines' words for several
-/// at once.
+/// Returns the routes in the source code: each `.route("path", method(…))`, and the helpers of the pipelines
+/// that add several routes.
 fn routes_of_the_sources() -> BTreeSet<Route> {
     let mut files = Vec::new();
     collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/server/src"), &mut files);
@@ -154,7 +154,7 @@ fn routes_of_the_sources() -> BTreeSet<Route> {
     routes
 }
 
-/// Up to the bracket that closes.
+/// Returns the text up to the closing bracket.
 fn arguments(text: &str) -> &str {
     let mut open = 1;
     let end = text.find(|letter| {
@@ -187,7 +187,7 @@ fn everywhere(path: &str) -> Vec<String> {
     ["/{id}", "/{id}/{of}", "/{id}/{of}/{all}"].iter().flat_map(|id| both(&format!("{id}{path}"))).collect()
 }
 
-/// Every source file in a folder and below.
+/// Collects the source files of a folder recursively.
 fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

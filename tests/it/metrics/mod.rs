@@ -1,4 +1,4 @@
-//! The host in figures: what was done moves them, and what a client makes up never becomes a label.
+//! The metrics of the host: each event changes them, and text of clients never becomes a label.
 
 mod described;
 mod ready;
@@ -22,7 +22,7 @@ fn inlet(body) {
     }
 }
 "#;
-/// The same, ignored.
+/// A filter whose failures are ignored.
 const FORGIVEN: &str = r#"/*
 on_error: continue
 */
@@ -70,7 +70,7 @@ async fn what_was_done_moves_the_figures_and_nothing_else_does() {
     assert_eq!(moved("valvehouse_model_retries_total", "provider=mock"), 1.0);
     assert_eq!(moved("valvehouse_model_call_duration_seconds_count", "provider=mock"), 3.0);
     assert_eq!(moved("valvehouse_model_time_to_first_chunk_seconds_count", "provider=mock"), 3.0);
-    // Of whole answers; a stream tells its tokens only to who asks for them.
+    // The tokens of whole responses; a stream reports its tokens only on request.
     assert_eq!(moved("valvehouse_model_tokens_total", "provider=mock,direction=input"), 2.0);
 
     for (status, count) in [("2xx", 4), ("4xx", 2), ("5xx", 1), ("gone", 0)] {

@@ -63,7 +63,7 @@ async fn while_another_process_locks_the_store_writes_fail_and_the_host_is_not_r
     let file = format!("sqlite://{}", host.folder().join(".valvehouse/state.db").display());
     let other = sqlx::SqlitePool::connect(&file).await.unwrap();
     let lock = other.begin_with("BEGIN IMMEDIATE").await.unwrap();
-    // All of it is answered while the lock is held.
+    // All of this is answered while the lock is held.
     let ready = host.get("/readyz?verbose").await;
     assert_eq!((ready.status, &ready.json()["reason"]), (503, &json!("store")));
     for turn in 0..3 {

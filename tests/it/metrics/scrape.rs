@@ -1,12 +1,12 @@
-//! Prometheus' text format, read strictly.
+//! A strict reader of Prometheus' text format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One scrape: figures by name and labels.
+/// One scrape: values by name and labels.
 pub(super) struct Scrape(BTreeMap<(String, BTreeMap<String, String>), f64>);
 
 impl Scrape {
-    /// Reads a scrape; whatever is not just so is a failure.
+    /// Reads a scrape; every deviation from the format is a failure.
     pub(super) fn read(text: &str) -> Self {
         assert!(text.ends_with('\n'), "the last line has no end");
         let mut figures = BTreeMap::new();
@@ -40,19 +40,19 @@ impl Scrape {
         scrape
     }
 
-    /// A figure by its labels, `a=b,c=d`; 0 where there is none.
+    /// Returns a value by its labels, `a=b,c=d`; 0 if it does not exist.
     pub(super) fn of(&self, name: &str, labels: &str) -> f64 {
         let labels = labels.split(',').filter_map(|label| label.split_once('='));
         let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         self.0.get(&(name.to_owned(), labels)).copied().unwrap_or(0.0)
     }
 
-    /// All there is, without the figures themselves.
+    /// Returns all series without their values.
     pub(super) fn series(&self) -> Vec<(String, BTreeMap<String, String>)> {
         self.0.keys().cloned().collect()
     }
 
-    /// Buckets rise, and the last one holds everything.
+    /// Checks that the buckets rise and that the last one counts everything.
     fn check_buckets(&self) {
         let mut spreads: BTreeMap<_, Vec<(f64, f64)>> = BTreeMap::new();
         for ((name, labels), value) in &self.0 {
@@ -77,7 +77,7 @@ fn is_of_a_name(letter: char) -> bool {
     letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_'
 }
 
-/// `name{label="value",…} number`
+/// Reads `name{label="value",…} number`.
 fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
     let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no figure: {line}"));
     let value: f64 = value.parse().unwrap_or_else(|_| panic!("no number: {line}"));

@@ -1,4 +1,4 @@
-//! Scripts that are uploaded, added by their address and deleted.
+//! Scripts that are uploaded, added by URL and deleted.
 
 use super::{call, detail, post};
 use crate::host::{Answer, TestHost};
@@ -26,7 +26,7 @@ async fn an_uploaded_filter_is_live_when_the_answer_is_there_and_can_be_deleted(
     assert_eq!(ids(&host).await, ["loud"]);
     host.ask("hi").await.refused(400, "loud");
 
-    // A second upload takes its place.
+    // A second upload replaces the first.
     upload(&host, "loud.rhai", "fn inlet(body) { throw `louder` }").await;
     host.ask("hi").await.refused(400, "louder");
 

@@ -1,4 +1,4 @@
-//! The endpoints of a pipelines server, as Open WebUI knocks at them.
+//! The endpoints of a pipelines server, as Open WebUI calls them.
 
 mod files;
 mod hooks;
@@ -8,7 +8,7 @@ mod turns;
 use crate::host::{Answer, TestHost};
 use serde_json::{Value, json};
 
-/// Ends each message of the user with a mark, and each answer.
+/// Appends a mark to each user message and each response.
 const MARKS: &str = r#"/*
 title: Marks
 */
@@ -17,7 +17,7 @@ fn inlet(body, valves) { body.messages[-1].content += valves.mark; body }
 fn outlet(body, valves) { body.messages[-1].content += valves.mark; body }
 "#;
 
-/// A request with a key, or without one.
+/// Sends a request, with or without a key.
 async fn call(host: &TestHost, method: &str, path: &str, key: Option<&str>, body: Option<&Value>) -> Answer {
     let mut request = host.request(method, path);
     if let Some(key) = key {
@@ -33,7 +33,7 @@ async fn post(host: &TestHost, path: &str, body: &Value) -> Answer {
     call(host, "POST", path, None, Some(body)).await
 }
 
-/// Checks that an answer is a refusal in the words of a pipelines server: nothing but a detail.
+/// Checks that a response is an error in the format of a pipelines server: an object with `detail` only.
 fn detail(answer: &Answer, status: u16, text: &str) {
     assert_eq!(answer.status, status, "{}", answer.body());
     let body = answer.json();
@@ -113,7 +113,7 @@ async fn valves_are_read_and_changed_as_open_webui_does_it() {
     );
     assert_eq!(spec["properties"]["token"]["input"]["type"], "password");
 
-    // Values at their default come as null, unknown ones are dropped, text becomes a number.
+    // Defaults are sent as null, unknown valves are dropped, and text is converted to a number.
     let sent = json!({"priority": "7", "mark": null, "token": "s3cret", "odd": 1});
     let saved = post(&host, "/v1/marks/valves/update", &sent).await;
     assert_eq!(saved.json(), json!({"priority": 7, "mark": "!", "token": "********"}), "{}", saved.body());
@@ -121,7 +121,7 @@ async fn valves_are_read_and_changed_as_open_webui_does_it() {
     let marks = list["data"].as_array().unwrap().iter().find(|model| model["id"] == "marks").unwrap();
     assert_eq!(marks["pipeline"]["priority"], 7, "live when the answer is there");
 
-    // An update replaces what was stored; a secret that comes back masked stays.
+    // An update replaces the stored values; a secret that comes back masked is kept.
     let saved =
         post(&host, "/my.prefix.marks/valves/update", &json!({"mark": "?", "token": "********"})).await;
     assert_eq!(saved.json(), json!({"priority": 5, "mark": "?", "token": "********"}), "{}", saved.body());
@@ -136,7 +136,7 @@ async fn valves_are_read_and_changed_as_open_webui_does_it() {
     detail(&post(&host, "/marks/valves/update", &json!([])).await, 400, "must be a JSON object");
     assert_eq!(host.get("/marks/valves").await.json()["mark"], "?", "nothing was changed");
 
-    // Open WebUI's page fails on anything but objects.
+    // Open WebUI's page fails on values that are not objects.
     assert_eq!(host.get("/plain/valves").await.json(), json!({}));
     let spec = host.get("/plain/valves/spec").await.json();
     assert_eq!((&spec["type"], &spec["properties"]), (&json!("object"), &json!({})));
@@ -170,7 +170,7 @@ async fn nothing_is_open_to_whoever_has_no_key() {
     ];
     let bare =
         for_all.iter().chain(&for_operators).map(|(method, path, body)| (*method, (*path).to_owned(), *body));
-    // `/v1/models` is OpenAI's and answers in OpenAI's words.
+    // `/v1/models` is an OpenAI endpoint and answers in OpenAI's format.
     let prefixed = bare.clone().skip(1).map(|(method, path, body)| (method, format!("/v1{path}"), body));
     for (method, path, body) in bare.chain(prefixed) {
         detail(&call(&host, method, &path, None, body).await, 403, "API key");
@@ -183,7 +183,7 @@ async fn nothing_is_open_to_whoever_has_no_key() {
         let by_operator = call(&host, method, &path, Some("sk-admin"), body).await;
         assert_eq!(by_operator.status, 200, "{method} {path}: {}", by_operator.body());
     }
-    // Open WebUI has one key for everything.
+    // Open WebUI uses one key for everything.
     let chat = json!({"model": "demo", "messages": [{"role": "user", "content": "hi"}]});
     for path in ["/chat/completions", "/v1/chat/completions"] {
         let answer = call(&host, "POST", path, Some("sk-admin"), Some(&chat)).await;

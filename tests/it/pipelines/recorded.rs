@@ -1,4 +1,4 @@
-//! The requests of a real Open WebUI, recorded by `tests/open_webui/run --record` and sent again.
+//! Requests of a real Open WebUI, recorded by `tests/open_webui/run --record` and sent again.
 
 use crate::host::{Answer, TestHost};
 use serde_json::Value;
@@ -21,7 +21,7 @@ fn recorded(name: &str) -> Value {
         .unwrap()
 }
 
-/// Asks again, with everything but the key and what the connection says of itself.
+/// Sends a recorded request again, without its key and its connection headers.
 async fn again(host: &TestHost, recorded_request: &Value) -> Answer {
     let text = |name: &str| recorded_request[name].as_str().unwrap();
     let mut request = host.request(text("method"), text("path")).bearer_auth(KEY);
@@ -64,10 +64,10 @@ async fn its_page_finds_our_filters_and_their_valves() {
 async fn a_chat_passes_each_filter_once() {
     let host = host().await;
     for task in ["", ".task"] {
-        // Each answer is the body of the next question.
+        // Each response is the body of the next request.
         let mut body = recorded(&format!("refuses.filter.inlet{task}"))["body"]["body"].clone();
         for of in ["body.id", "body.chat_id"] {
-            // As it left the page: what names the turn here comes from us.
+            // The original body of the page: this host assigns the ids of the turn.
             body.as_object_mut().unwrap().remove(of.trim_start_matches("body."));
         }
         for name in ["refuses", "marks", "demo"] {

@@ -5,7 +5,7 @@ use crate::host::{Answer, TestHost, saying, streaming, until};
 use crate::upstream::MODEL;
 use serde_json::{Value, json};
 
-/// Counts its calls in its state, and says in the metadata what it saw.
+/// Counts its calls in its state and adds what it read to the metadata.
 const COUNTS: &str = r#"
 fn inlet(body, state, __metadata__) {
     state.inlets = state.ensure("inlets", 0) + 1;
@@ -59,7 +59,7 @@ async fn what_an_inlet_keeps_is_there_for_the_outlet_of_the_same_turn() {
     assert_eq!(last_of(&host, "/counts/filter/outlet", &others).await, "hello [out 0  false]");
 }
 
-/// A chat that passes an Open WebUI on its way to a model of this host: inlets, the model's own, the chat.
+/// Sends a chat as Open WebUI does for a model of this host: the inlets, the model's own inlet, the chat.
 async fn through_open_webui(host: &TestHost, key: Option<&str>, metadata: &Value, stream: bool) -> Answer {
     let mut body = saying(MODEL, "hi");
     body["stream"] = json!(stream);
@@ -71,7 +71,7 @@ async fn through_open_webui(host: &TestHost, key: Option<&str>, metadata: &Value
         assert_eq!(answer.status, 200, "{}", answer.body());
         body = answer.json();
     }
-    // It keeps its metadata to itself and tells a pipe who asks.
+    // Open WebUI does not forward its metadata, but it sends the user to a pipe.
     body.as_object_mut().unwrap().remove("metadata");
     body["user"] = user();
     call(host, "POST", "/chat/completions", key, Some(&body)).await
@@ -132,7 +132,7 @@ async fn an_outlet_without_an_inlet_runs_once_and_only_a_guards_on_an_answer_in_
         let mut body = saying(MODEL, "hi");
         body["metadata"] = metadata.clone();
         body["metadata"]["model"] = json!({"id": MODEL, "pipeline": {"type": "pipe", "valves": false}});
-        // It asks for the inlet of whatever has one of the hooks.
+        // Open WebUI calls the inlet of every plugin that has one of the hooks.
         post(&host, "/signs/filter/inlet", &json!({"body": body, "user": user()})).await;
         let mut text = through_open_webui(&host, None, &metadata, stream).await.text();
         if stream {
@@ -151,8 +151,8 @@ async fn an_outlet_without_an_inlet_runs_once_and_only_a_guards_on_an_answer_in_
     assert!(host_with_guard.upstream.requests().is_empty());
 }
 
-/// Users are named by anybody with a key, as are chats and messages; only an operator's Open WebUI says whose
-/// they are.
+/// Any client with a key can name users, chats and messages; only an Open WebUI with the operator's key is
+/// trusted.
 #[tokio::test]
 async fn nobody_answers_or_spares_filters_in_the_turn_of_another() {
     let host = TestHost::new()
@@ -191,7 +191,7 @@ async fn a_service_receives_no_fields_of_the_host() {
     let keys: Vec<&String> = request.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["model", "messages", "stream"], "{request}");
 
-    // Also where no filter looks at it.
+    // This holds without filters, too.
     let plain = TestHost::new().start().await;
     let mut body = saying(MODEL, "hi");
     body["user"] = user();
@@ -262,14 +262,14 @@ async fn an_open_webui_that_takes_us_for_a_pipeline_sees_events_in_the_stream() 
     assert_eq!(answer.text(), "hello from upstream");
 }
 
-/// Removes the plugin beyond doubt: a file that is deleted by hand may come back.
+/// Deletes the plugin over the API, because a file that is deleted by hand may be restored.
 async fn remove(host: &TestHost) {
     let gone = call(host, "DELETE", "/api/v1/functions/id/counts/delete", None, None).await;
     assert_eq!(gone.status, 200, "{}", gone.body());
     host.stands("counts", "gone").await;
 }
 
-/// Another plugin, which shows what it finds.
+/// Another plugin, which adds its state to the message.
 const READS: &str = r#"
 fn inlet(body, state) { body.messages[-1].content += ` [other in ${state.ensure("inlets", 0)}]`; body }
 fn outlet(body, state) { body.messages[-1].content += ` [other out ${state.ensure("inlets", 0)}]`; body }
@@ -282,7 +282,7 @@ async fn what_a_removed_plugin_kept_between_inlet_and_outlet_is_not_for_the_next
     for message in began {
         assert_eq!(last_of(&host, "/counts/filter/inlet", &inlet("c1", message)).await, "hi [in]");
     }
-    // An edited file is the same plugin.
+    // An edited file is still the same plugin.
     host.update("counts", &COUNTS.replace("[out", "[then")).await;
     let text = last_of(&host, "/counts/filter/outlet", &outlet("c1", "m1")).await;
     assert_eq!(text, "hello [then 1 counts false]");

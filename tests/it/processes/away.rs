@@ -1,4 +1,4 @@
-//! Hosts whose database is away: they go on, they start from their snapshots, and they converge when it is back.
+//! Hosts without their database: they keep running, start from their snapshots, and converge when it is back.
 
 use super::serve::{Project, Server};
 use crate::host::until;
@@ -12,19 +12,19 @@ use valvehouse::config::{Secret, SecretSource};
 use valvehouse::store::{SqlStore, Store as _};
 use valvehouse_testkit::postgres::Postgres;
 
-/// Outages, unless VALVEHOUSE_CASES asks for all.
+/// The number of outages, without and with VALVEHOUSE_CASES.
 const MIN_OUTAGES: usize = 2;
 const MAX_OUTAGES: usize = 60;
 
-/// Requests while the database is away: an hour of ten a second, unless it is a short run.
+/// The number of requests while the database is away: in a long run, one hour of ten per second.
 const MIN_REQUESTS: u64 = 800;
 const MAX_REQUESTS: u64 = 36_000;
 
 const KEY: &str = "the same key on every host of this test";
-/// The URL for setting valves.
+/// The URL that sets the valves.
 const UPDATE: &str = "/api/v1/functions/id/signs/valves/update";
 
-/// Adds its valve to each answer, and counts them durably.
+/// Adds its valve to each response and counts the requests durably.
 const SIGNS: &str = "/*
 requirements: kv
 */
@@ -39,7 +39,7 @@ security: true
 fn inlet(body) { if body.messages[-1].content.contains(\"secret\") { return error(\"no secrets\"); } }
 ";
 
-/// Is switched off by an operator.
+/// An operator switches it off.
 const LOUD: &str = "fn outlet(body) { body.messages[-1].content += \" LOUD\"; body }";
 
 fn answers(_: &UpstreamRequest) -> Reply {
@@ -48,7 +48,7 @@ fn answers(_: &UpstreamRequest) -> Reply {
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
 }
 
-/// A project whose scripts are in its store.
+/// Creates a project whose scripts are in its store.
 fn project(upstream: &Upstream, database: &str) -> Project {
     let project = Project::new(&upstream.url());
     for (name, text) in [("signs", SIGNS), ("guard", GUARD), ("loud", LOUD)] {
@@ -106,7 +106,7 @@ async fn metric(server: &Server, name: &str) -> Option<f64> {
     line.rsplit(' ').next()?.parse().ok()
 }
 
-/// Sets the valve. Returns `true` if that was accepted; a refusal has to give its reason.
+/// Sets the valve. Returns `true` if the host accepted it; a refusal must give the reason.
 async fn sets(server: &Server, number: u64) -> bool {
     let (status, answer) = server.ask("POST", UPDATE, Some(&json!({"number": number}))).await;
     if status != 200 {
@@ -116,7 +116,7 @@ async fn sets(server: &Server, number: u64) -> bool {
     status == 200
 }
 
-/// Waits until a host could start without its database as it is now.
+/// Waits until the host has a snapshot of the current generation.
 async fn is_saved(server: &Server, store: &SqlStore) {
     let generation = store.generation().await.unwrap() as f64;
     until("the snapshot is written", async || {
@@ -129,7 +129,7 @@ async fn open(url: &str) -> SqlStore {
     SqlStore::postgres(url, Some(&SecretSource::Literal(Secret::new(KEY)))).await.unwrap()
 }
 
-/// Returns the number of answers that scripts counted.
+/// Returns the number of requests that the script counted.
 async fn counted(url: &str) -> u64 {
     let store = open(url).await;
     let rows = store.kv_all().await.unwrap();
@@ -137,7 +137,7 @@ async fn counted(url: &str) -> u64 {
     rows.iter().find(|row| row.key == "requests").map_or(0, |row| row.value.as_i64().unwrap().unsigned_abs())
 }
 
-/// Asks a host all the time, until it is dropped.
+/// Sends requests to a host until it is dropped.
 struct Load {
     ends: std::sync::Arc<AtomicBool>,
     answered: std::sync::Arc<AtomicU64>,
@@ -160,7 +160,7 @@ impl Load {
         Self { ends, answered, asking }
     }
 
-    /// Waits for further answers.
+    /// Waits for further responses.
     async fn goes_on(&self) {
         let before = self.answered.load(SeqCst);
         until("requests are answered", async || {
@@ -170,7 +170,7 @@ impl Load {
         .await;
     }
 
-    /// Ends it. Returns the number of answers; fails if a request failed.
+    /// Stops the load. Returns the number of responses; fails if a request failed.
     async fn end(self) -> u64 {
         self.ends.store(true, SeqCst);
         self.asking.await.unwrap();
@@ -204,7 +204,7 @@ async fn hosts_go_on_and_start_without_their_database_and_converge_when_it_is_ba
         database.kill();
         load.goes_on().await;
         assert!(!sets(&servers[0], 1000).await, "nobody changes what nobody stores");
-        // The other one dies and starts without the database: as before, and as guarded.
+        // The other host dies and starts without the database, with the same behavior and guards.
         servers.pop().unwrap().kill();
         let cold = projects[1].serve().await;
         for _ in 0..20 {
@@ -223,7 +223,7 @@ async fn hosts_go_on_and_start_without_their_database_and_converge_when_it_is_ba
         assert!(cold.problems().await.contains("V229"), "{}", cold.problems().await);
         assert_eq!(metric(&cold, "valvehouse_store_up").await, Some(0.0));
         assert!(metric(&cold, "valvehouse_store_snapshot_age_seconds").await.is_some());
-        // Once more, and it still knows what it counted meanwhile.
+        // After another restart it still has the counts since then.
         let mut cold = cold;
         cold.kill();
         let cold = projects[1].serve().await;
@@ -275,7 +275,7 @@ async fn a_guard_whose_file_goes_while_the_database_is_away_is_missed() {
     let store = open(&url).await;
     until("the guard is in the store", async || !store.last_good().await.unwrap().is_empty()).await;
     is_saved(&server, &store).await;
-    // It is written a moment later than the generation is.
+    // The snapshot is written shortly after the generation.
     tokio::time::sleep(Duration::from_secs(2)).await;
     store.close().await;
     database.kill();
@@ -311,14 +311,14 @@ async fn what_scripts_count_while_the_database_is_away_is_not_lost_by_any_crash(
         server.kill();
         server = project.serve().await;
     }
-    // It is killed once more, and the next one has its database.
+    // The host is killed once more, and the next one has its database.
     server.kill();
     database.resume();
     let server = project.serve().await;
     assert_eq!(counted(&url).await, attempts);
     text(&server).await;
     until("it goes on counting", async || counted(&url).await == attempts + 1).await;
-    // The host that runs may write a snapshot at this moment.
+    // The running host may be writing a snapshot at this moment.
     until("no file of a host that was killed is left", async || {
         let left = std::fs::read_dir(project.folder().join(".valvehouse")).unwrap().flatten();
         !left.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("snapshot."))
@@ -326,7 +326,7 @@ async fn what_scripts_count_while_the_database_is_away_is_not_lost_by_any_crash(
     .await;
 }
 
-/// Asks a host a number of times, from some clients at once. Every request has to be answered.
+/// Sends a number of requests from several concurrent clients. Every request must succeed.
 async fn asks_often(server: &Server, requests: u64) {
     const CLIENTS: u64 = 4;
     let asking = (0..CLIENTS).map(|client| {
@@ -369,7 +369,7 @@ async fn an_hour_of_requests_without_the_database_loses_none_and_counts_all() {
     until("every request is counted", async || counted(&url).await == requests).await;
 }
 
-/// Runs a host that must not start. Returns what it says.
+/// Runs a host that must not start. Returns its output.
 fn refusal(project: &Project) -> String {
     let (code, text) = command(project, &["serve", "--port", "0"]);
     assert_ne!(code, 0, "{text}");
@@ -399,7 +399,7 @@ async fn no_host_starts_from_a_snapshot_that_is_not_its_own_or_not_whole() {
     let plain = String::from_utf8_lossy(&whole);
     assert!(!plain.contains("no secrets") && !plain.contains("signs"), "it is sealed");
 
-    // A database that answers and refuses is not away.
+    // A database that refuses the connection is not considered away.
     set(&url, &url.replace("/test_0", "/never_made"));
     let refused = refusal(&project);
     assert!(refused.contains("does not exist"), "{refused}");
@@ -430,7 +430,7 @@ async fn no_host_starts_from_a_snapshot_that_is_not_its_own_or_not_whole() {
     let refused = refusal(&project);
     assert!(refused.contains("it is damaged"), "{refused}");
     std::fs::remove_file(&file).unwrap();
-    // Nobody writes to a pipe, and a device never ends.
+    // A pipe has no writer, and a device never ends.
     for (program, arguments) in [("mkfifo", vec![]), ("ln", vec!["-s", "/dev/zero"])] {
         let made = std::process::Command::new(program).args(arguments).arg(&file).status();
         assert!(made.unwrap().success());

@@ -1,5 +1,6 @@
-//! Many edits through several hosts on one database, while hosts are killed and stopped, the database restarts, and a network
-//! goes away without a word: `VALVEHOUSE_CASES=10000 cargo test --test it processes::convergence -- --nocapture`.
+//! Many edits through several hosts on one database, while hosts are killed and stopped, the database
+//! restarts, and the network drops everything silently: `VALVEHOUSE_CASES=10000 cargo test --test it
+//! processes::convergence -- --nocapture`.
 
 use super::serve::{Project, Server};
 use crate::host::{PATIENCE, client};
@@ -9,39 +10,39 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use valvehouse_testkit::postgres::{PgBouncer, Postgres, Proxy};
 
-/// Edits that are made unless `VALVEHOUSE_CASES` says another number.
+/// The number of edits unless `VALVEHOUSE_CASES` sets another one.
 const EDITS: usize = 240;
-/// The filters; each has a pair of valves that must agree.
+/// The number of filters; each has a pair of valves that must agree.
 const FILTERS: usize = 3;
-/// Edits between two faults, and between two uploads of scripts.
+/// The number of edits between two faults, and between two uploads of scripts.
 const CALM: usize = 48;
-/// The time that an edit may take at a host before it is tried at another.
+/// The time limit of an edit at one host before it is tried at another.
 const EDIT_PATIENCE: Duration = Duration::from_secs(20);
 
-/// One thing that goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
-    /// The first host is killed in the middle of edits, and started again.
+    /// The first host is killed during edits and started again.
     Kill,
-    /// The database is killed in the middle of edits, and started again.
+    /// The database is killed during edits and started again.
     Restart,
     /// A host is stopped for a second.
     Stop,
-    /// The network between the second host and the database passes nothing on for three seconds.
+    /// The network between the second host and the database drops everything for three seconds.
     BlackHole,
 }
 
-/// One answer of a host: the values of the filters and their scripts.
+/// One response of a host: the values of the filters and the version of their scripts.
 struct Marks {
     valves: [u64; FILTERS],
     scripts: u64,
 }
 
 impl Marks {
-    /// Reads an answer in which each hook of each filter wrote what it goes by.
+    /// Reads a response to which each hook of each filter added its values.
     ///
     /// # Errors
-    /// Returns the text if it is of more than one snapshot.
+    /// Returns the text if it mixes more than one snapshot.
     fn of(text: &str) -> Result<Self, String> {
         let mut valves = [None; FILTERS];
         let mut scripts = None;
@@ -61,16 +62,16 @@ impl Marks {
     }
 }
 
-/// The hosts, and what is known of each.
+/// The hosts and their observed states.
 struct Hosts {
     projects: Vec<Project>,
     servers: Vec<Server>,
     client: reqwest::Client,
-    /// The values of each filter that were acknowledged.
+    /// The acknowledged value of each filter.
     acknowledged: [u64; FILTERS],
     /// The values that each host has shown.
     shown: Vec<[u64; FILTERS]>,
-    /// The scripts that were acknowledged, and those that each host has shown.
+    /// The acknowledged version of the scripts, and the version that each host has shown.
     scripts: (u64, Vec<u64>),
     mixed: Vec<String>,
     lost: Vec<String>,
@@ -108,7 +109,7 @@ fn command(project: &Project, words: &[&str]) -> (Option<i32>, String) {
 }
 
 impl Hosts {
-    /// Asks a host; returns `None` where nothing came back in time.
+    /// Sends a request to a host. Returns `None` if there was no response in time.
     async fn ask(&mut self, host: usize) -> Option<Marks> {
         let body = json!({"model": "plain", "messages": [{"role": "user", "content": "x"}]});
         let request = self.client.post(format!("{}/v1/chat/completions", self.servers[host].url()));
@@ -143,13 +144,13 @@ impl Hosts {
         Some(observed)
     }
 
-    /// Returns `true` if a host shows all that was acknowledged.
+    /// Returns `true` if a host shows everything that was acknowledged.
     fn is_current(&self, host: usize) -> bool {
         (0..FILTERS).all(|filter| self.shown[host][filter] >= self.acknowledged[filter])
             && self.scripts.1[host] >= self.scripts.0
     }
 
-    /// Waits until these hosts show all that was acknowledged; returns the time that each took since `since`.
+    /// Waits until these hosts show everything that was acknowledged. Returns the time of each since `since`.
     async fn converge(&mut self, hosts: &[usize], since: Instant) -> Vec<(usize, Duration)> {
         let mut times = Vec::new();
         let mut missing = hosts.to_vec();
@@ -171,7 +172,8 @@ impl Hosts {
     }
 }
 
-/// Sets the pair of a filter at one of these hosts, trying again until it is acknowledged. Returns the failures.
+/// Sets the pair of a filter at one of these hosts and retries until it is acknowledged. Returns the number
+/// of failures.
 async fn edit(client: &reqwest::Client, urls: &[String], first: usize, filter: usize, value: u64) -> usize {
     let since = Instant::now();
     for attempt in 0.. {
@@ -209,7 +211,7 @@ async fn edits_at_any_host_reach_all_whole_and_in_order_whatever_fails() {
     let mut stores = vec![format!("url = \"{direct}\"\n"), format!("url = \"{}\"\n", proxy.url(&direct))];
     stores.extend(bouncer.as_ref().map(|bouncer| format!("url = \"{}\"\n", bouncer.url(&direct))));
     let projects: Vec<Project> = stores.iter().map(|store| project(&upstream, store)).collect();
-    // Faults are made by another one, which no fault meets.
+    // A separate project applies the scripts, so that no fault affects it.
     let operator = project(&upstream, &stores[0]);
     let apply = |mark: u64| {
         write_scripts(&operator, mark);
@@ -238,7 +240,7 @@ async fn edits_at_any_host_reach_all_whole_and_in_order_whatever_fails() {
     let (mut made, mut next_fault, mut next_scripts) = (0usize, CALM / 2, CALM);
     let mut editing = Vec::new();
     let (mut value, since) = (0u64, Instant::now());
-    // A fault under way, the host that it meets, its end, and the database that starts again.
+    // The current fault, its host and its end, and the database that is starting again.
     let mut under_way: Option<(Fault, usize, Instant)> = None;
     let mut starting: Option<tokio::task::JoinHandle<Postgres>> = None;
     let mut running = Some(database);
@@ -265,7 +267,7 @@ async fn edits_at_any_host_reach_all_whole_and_in_order_whatever_fails() {
                 _ => {}
             }
         }
-        // Hosts that a fault keeps from all news. One that will be killed has its edits until then.
+        // Hosts that a fault separates from the others. A host that will be killed gets edits until then.
         let away = under_way.and_then(|(kind, host, _)| (kind != Fault::Restart).then_some(host));
         let is_usable = |host: &usize| Some(*host) != away || fault == Some(Fault::Kill);
         let urls: Vec<String> = all

@@ -1,4 +1,4 @@
-//! The files of `deploy`: they fit each other and this program.
+//! The files in `deploy` fit each other and this program.
 
 use super::serve::Project;
 use crate::host::{PATIENCE, client};
@@ -17,7 +17,7 @@ fn text(file: &str) -> String {
     std::fs::read_to_string(deploy().join(file)).unwrap()
 }
 
-/// Reads the documents of these files; `None` where no Python with PyYAML is there.
+/// Reads the documents of these files; `None` without Python and PyYAML.
 fn yaml(files: &[&str]) -> Option<Vec<Value>> {
     let read = "import json, sys, yaml\n\
                 print(json.dumps([d for f in sys.argv[1:] for d in yaml.safe_load_all(open(f))]))";
@@ -54,13 +54,13 @@ fn words(value: &Value) -> Vec<String> {
     list(value).iter().map(|word| word.as_str().unwrap().to_owned()).collect()
 }
 
-/// Fails where this program does not know a command, or one of its options.
+/// Fails if this program does not know a command or one of its options.
 fn check_command(words: &[String]) {
     let output = Command::new(env!("CARGO_BIN_EXE_valvehouse")).args(words).arg("--help").output().unwrap();
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Fails where settings with this environment are not those of a host. Returns the port.
+/// Fails if the configuration with this environment is invalid. Returns the port.
 fn check_settings(toml: &str, environment: &BTreeMap<String, String>) -> String {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("valvehouse.toml"), toml).unwrap();
@@ -191,7 +191,7 @@ fn the_compose_file_fits_its_files_and_this_program() {
 fn prometheus_takes_its_settings() {
     let named = std::env::var_os("VALVEHOUSE_PROMTOOL").unwrap_or_else(|| "promtool".into());
     let folder = tempfile::tempdir().unwrap();
-    // It looks whether the file with the key is there.
+    // The check requires that the key file exists.
     let key = folder.path().join("admin_key");
     std::fs::write(&key, "key").unwrap();
     let settings =

@@ -1,5 +1,5 @@
-//! Hosts that are killed while scripts store things, and hosts whose disk takes no more: what was acknowledged is
-//! there, and what could not be stored was not acknowledged.
+//! Hosts that are killed while scripts store data, and hosts with a full disk: everything acknowledged is
+//! stored, and nothing is acknowledged that could not be stored.
 
 use super::serve::{Project, Server};
 use crate::upstream::{Reply, Upstream};
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Kills, unless VALVEHOUSE_CASES asks for all.
+/// The number of kills, without and with VALVEHOUSE_CASES.
 const MIN_KILLS: usize = 15;
 const MAX_KILLS: usize = 300;
-/// Hosts that are killed side by side.
+/// The number of hosts that run in parallel.
 const LANES: usize = 3;
-/// Clients of each host.
+/// The number of clients of each host.
 const CLIENTS: usize = 4;
 
 /// Stores the text of each request at the beginning and at the end of its turn.
@@ -47,7 +47,7 @@ async fn a_killed_host_loses_no_acknowledged_write() {
     assert!(acknowledged > kills, "there was something to lose: {acknowledged}");
 }
 
-/// Kills a host again and again while clients talk to it; returns how many turns it acknowledged.
+/// Kills a host repeatedly while clients use it. Returns the number of acknowledged turns.
 async fn kill_often(lane: usize, kills: usize) -> usize {
     let upstream = Upstream::start().await;
     upstream.script(|request| Reply::fitting(request, "hi"));
@@ -63,7 +63,7 @@ async fn kill_often(lane: usize, kills: usize) -> usize {
             async move {
                 for turn in 0.. {
                     let text = format!("{lane}-{kill}-{client}-{turn}");
-                    // Every other one is streamed, and acknowledged when its stream has ended.
+                    // Every second turn is streamed; it is acknowledged when its stream has ended.
                     match chats.answers(&text, turn % 2 == 0).await {
                         Some(true) => _ = acknowledged.lock().unwrap().insert(text),
                         Some(false) => panic!("{text} was refused"),
@@ -73,7 +73,7 @@ async fn kill_often(lane: usize, kills: usize) -> usize {
             }
         });
         let mut talking = Box::pin(futures::future::join_all(clients));
-        // At least one turn was acknowledged; then at any moment of the next ones.
+        // Waits for one acknowledged turn and then for a random time within the next ones.
         let first = async {
             while acknowledged.lock().unwrap().len() == before {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -118,7 +118,7 @@ async fn a_host_whose_disk_is_full_refuses_writes_and_says_so() {
     upstream.script(|request| Reply::fitting(request, "hi"));
     let project = Project::new(&upstream.url());
     project.filter("fills", FILLS);
-    // No file may grow over 2 MiB.
+    // No file may grow beyond 2 MiB.
     let server: Server = project.serve_within(4096).await;
     assert!(server.is_ready().await);
     let chats = server.chats();
@@ -141,7 +141,7 @@ async fn a_host_whose_disk_is_full_refuses_writes_and_says_so() {
     assert!(!message.contains("state.db") && !message.contains('/'), "no place is named: {message}");
     assert!(!server.is_ready().await, "it is not ready for more");
     assert_eq!(chats.asks("hello").await.0, 200, "what stores nothing is answered");
-    // All that was acknowledged is there.
+    // Everything acknowledged is stored.
     let last = filled.load(SeqCst) - 1;
     drop(server);
     let stored = project.stored("fills").await;

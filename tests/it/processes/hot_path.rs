@@ -1,5 +1,5 @@
-//! The work that requests make for the database and for their host, with one, two and three hosts on it:
-//! `cargo test --test it processes::hot_path -- --nocapture`.
+//! The work that requests cause in the database and in their host, with one, two and three hosts: `cargo test
+//! --test it processes::hot_path -- --nocapture`.
 
 use super::serve::{Project, Server};
 use crate::upstream::{Reply, Upstream};
@@ -7,11 +7,11 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 use valvehouse_testkit::postgres::Postgres;
 
-/// Requests to each host.
+/// The number of requests to each host.
 const REQUESTS: usize = 300;
 /// The time for which idle hosts are measured.
 const IDLE: Duration = Duration::from_secs(3);
-/// The time after which the database has counted what ended.
+/// The time until the database's statistics include finished work.
 const COUNTED: Duration = Duration::from_millis(1500);
 
 fn project(upstream: &Upstream, database: &str) -> Project {
@@ -30,7 +30,7 @@ async fn ask(server: &Server) {
     assert_eq!(status, 200, "{answer}");
 }
 
-/// Returns the processor time of a process so far, in milliseconds; none where the system does not say so.
+/// Returns the processor time of a process in milliseconds; `None` if the system does not report it.
 fn processor_ms(server: &Server) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.pid())).ok()?;
     let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();

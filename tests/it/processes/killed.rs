@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::time::Instant;
 
-/// Moments at which a host is killed, unless VALVEHOUSE_CASES asks for all.
+/// The number of moments at which a host is killed, without and with VALVEHOUSE_CASES.
 const MIN_MOMENTS: usize = 15;
 const MAX_MOMENTS: usize = 300;
-/// Hosts that are killed side by side.
+/// The number of hosts that run in parallel.
 const LANES: usize = 3;
-/// The messages of a person, turn by turn.
+/// The user messages, turn by turn.
 pub(super) const SAYS: [&str; 2] = ["pay twice", "pay once more"];
 
-/// The counts of the interrupted moments.
+/// The number of kills by moment.
 #[derive(Default)]
 struct Tally {
     before: usize,
@@ -55,15 +55,15 @@ async fn a_host_killed_at_any_moment_loses_nothing_and_does_nothing_twice() {
     );
 }
 
-/// So many hosts on one store, each killed at a moment of a conversation of its own that its successor
-/// brings to its end.
+/// Kills a host repeatedly, each time at a random moment of a new conversation, which the next host
+/// completes.
 async fn kill_at(lane: usize, moments: usize) -> Tally {
     let upstream = Upstream::start().await;
     upstream.script(model);
     let project = Project::new(&upstream.url());
     let mut random = fastrand::Rng::with_seed(lane as u64 + 1);
     let mut server = project.serve().await;
-    // Once to warm up, once to measure.
+    // The first conversation warms up, the second is measured.
     let mut tally = Tally::default();
     talk(&server, &project, "warm", &mut tally).await;
     let began = Instant::now();
@@ -79,7 +79,7 @@ async fn kill_at(lane: usize, moments: usize) -> Tally {
         let mut noticed = Tally::default();
         {
             let mut talking = std::pin::pin!(talk(&server, &project, &chat, &mut noticed));
-            // The client is still there when its host dies.
+            // The client is still connected when its host dies.
             if tokio::time::timeout(at, &mut talking).await.is_err() {
                 server.dies();
             }
@@ -119,7 +119,7 @@ async fn talk(server: &Server, project: &Project, chat: &str, tally: &mut Tally)
     }
 }
 
-/// Goes on with a run that was left. Where nobody knows whether a tool did its work, its file says so.
+/// Continues an interrupted run. If it is unknown whether a tool had its effect, the tool's file tells.
 async fn go_on(server: &Server, project: &Project, chat: &str, run: &str, tally: &mut Tally) {
     let (status, answer) = server.decides(run, &json!({"decision": "continue"})).await;
     if status == 200 {
@@ -140,7 +140,7 @@ async fn go_on(server: &Server, project: &Project, chat: &str, run: &str, tally:
     assert_eq!(status, 200, "{chat}: {answer}");
 }
 
-/// The canned model: what it says follows from what it sees.
+/// The canned model: its reply depends only on the request.
 pub(super) fn model(request: &UpstreamRequest) -> Reply {
     let body = request.json();
     let messages = body["messages"].as_array().unwrap();
@@ -152,7 +152,7 @@ pub(super) fn model(request: &UpstreamRequest) -> Reply {
         "choices": [{"index": 0, "message": message_of(chat, turn, round), "finish_reason": "stop"}]}))
 }
 
-/// Returns the model's answer in a round of a turn.
+/// Returns the model's reply in a round of a turn.
 fn message_of(chat: &str, turn: usize, round: usize) -> Value {
     let call = |tool: &str, number: usize| {
         let what = format!("{chat}/{turn}/{number}");
@@ -172,7 +172,7 @@ pub(super) fn answer_of(turn: usize) -> Value {
     format!("turn {turn} is done").into()
 }
 
-/// Returns the transcript of an undisturbed conversation.
+/// Returns the transcript of an uninterrupted conversation.
 pub(super) fn transcript(chat: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for (turn, text) in SAYS.iter().enumerate() {
@@ -196,7 +196,7 @@ pub(super) fn transcript(chat: &str) -> Vec<Value> {
     all
 }
 
-/// Checks that everything that the model was shown, or a tool was begun for, was stored before.
+/// Checks that everything that the model received, or for which a tool was started, was stored before.
 async fn everything_seen_is_kept(project: &Project, chat: &str, seen: &[UpstreamRequest]) {
     let kept = project.messages_of(chat).await;
     let whole = transcript(chat);
@@ -217,7 +217,7 @@ async fn everything_seen_is_kept(project: &Project, chat: &str, seen: &[Upstream
     }
 }
 
-/// The conversation is that of an undisturbed host, and each thing was done once.
+/// Checks that the conversation equals an uninterrupted one and that each effect happened once.
 async fn is_whole(project: &Project, chat: &str) {
     assert_eq!(project.messages_of(chat).await, transcript(chat), "{chat}");
     let paid = project.lines_of("paid", chat);

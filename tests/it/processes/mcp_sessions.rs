@@ -1,4 +1,4 @@
-//! Sessions of `/mcp` at several hosts on one database: each request of a client goes to another host.
+//! Sessions of `/mcp` with several hosts on one database: each request of a client goes to another host.
 
 use super::serve::{Project, Server};
 use crate::host::{PATIENCE, client};
@@ -15,7 +15,7 @@ fn project(upstream: &Upstream, url: &str) -> Project {
     project
 }
 
-/// A client with the key and, once it has begun, its session.
+/// A client with its key and, once it has started, its session.
 struct Client {
     key: &'static str,
     session: Option<String>,
@@ -45,9 +45,9 @@ impl Client {
         assert_eq!(status, 200, "{answer}");
     }
 
-    /// Notes something at a host. Returns the status and the answer.
+    /// Calls the note tool at a host. Returns the status and the response.
     async fn notes(&mut self, server: &Server, what: &str) -> (u16, String) {
-        // Calls of a session that are under way at once have ids of their own.
+        // Concurrent calls of a session have different ids.
         let call = json!({"jsonrpc": "2.0", "id": format!("call {what}"), "method": "tools/call",
             "params": {"name": "note", "arguments": {"what": what}}});
         self.sends(server, "POST", &call).await
@@ -70,7 +70,7 @@ async fn a_session_goes_on_at_any_host_for_its_own_key_until_it_is_ended() {
         let (status, answer) = one.notes(server, &format!("{number}")).await;
         assert!(status == 200 && answer.contains(&format!("noted {number}")), "{status} {answer}");
     }
-    // It is in no other hands, and not to be read in the database.
+    // No other key can use the session, and the database has no plain text of it.
     let mut two = Client { key: "sk-two-00000002", session: one.session.clone() };
     for server in &servers {
         let (status, answer) = two.notes(server, "foreign").await;
@@ -79,7 +79,7 @@ async fn a_session_goes_on_at_any_host_for_its_own_key_until_it_is_ended() {
     let stored = database.ask(&url, "SELECT content FROM client_sessions");
     assert!(stored.starts_with("sealed:") && !stored.contains("sk-one"), "{stored}");
 
-    // Its host stops, and starts again.
+    // The session's host stops and starts again.
     servers[0].kill();
     assert_eq!(one.notes(&servers[1], "still").await.0, 200);
     servers[0] = projects[0].serve().await;

@@ -1,4 +1,4 @@
-//! Hosts that are processes of their own, on one store: they are killed, and they work side by side.
+//! Hosts as separate processes on one store: they are killed, and they run in parallel.
 
 mod convergence;
 mod deployment;

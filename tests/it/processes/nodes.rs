@@ -1,4 +1,4 @@
-//! Hosts in folders of their own on one database of Postgres.
+//! Hosts in separate folders on one Postgres database.
 
 use super::serve::{Project, Server};
 use crate::host::{PATIENCE, until};
@@ -12,10 +12,10 @@ use valvehouse_testkit::postgres::Postgres;
 
 const KEY: &str = "the same key on every host of this test";
 
-/// The URL for setting valves.
+/// The URL that sets the valves.
 const UPDATE: &str = "/api/v1/functions/id/signs/valves/update";
 
-/// Adds its valve to each answer.
+/// Adds its valve to each response.
 const SIGNS: &str = "const Valves = #{ number: 0 };
 fn outlet(body, valves) { body.messages[-1].content += ` ${valves.number}`; body }
 ";
@@ -36,7 +36,7 @@ fn project(upstream: &Upstream, database: &str) -> Project {
     project
 }
 
-/// Returns the text of one answer of a model without memory.
+/// Returns the text of one response of a model without a memory.
 async fn text(server: &Server) -> String {
     let body = json!({"model": "plain", "messages": [{"role": "user", "content": "hi"}]});
     let (status, answer) = server.ask("POST", "/v1/chat/completions", Some(&body)).await;
@@ -89,7 +89,7 @@ async fn a_valve_turned_at_one_host_is_in_force_at_all_and_the_loss_of_the_datab
     })
     .await;
 
-    // One that is killed is missed by nobody, and leaves the list.
+    // A killed host affects no other host and leaves the list.
     servers.pop().unwrap().kill();
     set(&servers[0], 77).await;
     until("the valve is in force", async || text(&servers[1]).await == "answer 77").await;
@@ -178,7 +178,7 @@ async fn what_was_stored_in_a_file_goes_on_in_a_database() {
     until("the valve is in force", async || text(&server).await == "answer 42").await;
 }
 
-/// Counts all turns, and lets so many through.
+/// Counts all turns and limits their number.
 const COUNTS: &str = "/*
 requirements: kv
 */
@@ -202,7 +202,7 @@ async fn hosts_count_together_and_share_a_limit() {
     let servers = futures::future::join_all(projects.iter().map(Project::serve)).await;
     let body = json!({"model": "plain", "messages": [{"role": "user", "content": "hi"}]});
     let ask = async |server: &Server| server.ask("POST", "/v1/chat/completions", Some(&body)).await;
-    // What is counted at one host is soon known at the others.
+    // Counts of one host soon reach the others.
     let (mut attempts, mut in_a_row) = (0, 0);
     while in_a_row < servers.len() {
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -212,7 +212,7 @@ async fn hosts_count_together_and_share_a_limit() {
         let text = answer["choices"][0]["message"]["content"].as_str().unwrap();
         in_a_row = if format!("{text} ").contains(&format!(" after {attempts} ")) { in_a_row + 1 } else { 0 };
     }
-    // Then all the load there is at all of them, until every one refuses for good.
+    // Then all hosts are under full load until each refuses permanently.
     let before = attempts;
     let load = servers.iter().map(async |server| {
         let (mut refused, mut attempts) = (0, 0);
@@ -241,7 +241,7 @@ async fn hosts_count_together_and_share_a_limit() {
     store.close().await;
 }
 
-/// Adds each question to a list: at the beginning of a turn, in its stream, and at its end.
+/// Adds each message to a list: at the beginning of a turn, in its stream and at its end.
 const LISTS: &str = "/*
 requirements: kv
 */
@@ -265,7 +265,7 @@ async fn what_scripts_update_at_several_hosts_is_not_lost() {
     let upstream = Upstream::start().await;
     upstream.script(answers);
     let url = database.database();
-    // Updates that are repeated take an unoptimized build more than the 5 ms of a stream.
+    // In a debug build, repeated updates take longer than the 5 ms of a stream hook.
     let projects = [0; 3].map(|_| project(&upstream, &url));
     for project in &projects {
         project.filter("lists", LISTS);
@@ -315,7 +315,7 @@ async fn hosts_share_the_requests_that_a_client_has_a_minute() {
         agreeing.await.into_iter().all(|agrees| agrees)
     })
     .await;
-    // And has exchanged with them since.
+    // The hosts have exchanged their counts since.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let client = reqwest::Client::new();
     let body = json!({"model": "plain", "messages": [{"role": "user", "content": "hi"}]});
@@ -343,7 +343,7 @@ async fn hosts_share_the_requests_that_a_client_has_a_minute() {
     let passed: usize = load.iter().map(|(passed, ..)| passed).sum();
     eprintln!("{passed} of {LIMIT} a minute passed at three hosts in {took:.1?}: {load:?}");
     if took > Duration::from_secs(50) {
-        // This machine is too slow to tell: the first ones are a minute old.
+        // The machine is too slow for this test: the first requests are a minute old.
         return;
     }
     assert!((LIMIT..=LIMIT + 3 * LIMIT.div_ceil(6)).contains(&passed), "{passed}");

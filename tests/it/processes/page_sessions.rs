@@ -1,4 +1,5 @@
-//! Operators at the page of several hosts on one database, behind a load balancer that sends each request anywhere.
+//! Operators at the page of several hosts on one database, behind a load balancer that sends each request to
+//! any of them.
 
 use super::serve::{Project, Server};
 use crate::host::{PATIENCE, client, until};
@@ -6,11 +7,11 @@ use crate::upstream::Upstream;
 use serde_json::{Value, json};
 use valvehouse_testkit::postgres::Postgres;
 
-/// Looks at something, for operators.
+/// An operator route that reads.
 const LOOKS: &str = "/api/v1/agents";
-/// Changes something, for operators.
+/// An operator route that writes.
 const CHANGES: &str = "/api/v1/agents/prune";
-/// The name by which browsers know the load balancer.
+/// The name of the load balancer for browsers.
 const NAME: &str = "valves.internal";
 
 fn project(upstream: &Upstream, url: &str) -> Project {
@@ -22,7 +23,7 @@ fn project(upstream: &Upstream, url: &str) -> Project {
     project
 }
 
-/// A browser with what it has of its session.
+/// A browser with its session cookie and CSRF token.
 #[derive(Default)]
 struct Browser {
     cookie: String,
@@ -71,7 +72,7 @@ async fn whoever_signs_in_at_one_host_is_signed_in_at_all_until_signing_out_at_o
         let mut forged = Browser { csrf: "guessed".into(), cookie: ann.cookie.clone() };
         assert_eq!(forged.asks(server, "POST", CHANGES, &json!({})).await.0, 403);
     }
-    // A host that starts later knows the session, too.
+    // A host that starts later accepts the session, too.
     servers[1].kill();
     servers[1] = projects[1].serve().await;
     assert_eq!(ann.asks(&servers[1], "GET", LOOKS, &Value::Null).await.0, 200);

@@ -1,4 +1,4 @@
-//! Hosts on one database: a question that waits at one of them is listed and answered at all of them, once.
+//! Hosts on one database: a question of one host is listed and can be answered at all of them, once.
 
 use super::serve::{Project, Server};
 use crate::host::{PATIENCE, client, until};
@@ -6,16 +6,16 @@ use crate::upstream::{MODEL, Reply, Upstream, UpstreamRequest, chunk};
 use serde_json::{Value, json};
 use valvehouse_testkit::postgres::Postgres;
 
-/// Answers at once, unless VALVEHOUSE_CASES asks for all.
+/// The number of concurrent answers, without and with VALVEHOUSE_CASES.
 const MIN_CASES: usize = 6;
 const MAX_CASES: usize = 200;
 const KEY: &str = "the same key on every host of this test";
 const LIST: &str = "/api/v1/questions";
-/// A model whose payments wait for a person.
+/// A model whose payments wait for approval.
 const CLERK: &str = "[[models]]\nname = \"clerk\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"pay\"]\n\
     middleware = { human_approval = { timeout_ms = 60_000 } }\n\
     [[models]]\nname = \"plain\"\nprovider = \"mock\"\nmodel = \"mock-1\"\n";
-/// Asks the client's person for a city.
+/// Asks the client's user for a city.
 const ASKS: &str = "fn inlet(body) {
     if body.messages[-1].content != \"where?\" { return; }
     body.messages[-1].content = ask(#{ type: \"input\", data: #{}, timeout: 60_000 }).city;
@@ -24,7 +24,7 @@ const ASKS: &str = "fn inlet(body) {
 const USERS: &str = "[server]\nkeys = [{ key = \"sk-ann\", user = { id = \"ann\" } }, { key = \"sk-bob\", user = { id = \"bob\" } }, \"sk-any\"]\n\
     [admin]\nkey = \"sk-operator\"\n";
 
-/// Pays for tea, and repeats what came of it.
+/// Calls the payment tool and repeats its result.
 fn model(request: &UpstreamRequest) -> Reply {
     let body = request.json();
     let last = body["messages"].as_array().unwrap().last().unwrap();
@@ -45,7 +45,8 @@ fn model(request: &UpstreamRequest) -> Reply {
 
 fn project(upstream: &Upstream, url: &str, more: &str) -> Project {
     let project = Project::new(&upstream.url());
-    // A script has 100 ms of its own, which a machine under load may not give: only where it is needed.
+    // A script has a budget of 100 ms, which a busy machine may exceed, so the filter is added only for the
+    // test that needs it.
     if more == USERS {
         project.filter("asks", ASKS);
     }
@@ -54,7 +55,7 @@ fn project(upstream: &Upstream, url: &str, more: &str) -> Project {
     project
 }
 
-/// Three hosts on one database.
+/// Starts three hosts on one database.
 async fn hosts(upstream: &Upstream, url: &str, more: &str) -> (Vec<Project>, Vec<Server>) {
     upstream.script(model);
     let projects = Vec::from([0; 3].map(|_| project(upstream, url, more)));
@@ -68,7 +69,7 @@ async fn list(server: &Server) -> Vec<Value> {
     list["data"].as_array().unwrap().clone()
 }
 
-/// The one question that a host lists, once it does.
+/// Waits for the only question of a host and returns it.
 async fn held(server: &Server) -> Value {
     until("an approval is listed", async || list(server).await.len() == 1).await;
     list(server).await.remove(0)
@@ -175,7 +176,7 @@ async fn a_question_disappears_with_its_turn_and_with_its_host() {
     let upstream = Upstream::start().await;
     let url = database.database();
     let (_projects, mut servers) = hosts(&upstream, &url, "").await;
-    // The client goes away.
+    // The client disconnects.
     {
         let asking = pays(&servers[0]);
         tokio::select! {
@@ -191,7 +192,7 @@ async fn a_question_disappears_with_its_turn_and_with_its_host() {
     let question = held(&servers[1]).await;
     servers[0].kill();
     asking.await.unwrap().expect_err("its host is gone");
-    // In the time in which nobody can know it, nobody says that an answer counts.
+    // Until the hosts notice it, they do not confirm an answer.
     let (status, answer) = answers(&servers[2], &question, "early").await;
     assert!(status == 503 || status == 404, "{status} {answer}");
     for server in &servers[1..] {
@@ -213,7 +214,7 @@ async fn a_question_is_answered_at_every_host_by_its_user_or_an_operator_and_nob
         let request = request.header("authorization", format!("Bearer {key}"));
         request.header("content-type", "application/json").body(body.to_string()).send().await.unwrap()
     };
-    // A question of a stream is answered by its client's user at another host: at once, it is known everywhere.
+    // The client's user answers a question of a stream at another host; all hosts know it at once.
     for (asks, answers) in [("sk-ann", "sk-ann"), ("sk-any", "sk-any"), ("sk-ann", "sk-operator")] {
         let body =
             json!({"model": "plain", "stream": true, "messages": [{"role": "user", "content": "where?"}]});
@@ -249,7 +250,7 @@ async fn a_question_is_answered_at_every_host_by_its_user_or_an_operator_and_nob
                 && !requests.iter().any(|one| one.text().contains("Rome"))
         );
     }
-    // An approval that is held is for operators.
+    // Only operators can answer an approval.
     let body = json!({"model": "clerk", "messages": [{"role": "user", "content": "pay"}]});
     let asking = ask(&servers[0], "sk-ann", "POST", "/v1/chat/completions", &body);
     let decide = async {
@@ -295,7 +296,7 @@ async fn a_question_waits_on_while_the_database_is_away() {
     let later = async {
         let question = held(&servers[0]).await;
         database.resume();
-        // The row of the question before is there until its host has removed it.
+        // The row of the previous question exists until its host removes it.
         let is_listed = async || list(&servers[2]).await.iter().any(|one| one["id"] == question["id"]);
         until("the question is listed elsewhere", is_listed).await;
         until("an answer counts", async || answers(&servers[1], &question, "together").await.0 == 200).await;

@@ -1,4 +1,4 @@
-//! The tables of a database, made by a command; and a pooler before it.
+//! Database tables that a command creates, and a connection pooler in front of the database.
 
 use super::serve::Project;
 use crate::upstream::Upstream;
@@ -28,7 +28,7 @@ async fn a_host_behind_pgbouncer_waits_for_migrate_and_check_names_what_to_set()
     assert!(code == Some(1) && missing.contains("missing: state"), "{missing}");
     let (code, early) = run(&["nodes"]);
     assert!(code != Some(0) && early.contains("valvehouse migrate"), "{early}");
-    // The host waits, and begins when they are there.
+    // The host waits until the tables exist.
     let migrates = async {
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
         tokio::task::block_in_place(|| run(&["migrate", "--format", "json"]))

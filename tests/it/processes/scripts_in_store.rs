@@ -1,4 +1,4 @@
-//! Hosts whose scripts come from the store: sets that are uploaded whole, and taken whole or not at all.
+//! Hosts with scripts from the store: sets are uploaded completely, and loaded completely or not at all.
 
 use super::serve::{Project, Server};
 use crate::host::until;
@@ -12,7 +12,7 @@ use valvehouse_testkit::postgres::Postgres;
 
 const KEY: &str = "the same key on every host of this test";
 
-/// Adds a word and its valve to each answer; the word is a module's.
+/// Adds a word of a module and its valve to each response.
 const SIGNS: &str = "import \"lib/words\" as words;
 const Valves = #{ number: 0 };
 fn outlet(body, valves) { body.messages[-1].content += ` ${words::word()} ${valves.number}`; body }
@@ -24,7 +24,7 @@ security: true
 fn inlet(body) { if body.messages[-1].content.contains(\"secret\") { return error(\"no secrets\"); } }
 ";
 
-/// Needs what only the first host grants.
+/// Needs a grant that only the first host has.
 const GRANTED_GUARD: &str = "/*
 security: true
 requirements: http
@@ -38,7 +38,7 @@ fn answers(_: &UpstreamRequest) -> Reply {
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
 }
 
-/// A project whose scripts are in a store; those that it has on disk are not loaded.
+/// Creates a project whose scripts are in a store; its scripts on disk are not loaded.
 fn project(upstream: &Upstream, database: Option<&str>, more: &str) -> Project {
     let project = Project::new(&upstream.url());
     project.filter("on_disk", "fn outlet(body) { body.messages[-1].content += \" DISK\"; body }");
@@ -60,7 +60,7 @@ fn word(project: &Project, word: &str) {
     write(project, "policies/filters/lib/words.rhai", &format!("fn word() {{ \"{word}\" }}\n"));
 }
 
-/// A folder with a filter, a module and tests.
+/// Writes a folder with a filter, a module and tests.
 fn policies(project: &Project, first: &str) {
     write(project, "policies/filters/signs.rhai", SIGNS);
     let test = "fn test_it_signs() { let body = outlet(#{ messages: [#{ role: \"assistant\", content: \"a\" }] }); assert(body.messages[-1].content.contains(\" 0\")); }\n";
@@ -74,7 +74,7 @@ fn command(project: &Project, words: &[&str]) -> Command {
     command
 }
 
-/// Runs a command. Returns its exit code and all that it wrote.
+/// Runs a command. Returns its exit code and its output.
 fn ran(project: &Project, words: &[&str]) -> (i32, String) {
     let output = command(project, words).output().unwrap();
     let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
@@ -87,7 +87,7 @@ fn done(project: &Project, words: &[&str]) -> String {
     text
 }
 
-/// Uploads the policies and waits for all hosts. Returns the generation.
+/// Uploads the scripts and waits for all hosts. Returns the generation.
 fn applied(project: &Project) -> u64 {
     let text = done(project, &["apply", "policies", "--wait"]);
     assert!(text.contains("live on"), "{text}");
@@ -104,7 +104,7 @@ async fn ask(server: &Server, text: &str) -> (u16, Value) {
     server.ask("POST", "/v1/chat/completions", Some(&body)).await
 }
 
-/// Returns `true` if the guard refuses what it is for.
+/// Returns `true` if the guard refuses the forbidden text.
 async fn is_guarded(server: &Server) -> bool {
     let (status, answer) = ask(server, "a secret").await;
     status != 200 && answer.to_string().contains("no secrets")
@@ -136,7 +136,7 @@ async fn goes_round(upstream: &Upstream, database: Option<&str>) {
     done(&ours, &["valves", "set", "signs", "number=7"]);
     until("the valve is in force", async || text(&server).await == "answer one 7").await;
 
-    // Neither a mistake nor a test that fails is uploaded.
+    // A script with an error or with a failing test is not uploaded.
     write(&ours, "policies/filters/broken.rhai", "fn inlet(body) {");
     let (code, output) = ran(&ours, &["apply", "policies"]);
     assert!(code == 1 && output.contains("broken.rhai"), "{output}");
@@ -151,7 +151,7 @@ async fn goes_round(upstream: &Upstream, database: Option<&str>) {
     let same = done(&ours, &["apply", "policies"]);
     assert!(same.contains("nothing changed"), "{same}");
 
-    // A change of a module alone, and a file that goes.
+    // A changed module and a removed file.
     word(&ours, "two");
     write(
         &ours,
@@ -175,7 +175,7 @@ async fn goes_round(upstream: &Upstream, database: Option<&str>) {
     let (code, output) = ran(&ours, &["rollback", "999"]);
     assert!(code == 2 && output.contains(&second.to_string()), "{output}");
 
-    // A folder that has other files is left alone until that is wanted.
+    // A folder with other files is changed only with `--force`.
     let (code, output) = ran(&ours, &["pull", "policies"]);
     assert!(
         code == 65 && output.contains("filters/extra.rhai") && output.contains("filters/lib/words.rhai"),
@@ -188,13 +188,13 @@ async fn goes_round(upstream: &Upstream, database: Option<&str>) {
         assert!(ours.folder().join("elsewhere/filters").join(file).exists(), "{file}");
     }
 
-    // What is not in the store would be lost with the next set.
+    // A change that is not in the store would be lost with the next set.
     let change = json!({"id": "signs", "name": "signs", "content": SIGNS, "meta": {}});
     let (status, refusal) = server.ask("POST", "/api/v1/functions/id/signs/update", Some(&change)).await;
     assert_eq!(status, 409, "{refusal}");
     assert!(refusal.to_string().contains("valvehouse apply"), "{refusal}");
 
-    // A host that starts later has the same.
+    // A host that starts later has the same scripts.
     drop(server);
     let server = ours.serve().await;
     assert_eq!(text(&server).await, "answer one 7");
@@ -227,7 +227,7 @@ async fn a_host_that_cannot_take_a_generation_keeps_the_one_before_and_says_why(
     policies(&ours, "one");
     let first = applied(&ours);
 
-    // The guard of the next generation is not granted on the other host.
+    // The guard of the next generation has no grant on the other host.
     word(&ours, "two");
     write(&ours, "policies/filters/guard.rhai", GRANTED_GUARD);
     let (code, output) = ran(&ours, &["apply", "policies", "--wait"]);
@@ -253,14 +253,14 @@ async fn a_host_that_cannot_take_a_generation_keeps_the_one_before_and_says_why(
     assert!(server.is_ready().await);
     assert!(!behind.is_ready().await, "a guard is missing there");
 
-    // Valves of later generations go with the scripts of theirs.
+    // The valves of later generations belong to their scripts.
     done(&ours, &["valves", "get", "signs"]);
     let (code, output) = ran(&ours, &["valves", "set", "signs", "number=5"]);
     assert!(code == 69 && output.contains("1 of 2 hosts"), "{output}");
     assert_eq!(text(&server).await, "answer two 5");
     assert_eq!(text(&behind).await, "answer one 0", "half a generation is not taken");
 
-    // Once it is granted in the store, the other host takes all of it.
+    // Once the store grants it, the other host loads the whole generation.
     done(&ours, &["grant", "guard", "http=api.example.com"]);
     until("the other host has it", async || text(&behind).await == "answer two 5").await;
     assert!(is_guarded(&behind).await);
@@ -290,7 +290,7 @@ async fn a_guard_goes_with_a_generation_only_when_that_is_confirmed() {
     until("the generation is taken", async || text(&server).await == "answer two 0").await;
     assert_eq!(ask(&server, "a secret").await.0, 200);
 
-    // The same for a change that weakens one.
+    // The same applies to a change that weakens a guard.
     write(&ours, "policies/filters/guard.rhai", GUARD);
     applied(&ours);
     write(&ours, "policies/filters/guard.rhai", &GUARD.replace("fn inlet", "fn outlet"));
@@ -318,7 +318,7 @@ async fn a_generation_that_needs_a_later_host_is_left_to_later_hosts() {
     assert!(code == 69 && output.contains("it needs a host of version 99.1.0 or later"), "{output}");
     assert_eq!(text(&server).await, "answer one 0");
     assert!(server.is_ready().await, "no guard is missing");
-    // One that starts begins with the latest that it can run.
+    // A host that starts loads the latest generation that it can run.
     server.kill();
     server = ours.serve().await;
     assert_eq!(text(&server).await, "answer one 0");
@@ -360,7 +360,7 @@ async fn an_upload_that_is_killed_leaves_nothing_half() {
     for part in 1..=10u32 {
         word(&ours, &format!("word_{part}"));
         let mut upload = spawned(&ours);
-        // Most of the time goes to checks: the later the end, the nearer to the transaction.
+        // Most of the time is spent on checks, so a late kill is close to the transaction.
         tokio::time::sleep(whole * part / 10 - Duration::from_millis(5)).await;
         upload.kill().unwrap();
         upload.wait().unwrap();
@@ -371,7 +371,7 @@ async fn an_upload_that_is_killed_leaves_nothing_half() {
 
 const PUBLIC_KEY: &str = "RWR2YWx2ZWhvdV/1p9QKvyaoPsrXoHyNX2LZt50GmrZvuXnB8r6oUzbi";
 
-/// The signature of a set with [`SIGNED`] alone.
+/// The signature of a set that contains only [`SIGNED`].
 const SIGNATURE: &str = "untrusted comment: signature of the tests
 RUR2YWx2ZWhvdbUkmUf3hLXkwmdYzpbXiUbSNek6ysKFDoXjBjDIojRqU5mhqhBT7xl+PZNVU6s2P1LwcKDsSO4Sc5wk8gytDAQ=
 trusted comment: a set of the tests
@@ -405,8 +405,8 @@ async fn a_host_with_a_public_key_takes_signed_scripts_alone() {
     assert_eq!(text(&server).await, "answer signed");
 }
 
-/// The key of another pair, and the signatures of two sets with a reader. They are over what `apply --manifest` writes
-/// to a file, its line break included.
+/// The key of another pair, and the signatures of two sets with a reader. They sign the output of `apply
+/// --manifest`, including its final line break.
 const READERS_KEY: &str = "RWR2aGd1YXJkc24cc0skwqvyPTCuI3XB2AbLOj6fXY80xyVluyyBiZyj";
 const READER: &str = "fn outlet(body) { body.messages[-1].content += \" read\"; body }\n";
 const READER_SIGNATURE: &str = "untrusted comment: signature of the tests
@@ -441,7 +441,7 @@ async fn a_host_with_a_public_key_runs_no_stored_version_that_nobody_signed() {
     assert_eq!(text(&server).await, "answer read");
     drop(server);
 
-    // Somebody with the database and without the signing key.
+    // An attacker with access to the database and without the signing key.
     let store = SqlStore::sqlite(&ours.folder().join(".valvehouse/state.db")).await.unwrap();
     let mut rows = store.last_good().await.unwrap();
     for row in &mut rows {
@@ -467,7 +467,7 @@ async fn a_host_that_starts_with_a_generation_that_it_runs_in_part_says_so() {
     write(&ours, "policies/filters/guard.rhai", GRANTED_GUARD);
     let first = applied(&ours);
 
-    // The guard is not granted here: its requests are refused, and everybody learns of it.
+    // The guard has no grant here: the host refuses requests and reports the problem.
     let behind = other.serve().await;
     assert_eq!(ask(&behind, "hi").await.0, 503);
     assert!(!behind.is_ready().await, "a guard is missing there");

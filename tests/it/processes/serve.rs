@@ -1,4 +1,4 @@
-//! A project whose host is a process that can be killed, and what a person does with it.
+//! A project whose host is a process that can be killed, with its client requests.
 
 use crate::host::{PATIENCE, client, streaming, until};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use valvehouse::store::{Conversations as _, SqlStore, Store as _};
 
-/// Not to be run twice without asking. It takes its time, before and after it did its work.
+/// A tool that must not run twice without approval. It waits before and after its effect.
 const PAY: &str = r#"/*
 requirements: files
 */
@@ -24,7 +24,7 @@ fn handler(args) {
 }
 "#;
 
-/// Does no harm when it runs twice.
+/// A tool that may run twice.
 const NOTE: &str = r#"/*
 requirements: files
 idempotent: true
@@ -59,19 +59,19 @@ impl Project {
         Self(folder)
     }
 
-    /// Its folder.
+    /// Returns the folder.
     pub(super) fn folder(&self) -> &Path {
         self.0.path()
     }
 
-    /// Adds to its settings.
+    /// Appends to the configuration.
     pub(super) fn configure(&self, toml: &str) {
         let file = self.folder().join("valvehouse.toml");
         let settings = std::fs::read_to_string(&file).unwrap() + toml;
         std::fs::write(file, settings).unwrap();
     }
 
-    /// Puts a tool in the place of the one of this name.
+    /// Writes a tool.
     pub(super) fn tool(&self, name: &str, text: &str) {
         std::fs::write(self.folder().join(format!("tools/{name}.rhai")), text).unwrap();
     }
@@ -90,10 +90,10 @@ impl Project {
         rows.into_iter().filter(|row| row.plugin == plugin).map(|row| (row.key, row.value)).collect()
     }
 
-    /// Starts a host none of whose files may be larger than so many blocks of 512 bytes.
+    /// Starts a host with a limit on the size of its files, in blocks of 512 bytes.
     pub(super) async fn serve_within(&self, blocks: u64) -> Server {
         let mut command = Command::new("sh");
-        // A write over the limit fails, and does not end the process.
+        // A write beyond the limit fails and does not end the process.
         command.args(["-c", "trap '' XFSZ; ulimit -f \"$0\"; exec \"$@\"", &blocks.to_string()]);
         command.arg(env!("CARGO_BIN_EXE_valvehouse"));
         self.started(command, &[]).await
@@ -104,7 +104,7 @@ impl Project {
         self.serve_with(&[]).await
     }
 
-    /// The same with more in its environment.
+    /// Starts a host with additional environment variables.
     pub(super) async fn serve_with(&self, env: &[(&str, &Path)]) -> Server {
         self.started(Command::new(env!("CARGO_BIN_EXE_valvehouse")), env).await
     }
@@ -125,7 +125,7 @@ impl Project {
                 if let Some((_, rest)) = line.split_once("http://") {
                     let address: String =
                         rest.chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ':')).collect();
-                    // Read on, or it would block at a full pipe.
+                    // Keeps reading, or the host would block on a full pipe.
                     std::thread::spawn(move || {
                         lines.for_each(|line| shared_lines.lock().unwrap().push(line))
                     });
@@ -140,7 +140,7 @@ impl Project {
         Server { child, url: format!("http://{address}"), client: client(), output_lines }
     }
 
-    /// Returns the messages that a conversation remembers.
+    /// Returns the messages of a conversation.
     pub(super) async fn messages_of(&self, chat: &str) -> Vec<Value> {
         let store = SqlStore::sqlite(&self.0.path().join(".valvehouse/state.db")).await.unwrap();
         let messages = store.messages(chat, 0, u64::MAX).await.unwrap();
@@ -153,31 +153,31 @@ impl Project {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// The same of one conversation.
+    /// Returns the lines that a tool wrote for one conversation.
     pub(super) fn lines_of(&self, file: &str, chat: &str) -> Vec<String> {
         let own = format!("{chat}/");
         self.lines(file).into_iter().filter(|line| line.starts_with(&own)).collect()
     }
 }
 
-/// A host that runs.
+/// A running host.
 pub(super) struct Server {
     child: Child,
     url: String,
     client: reqwest::Client,
-    /// The lines that it logged since it began to listen.
+    /// The log lines since it began to listen.
     output_lines: Arc<Mutex<Vec<String>>>,
 }
 
-/// Chats with a host that may be killed any time.
+/// Sends chats to a host that may be killed at any time.
 pub(super) struct Chats {
     url: String,
     client: reqwest::Client,
 }
 
 impl Chats {
-    /// Returns `true` if a turn was acknowledged: answered to its end with a success status. Returns `None` if the
-    /// host is gone.
+    /// Returns `true` if the turn was acknowledged: answered completely with a success status. Returns `None`
+    /// if the host is gone.
     pub(super) async fn answers(&self, text: &str, stream: bool) -> Option<bool> {
         let body =
             json!({"model": "assistant", "stream": stream, "messages": [{"role": "user", "content": text}]});
@@ -190,12 +190,12 @@ impl Chats {
         Some(status.is_success())
     }
 
-    /// Status and answer of one turn.
+    /// Returns the status and the response of one turn.
     pub(super) async fn asks(&self, text: &str) -> (u16, Value) {
         self.asks_model("assistant", text).await
     }
 
-    /// The same with this model.
+    /// Returns the status and the response of one turn with this model.
     pub(super) async fn asks_model(&self, model: &str, text: &str) -> (u16, Value) {
         let body = json!({"model": model, "messages": [{"role": "user", "content": text}]});
         let response = self.post(&body).send().await.unwrap();
@@ -203,7 +203,7 @@ impl Chats {
         (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or_default())
     }
 
-    /// The status of one turn with this model.
+    /// Returns the status of one turn with this model.
     ///
     /// # Errors
     /// Returns an error if the host is gone.
@@ -219,27 +219,27 @@ impl Chats {
 }
 
 impl Server {
-    /// Chats with it that outlive it.
+    /// Returns a chat client that outlives the host.
     pub(super) fn chats(&self) -> Chats {
         Chats { url: self.url.clone(), client: client() }
     }
 
-    /// Its address.
+    /// Returns the URL of the host.
     pub(super) fn url(&self) -> &str {
         &self.url
     }
 
-    /// The number of its process.
+    /// Returns the process id.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends it a signal: `TERM`, `HUP`.
+    /// Sends a signal, such as `TERM` or `HUP`.
     pub(super) fn signal(&self, name: &str) {
         Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().unwrap();
     }
 
-    /// Waits until it says something for the nth time.
+    /// Waits until the host has logged a text `times` times.
     pub(super) async fn says_of_itself(&self, text: &str, times: usize) {
         until(&format!("{text:?} is logged {times} times"), || async {
             let output_lines = self.output_lines.lock().unwrap();
@@ -248,7 +248,7 @@ impl Server {
         .await;
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     pub(super) async fn ends(&mut self) -> std::process::ExitStatus {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -260,35 +260,35 @@ impl Server {
         }
     }
 
-    /// Begins a streamed chat.
+    /// Starts a streamed chat.
     pub(super) async fn begins(&self, text: &str) -> reqwest::Response {
         let body = streaming("assistant", text);
         let request = self.client.post(format!("{}/v1/chat/completions", self.url)).timeout(PATIENCE);
         request.header("content-type", "application/json").body(body.to_string()).send().await.unwrap()
     }
 
-    /// Returns `true` if it says that new requests may be sent to it.
+    /// Returns `true` if the host reports that it is ready.
     pub(super) async fn is_ready(&self) -> bool {
         let response = client().get(format!("{}/readyz", self.url)).timeout(PATIENCE).send().await;
         response.is_ok_and(|answer| answer.status().is_success())
     }
 
-    /// The names of its models.
+    /// Returns the names of the models.
     pub(super) async fn models(&self) -> Vec<String> {
         let (_, list) = self.ask("GET", "/v1/models", None).await;
         let data = list["data"].as_array().unwrap().iter();
         data.map(|model| model["id"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Sends it the signal that nothing survives.
+    /// Sends SIGKILL.
     pub(super) fn dies(&self) {
         Command::new("kill").args(["-KILL", &self.child.id().to_string()]).status().unwrap();
     }
 
-    /// Kills it, so that it can do nothing more.
+    /// Kills the process and waits for its end.
     pub(super) fn kill(&mut self) {
         self.child.kill().unwrap();
-        // Its process number is gone when it was waited for.
+        // Afterwards the process id no longer exists.
         self.child.wait().unwrap();
     }
 
@@ -312,19 +312,19 @@ impl Server {
         (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
     }
 
-    /// Says something in a conversation.
+    /// Sends a message in a conversation and returns the response.
     pub(super) async fn says(&self, chat: &str, text: &str) -> Value {
         self.tries(chat, text).await.1
     }
 
-    /// The same, with the status.
+    /// Sends a message in a conversation. Returns the status and the response.
     pub(super) async fn tries(&self, chat: &str, text: &str) -> (u16, Value) {
         let body = json!({"model": "assistant", "chat_id": chat, "user": chat,
             "messages": [{"role": "user", "content": text}]});
         self.ask("POST", "/v1/chat/completions", Some(&body)).await
     }
 
-    /// The runs of a conversation, the newest first.
+    /// Returns the runs of a conversation, newest first.
     pub(super) async fn runs(&self, chat: &str) -> Vec<Value> {
         let (status, list) =
             self.ask("GET", &format!("/api/v1/agents/assistant/runs?chat_id={chat}"), None).await;
@@ -332,14 +332,14 @@ impl Server {
         list["data"].as_array().unwrap_or_else(|| panic!("{list}")).clone()
     }
 
-    /// Returns the request that a run waits for.
+    /// Returns the action that a run waits for.
     pub(super) async fn pending(&self, run: &str) -> Value {
         let (status, pending) = self.ask("GET", &format!("/api/v1/agents/runs/{run}/pending"), None).await;
         assert_eq!(status, 200, "{pending}");
         pending["pending_action"].clone()
     }
 
-    /// Decides on a run.
+    /// Sends a decision on a run.
     pub(super) async fn decides(&self, run: &str, decision: &Value) -> (u16, Value) {
         self.ask("POST", &format!("/api/v1/agents/runs/{run}/resume"), Some(decision)).await
     }

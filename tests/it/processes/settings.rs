@@ -1,10 +1,10 @@
-//! A changed `valvehouse.toml` and a host that runs.
+//! Changes of `valvehouse.toml` while a host runs.
 
 use super::serve::{Project, Server};
 use crate::host::until;
 use crate::upstream::Upstream;
 
-/// Refuses what holds its word; without one it refuses nothing.
+/// Refuses messages that contain its word; without a word it refuses nothing.
 const GUARD: &str = "/*\nsecurity: true\n*/\nconst Valves = #{ word: \"\" };\n\
     fn inlet(body, valves) {\n    let text = body.messages[-1].text;\n    \
     if valves.word != \"\" && text.contains(valves.word) { throw `no ${valves.word}`; }\n}";
@@ -28,7 +28,7 @@ async fn a_saved_settings_file_is_in_force_without_a_restart() {
     let settings = std::fs::read_to_string(project.folder().join("valvehouse.toml")).unwrap();
     let settings = settings.replace("word = \"secret\"", "word = \"riddle\"");
     let more = "[[models]]\nname = \"second\"\nprovider = \"mock\"\n[server]\nrequests_per_minute = 2\n";
-    // As editors save: a file beside it takes its name.
+    // Saved as editors do: a new file is renamed to the old name.
     std::fs::write(project.folder().join("valvehouse.toml~"), settings + more).unwrap();
     std::fs::rename(project.folder().join("valvehouse.toml~"), project.folder().join("valvehouse.toml"))
         .unwrap();
@@ -65,7 +65,7 @@ async fn a_broken_save_of_the_settings_never_weakens_a_guard() {
     server.says_of_itself("is missing", 1).await;
     assert_eq!(server.tries("a", "a secret").await.0, 400);
 
-    // An operator may want to go on without it.
+    // An operator may intend to continue without the file.
     server.signal("HUP");
     until("the settings are the usual ones", || async {
         !server.models().await.contains(&"assistant".to_owned())

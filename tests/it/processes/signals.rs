@@ -1,4 +1,4 @@
-//! The reactions of a running host to signals of the system.
+//! The reactions of a running host to signals.
 
 use super::serve::Project;
 use crate::host::{PATIENCE, until};
@@ -50,7 +50,7 @@ async fn sighup_takes_up_other_settings_in_one_step() {
     assert!(server.models().await.contains(&"second".to_owned()));
     assert_eq!(refused().await, "other");
 
-    // Settings that cannot change while it runs are reported, and everything else goes on as it was.
+    // Changes that need a restart are reported, and everything else is unchanged.
     project.configure("[server]\nmax_body_mb = 64\n");
     server.signal("HUP");
     server.says_of_itself("restart to apply: server.max_body_mb", 1).await;

@@ -1,5 +1,6 @@
-//! Hosts that are killed or stopped while they own a run, and another host on the same database that takes it over: each
-//! step is in the history once, each call of a tool has one result, and an owner that wakes up writes nothing more.
+//! Hosts that are killed or stopped while they own a run, and another host on the same database that takes it
+//! over: each step is in the history once, each tool call has one result, and a previous owner that wakes up
+//! writes nothing more.
 
 use super::killed::{SAYS, answer_of, model, transcript};
 use super::serve::{Project, Server};
@@ -13,18 +14,18 @@ use valvehouse::config::{Secret, SecretSource};
 use valvehouse::store::{Conversations as _, SqlStore, Store as _};
 use valvehouse_testkit::postgres::Postgres;
 
-/// Takeovers, unless VALVEHOUSE_CASES asks for all.
+/// The number of takeovers, without and with VALVEHOUSE_CASES.
 const MIN_CASES: usize = 12;
 const MAX_CASES: usize = 300;
-/// Pairs of hosts side by side.
+/// The number of pairs of hosts in parallel.
 const LANES: usize = 3;
-/// Of so many owners one is stopped instead of killed.
+/// Every n-th owner is stopped instead of killed.
 const STOPPED_EVERY: usize = 3;
 const KEY: &str = "the same key on every host of this test";
-/// Counts an owner as silent for longer than it may be.
+/// Makes the owner count as silent for longer than permitted.
 const SILENCE: &str = "UPDATE runs SET seen_at = seen_at - 31000 WHERE number IN
     (SELECT number FROM runs WHERE status = 'running' FOR UPDATE SKIP LOCKED)";
-/// Runs of one owner that is stopped until it counts as gone by itself.
+/// The number of runs of an owner that is stopped until it times out.
 const LEFT: usize = 4;
 
 /// The counts of the takeovers.
@@ -32,18 +33,18 @@ const LEFT: usize = 4;
 struct Tally {
     killed: usize,
     stopped: usize,
-    /// Runs that another host went on with.
+    /// Runs that another host continued.
     taken_over: usize,
-    /// Calls of which nobody knew whether they were made, by what became of them.
+    /// Calls whose outcome was unknown, by their resolution.
     answered: usize,
     retried: usize,
-    /// Steps of owners that woke up, refused.
+    /// Refused steps of owners that woke up.
     refused: usize,
-    /// Effects that a tool had twice.
+    /// Tool effects that happened twice.
     twice: usize,
 }
 
-/// The payments and notes that reached the service, each as often as it did.
+/// The payments and notes that reached the service, in order.
 type Ledger = Arc<Mutex<Vec<(String, String)>>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -103,7 +104,7 @@ async fn take_over(lane: usize, cases: usize, database: Arc<Postgres>) -> Tally 
                 }
             }
             owner.kill();
-            // What it had sent is on its way.
+            // Requests that the owner sent are still in flight.
             tokio::time::sleep(Duration::from_millis(50)).await;
             finish(&heir, &chat, &ledger, &mut case_tally).await;
             owner = projects[0].serve().await;
@@ -116,7 +117,7 @@ async fn take_over(lane: usize, cases: usize, database: Arc<Postgres>) -> Tally 
         assert_eq!(did.len(), 5, "{chat}: each call had its effect: {did:?}");
         let twice = |tool: &str| did.iter().filter(|((name, _), times)| name == tool && **times > 1).count();
         assert!(did.values().all(|times| *times <= 2), "{chat}: {did:?}");
-        // A payment is made twice only where somebody had it made again while its owner slept.
+        // A payment is made twice only if a retry was requested while its owner slept.
         assert!(twice("pay") <= if is_stopped { case_tally.retried } else { 0 }, "{chat}: {did:?}");
         case_tally.twice += twice("pay") + twice("note");
         tally.killed += case_tally.killed;
@@ -153,12 +154,13 @@ async fn sleeps_long(lane: usize, owner: &Server, heir: &Server, ledger: &Ledger
     };
     let (answers, ()) = tokio::join!(talking, sleeps);
     for (status, answer) in answers {
-        // 503: the database ended the transaction in which it stood still.
+        // 503: the database ended the transaction that was open while the owner was stopped.
         assert!([200, 409, 503].contains(&status), "{status} {answer}");
     }
 }
 
-/// Stops an owner within a run, has another host bring the conversation to its end, and wakes the owner up on the way.
+/// Stops an owner within a run, lets another host complete the conversation, and wakes the owner up in
+/// between.
 #[expect(clippy::too_many_arguments, reason = "all of them are the case")]
 async fn wakes_up(
     owner: &Server,
@@ -192,7 +194,7 @@ async fn wakes_up(
     }
 }
 
-/// Answers as the model does, and keeps a ledger of what its tools did.
+/// Responds as the model does, and records the effects of the tools in a ledger.
 fn serve(request: &UpstreamRequest, ledger: &Ledger) -> Reply {
     let Some(tool) = ["pay", "note"].into_iter().find(|tool| request.path.ends_with(tool)) else {
         return model(request);
@@ -227,7 +229,7 @@ async fn open(url: &str) -> SqlStore {
     SqlStore::postgres(url, Some(&key)).await.unwrap()
 }
 
-/// Brings a conversation to its end at a host, as a person would whose host is gone.
+/// Completes a conversation at a host, as a user would whose host is gone.
 async fn finish(server: &Server, chat: &str, ledger: &Ledger, tally: &mut Tally) {
     for (turn, text) in SAYS.iter().enumerate() {
         let runs = server.runs(chat).await;
@@ -243,7 +245,7 @@ async fn finish(server: &Server, chat: &str, ledger: &Ledger, tally: &mut Tally)
     }
 }
 
-/// Goes on with a run until it has ended, at whichever host.
+/// Continues a run until it has ended, at any host.
 async fn go_on(server: &Server, chat: &str, run: &str, ledger: &Ledger, tally: &mut Tally) {
     let end = Instant::now() + PATIENCE;
     while server.runs(chat).await.iter().any(|found| found["run_id"] == run && found["status"] != "done") {
@@ -253,13 +255,13 @@ async fn go_on(server: &Server, chat: &str, run: &str, ledger: &Ledger, tally: &
     }
 }
 
-/// Goes on with a run once. Where nobody knows whether a payment was made, the ledger does.
+/// Continues a run once. If it is unknown whether a payment was made, the ledger tells.
 async fn decide(server: &Server, chat: &str, run: &str, ledger: &Ledger, tally: &mut Tally) {
     let (status, answer) = server.decides(run, &json!({"decision": "continue"})).await;
     if status == 200 {
         return;
     }
-    // It may be at work again, or already have come to its end.
+    // The run may be in progress again, or have ended already.
     assert_eq!(status, 409, "{chat}: {answer}");
     let pending = server.pending(run).await;
     if pending.is_null() {
@@ -280,15 +282,15 @@ async fn decide(server: &Server, chat: &str, run: &str, ledger: &Ledger, tally: 
     assert!(status == 200 || status == 409, "{chat}: {status} {answer}");
 }
 
-/// The names of the stored steps of a conversation, in their order. What prepares a call that nobody knows the end of may
-/// be there more than once, and a person's decision stands in the place of a result.
+/// Returns the names of the stored steps of a conversation in order. A call with an unknown outcome may be
+/// prepared more than once, so those steps are left out; a person's decision counts as a tool result.
 async fn steps(store: &SqlStore, chat: &str) -> Vec<String> {
     let steps = store.checkpoints(chat, 1_000).await.unwrap();
     let names = steps.iter().rev().filter(|step| step.name != "tool_start");
     names.map(|step| if step.name == "decided" { "tool".to_owned() } else { step.name.clone() }).collect()
 }
 
-/// The conversation is that of a host that nobody disturbed.
+/// Checks that the conversation equals an uninterrupted one.
 async fn is_whole(store: &SqlStore, chat: &str, undisturbed: &[String]) {
     let messages = store.messages(chat, 0, u64::MAX).await.unwrap();
     let actual: Vec<Value> =

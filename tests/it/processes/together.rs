@@ -1,14 +1,14 @@
-//! Two hosts on one store that talk in the same conversation.
+//! Two hosts on one store that write to the same conversation.
 
 use super::serve::{Project, Server};
 use crate::upstream::{MODEL, Reply, Upstream, UpstreamRequest};
 use serde_json::json;
 use std::time::Duration;
 
-/// The number of messages that each of the people sends, one after the other.
+/// The number of messages that each user sends, one after the other.
 const SAYS: usize = 12;
 
-/// Answers the last word.
+/// Repeats the last message.
 fn echo(request: &UpstreamRequest) -> Reply {
     let message = json!({"role": "assistant", "content": format!("echo {}", request.last_text())});
     Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
@@ -16,7 +16,7 @@ fn echo(request: &UpstreamRequest) -> Reply {
     .after(Duration::from_millis(5))
 }
 
-/// Says everything there is to say, each as often as it takes; gives how often somebody else was faster.
+/// Sends all messages and retries each until it is accepted. Returns the number of refusals.
 async fn say_all(server: &Server, name: &str) -> usize {
     let mut refused = 0;
     for number in 0..SAYS {

@@ -1,11 +1,11 @@
-//! A file under the id of a removed plugin: it reads nothing of what was stored for that one until an operator says
-//! that it is the same.
+//! A file with the id of a removed plugin: it reads nothing that was stored for that plugin until an operator
+//! confirms that it is the same one.
 
 use super::with;
 use crate::host::{TestHost, until};
 use serde_json::json;
 
-/// Keeps and shows everything that is stored for a plugin: a secret valve, a user's valve, `kv`, a grant, state.
+/// Has everything that can be stored for a plugin: a secret valve, a user's valve, `kv`, a grant, state.
 const OWNER: &str = r#"/*
 requirements: kv, http
 */
@@ -19,7 +19,7 @@ fn inlet(body, valves, state) {
 }
 "#;
 
-/// Another plugin, which reads what it finds.
+/// Another plugin, which shows the values that it can read.
 const READER: &str = r#"/*
 requirements: kv
 */
@@ -38,14 +38,14 @@ async fn post(host: &TestHost, path: &str, body: serde_json::Value) {
     assert_eq!(answer.status, 200, "{path}: {}", answer.body());
 }
 
-/// Returns the plugin's text for the user who set a valve.
+/// Returns the plugin's text for the user with a valve.
 async fn says(host: &TestHost) -> String {
     let mut body = crate::host::saying(crate::upstream::MODEL, "x");
     body["user"] = json!("ann");
     host.chat(&body).await.text()
 }
 
-/// A host with a plugin for which everything is stored.
+/// Starts a host with a plugin for which everything is stored.
 async fn host(source: &str) -> TestHost {
     let host = TestHost::new().filter("keeps", source).start().await;
     let id = "/api/v1/functions/id/keeps";
@@ -64,13 +64,13 @@ async fn host(source: &str) -> TestHost {
     host
 }
 
-/// Removes the plugin so that its removal is beyond doubt.
+/// Deletes the plugin over the API, so that the removal is certain.
 async fn remove(host: &TestHost) {
     let stored = host.store().valves("keeps", None).await.unwrap();
     let gone = with(host.request("DELETE", "/api/v1/functions/id/keeps/delete?confirm=true"), &[]).await;
     assert_eq!(gone.status, 200, "{}", gone.body());
     host.stands("keeps", "gone").await;
-    // The operators' values go with it; users' own valves, grants and `kv` are still there.
+    // Deleting removes the operator's values; the valves of users, grants and `kv` remain.
     host.store().replace_valves("keeps", None, &stored, "test").await.unwrap();
     host.app().host.reload().await;
 }
@@ -103,7 +103,7 @@ async fn another_plugin_under_an_id_reads_nothing_of_the_removed_one_until_it_is
             assert_eq!(problem.code.id(), "V011");
             host.restart().await;
             assert_eq!(says(&host).await, EMPTY, "it stays so");
-            // The values that it stores itself are its own.
+            // Values that it stores itself belong to it.
             post(&host, "/api/v1/functions/id/keeps/valves/update", json!({"word": "c"})).await;
             assert_eq!(says(&host).await, EMPTY.replace(" a ", " c "));
 
@@ -115,7 +115,7 @@ async fn another_plugin_under_an_id_reads_nothing_of_the_removed_one_until_it_is
             assert_eq!(says(&host).await, ADOPTED.replace(" b ", " c "));
             let again = with(host.request("POST", "/api/v1/functions/id/keeps/adopt"), &[]).await;
             assert_eq!(again.status, 409, "{}", again.body());
-            // Nobody is shown the secret.
+            // The secret is never shown.
             for path in ["valves", "valves/effective", "history"] {
                 let shown = host.get(&format!("/api/v1/functions/id/keeps/{path}")).await;
                 assert!(!shown.body().contains("sesame-1234"), "{path}: {}", shown.body());
@@ -143,7 +143,7 @@ async fn what_is_set_aside_can_be_dropped() {
 #[tokio::test]
 async fn a_plugin_that_comes_back_is_the_same_one() {
     let host = host(OWNER).await;
-    // As editors save: gone for a moment, and back with another text.
+    // Saved as editors do: deleted for a moment, then back with another text.
     let next = OWNER.replace("`old ", "`next ");
     host.delete("keeps");
     host.stands("keeps", "gone").await;
@@ -158,7 +158,7 @@ async fn a_plugin_that_comes_back_is_the_same_one() {
     host.stands("other", "gone").await;
     host.stands("keeps", "live").await;
     assert_eq!(says(&host).await, "next sesame-1234 b");
-    // As a version control does: whatever it was before, after however long.
+    // As a version control system does: a previous text returns after any time.
     remove(&host).await;
     host.save("keeps", OWNER);
     host.stands("keeps", "live").await;
@@ -189,7 +189,7 @@ async fn remove_file(host: &TestHost) {
     until("it is gone", || async { !host.snapshot().plugins.contains_key("keeps") }).await;
 }
 
-/// Asks a person, and says afterwards what its state was.
+/// Asks a person, and then shows its state.
 const ASKS: &str = r#"
 fn pre_chat(ctx, state, __event_call__) {
     if state.note == () { state.note = "old state"; }

@@ -6,7 +6,7 @@ use crate::upstream::{Reply, Upstream, UpstreamRequest};
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
-/// The secrets, by their places; nothing else may ever show them.
+/// The secrets by place; no output may contain them.
 const ADMIN: &str = "canary-admin-3f9a1c";
 const CHAT: &str = "canary-chat-77e0b2";
 const CHAT_IN_FILE: &str = "canary-chatfile-a81d55";
@@ -20,7 +20,7 @@ const VALVE_IN_ENV: &str = "canary-valveenv-41aa07";
 const VALVE_STORED: &str = "canary-valvestored-d3b7f1";
 const VALVE_OF_USER: &str = "canary-valveuser-8e5c60";
 const GRANTED: &str = "canary-granted-2f4e6d";
-/// The key of somebody who has no business here.
+/// An invalid key.
 const WRONG: &str = "canary-wrong-6b6b6b";
 
 const ALL: [&str; 14] = [
@@ -72,7 +72,7 @@ fn outlet(body) { body }
 "#;
 
 const ACTS: [&str; 7] = ["prints", "parses", "counts", "matches", "indexes", "throws", "bugs"];
-/// The service's answers that repeat the key it was sent.
+/// The service's responses that repeat the received key.
 const ECHOES: [&str; 6] = ["json error", "text error", "no json", "stream error", "cut stream", "header"];
 
 fn upstream_says(request: &UpstreamRequest) -> Reply {
@@ -123,7 +123,7 @@ fn project(url: &str) -> Project {
         .variable("VALVEHOUSE_LOG", "trace")
 }
 
-/// All that anybody got to see, and of what.
+/// All outputs, with their sources.
 #[derive(Default)]
 struct Sightings(Vec<(String, Vec<u8>)>);
 
@@ -138,7 +138,7 @@ impl Sightings {
         self.see(format!("stderr of {words}"), ran.talk);
     }
 
-    /// Asks for something and looks at every part of the answer.
+    /// Sends a request and records every part of the response.
     async fn ask(&mut self, request: reqwest::RequestBuilder, what: &str) -> (u16, HeaderMap, Value) {
         let answer =
             request.timeout(PATIENCE).send().await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
@@ -151,7 +151,7 @@ impl Sightings {
         (status, headers, serde_json::from_slice(&bytes).unwrap_or_default())
     }
 
-    /// Returns the places at which one of the secrets is found.
+    /// Returns the outputs that contain a secret.
     fn leaks(&self, secrets: &[&str]) -> Vec<String> {
         let mut leaks = Vec::new();
         for secret in secrets {
@@ -226,7 +226,7 @@ async fn no_secret_is_ever_seen_where_it_does_not_lie() {
         assert_eq!(status, 401);
     }
 
-    // Answers that no filter looks at go by unread; the key is in none of them all the same.
+    // Without filters, responses are forwarded unread; none of them contains the key either.
     let bare = self::project(&upstream.url());
     std::fs::remove_file(bare.path("filters/watcher.rhai")).unwrap();
     let unread = bare.serve("");

@@ -1,4 +1,5 @@
-//! The rules for guards: the claims that make a file a guard, the changes that weaken one, and their confirmation.
+//! The rules for guards: the keys that make a file a guard, the changes that weaken one, and their
+//! confirmation.
 
 use super::with;
 use crate::host::{TestHost, saying, until};
@@ -89,7 +90,7 @@ async fn a_change_that_weakens_a_guard_waits_until_it_is_confirmed() {
         host.stands("guard", "stale").await;
         host.ask("bad").await.refused(403, "guarded");
 
-        // Another change than the one that was confirmed waits, too.
+        // A change that differs from the confirmed one waits, too.
         let confirm = host.request("POST", "/api/v1/functions/id/guard/confirm");
         assert_eq!(with(confirm, &[]).await.status, 200);
         host.stands("guard", "live").await;
@@ -136,7 +137,7 @@ async fn an_answer_that_is_built_and_not_returned_fails_the_request() {
         assert_ne!(answer.status, 200, "{body}: {}", answer.body());
         assert!(host.upstream.requests().is_empty(), "{body}");
     }
-    // One that is returned counts, whatever was built before.
+    // The returned error counts, whatever was created before.
     let source =
         "fn inlet(body) { let answer = error(\"first\"); if true { return error(\"second\"); } answer }";
     let host = TestHost::new().filter("guard", source).start().await;
@@ -187,7 +188,7 @@ async fn variables_of_the_configuration_cannot_be_changed_by_a_request() {
     let answer = with(host.posting(body.to_string()).bearer_auth("k"), &[]).await;
     answer.refused(400, "ann");
     assert!(!answer.message().contains("variables"), "{}", answer.body());
-    // The body's `user` sets none.
+    // The `user` field of the body sets no variables.
     let host = TestHost::new().filter("shows", source).start().await;
     let mut body = saying(MODEL, "x");
     body["user"] = json!({"id": "eve", "variables": {"permissions": "all"}});
@@ -210,7 +211,7 @@ async fn a_guard_that_a_model_no_longer_lists_runs_for_it_until_that_is_confirme
     assert_eq!((asks(&host, "one").await, asks(&host, "two").await), (403, 403));
     assert_eq!(host.chat(&saying("mock/other", "bad")).await.status, 200, "it runs for those that list it");
     for restarts in [false, true] {
-        // An emptied list, a list without it, a slip in its name, the whole key gone.
+        // An empty list, a list without the guard, a typo in its name, the whole key removed.
         for (filters, rest) in [("filters = []", 403), ("", 403), ("filters = [\"gaurd\"]", 503)] {
             let changed = settings.replacen("filters = [\"guard\"]", filters, 1);
             host.reconfigure(&changed).await;
@@ -238,7 +239,7 @@ async fn a_guard_that_a_model_no_longer_lists_runs_for_it_until_that_is_confirme
     host.reconfigure(&settings.replacen("filters = [\"guard\"]", "filters = []", 1)).await;
     assert_eq!(asks(&host, "one").await, 403);
     host.stands("guard", "stale").await;
-    // What clients reached under the name of a model that is gone, they may reach under another one.
+    // Clients can reach the provider's model of a removed model under another name.
     host.reconfigure(&settings.replace(&model("one", "\"guard\""), "")).await;
     host.stands("guard", "stale").await;
     assert_eq!(asks(&host, &format!("mock/{MODEL}")).await, 403);
@@ -280,7 +281,7 @@ async fn a_slip_in_the_valves_of_a_guard_never_gives_it_the_values_of_its_script
 #[tokio::test]
 async fn a_switch_that_no_operator_turned_does_not_count_for_a_guard() {
     let mut host = TestHost::new().filter("guard", GUARD).start().await;
-    // As an operator does: it counts at once, and after a restart.
+    // As an operator does: it takes effect at once and survives a restart.
     let toggle = async |host: &TestHost| {
         let toggled = with(host.request("POST", "/api/v1/functions/id/guard/toggle"), &[]).await;
         assert_eq!(toggled.status, 200, "{}", toggled.body());
@@ -314,7 +315,7 @@ async fn a_guard_that_is_configured_without_the_value_it_needs_refuses() {
     host.ask("bad").await.refused(403, "guarded");
     host.set_valves("guard", None, json!({"tone": "stern"})).await;
     host.ask("good").await.refused(503, "valvehouse valves set guard word=");
-    // The guard refuses nothing when it is off.
+    // A guard that is switched off refuses nothing.
     let toggled = with(host.request("POST", "/api/v1/functions/id/guard/toggle"), &[]).await;
     assert_eq!(toggled.status, 200);
     assert_eq!(host.ask("good").await.status, 200);
@@ -368,11 +369,11 @@ async fn a_guard_of_one_model_also_guards_what_that_model_is_to_its_provider() {
         }
         host.restart().await;
     }
-    // An operator sees it.
+    // An operator can see it.
     let parts = host.snapshot().parts("mock/big-1", &[], |_| None);
     let guard = parts.iter().find(|part| &*part.plugin.id == "guard").unwrap();
     assert!(guard.runs() && guard.reason.contains("guards a configured model"), "{}", guard.reason);
-    // A guard that does not load refuses here as well, and so does one that nobody has confirmed to be gone.
+    // A guard that does not load refuses here as well, and so does one whose removal is not confirmed.
     host.save("guard", listed.replace("fn pre_invocation", "fn pre_invocation("));
     host.stands("guard", "stale").await;
     assert_eq!(asks(&host, "mock/big-1", "bad").await, [403; 4]);
@@ -381,7 +382,7 @@ async fn a_guard_of_one_model_also_guards_what_that_model_is_to_its_provider() {
     for model in guarded {
         assert!(asks(&host, model, "bad").await.iter().all(|status| *status != 200), "{model}");
     }
-    // Nobody has confirmed that it is gone.
+    // The removal is not confirmed.
     let settings = host.settings().replace("[\"guard\"]", "[\"guadr\"]");
     host.reconfigure(&settings).await;
     for model in guarded {

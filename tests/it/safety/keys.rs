@@ -1,4 +1,4 @@
-//! Keys: which endpoints they open, how they are written down, and those who guess them.
+//! Keys: the endpoints that they open, their notation, and clients that guess them.
 
 use super::{chat, chat_with, with};
 use crate::cli::Project;
@@ -104,7 +104,7 @@ async fn whoever_guesses_keys_has_to_wait_whatever_they_guess_next() {
     }
     let signs_in = |key: &str| host.request("POST", "/api/v1/session").body(format!(r#"{{"key": "{key}"}}"#));
     Answer::of(signs_in("sk-13")).await.refused(429, "too many wrong keys");
-    // Right keys do not wait for those who guess at the same address, which may be a proxy's.
+    // Valid keys are not delayed by guesses from the same address, which may be a proxy's.
     for key in ["sk-chat", "sk-operator"] {
         assert_eq!(chat_with(&host, &[("x-api-key", key)]).await.status, 200, "{key}");
     }

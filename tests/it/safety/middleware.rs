@@ -1,5 +1,5 @@
-//! The requests that are turned away before any route: pages of other sites, borrowed names, too much, too
-//! often.
+//! Requests that are rejected before any route: pages of other sites, foreign host names, too large ones and
+//! too many.
 
 use super::{chat, chat_with, with};
 use crate::host::{Answer, TestHost};
@@ -23,7 +23,8 @@ async fn no_page_of_another_site_has_a_chat_on_this_machine() {
     for headers in tries {
         chat_with(&host, headers).await.refused(403, "is not allowed to send requests to this host");
     }
-    // A name of theirs that now points here: to the browser their page and we are the same site.
+    // A foreign name that resolves to this host: for the browser, the foreign page and this host are the same
+    // site.
     for name in [
         "evil.example",
         "evil.example:9099",
@@ -226,7 +227,7 @@ async fn paths_that_only_look_like_others_lead_nowhere() {
     }
 }
 
-/// The status of a path as it is: clients tidy paths up.
+/// Returns the status of a path as given, because HTTP clients normalise paths.
 async fn status_of(address: &str, path: &str) -> u16 {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();

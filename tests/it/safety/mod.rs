@@ -1,4 +1,4 @@
-//! The rights of callers: keys, sessions of the page, pages of other sites, limits.
+//! The permissions of callers: keys, sessions of the page, pages of other sites, limits.
 
 mod adopted;
 mod middleware;
@@ -15,18 +15,18 @@ mod sessions;
 use crate::host::{Answer, TestHost, saying};
 use crate::upstream::MODEL;
 
-/// A chat as JSON text.
+/// Returns a chat as JSON text.
 fn chat() -> String {
     saying(MODEL, "hi").to_string()
 }
 
-/// A request with these headers.
+/// Sends a request with these headers.
 async fn with(request: reqwest::RequestBuilder, headers: &[(&str, &str)]) -> Answer {
     let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
     Answer::of(request).await
 }
 
-/// A chat with these headers.
+/// Sends a chat with these headers.
 async fn chat_with(host: &TestHost, headers: &[(&str, &str)]) -> Answer {
     with(host.posting(chat()), headers).await
 }

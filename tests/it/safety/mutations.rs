@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Mutations that are tried unless `VALVEHOUSE_CASES` asks for all.
+/// The number of mutations that are tried without `VALVEHOUSE_CASES`.
 const SAMPLE: usize = 70;
 
 const GUARD: &str = r#"/*
@@ -44,26 +44,27 @@ fn is_bad(text, valves) {
 
 /// A change to a guard.
 enum Change {
-    /// Its file has this content.
+    /// The file has this content.
     Content(Vec<u8>),
-    /// Something is done in the folder of the project.
+    /// A change in the project folder.
     Files(Box<dyn Fn(&Path)>),
-    /// The settings say this as well.
+    /// Additional settings.
     Settings(&'static str),
-    /// These statements change the store, while a weaker version of the guard waits for a confirmation or not.
+    /// Statements that change the store, with or without a weaker version of the guard that waits for
+    /// confirmation.
     Store { statements: Vec<&'static str>, is_held: bool },
-    /// Something is done in the folder of a guard that imports a module.
+    /// A change in the project folder of a guard that imports a module.
     Module(Box<dyn Fn(&Path)>),
-    /// The same where the guard lies in a folder of its own.
+    /// A change in the project folder of a guard in a subfolder.
     Folder(Box<dyn Fn(&Path)>),
-    /// The settings grant a guard that needs a grant this instead.
+    /// Settings that replace the grants of a guard that needs one.
     Grants(&'static str),
 }
 
 struct Mutation {
     name: String,
     change: Change,
-    /// Is `true` if the file alone shows that it is, or is meant to be, a guard.
+    /// `true` if the file alone shows that it is, or should be, a guard.
     shows: bool,
 }
 
@@ -75,7 +76,7 @@ fn files(name: &str, shows: bool, change: impl Fn(&Path) + 'static) -> Mutation 
     Mutation { name: name.into(), change: Change::Files(Box::new(change)), shows }
 }
 
-/// The text with what stands between two places replaced.
+/// Returns the guard with the text between two positions replaced.
 fn replaced(from: usize, to: usize, with: &str) -> String {
     format!("{}{with}{}", &GUARD[..from], &GUARD[to..])
 }
@@ -89,7 +90,7 @@ fn letters() -> Vec<Mutation> {
         let other =
             if letter.to_uppercase() == letter { letter.to_lowercase() } else { letter.to_uppercase() };
         for with in ["", "x", " ", "\n", "\t", "\u{200b}", &letter.repeat(2), &other] {
-            // A line break or a blank in the middle of the value leaves no value behind.
+            // A line break or a blank inside the value removes the value.
             all.push(content(
                 format!("letter {at} {letter:?} becomes {with:?}"),
                 replaced(at, at + 1, with),
@@ -180,7 +181,7 @@ fn lines() -> Vec<Mutation> {
     let lines: Vec<&str> = GUARD.lines().collect();
     let mut all = Vec::new();
     for at in 0..lines.len() {
-        // The guard's own use of what it sees is its affair.
+        // The guard's own logic is not part of this test.
         if ["deny", "if is_bad", "text.contains"].iter().any(|own| lines[at].contains(own)) {
             continue;
         }
@@ -262,7 +263,7 @@ fn reach() -> Vec<Mutation> {
     all
 }
 
-/// A file of the guard's id that lets everything pass.
+/// A file with the guard's id that lets everything pass.
 const WEAK: &str = "fn inlet(body) { body }";
 
 #[cfg(unix)]
@@ -353,7 +354,7 @@ fn operations() -> Vec<Mutation> {
     all
 }
 
-/// Returns the changes that nobody thinks of until they happen.
+/// Returns unusual changes.
 #[cfg(unix)]
 fn oddities() -> Vec<Mutation> {
     use std::os::unix::fs::symlink;
@@ -602,7 +603,7 @@ fn settings() -> Vec<Mutation> {
         .collect()
 }
 
-/// Direct changes of the store, as by a slip at its prompt, a copy of an older one, or a bad block.
+/// Returns direct changes of the store: mistakes at its prompt, an older copy, or a damaged block.
 fn rows() -> Vec<Mutation> {
     let all: [&[&str]; 33] = [
         &["DELETE FROM last_good"],
@@ -657,7 +658,7 @@ fn rows() -> Vec<Mutation> {
     all.iter().flat_map(|statements| [false, true].map(|is_held| mutation(statements, is_held))).collect()
 }
 
-/// Returns the grants of a guard that needs one.
+/// Returns grants for a guard that needs one.
 fn grants() -> Vec<Mutation> {
     let all = [
         "",
@@ -675,7 +676,7 @@ fn grants() -> Vec<Mutation> {
         .collect()
 }
 
-/// Slips that came to mind later: of editors, of tools that copy and convert, of settings that are rewritten.
+/// Returns further mistakes: of editors, of tools that copy and convert, and of rewritten settings.
 #[cfg(unix)]
 fn slips() -> Vec<Mutation> {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -920,12 +921,12 @@ fn mutations() -> Vec<Mutation> {
         .collect()
 }
 
-/// The requests that a guard sees.
+/// The requests to which a guard applies.
 #[derive(Clone, Copy, PartialEq)]
 enum Reach {
-    /// Those of every model.
+    /// Requests to every model.
     Every,
-    /// Those of the one model that lists it.
+    /// Requests to the one model that lists it.
     Listed,
 }
 
@@ -934,7 +935,7 @@ const LISTING: &str =
     "[[models]]\nname = \"listing\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nfilters = [\"guard\"]\n";
 
 impl Reach {
-    /// A text of the guard, with that reach.
+    /// Returns a text of the guard with that reach.
     fn of(self, text: &[u8]) -> Vec<u8> {
         let (from, to) = (b"version: 1.0.0", b"global: false\n");
         let mut text = text.to_vec();
@@ -954,7 +955,7 @@ impl Reach {
     }
 }
 
-/// Asks for what the guard refuses, on every endpoint of chats, streamed and not.
+/// Sends a forbidden request to every chat endpoint, streamed and not.
 async fn probe(host: &TestHost, name: &str, when: &str, reach: Reach) {
     let model = reach.model();
     let ask = async |path: &str, body: serde_json::Value| {
@@ -975,10 +976,11 @@ async fn probe(host: &TestHost, name: &str, when: &str, reach: Reach) {
         let answer = ask(path, body).await;
         assert_ne!(answer.status, 200, "{name}, {when}: {path} lets it pass: {}", answer.body());
     }
-    // The name of the provider itself leads to the same model.
+    // The provider's own name leads to the same model.
     let upstream = ask("/v1/chat/completions", saying("mock/mock-1", "bad")).await;
     assert_ne!(upstream.status, 200, "{name}, {when}: its provider's name lets it pass: {}", upstream.body());
-    // A pipelines client asks the filter itself: it refuses, or is not there any more, in which case the chat refuses.
+    // A pipelines client calls the filter itself: it refuses or does not exist; in the latter case the chat
+    // refuses.
     let sent =
         json!({"model": model, "messages": [{"role": "user", "content": "bad"}], "id": "m", "chat_id": "c"});
     let inlet =
@@ -987,7 +989,7 @@ async fn probe(host: &TestHost, name: &str, when: &str, reach: Reach) {
         let passed = ask("/chat/completions", inlet.json()).await;
         assert_ne!(passed.status, 200, "{name}, {when}: pipelines let it pass: {}", passed.body());
     }
-    // A trial tells its result under status 200.
+    // A trial reports its result with status 200.
     ask("/api/v1/try", json!({"model": model, "text": "bad"})).await;
     let reached =
         host.upstream.requests().into_iter().filter(|request| request.last_text().contains("bad")).count();
@@ -1004,14 +1006,14 @@ fn apply(change: &Change, project: &Path, reach: Reach) {
     }
 }
 
-/// A guard that refuses what it refuses by what it reads of its environment.
+/// Returns a guard that depends on an environment variable.
 fn granted() -> String {
     GUARD
         .replace("version:", "requirements: env\nversion:")
         .replace("text.contains(valves.word)", "env::get(\"PATH\").len() > 0 && text.contains(valves.word)")
 }
 
-/// A guard that asks a module what is bad.
+/// Returns a guard that uses a module.
 fn importing() -> String {
     let end = GUARD.find("fn is_bad").unwrap();
     let guard = GUARD[..end]
@@ -1019,12 +1021,12 @@ fn importing() -> String {
     guard.replace("const Valves", "import \"lib/words\" as words;\nconst Valves")
 }
 
-/// Weaker than the guard: a hook is gone.
+/// Returns a weaker version of the guard, without a hook.
 fn weaker() -> String {
     GUARD.replace("fn inlet", "fn looks")
 }
 
-/// Changes the store behind the host's back. The host looks at it anew.
+/// Changes the store directly and makes the host read it again.
 async fn run(host: &TestHost, statements: &[&'static str]) {
     let file = format!("sqlite://{}", host.folder().join(".valvehouse/state.db").display());
     let store = sqlx::SqlitePool::connect(&file).await.unwrap();
@@ -1034,7 +1036,7 @@ async fn run(host: &TestHost, statements: &[&'static str]) {
     store.close().await;
 }
 
-/// A host with the guard that a mutation is about.
+/// Starts a host with the guard of a mutation.
 async fn guarded(mutation: &Mutation, reach: Reach) -> TestHost {
     let of = |text: &str| reach.of(text.as_bytes());
     let setup = TestHost::new().config(LISTING);
@@ -1053,7 +1055,7 @@ async fn guarded(mutation: &Mutation, reach: Reach) -> TestHost {
 
 const GRANT: &str = "[grants.guard]\nenv = [\"PATH\"]";
 
-/// One mutation on a host that runs, and after a restart.
+/// Tries one mutation on a running host, and after a restart.
 async fn holds(mutation: &Mutation, reach: Reach) {
     let name = &mutation.name;
     let mut host = guarded(mutation, reach).await;
@@ -1067,7 +1069,7 @@ async fn holds(mutation: &Mutation, reach: Reach) {
         }
         Change::Grants(toml) => {
             let settings = host.settings().replace(GRANT, toml);
-            // Settings that cannot be read are refused as a whole: the ones before stay.
+            // An invalid configuration is rejected as a whole, and the previous one stays.
             if host.try_reconfigure(&settings).await.is_err() {
                 return;
             }
@@ -1084,12 +1086,12 @@ async fn holds(mutation: &Mutation, reach: Reach) {
     probe(&host, name, "at once", reach).await;
     host.app().host.reload().await;
     probe(&host, name, "when it is looked at", reach).await;
-    // A host that does not start answers nobody.
+    // A host that does not start answers no requests.
     if host.try_restart().await.is_err() {
         return;
     }
     probe(&host, name, "after a restart", reach).await;
-    // Another save must not make it forgotten.
+    // Another save must not reset the guard.
     if std::fs::write(host.folder().join("filters/zz.rhai"), WEAK).is_ok() {
         host.app().host.reload().await;
         probe(&host, name, "after another save", reach).await;
@@ -1098,7 +1100,7 @@ async fn holds(mutation: &Mutation, reach: Reach) {
     probe(&host, name, "after another restart", reach).await;
 }
 
-/// One mutation while no host runs.
+/// Tries one mutation while the host is stopped.
 async fn holds_asleep(mutation: &Mutation, reach: Reach) {
     let mut host = guarded(mutation, reach).await;
     host.stop().await;
@@ -1111,7 +1113,7 @@ async fn holds_asleep(mutation: &Mutation, reach: Reach) {
     }
 }
 
-/// The same on a store that knows nothing.
+/// Tries one mutation with an empty store.
 async fn holds_anew(mutation: &Mutation) {
     let mut host = TestHost::new().start().await;
     host.stop().await;
@@ -1133,10 +1135,10 @@ fn sampled<T>(all: Vec<T>, most: usize) -> Vec<T> {
     all.into_iter().step_by(step).collect()
 }
 
-/// Hosts that are tried side by side: most of their time they wait.
+/// The number of concurrent hosts, which wait most of the time.
 const SIDE_BY_SIDE: usize = 4;
 
-/// Tries all of them, and fails with all that let a request pass.
+/// Tries all mutations and fails with a list of those that let a request pass.
 async fn all_hold(mutations: Vec<Mutation>, holds: impl AsyncFn(&Mutation)) {
     let (count, passed) = (mutations.len(), Mutex::new(Vec::new()));
     futures::stream::iter(&mutations)
@@ -1186,7 +1188,7 @@ async fn what_wants_to_be_a_guard_refuses_on_a_new_store() {
     all_hold(sampled(shown, SAMPLE), holds_anew).await;
 }
 
-/// Saves in two writes, with requests all the while.
+/// Saves in two writes while requests are sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_save_in_two_writes_lets_no_request_pass() {
     use std::io::Write;
@@ -1210,7 +1212,7 @@ async fn a_save_in_two_writes_lets_no_request_pass() {
         let mut file = std::fs::File::create(host.path_of("guard")).unwrap();
         file.write_all(&next.as_bytes()[..cut]).unwrap();
         if number % 2 == 0 {
-            // Two saves, and not one that takes its time.
+            // Two saves and not a slow one.
             drop(file);
             file = std::fs::File::options().append(true).open(host.path_of("guard")).unwrap();
         }

@@ -1,4 +1,5 @@
-//! The rights of users: questions, valves and runs are open to their own user alone. Also the origin of requests.
+//! The permissions of users: questions, valves and runs are accessible to their own user only. Also the
+//! origin of requests.
 
 use super::{chat_with, with};
 use crate::agents_api::{APPROVAL, PAY};
@@ -65,7 +66,7 @@ async fn a_trusted_header_names_the_user_whose_valves_are_meant() {
     assert_eq!(ask("sk-bob", "cat", "").await.json(), json!({}), "the key's user counts first");
     assert_eq!(ask("sk-wrong", "cat", "").await.status, 401);
     assert_eq!(ask("sk-operator", "dog", "?user=cat").await.json(), json!({"loud": true}));
-    // Without trust a header says nothing.
+    // Without trust, the header has no effect.
     let host = TestHost::new().config(KEYS).filter("shouts", script).start().await;
     let headers = [("authorization", "Bearer sk-any"), ("x-openwebui-user-id", "cat")];
     assert_eq!(with(host.request("GET", path), &headers).await.status, 401);
@@ -122,7 +123,7 @@ async fn who_guesses_keys_behind_a_trusted_proxy_waits_alone() {
     from("198.51.100.7, 10.0.0.1", "guess-x").await.refused(401, "expected one of");
     from("203.0.113.5, 198.51.100.7", "guess-y").await.refused(401, "expected one of");
     assert_eq!(from("203.0.113.5", "sk-ann").await.status, 200, "a right key never waits");
-    // A proxy nobody trusts says nothing: all of these are one address.
+    // An untrusted proxy has no effect: all of these are one address.
     let host = TestHost::new().config(KEYS).start().await;
     for guess in 0..10 {
         let headers =

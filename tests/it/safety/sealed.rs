@@ -1,4 +1,4 @@
-//! The values that people set, as they lie on the disk.
+//! The stored form of the values that users set.
 
 use crate::cli::Project;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
@@ -17,7 +17,7 @@ fn project() -> Project {
     Project::new().filter("turns", FILTER)
 }
 
-/// All that lies in the store's folder.
+/// Returns the bytes of all files in the store's folder.
 fn bytes_of(project: &Project) -> Vec<u8> {
     let files = std::fs::read_dir(project.path(".valvehouse")).unwrap();
     files.flat_map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
@@ -116,7 +116,7 @@ async fn what_an_earlier_version_kept_in_plain_words_is_sealed_and_gone_from_the
     store.replace_valves("turns", None, &values(r#"{"limit":8}"#), "ann").await.unwrap();
     store.replace_valves("turns", Some("ann"), &values(r#"{"own":"x"}"#), "ann").await.unwrap();
     store.close().await;
-    // As version 0.1 left it.
+    // The format of version 0.1.
     let plain = SqlitePool::connect_with(SqliteConnectOptions::new().filename(&file)).await.unwrap();
     let content = format!(r#"{{"token":"{SECRET}","limit":8}}"#);
     for change in [

@@ -5,9 +5,9 @@ use crate::host::{Answer, TestHost, until};
 use serde_json::{Value, json};
 
 const ADMIN: &str = "[admin]\nkey = \"sk-operator\"\n";
-/// Reads, for operators.
+/// An operator route that reads.
 const LOOKS: &str = "/api/v1/agents";
-/// Changes something, for operators.
+/// An operator route that writes.
 const CHANGES: &str = "/api/v1/agents/prune";
 
 /// The session of a browser.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 const ADMIN: &str = "shapes-admin-key";
 const CHAT: &str = "shapes-chat-key";
 
-/// Name, declaration and value of each secret.
+/// Returns the name, the declaration and the value of each secret.
 fn secrets() -> Vec<(&'static str, &'static str, Value)> {
     let long = format!("long-{}-end", "0123456789abcdef".repeat(12));
     let pem =
@@ -32,7 +32,7 @@ fn secrets() -> Vec<(&'static str, &'static str, Value)> {
     ]
 }
 
-/// Every way in which a script tells what it knows.
+/// Every way in which a script can output a value.
 const WAYS: &[(&str, &str)] = &[
     ("prints", "print(`with ${s}`); log::error(`${s}`); log::warn([s, #{ s: s }]); debug(s);"),
     ("prints json", "print(json::stringify(#{ a: [s] })); print(json::stringify(json::stringify(s)));"),
@@ -89,10 +89,10 @@ fn forms(value: &Value) -> BTreeSet<String> {
             forms.insert(url::form_urlencoded::byte_serialize(text.as_bytes()).collect());
             let percent = percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC);
             forms.insert(percent.to_string());
-            // Without its first and last letters, which depend on what stands around it.
+            // Without the first and last characters, which depend on the surrounding text.
             let within = base64::engine::general_purpose::STANDARD_NO_PAD.encode(format!("user:{text}"));
             forms.insert(within[8..within.len() - 2].to_owned());
-            // A part is as good as the whole where it is long.
+            // A part of a long secret reveals as much as the whole.
             if text.len() > 60 {
                 let letters: Vec<char> = text.chars().filter(|letter| *letter != '\n').collect();
                 forms.extend(

@@ -1,4 +1,5 @@
-//! Secrets that one plugin passes on to others, through everything that plugins share: no other plugin shows them.
+//! Secrets that one plugin passes to others through everything that plugins share: no other plugin reveals
+//! them.
 
 use crate::cli::Project;
 use crate::host::{PATIENCE, client};
@@ -11,11 +12,11 @@ const TOKEN: &str = "canary-passed-on-51d0";
 const NUMBER: i64 = 660_011_223_344;
 const OWN: &str = "canary-own-passed-on-9b7e";
 const OWN_NUMBER: i64 = 770_022_334_455;
-/// The key of another user, who has a secret as well.
+/// The key of another user with a secret.
 const OTHER: &str = "shared-other-key";
 const OTHERS: &str = "canary-of-another-user-3c1d";
 
-/// Passes its secrets on, and those of the user.
+/// Passes on its own secrets and those of the user.
 const KEEPER: &str = r#"
 const Valves = #{ priority: 1, token: #{ value: "", secret: true }, number: #{ value: 0, secret: true } };
 const UserValves = #{ own: #{ value: "", secret: true }, number: #{ value: 0, secret: true } };
@@ -32,7 +33,7 @@ fn pre_chat(ctx, valves, __user__) {
 }
 "#;
 
-/// Shows whatever it finds.
+/// Outputs everything that it can read.
 const READER: &str = r#"/*
 requirements: kv
 */

@@ -1,6 +1,6 @@
-//! Filters out of a small grammar. All of them mean the same for an answer in pieces and for a whole one:
-//! what looks at one event by itself works letter by letter or on every event, since services cut words
-//! where they like; and text that has been sent is only added to, unless the answer is held.
+//! Random filters of a small grammar. All of them have the same effect on a streamed and on a whole response:
+//! code that reads single events works on each letter or on every event, because services split texts
+//! anywhere; and text that has been sent is only extended, unless the response is held.
 
 use fastrand::Rng;
 use std::cell::RefCell;
@@ -13,12 +13,12 @@ use valvehouse::filter::{FilterContext, FilterEntry, Hook, HookRunner, Hooks, Ve
 use valvehouse::json::Json;
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
 
-/// The powers of a set of filters.
+/// The permitted effects of a set of filters.
 #[derive(Clone, Copy)]
 pub(super) struct May {
     /// Rewrite the answer: only an answer that is held can show it.
     pub(super) rewrite: bool,
-    /// There is a second choice to speak of.
+    /// They may use a second choice.
     pub(super) second_choice: bool,
 }
 
@@ -37,7 +37,7 @@ const STREAM: &[&str] = &[
     "return [#{ text: event.text, index: event.index }, #{ text: \"\", index: event.index }];",
     "state.count = (state.count ?? 0) + event.text.len();",
     "__metadata__.count = (__metadata__.count ?? 0) + event.text.len();",
-    // A window as large as the answer: what the services cut is whole again.
+    // A window as large as the response: the text is whole again.
     "let kept = state.ensure(\"kept\", [\"\", \"\"]); kept[event.index] += event.text; event.text = \"\";",
 ];
 
@@ -100,14 +100,14 @@ const OUTLET_REWRITES: &[&str] = &[
     "return skip(\"something else\");",
 ];
 
-/// The scripts that break when they have changed half of what they wanted.
+/// Scripts that fail after half of their changes.
 const BREAKS: &[&str] = &["event.text = \"spoilt\"; throw \"no\";", "event.text = \"spoilt\"; return 42;"];
 
-/// Sees only events with this letter in a text.
+/// Runs only on events with this letter in a text.
 const MATCHES: &str =
     "/*\nmatch: o\n*/\nfn stream(event) { event.text = text::replace(event.text, \"o\", \"0\"); }";
 
-/// One to four filters.
+/// Returns one to four filters.
 pub(super) fn draw(rng: &mut Rng, may: May) -> Vec<(FilterEntry, String)> {
     (0..rng.usize(1..=4))
         .map(|place| {
@@ -130,7 +130,7 @@ fn scripted(rng: &mut Rng, name: &str, may: May) -> (FilterEntry, String) {
         if rng.u8(0..10) < 4 {
             let first = all[rng.usize(..all.len())];
             let second = if rng.bool() { all[rng.usize(..all.len())] } else { "" };
-            // The code that returns stands last.
+            // The code that returns comes last.
             let (first, second) = if first.contains("return") && !first.starts_with("if") {
                 ("", first)
             } else {
@@ -156,7 +156,7 @@ fn scripted(rng: &mut Rng, name: &str, may: May) -> (FilterEntry, String) {
     (compiled(name, &text), text)
 }
 
-/// The code for text that was kept back: it comes at the end, changed where it had been cut.
+/// The code for held-back text: it comes at the end, with replacements across former cuts.
 const KEPT: &str = r#"fn kept(state) {
     let out = [];
     let kept = state.ensure("kept", ["", ""]);
@@ -168,7 +168,7 @@ const KEPT: &str = r#"fn kept(state) {
 }
 "#;
 
-/// The same text is compiled once.
+/// Compiles a script, or returns the cached filter of the same text.
 fn compiled(name: &str, text: &str) -> FilterEntry {
     thread_local! {
         static KNOWN: RefCell<HashMap<(String, String), FilterEntry>> = RefCell::default();
@@ -176,7 +176,7 @@ fn compiled(name: &str, text: &str) -> FilterEntry {
     let known = KNOWN.with_borrow(|known| known.get(&(name.to_owned(), text.to_owned())).cloned());
     known.unwrap_or_else(|| {
         let file = SourceFile::new(Kind::Filter, name, format!("filters/{name}.rhai"), text);
-        // Budgets and breakers are the business of other tests, and look at the clock.
+        // Other tests cover budgets and breakers, which depend on time.
         let breaker = BreakerSettings { failure_threshold: 0, ..BreakerSettings::default() };
         let settings = Settings { guarded: false, breaker, ..Settings::default() };
         let script = Script::compile(&file, &settings).unwrap_or_else(|problems| {

@@ -1,5 +1,5 @@
-//! A turn says, remembers and leaves behind the same whether its answer is streamed or not: random
-//! answers through random filters, both ways.
+//! A turn has the same response, memory and state whether it is streamed or not: random responses through
+//! random filters, both ways.
 
 mod filters;
 
@@ -20,7 +20,7 @@ use valvehouse::kernel::{Kernel, ModelDefaults};
 use valvehouse::provider::{Answer, Provider, Request, StreamChunk};
 use valvehouse::tool::{Tool, ToolResult};
 
-/// Cases that are tried unless `VALVEHOUSE_CASES` says another number.
+/// The number of cases unless `VALVEHOUSE_CASES` sets another one.
 const CASES: usize = 2_000;
 
 #[tokio::test]
@@ -108,8 +108,8 @@ impl Case {
         }
     }
 
-    /// Returns the events that a streaming client has to get, from the turn that was not streamed: the
-    /// answer, and before it the model's thoughts beside its calls of the host's tools.
+    /// Returns the expected result of a streaming client, computed from the unstreamed turn: the response,
+    /// preceded by the model's thinking before its calls of the host's tools.
     fn expected_of(&self, unstreamed: &Outcome) -> Value {
         let mut expected = unstreamed.answer.clone();
         let history = unstreamed.history.as_array().cloned().unwrap_or_default();
@@ -138,7 +138,7 @@ struct Outcome {
     client: Option<Value>,
 }
 
-/// Counts its calls in the context.
+/// Returns a tool that counts its calls in the context.
 fn look() -> Tool {
     Tool::from_json_fn_with_context(LOOK, |_, context| {
         let looked = context.get_or("looked", 0_i64).as_i64().unwrap() + 1;
@@ -182,7 +182,7 @@ fn value(json: &Json) -> Value {
     serde_json::from_str(&json.to_string()).unwrap()
 }
 
-/// Without what means nothing: empty texts and lists, nulls.
+/// Removes values without a meaning: empty texts and lists, nulls.
 fn plain(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -196,7 +196,7 @@ fn plain(value: Value) -> Value {
     }
 }
 
-/// The choices of an answer, by number: what each says, which tools it calls, how it ends.
+/// Returns the choices of a response by number: the texts, the tool calls and the finish reason.
 fn choices(answer: &Value) -> Value {
     let mut all = Map::new();
     for choice in answer["choices"].as_array().into_iter().flatten() {
@@ -213,7 +213,7 @@ fn choices(answer: &Value) -> Value {
     plain(Value::Object(all))
 }
 
-/// A choice as its pieces come.
+/// A choice that is assembled from deltas.
 #[derive(Default)]
 struct ReceivedChoice {
     content: String,
@@ -222,7 +222,7 @@ struct ReceivedChoice {
     ends: Vec<Value>,
 }
 
-/// The same out of the pieces that a client got, put together without the host's own code.
+/// Returns the choices that a client assembles from the events, without the host's own code.
 fn received(pieces: &[Value]) -> Value {
     let mut all: BTreeMap<String, ReceivedChoice> = BTreeMap::new();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! A case: what a client says, what the service answers, and the filters between them.
+//! A case: the messages of the client, the responses of the service, and the filters between them.
 
 use super::filters::{self, RandomFilter};
 use super::rows::Way;
@@ -10,25 +10,25 @@ use serde_json::{Value, json};
 
 const WORDS: &[&str] = &["one", "two", "drei", "süß", "日本", "{\"a\": 1}"];
 
-/// The service's answer when it has nothing else.
+/// The response of a service that fails.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) status: u16,
     pub(super) body: Value,
-    /// A streamed answer begins, and fails after so many of its events.
+    /// The number of events after which a streamed response fails.
     pub(super) after: Option<usize>,
 }
 
-/// An answer of a service that is more than text, thoughts and calls.
+/// A response with more than text, thinking and calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Special {
-    /// The model says why it does not answer.
+    /// The model refuses with a reason.
     Refuses,
-    /// The service ends the answer.
+    /// The service's content filter ends the response.
     Filtered,
     /// The text cites pages.
     Cites,
-    /// The client's tool takes a text of any form.
+    /// The client's tool takes free text.
     Custom,
 }
 
@@ -37,17 +37,17 @@ pub(super) struct Case {
     pub(super) number: usize,
     pub(super) filters: Vec<RandomFilter>,
     pub(super) system: Option<String>,
-    /// The messages before, by user and model in turns.
+    /// The previous messages, alternately of the user and the model.
     pub(super) before: Vec<(&'static str, String)>,
     pub(super) says: String,
     pub(super) temperature: Option<f64>,
     pub(super) max_tokens: u64,
-    /// The client has a tool of its own.
+    /// The client has a tool.
     pub(super) has_door: bool,
     /// The host has a tool.
     pub(super) has_look: bool,
     pub(super) rounds: Vec<Round>,
-    /// The form of the last round.
+    /// The special form of the last round.
     pub(super) special: Option<Special>,
     /// The service fails in its last round.
     pub(super) failure: Option<Failure>,
@@ -72,7 +72,7 @@ impl Case {
         let last = rounds.last_mut().expect("a round was just added");
         let special = special(other, last, &filters);
         let failure = failure.map(|failure| {
-            // The first to end the turn would depend on whether the answer comes in pieces.
+            // The filter that ends the turn first would depend on whether the response is streamed.
             let may_begin = other.bool() && !filters.iter().any(RandomFilter::ends_at_an_event);
             Failure { after: may_begin.then(|| other.usize(1..=last.len())), ..failure }
         });
@@ -92,7 +92,7 @@ impl Case {
         }
     }
 
-    /// The model that clients ask for.
+    /// Returns the name of the model that clients request.
     pub(super) fn model(&self, way: &Way) -> String {
         self.name(way.service, way.chat_id.is_some())
     }
@@ -101,7 +101,7 @@ impl Case {
         format!("{}-{}{}", service.provider(), if memory { "m" } else { "c" }, self.number)
     }
 
-    /// The tables of its models.
+    /// Returns the configuration of the models.
     pub(super) fn config(&self) -> String {
         let filters: Vec<&str> = self.filters.iter().map(|filter| filter.id.as_str()).collect();
         let tools: &[&str] = if self.has_look { &[LOOK] } else { &[] };
@@ -115,13 +115,13 @@ impl Case {
             )
         };
         let tables = SERVICES.into_iter().flat_map(|service| [table(service, false), table(service, true)]);
-        // A call that takes long on a slow machine is not what this compares.
+        // A slow machine must not exhaust the budget of a filter.
         let budget = |filter: &RandomFilter| format!("[filters.{}.budget]\nms = 10000\n", filter.id);
         let budgets: String = self.filters.iter().map(budget).collect();
         tables.fold(budgets, |all, table| all + table.as_str())
     }
 
-    /// The conversation as OpenAI's chats have it.
+    /// Returns the conversation in the format of OpenAI's chats.
     pub(super) fn messages(&self) -> Vec<Value> {
         let system = self.system.iter().map(|text| json!({"role": "system", "content": text}));
         let before = self.before.iter().map(|(role, text)| json!({"role": role, "content": text}));
@@ -134,16 +134,16 @@ impl Case {
         self.system.is_none() && self.before.is_empty() && self.temperature.is_none() && !self.has_door
     }
 
-    /// Returns `true` if the last model call says nothing after one that did.
+    /// Returns `true` if the last model call has no text after one that had.
     pub(super) fn ends_silently(&self) -> bool {
         let last = self.rounds.last().unwrap();
         self.rounds.len() > 1 && last.iter().flatten().all(|chunk| chunk.text.is_empty())
     }
 
-    /// Returns the service's answer to a conversation in plain messages, and the error with which it ends.
+    /// Returns the service's response to a conversation, and the error with which it ends.
     pub(super) fn answer(&self, messages: &Value) -> (&Round, Option<&Failure>) {
         let messages = messages.as_array().cloned().unwrap_or_default();
-        // The earlier messages are not an answer of this turn.
+        // The earlier messages are not responses of this turn.
         let answer_count = messages.iter().filter(|message| message["role"] == "assistant").count();
         let round = answer_count.saturating_sub(self.before.len() / 2).min(self.rounds.len() - 1);
         let is_last = round == self.rounds.len() - 1;
@@ -168,14 +168,14 @@ fn failure(rng: &mut Rng) -> Failure {
     Failure { status, body: json!({"error": error}), after: None }
 }
 
-/// Makes a round a special one, where it can be.
+/// Makes a round a special one, if possible.
 fn special(rng: &mut Rng, round: &mut Round, filters: &[RandomFilter]) -> Option<Special> {
     let calls = round.iter().flatten().any(|chunk| !chunk.calls.is_empty());
     let kind = match rng.u8(0..10) {
         _ if calls => Special::Custom,
         0 | 1 => Special::Refuses,
         2 | 3 => Special::Filtered,
-        // A text that was changed is not the one that cited.
+        // A changed text keeps no citations.
         4 | 5 if !filters.iter().any(RandomFilter::changes_texts) => Special::Cites,
         _ => return None,
     };

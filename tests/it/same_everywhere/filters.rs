@@ -1,6 +1,6 @@
-//! Filters out of a small grammar, each act written twice: in Rhai, and in Rust. What looks at one event works
-//! letter by letter, and text that has been sent is only added to, so that all of them mean the same for a streamed
-//! answer and for a whole one.
+//! Random filters of a small grammar; each action is written in Rhai and in Rust. Code that reads single
+//! events works on each letter, and text that has been sent is only extended, so all filters have the same
+//! effect on streamed and whole responses.
 
 use fastrand::Rng;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use valvehouse::error::{PluginError, Rejection};
 use valvehouse::filter::{FilterContext, FilterEntry, Hook, HookRunner, Hooks, Verdict};
 use valvehouse::json::Json;
 
-/// One thing that a hook does.
+/// One action of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     AsksMore,
@@ -40,7 +40,7 @@ pub(super) enum Act {
     SignsWithLength,
 }
 
-/// The acts of a hook, the usual ones first: the last of them end the turn.
+/// Returns the actions of a hook: the usual ones, and those that end the turn.
 fn acts(hook: Hook) -> (&'static [Act], &'static [Act]) {
     use Act::*;
     match hook {
@@ -71,7 +71,7 @@ const HOOKS: [Hook; 8] = [
     Hook::Outlet,
 ];
 
-/// A filter of the grammar.
+/// A random filter.
 #[derive(Clone, Debug)]
 pub(super) struct RandomFilter {
     pub(super) id: String,
@@ -79,11 +79,11 @@ pub(super) struct RandomFilter {
     hooks: Vec<(Hook, Vec<Act>)>,
 }
 
-/// None to three filters, in running order. A case in which turns may end early is rarer than one in which none does.
+/// Returns up to three filters in running order. A third of the cases may end the turn early.
 pub(super) fn draw(rng: &mut Rng, case: &str) -> Vec<RandomFilter> {
     let may_end = rng.u8(0..3) == 0;
-    // Of two that end the turn at an event the first to do so depends on whether the answer comes in pieces: one may
-    // look for a later event than the other.
+    // At most one filter ends the turn at an event. With two, the first to do so would depend on whether the
+    // response is streamed, because they may react to different events.
     let mut ends_at_event = false;
     let mut filter = |rng: &mut Rng, place: usize| {
         let mut hooks = Vec::new();
@@ -118,13 +118,13 @@ impl RandomFilter {
         self.hooks.iter().any(|(own, _)| *own == hook)
     }
 
-    /// Returns `true` if it may end the turn at an event of an answer.
+    /// Returns `true` if the filter may end the turn at an event of a response.
     pub(super) fn ends_at_an_event(&self) -> bool {
         let ends = |act: &Act| matches!(act, Act::StopsAtJapanese | Act::Breaks);
         self.acts_at(Hook::Stream).iter().any(ends)
     }
 
-    /// Returns `true` if it changes texts of the model other than by adding to them.
+    /// Returns `true` if the filter changes texts of the model other than by appending to them.
     pub(super) fn changes_texts(&self) -> bool {
         let changes = |act: &Act| matches!(act, Act::Shouts | Act::DropsSpaces);
         self.acts_at(Hook::Stream).iter().any(changes)
@@ -135,7 +135,7 @@ impl RandomFilter {
         own.map(|(_, acts)| acts.as_slice()).unwrap_or_default()
     }
 
-    /// The filter as a script that runs only for the models that name it.
+    /// Returns the filter as a script that runs only for the models that list it.
     pub(super) fn script(&self) -> String {
         let mut text = format!("/*\nglobal: false\n*/\nconst Valves = #{{ priority: {} }};\n", self.priority);
         for (hook, acts) in &self.hooks {
@@ -156,7 +156,7 @@ impl RandomFilter {
         text
     }
 
-    /// The same filter in Rust.
+    /// Returns the same filter in Rust.
     pub(super) fn native(&self) -> FilterEntry {
         let hooks: Hooks = self.hooks.iter().map(|(hook, _)| *hook).collect();
         FilterEntry::new(self.id.as_str(), hooks, Arc::new(self.clone())).priority(self.priority as f64)

@@ -1,5 +1,5 @@
-//! A turn is the same at every endpoint: random filters, bodies and answers of a service, sent through each row of
-//! the table of endpoints, streamed and whole, remembered and not, before services of each API.
+//! A turn is the same at every endpoint: random filters, bodies and responses, sent through each row of the
+//! table of endpoints, streamed and whole, with and without a memory, to services of each API.
 
 mod case;
 mod filters;
@@ -17,9 +17,9 @@ use serde_json::Value;
 use services::{SERVICES, Service};
 use std::sync::{Arc, Mutex};
 
-/// Cases that are tried unless `VALVEHOUSE_CASES` says another number.
+/// The number of cases unless `VALVEHOUSE_CASES` sets another one.
 const CASES: usize = 500;
-/// Cases that share a host.
+/// The number of cases that share a host.
 const GROUP: usize = 50;
 
 /// One of so many cases is also sent to models that remember, which takes longer.
@@ -36,7 +36,7 @@ fn looked(n: Option<i64>) -> String {
     format!("seen {}", n.unwrap_or_default())
 }
 
-/// Returns the error of a broken filter, as a client reads it.
+/// Returns the error of a failed filter as a client reads it.
 fn broken(plugin: &str, hook: &str) -> String {
     format!("the plugin `{plugin}` failed in its {hook}; the host's log has the reason")
 }
@@ -73,7 +73,7 @@ struct Group {
     /// The services that are not called over chats.
     _others: Upstream,
     cases: Arc<Vec<Case>>,
-    /// The requests to the service since the last look.
+    /// The requests to the service since the last check.
     requests: Arc<Mutex<Vec<Value>>>,
 }
 
@@ -144,7 +144,7 @@ impl Group {
                     first = Some((name, seen));
                     continue;
                 };
-                // Thoughts of earlier rounds are streamed, and no part of a whole answer.
+                // The thinking of earlier rounds is streamed, but is not part of a whole response.
                 if let Some(answer) = seen.answer.as_mut().filter(|_| case.has_look) {
                     answer.thoughts = None;
                 }
@@ -171,7 +171,7 @@ impl Group {
         Ok(())
     }
 
-    /// The conversation as the store has it.
+    /// Returns the conversation in the store.
     async fn stored(&self, chat_id: &str) -> Value {
         let path = format!("/api/v1/agents/conversations/{}", chat_id.replace(' ', "%20"));
         let answer = self.host.get(&path).await;

@@ -1,9 +1,9 @@
-//! The result of a turn, in the same words for every endpoint.
+//! The result of a turn, in a common form for all endpoints.
 
 use serde_json::{Map, Value, json};
 
-/// The events of a turn that a client, the service and the store saw. An endpoint that does not show
-/// something leaves it out.
+/// The data that the client, the service and the store received in a turn. A field is absent if the endpoint does not
+/// show it.
 #[derive(Debug, Default, Clone)]
 pub(super) struct TurnView {
     pub(super) answer: Option<Answer>,
@@ -12,47 +12,47 @@ pub(super) struct TurnView {
     pub(super) events: Option<Vec<Value>>,
     /// The conversations that the service received, call by call.
     pub(super) sent: Vec<Value>,
-    /// The conversation as it is stored.
+    /// The stored conversation.
     pub(super) stored: Option<Value>,
 }
 
-/// An answer as far as an endpoint shows it.
+/// A response, with the fields that the endpoint shows.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Answer {
     pub(super) text: String,
-    /// The reason for which the model does not answer; where there is none, it is a part of the text.
+    /// The reason of a refusal; absent if the endpoint makes it a part of the text.
     pub(super) refusal: Option<String>,
-    /// Addresses and titles of the pages that the text cites.
+    /// The URLs and titles of the pages that the text cites.
     pub(super) sources: Option<Vec<(String, String)>>,
-    /// The letters of the text that cite each.
+    /// The range of the text for each citation, in characters.
     pub(super) places: Option<Vec<(u64, u64)>>,
-    /// The thoughts of the last model call.
+    /// The thinking of the last model call.
     pub(super) thoughts: Option<String>,
-    /// Names and arguments.
+    /// The names and arguments.
     pub(super) calls: Vec<(String, Value)>,
-    /// `stop`, `length`, `tool_calls`, `content_filter`.
+    /// `stop`, `length`, `tool_calls` or `content_filter`.
     pub(super) finish: Option<String>,
-    /// Tokens in and out.
+    /// The input and output tokens.
     pub(super) usage: Option<(u64, u64)>,
 }
 
-/// A turn that did not end well.
+/// The error of a turn that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) class: Class,
-    /// The error that the client reads, where all endpoints say the same.
+    /// The error message, if it is the same at all endpoints.
     pub(super) message: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
-    /// It was the request.
+    /// The request is wrong.
     Client,
-    /// It was too early.
+    /// The request came too early.
     Rate,
-    /// It was the host, or the service.
+    /// The host or the service failed.
     Server,
-    /// The endpoint does not say.
+    /// The endpoint does not show it.
     Unknown,
 }
 
@@ -65,7 +65,7 @@ impl Class {
         }
     }
 
-    /// The same of a type or code, where the status has gone out before.
+    /// Returns the class of an error type or code, for errors after the status was sent.
     pub(super) fn of_word(word: &str) -> Self {
         match word {
             "rate_limit_error" | "rate_limit_exceeded" => Self::Rate,
@@ -84,7 +84,7 @@ impl Refusal {
 }
 
 impl TurnView {
-    /// The first thing that is not the same, in words.
+    /// Returns a description of the first difference.
     pub(super) fn differs_from(&self, other: &Self) -> Option<String> {
         let differs =
             |what: &str, one: &Value, two: &Value| (one != two).then(|| format!("{what}:\n  {one}\n  {two}"));
@@ -98,7 +98,7 @@ impl TurnView {
             .or_else(|| {
                 let (one, two) = (self.answer.as_ref()?, other.answer.as_ref()?);
                 let calls = |answer: &Answer| json!(answer.calls);
-                // Anthropic's clients see that an answer refuses by its end alone.
+                // Anthropic's clients recognise a refusal by its stop reason only.
                 let is_merged = one.shows_refusal() != two.shows_refusal()
                     && [one, two]
                         .iter()
@@ -123,7 +123,8 @@ impl Answer {
         self.refusal.is_some()
     }
 
-    /// The text without the refusal that the other shows apart from it. A refusal may stand at several places.
+    /// Returns the text without the refusal that the other shows separately. A refusal may occur at several
+    /// places.
     fn text_beside(&self, other: &Self) -> String {
         let Some(refusal) = other.refusal.as_ref().filter(|_| self.refusal.is_none()) else {
             return self.text.clone();
@@ -134,7 +135,7 @@ impl Answer {
         texts.find(|text| *text == other.text).unwrap_or_else(|| format!("{} (with the refusal)", self.text))
     }
 
-    /// Adds the sources that a text of a service over chats or Responses names.
+    /// Adds the sources in a text of a chat or Responses service.
     pub(super) fn cite<'a>(&mut self, sources: impl Iterator<Item = &'a Value>) {
         for source in sources {
             let source = source.get("url_citation").unwrap_or(source);
@@ -148,13 +149,13 @@ impl Answer {
     }
 }
 
-/// Compares what both endpoints show.
+/// Compares a field if both endpoints show it.
 fn both<T: PartialEq + std::fmt::Debug>(what: &str, one: &Option<T>, two: &Option<T>) -> Option<String> {
     let (one, two) = (one.as_ref()?, two.as_ref()?);
     (one != two).then(|| format!("{what}:\n  {one:?}\n  {two:?}"))
 }
 
-/// A message as every endpoint means it: role, text, calls.
+/// Returns a message in the common form: role, text and calls.
 pub(super) fn plain_message(message: &Value) -> Value {
     let mut plain = Map::new();
     plain.insert("role".into(), message["role"].clone());
@@ -178,7 +179,7 @@ pub(super) fn text_of(content: &Value) -> String {
     }
 }
 
-/// The calls of a message of OpenAI's.
+/// Returns the calls of a message in OpenAI's format.
 pub(super) fn calls_of(message: &Value) -> Vec<(String, Value)> {
     let calls = message["tool_calls"].as_array().into_iter().flatten();
     let call = |call: &Value| match call.get("custom") {
@@ -188,12 +189,12 @@ pub(super) fn calls_of(message: &Value) -> Vec<(String, Value)> {
     calls.map(call).collect()
 }
 
-/// A call of a tool that takes a text of any form.
+/// Returns a call of a free-text tool.
 pub(super) fn custom_call(name: &Value, input: &Value) -> (String, Value) {
     (format!("{} (custom)", name.as_str().unwrap_or_default()), input.clone())
 }
 
-/// A call; arguments are compared as what they mean.
+/// Returns a call; its arguments are compared as JSON values.
 pub(super) fn call_of(name: &Value, arguments: &Value) -> (String, Value) {
     let arguments = match arguments {
         Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),

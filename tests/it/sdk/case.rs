@@ -1,4 +1,4 @@
-//! The answers of an upstream in a case, and the changes of a filter to them, drawn from the case's number.
+//! The upstream's responses in a case and the changes of a filter to them, derived from the case's number.
 
 use super::upstream::{Chunk, Round, answer, draw};
 use fastrand::Rng;
@@ -35,28 +35,28 @@ pub(super) const ACTS: &[&str] = &[
     "index",
 ];
 
-/// Acts that lose what else is in an event.
+/// Acts that lose the other fields of an event.
 const LOSING: &[&str] = &["drop", "replace", "twenty", "skip with text", "skip with nothing"];
 
-/// Acts after which a turn goes on whatever is ignored.
+/// The number of acts that never fail the turn.
 const GENTLE: usize = 14;
 
-/// The actions of the filter when a stream has ended.
+/// The actions of the filter at the end of a stream.
 const ENDS: &[&str] =
     &["nothing", "nothing", "text", "text for each", "skip", "throw", "return a number", "bug"];
 
-/// The tool the client brings along, and the host's own.
+/// The client's tool and the host's tool.
 pub(crate) const DOOR: &str = "open_door";
 pub(crate) const LOOK: &str = "look";
 
-/// The filters and tools before the model.
+/// The filters and tools of a model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Model {
     /// `on_error: continue`.
     pub(super) forgives: bool,
     /// An outlet appends.
     pub(super) signs: bool,
-    /// An outlet rewrites, and the stream waits for it.
+    /// An outlet rewrites, so the stream is held.
     pub(super) holds: bool,
     /// The host has a tool.
     pub(super) tools: bool,
@@ -89,13 +89,13 @@ pub(super) struct Case {
     pub(super) number: usize,
     pub(super) model: Model,
     pub(super) rounds: Vec<Round>,
-    /// By place, counted through all rounds.
+    /// The acts by place, counted through all rounds.
     pub(super) plan: BTreeMap<usize, &'static str>,
     pub(super) end: &'static str,
     pub(super) usage: bool,
-    /// `true` if the client wants to see the emitted events.
+    /// `true` if the client requests the emitted events.
     pub(super) events: bool,
-    /// `true` if the client's own code puts the stream together.
+    /// `true` if the client's library assembles the stream.
     pub(super) helper: bool,
 }
 
@@ -127,7 +127,7 @@ impl Case {
         case
     }
 
-    /// Each act comes to each place in turn; others join it.
+    /// Puts each act at each place in turn, together with random others.
     fn draw_plan(&mut self, rng: &mut Rng) {
         let places = self.events_seen();
         let chosen = ACTS[self.number % ACTS.len()];
@@ -138,7 +138,7 @@ impl Case {
                 () if rng.u8(0..4) == 0 => ACTS[rng.usize(..GENTLE)],
                 () => continue,
             };
-            // The rest of a call without its beginning is nobody's call.
+            // The rest of a call is useless without its start.
             if !(LOSING.contains(&act) && begins_a_call(event)) {
                 self.plan.insert(place, act);
             }
@@ -149,8 +149,9 @@ impl Case {
         }
     }
 
-    /// Returns `true` if the clients' own accumulation can read the answer. It knows no emitted events and no
-    /// half calls, wants the first choice first, and takes a cut answer for a failure.
+    /// Returns `true` if the clients' own accumulation can read the response. It does not support emitted
+    /// events or incomplete calls, expects the first choice first, and treats a truncated response as a
+    /// failure.
     pub(super) fn is_plain(&self) -> bool {
         let first = self.rounds[0][0][0].choice;
         let mut chunks = self.rounds.iter().flatten().flatten();
@@ -161,7 +162,7 @@ impl Case {
             && self.plan.values().all(|act| acts_plainly(act))
     }
 
-    /// Returns the events that the filter sees, in order.
+    /// Returns the events that the filter receives, in order.
     fn events_seen(&self) -> Vec<Chunk> {
         self.rounds.iter().flatten().flatten().cloned().collect()
     }
@@ -183,7 +184,7 @@ impl Case {
         json!({"number": self.number, "body": body, "headers": headers, "helper": self.helper})
     }
 
-    /// Returns the upstream's answer to the question after so many tool results.
+    /// Returns the upstream's response to a request with this number of tool results.
     pub(super) fn answer(&self, results: usize, stream: bool) -> String {
         let round = &self.rounds[results.min(self.rounds.len() - 1)];
         answer(self.number, round, stream)

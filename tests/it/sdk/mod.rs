@@ -1,4 +1,4 @@
-//! Any change of a filter to any event: OpenAI's own clients get one well-formed answer.
+//! Any change of a filter to any event: OpenAI's official clients receive one well-formed response.
 
 mod case;
 mod oracle;
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-/// Cases that are tried unless `VALVEHOUSE_CASES` says another number.
+/// The number of cases unless `VALVEHOUSE_CASES` sets another one.
 const CASES: usize = 1_000;
 
 const ACTS: &str = include_str!("acts.rhai");
@@ -100,7 +100,8 @@ async fn host(cases: Arc<Vec<(Case, ExpectedView)>>) -> TestHost {
         .tool(LOOK, LOOKS)
         .config("[breaker]\nfailure_threshold = 0");
     for id in ["acts", "forgives"] {
-        // Small, since they are used up often; much time, since this machine may be busy.
+        // The budgets of operations and memory are small because they are often exhausted; that of time is
+        // large because the machine may be busy.
         setup = setup.config(&format!(
             "[filters.{id}]\nbudget = {{ ms = 10_000, operations = 20_000, memory_mb = 4 }}"
         ));
@@ -125,7 +126,7 @@ async fn host(cases: Arc<Vec<(Case, ExpectedView)>>) -> TestHost {
         let body = request.json();
         let messages = body["messages"].as_array().unwrap();
         let number: usize = messages[0]["content"].as_str().unwrap().parse().unwrap();
-        // A round may call twice: a round is over when somebody calls again.
+        // Each message of the assistant completes a round, however many calls it has.
         let rounds = messages.iter().filter(|message| message["role"] == "assistant").count();
         let stream = body["stream"] == json!(true);
         let kind = if stream { "text/event-stream" } else { "application/json" };
@@ -134,7 +135,7 @@ async fn host(cases: Arc<Vec<(Case, ExpectedView)>>) -> TestHost {
     host
 }
 
-/// Compares the answer that a client saw with the expected one.
+/// Compares the response that a client received with the expected one.
 fn compare(case: &Case, expected: &ExpectedView, seen: &Value) -> Result<(), String> {
     let same = |what: &str, seen: &Value, expected: Value| {
         if *seen == expected { Ok(()) } else { Err(format!("{what}: {expected} expected, {seen} seen")) }

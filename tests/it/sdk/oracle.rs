@@ -1,18 +1,18 @@
-//! The answer that a client must see of a case: worked out from the filter's orders, without any of the
-//! host's own code.
+//! The response that a client must receive in a case, computed from the filter's acts without the host's
+//! code.
 
 use super::case::{Case, DOOR};
 use super::upstream::Chunk;
 use std::collections::BTreeMap;
 
-/// The answer that a client must see.
+/// The response that a client must receive.
 #[derive(Debug, Default)]
 pub(super) struct ExpectedView {
     pub(super) choices: Vec<Choice>,
     pub(super) usage: bool,
     pub(super) emitted: usize,
     pub(super) failure: Option<Failure>,
-    /// `true` if something has surely gone out before a failure, `false` if surely nothing has.
+    /// `true` if something was certainly sent before a failure, `false` if certainly nothing was.
     pub(super) sent: Option<bool>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct ExpectedView {
 pub(super) struct Choice {
     pub(super) text: String,
     pub(super) thought: String,
-    /// By place: id, name and arguments.
+    /// The id, name and arguments by place.
     pub(super) calls: BTreeMap<usize, (String, String, String)>,
     pub(super) finish: Option<&'static str>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Failure {
     pub(super) says: String,
 }
 
-/// The filter, as far as it has come.
+/// The state of the filter.
 struct Acting<'a> {
     case: &'a Case,
     at: usize,
@@ -39,7 +39,7 @@ struct Acting<'a> {
     emitted: usize,
 }
 
-/// The events that a filter makes of one; those that are final pass the next filter unseen.
+/// The events that a filter makes of one event; final events skip the next filter.
 type Events = Vec<(Chunk, bool)>;
 
 pub(super) fn expect(case: &Case) -> ExpectedView {
@@ -62,7 +62,7 @@ pub(super) fn expect(case: &Case) -> ExpectedView {
             }
         }
     }
-    // An answer that is sent whole has usage for who asks for it.
+    // A response that is sent whole has usage only on request.
     out.usage &= case.usage || !case.model.holds;
     out.emitted = if case.events { acting.emitted } else { 0 };
     if case.events && acting.emitted > 0 {
@@ -80,7 +80,7 @@ fn run(
 ) -> Result<Vec<Choice>, Failure> {
     let mut choices: Vec<Choice> = Vec::new();
     let mut ends = Vec::new();
-    // The usage of an earlier round is reported in the end, to a client that asks for it.
+    // The usage of an earlier round is reported at the end if the client requests it.
     out.usage &= case.usage;
     for event in round {
         let mut made = Vec::new();
@@ -99,7 +99,7 @@ fn run(
         Ok(made) => take(case, &mut choices, made, out),
         Err(failure) => return Err(partly(case, out, choices, failure)),
     }
-    // The choice of a lost event ended as it ended.
+    // A choice keeps its finish reason even if its last event was lost.
     for (choice, why, usage) in ends {
         let own = of(&mut choices, choice);
         if own.finish.is_none() {
@@ -110,7 +110,7 @@ fn run(
     Ok(choices)
 }
 
-/// Adds the answer that had gone out before a failure.
+/// Adds the part of the response that was sent before a failure.
 fn partly(case: &Case, out: &mut ExpectedView, choices: Vec<Choice>, failure: Failure) -> Failure {
     match case.model.holds {
         true => out.choices.clear(),
@@ -129,7 +129,7 @@ fn of(choices: &mut Vec<Choice>, choice: usize) -> &mut Choice {
     &mut choices[choice]
 }
 
-/// Adds the events that go past the second filter to the client.
+/// Adds the events that pass the second filter.
 fn take(case: &Case, choices: &mut Vec<Choice>, made: Events, out: &mut ExpectedView) {
     for (mut chunk, is_final) in made {
         if !is_final && !chunk.text.is_empty() {
@@ -146,7 +146,7 @@ fn take(case: &Case, choices: &mut Vec<Choice>, made: Events, out: &mut Expected
         let own = of(choices, chunk.choice);
         own.text += &chunk.text;
         own.thought += &chunk.thought;
-        // Several reasons for one end are one: the last.
+        // Of several finish reasons, the last one counts.
         own.finish = chunk.finish.or(own.finish);
         for piece in chunk.calls {
             let call = own.calls.entry(piece.place).or_default();
@@ -168,7 +168,7 @@ fn settle(case: &Case, out: &mut ExpectedView, choices: Vec<Choice>, goes_on: bo
         if !goes_on && case.model.holds {
             choice.text = format!("[{}]", choice.text);
         }
-        // The texts of rounds are apart.
+        // The texts of rounds are separated.
         if !own.text.is_empty() && !choice.text.is_empty() {
             own.text += "\n\n";
         }
@@ -178,7 +178,7 @@ fn settle(case: &Case, out: &mut ExpectedView, choices: Vec<Choice>, goes_on: bo
         }
         if !goes_on {
             own.finish = choice.finish;
-            // The host's own calls are not the client's business.
+            // Calls of the host's tools are not sent to the client.
             own.calls = choice.calls.into_iter().filter(|(_, call)| call.1 == DOOR).collect();
         }
     }
@@ -224,7 +224,7 @@ impl Acting<'_> {
                 kept => vec![(says(&kept), false), (event, false)],
             },
             "skip" => {
-                // An event about no choice has no text.
+                // An event without a choice has no text.
                 if !event.is_usage_alone() {
                     event.text.insert(0, 'S');
                 }
@@ -260,7 +260,7 @@ impl Acting<'_> {
         Ok(out.into_iter().map(|chunk| (chunk, self.case.end == "skip")).collect())
     }
 
-    /// Returns the result of a failing act; nothing where it is ignored.
+    /// Returns the failure of a failing act, or nothing if failures are ignored.
     fn fails(&self, how: &str, at: &str, hook: &str) -> Result<(), Failure> {
         if self.case.model.forgives {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The events of an upstream in a case: piece by piece as they are drawn, and as the wire has them.
+//! The upstream's events in a case: as drawn, and in the wire format.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ const WORDS: &[&str] = &[
     "</x>",
 ];
 
-/// A piece of an answer about one choice, or usage alone.
+/// A delta of one choice, or usage only.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chunk {
     pub(crate) choice: usize,
@@ -26,14 +26,14 @@ pub(crate) struct Chunk {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallPiece {
     pub(crate) place: usize,
-    /// Id and name, on the first piece.
+    /// The id and name, on the first delta.
     pub(crate) head: Option<(String, &'static str)>,
     pub(crate) arguments: String,
-    /// The tool takes a text of any form.
+    /// `true` if the tool takes free text.
     pub(crate) is_custom: bool,
 }
 
-/// A page that a text cites, with the letters of the text that do.
+/// A page that a text cites, with the range of the text in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) url: String,
@@ -48,7 +48,7 @@ impl Source {
     }
 }
 
-/// One answer of the upstream, event by event; choices may share one.
+/// One response of the upstream as a list of events; an event may contain several choices.
 pub(crate) type Round = Vec<Vec<Chunk>>;
 
 impl Chunk {
@@ -57,7 +57,7 @@ impl Chunk {
     }
 }
 
-/// An answer of so many choices, which may call a tool.
+/// Returns a random response with `choices` choices, which may call a tool.
 pub(crate) fn draw(rng: &mut Rng, choices: usize, calls: Option<&'static str>, usage: bool) -> Round {
     let mut left: Vec<_> =
         (0..choices).map(|choice| choice_of(rng, choice, calls).into_iter().peekable()).collect();
@@ -124,7 +124,7 @@ fn cut(rng: &mut Rng, text: &str) -> Vec<String> {
     letters.chunks(size).map(|piece| piece.iter().collect()).collect()
 }
 
-/// The choices of a round, each in one piece.
+/// Returns the choices of a round, each as one chunk.
 pub(crate) fn whole(round: &Round) -> Vec<Chunk> {
     let mut choices: BTreeMap<usize, Chunk> = BTreeMap::new();
     for chunk in round.iter().flatten().filter(|chunk| chunk.role || !chunk.is_usage_alone()) {
@@ -146,7 +146,7 @@ pub(crate) fn whole(round: &Round) -> Vec<Chunk> {
     choices.into_values().collect()
 }
 
-/// An answer as bytes, streamed or whole.
+/// Returns a response as text, streamed or whole.
 pub(crate) fn answer(number: usize, round: &Round, stream: bool) -> String {
     if !stream {
         return completion(number, &whole(round)).to_string();
@@ -155,7 +155,7 @@ pub(crate) fn answer(number: usize, round: &Round, stream: bool) -> String {
     events.chain(["data: [DONE]\n\n".to_owned()]).collect()
 }
 
-/// One event of a streamed answer.
+/// Returns one event of a streamed response.
 pub(crate) fn wire(number: usize, event: &[Chunk]) -> Value {
     let choices = event.iter().filter(|chunk| !chunk.is_usage_alone());
     let mut wire = json!({
@@ -170,7 +170,7 @@ pub(crate) fn wire(number: usize, event: &[Chunk]) -> Value {
     wire
 }
 
-/// A whole answer.
+/// Returns a whole response.
 pub(crate) fn completion(number: usize, choices: &[Chunk]) -> Value {
     json!({
         "id": format!("chatcmpl-{number}"), "object": "chat.completion", "created": 1, "model": "m",

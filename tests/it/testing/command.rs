@@ -1,4 +1,4 @@
-//! The choice of tests, the report about them, and the exit of the command.
+//! The selection of tests, the report, and the exit code of the command.
 
 use super::{of_limit, outcomes, text};
 use crate::cli::Project;

@@ -1,4 +1,4 @@
-//! Files with what a value was.
+//! Golden files, which contain an expected value.
 
 use super::of_limit;
 

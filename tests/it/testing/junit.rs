@@ -1,4 +1,4 @@
-//! The XML for a CI.
+//! The JUnit report for CI systems.
 
 use super::of_limit;
 use quick_junit::{NonSuccessKind, Report, TestCaseStatus};

@@ -1,4 +1,4 @@
-//! `valvehouse test` as authors of scripts meet it: the real binary in folders with scripts and tests.
+//! `valvehouse test` as script authors use it: the real binary in folders with scripts and tests.
 
 mod command;
 mod coverage;
@@ -26,12 +26,12 @@ fn outlet(body) {
 }
 ";
 
-/// A project with the filter `limit` and these tests of it.
+/// Creates a project with the filter `limit` and these tests.
 fn of_limit(tests: &str) -> Project {
     Project::new().filter("limit", LIMIT).with("filters/limit.test.rhai", tests)
 }
 
-/// Checks the result of each test: its name and `true` if it passed.
+/// Returns the name of each test, and `true` if it passed.
 #[track_caller]
 fn outcomes(ran: &CommandOutput) -> Vec<(String, bool)> {
     let tests: Vec<Json> = ran

@@ -1,5 +1,5 @@
-//! The functions for tests, tried by tests: those in `scripts/passing` pass, those in `scripts/failing` fail
-//! where and as they say themselves.
+//! The functions for tests: those in `scripts/passing` pass, those in `scripts/failing` fail at the place and
+//! with the message that they contain.
 
 use super::text;
 use crate::cli::Project;
@@ -18,7 +18,7 @@ fn everything_that_tests_may_call_does_what_it_says() {
     assert!(!ran.out.contains("FAIL") && ran.talk.is_empty(), "{}\n{}", ran.out, ran.talk);
 }
 
-/// A script that reached the network, a file or a program would not fail so.
+/// If a script reached the network, a file or a program, it would fail differently.
 #[test]
 fn a_test_fails_where_and_as_it_says() {
     let source = std::fs::read_to_string(scripts("failing").join("filters/words.test.rhai")).unwrap();

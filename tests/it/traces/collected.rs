@@ -13,7 +13,7 @@ async fn collector() -> (Upstream, String) {
     (collector, endpoint)
 }
 
-/// The spans of all batches so far.
+/// Returns the spans of all batches so far.
 fn spans(batches: &[UpstreamRequest]) -> Vec<Value> {
     let of = |batch: &UpstreamRequest| {
         batch.json()["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone()
@@ -21,7 +21,7 @@ fn spans(batches: &[UpstreamRequest]) -> Vec<Value> {
     batches.iter().flat_map(of).collect()
 }
 
-/// An attribute, as text.
+/// Returns an attribute as text.
 fn attribute(span: &Value, key: &str) -> Option<String> {
     let found = span["attributes"].as_array().unwrap().iter().find(|one| one["key"] == key)?;
     let value = found["value"].as_object().unwrap().values().next().unwrap();

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use valvehouse::app::App;
 use valvehouse::config::Config;
 
-/// Somebody who listens.
+/// A client of the event feed.
 struct Feed {
     response: reqwest::Response,
     buffer: String,
@@ -29,7 +29,7 @@ impl Feed {
         }
     }
 
-    /// The next event of a name; those before it are passed over.
+    /// Returns the next event with a name and skips the events before it.
     async fn next(&mut self, name: &str) -> Value {
         loop {
             self.until("\n\n").await;
@@ -66,14 +66,14 @@ async fn the_feed_sends_requests_events_generations_and_metrics() {
         (&ended["id"], &ended["running"], &ended["status"]),
         (&json!(first), &json!(false), &json!(200))
     );
-    // Figures may have been sent while the request ran, before the call was counted.
+    // Metrics may have been sent during the request, before its call was counted.
     while feed.next("metrics").await["plugins"]["emits"]["calls"] != 1 {}
     host.save("new", "fn inlet(body) { body }");
     let snapshot = feed.next("snapshot").await;
     assert_eq!(snapshot["changes"], json!([{"what": "loaded", "id": "new"}]));
     assert!(snapshot["generation"].as_u64() > ended["generation"].as_u64());
     assert!(!feed.buffer.contains(CANARY));
-    // With contents, the event comes with all that is in it.
+    // With contents, the event is complete.
     host.app().traces.keep_contents("emits", true);
     host.chat(&streaming(MODEL, CANARY)).await;
     assert_eq!(feed.next("emitted").await["event"], json!({"type": "status", "data": CANARY}));
@@ -83,7 +83,7 @@ async fn the_feed_sends_requests_events_generations_and_metrics() {
 async fn a_slow_reader_of_the_feed_gets_lost_and_goes_on() {
     let host = TestHost::new().start().await;
     let mut feed = Feed::open(&host).await;
-    // Nobody reads while these come.
+    // The client does not read these.
     for _ in 0..20_000 {
         host.app().traces.begin(valvehouse::trace::RequestFacts::default(), false).done();
     }

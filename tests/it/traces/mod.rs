@@ -1,4 +1,4 @@
-//! The view of operators on requests: lists, steps, the feed, tries, replays.
+//! The operators' view of requests: lists, steps, the feed, tries and replays.
 
 #[cfg(feature = "otlp")]
 mod collected;
@@ -14,12 +14,12 @@ use serde_json::Value;
 /// The text that no trace may show unless contents are enabled.
 pub(crate) const CANARY: &str = "canary-7f3a";
 
-/// The trace of an answer, once it has ended.
+/// Returns the trace of a response once it has ended.
 pub(crate) async fn trace_of(host: &TestHost, answer: &Answer) -> Value {
     ended(host, answer.header("x-valvehouse-trace").expect("an answer names its trace")).await
 }
 
-/// A trace, once it has ended.
+/// Returns a trace once it has ended.
 pub(crate) async fn ended(host: &TestHost, id: &str) -> Value {
     until("a trace has ended", || async { detail(host, id).await["running"] == false }).await;
     detail(host, id).await
@@ -31,14 +31,14 @@ pub(crate) async fn detail(host: &TestHost, id: &str) -> Value {
     answer.json()
 }
 
-/// `name hook outcome` of each step.
+/// Returns `name hook outcome` of each step.
 pub(crate) fn steps(trace: &Value) -> Vec<String> {
     let steps = trace["steps"].as_array().expect("a trace has steps").iter();
     let word = |step: &Value, key: &str| step[key].as_str().unwrap_or_default().to_owned();
     steps.map(|step| ["name", "hook", "outcome"].map(|key| word(step, key)).join(" ")).collect()
 }
 
-/// The step of a plugin's hook.
+/// Returns the step of a plugin's hook.
 pub(crate) fn step<'a>(trace: &'a Value, name: &str, hook: &str) -> &'a Value {
     let steps = trace["steps"].as_array().expect("a trace has steps");
     let found = steps.iter().find(|step| step["name"] == name && step["hook"] == hook);

@@ -12,7 +12,7 @@ fn stream(event, state) { state.seen += 1; event.text = event.text.to_upper(); e
 fn outlet(body, state, __user__) { body.messages[-1].content += ` ${state.seen > 1} ${__user__.id}`; body }
 "#;
 
-/// A chat whose values are kept, and its trace.
+/// Sends a chat with recorded contents and returns the id of its trace.
 async fn kept(host: &TestHost, body: &Value) -> String {
     let request = host.posting(body.to_string()).header("x-valvehouse-trace", "content");
     trace_of(host, &Answer::of(request).await).await["id"].as_str().unwrap().to_owned()
@@ -64,7 +64,7 @@ async fn an_edited_script_shows_what_it_would_have_done() {
     let replayed = replay(&host, &id, json!({"plugin": "counts", "source": throws})).await.json();
     let inlet = &replayed["steps"][0]["replayed"];
     assert_eq!((&inlet["outcome"], &inlet["cause"]), (&json!("refused"), &json!("never")));
-    // The running version is as it was.
+    // The running version is unchanged.
     assert_eq!(host.ask("hi").await.status, 200);
 }
 

@@ -3,7 +3,7 @@ use crate::host::{Answer, TestHost, saying, streaming, until};
 use crate::upstream::{Gate, MODEL, Reply};
 use serde_json::{Value, json};
 
-/// Sees everything, says it, and changes it.
+/// Reads every text, prints and emits it, and changes it.
 const SHOUTS: &str = r#"
 fn inlet(body, state) { state.seen = 1; print(body.messages[-1].content); emit(#{ type: "status", data: body.messages[-1].content }); body.messages[-1].content += "!"; body }
 fn stream(event) { event.text = event.text.to_upper(); event }
@@ -102,7 +102,7 @@ async fn traces_show_no_contents_unless_they_are_enabled() {
     assert_eq!((&trace["lines"][0]["level"], &trace["lines"][0]["text"]), (&json!("info"), &Value::Null));
     assert_eq!((&trace["events"][0]["type"], &trace["events"][0]["event"]), (&json!("status"), &Value::Null));
 
-    // For one plugin, until somebody says no.
+    // For one plugin, until it is switched off.
     let put = |plugin: &str, keep: bool| {
         let request = host.request("PUT", &format!("/api/v1/traces/contents/{plugin}"));
         Answer::of(request.body(json!({"keep": keep}).to_string()))

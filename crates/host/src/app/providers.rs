@@ -15,7 +15,7 @@ use valvehouse_providers::{
     Anthropic, Credentials, CustomTools, Demo, Ollama, OpenAi, OpenAiResponses, Upstream,
 };
 
-/// Whether the keys of providers are read.
+/// Selects whether the keys of providers are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderKeys {
     /// The keys are read, so that models can be called.

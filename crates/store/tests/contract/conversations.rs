@@ -1,12 +1,12 @@
-//! Conversations keep their messages unchanged; and helpers that the other promises use.
+//! The contract of conversations: messages are returned unchanged; and helpers of the other contracts.
 
 use super::{json, *};
 
 static NULL: Json = Json::Null;
 
-/// The owner of runs here: this process.
+/// The owner of the runs in these tests.
 pub(super) const ME: &str = "me";
-/// A process that is not there, as no system gives such a number.
+/// A number that no system uses as a process id.
 pub(super) const NO_PROCESS: u32 = i32::MAX.cast_unsigned();
 
 pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
@@ -48,7 +48,7 @@ pub(super) fn beginning<'a>(
     }
 }
 
-/// A step that only says something.
+/// Returns a step that only adds messages.
 pub(super) fn step<'a>(run: &'a str, expected: u64, messages: &'a [Json]) -> RunStep<'a> {
     RunStep {
         run,
@@ -67,7 +67,7 @@ pub(super) fn ended<'a>(run: &'a str, expected: u64, status: RunStatus) -> RunSt
     RunStep { status, ..step(run, expected, &[]) }
 }
 
-/// Begins a run where nothing is in its way.
+/// Begins a run, which must succeed.
 pub(super) async fn begin(
     store: &dyn Conversations,
     run: &str,
@@ -81,7 +81,7 @@ pub(super) async fn begin(
     }
 }
 
-/// A conversation in which this was said, in one run that is done.
+/// Creates a conversation with these messages in one finished run.
 pub(super) async fn conversation_of(store: &dyn Conversations, id: &str, messages: &[Json]) {
     begin(store, &format!("run of {id}"), id, 0, messages).await;
     assert!(store.keep_step(&ended(&format!("run of {id}"), 0, RunStatus::Done)).await.unwrap());
@@ -142,7 +142,7 @@ async fn any_text_is_an_id(store: &dyn Conversations) {
     assert_eq!(store.conversations(None, 100).await.unwrap(), []);
 }
 
-/// Not every database has texts with a NUL character.
+/// Not every database supports a NUL character in texts.
 async fn an_id_with_a_nul_is_one_or_is_refused(store: &dyn Conversations) {
     for id in ["a\0b", "a\0c"] {
         match store.begin_run(&beginning(id, id, 0, &[said(id)])).await {
@@ -254,7 +254,7 @@ async fn the_latest_conversation_comes_first(store: &dyn Conversations) {
     assert_eq!(ids(Some("nobody"), 10).await, [""; 0]);
 }
 
-/// Until the clock shows another millisecond.
+/// Waits until the clock shows another millisecond.
 async fn until_later() {
     let before = now();
     while now() == before {

@@ -1,4 +1,4 @@
-//! A conversation goes out and comes in again, whole or not at all.
+//! Exports and imports of conversations, complete or not at all.
 
 use super::conversations::{begin, conversation_of, ended, said, step, texts};
 use super::{json, *};
@@ -11,7 +11,7 @@ pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() 
     what_is_damaged_is_refused_and_leaves_nothing(&*fresh().await, &*fresh().await).await;
 }
 
-/// A conversation with everything in it: a fork, a run that is done, one that waits.
+/// Creates a conversation with all features: a fork, a finished run and a waiting one.
 async fn rich(store: &dyn Conversations) {
     conversation_of(store, "root", &[said("1"), said("2")]).await;
     store.fork("root", 1, "a", &json(r#"{"z":1e2,"a":{}}"#)).await.unwrap();
@@ -148,7 +148,7 @@ async fn what_is_damaged_is_refused_and_leaves_nothing(store: &dyn Conversations
     for nothing in ["null", "[]", "\"x\"", "{}"] {
         assert!(other.import(&json(nothing), None).await.is_err());
     }
-    // This one shows only when half of it is written.
+    // This error occurs only after half of the conversation is written.
     let deep = whole.deep_clone();
     let last = json(&format!("{}{}", "[".repeat(127), "]".repeat(127)));
     deep.at_path("messages").as_array().unwrap().push(last).unwrap();

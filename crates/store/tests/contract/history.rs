@@ -1,4 +1,4 @@
-//! The promises of histories.
+//! The contract of the history.
 
 use super::*;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn edit<'a>(source: &'a Source, settings: Option<SettingsEdit<'a>>) -> Edit<'a> 
     Edit { plugin: "a", by: "ann", action: Action::Update, since: 0, file, settings }
 }
 
-/// Returns the changes and their authors, the newest first.
+/// Returns the changes and their authors, newest first.
 async fn told(store: &dyn Store) -> Vec<(u64, String, &'static str)> {
     let versions = store.history("a").await.unwrap();
     versions.into_iter().map(|version| (version.number, version.by, version.action.as_str())).collect()
@@ -54,7 +54,7 @@ async fn a_file_is_written_down_once_however_often_it_is_seen(store: &dyn Store)
     assert_eq!(told(store).await.len(), 3, "what was there before comes back as a version of its own");
 }
 
-/// Two hosts look at one folder: the slower one tells what the other has long gone beyond.
+/// Two hosts watch one folder: the slower one reports a state that the other has replaced long ago.
 async fn what_was_found_before_a_version_came_to_be_is_not_written_down_after_it(store: &dyn Store) {
     store.record(&[seen("a", Some("one")), seen("b", Some("one"))]).await.unwrap();
     let at = store.history("a").await.unwrap()[0].at;

@@ -1,4 +1,4 @@
-//! The promises of every store. Each is a function of `&dyn Store`, run on a fresh one.
+//! The contract of every store. Each test is a function of `&dyn Store` and runs on a new one.
 
 #![allow(clippy::unwrap_used)]
 
@@ -47,7 +47,7 @@ async fn postgres_keeps_the_contract() {
     .await;
 }
 
-/// All promises; `fresh` gives a new, empty store.
+/// Runs all tests; `fresh` returns a new, empty store.
 async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -> F) {
     nothing_is_there_at_first(&*fresh().await).await;
     replacing_valves_forgets_the_others(&*fresh().await).await;

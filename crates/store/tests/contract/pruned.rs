@@ -1,4 +1,4 @@
-//! Old checkpoints go; what is said and what can go on stays.
+//! Old checkpoints are pruned; messages and runs that can continue remain.
 
 use super::conversations::{begin, ended, said, step, texts};
 use super::{json, *};
@@ -9,7 +9,7 @@ pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() 
     one_conversation_is_pruned_and_the_others_are_left_alone(&*fresh().await).await;
 }
 
-/// A run of three steps with a checkpoint each, the last of which leaves it so.
+/// Creates a run of three steps with a checkpoint each, which ends with the given status.
 async fn run(store: &dyn Conversations, id: &str, conversation: &str, status: RunStatus) {
     let length = store.conversation(conversation).await.unwrap().map_or(0, |found| found.length);
     begin(store, id, conversation, length, &[said(id)]).await;
@@ -21,7 +21,7 @@ async fn run(store: &dyn Conversations, id: &str, conversation: &str, status: Ru
     }
 }
 
-/// The steps of which there are checkpoints, the newest first.
+/// Returns the steps that have checkpoints, newest first.
 async fn left(store: &dyn Conversations, conversation: &str) -> Vec<String> {
     let checkpoints = store.checkpoints(conversation, 1000).await.unwrap();
     checkpoints.iter().map(|checkpoint| format!("{}.{}", checkpoint.run, checkpoint.step)).collect()

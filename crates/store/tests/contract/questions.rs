@@ -1,4 +1,5 @@
-//! Questions that wait at one host, and answers of others: one is taken, and those of hosts that are gone reach nobody.
+//! Questions that wait at one host and answers from others: one answer is accepted, and questions of dead
+//! hosts get none.
 
 use super::*;
 use valvehouse_store::{AnswerState, SentAnswer, StoredQuestion};
@@ -39,7 +40,7 @@ async fn a_question_is_found_while_its_host_lives_and_until_it_is_removed(store:
     assert_eq!(store.question("q2").await.unwrap(), Some(other.clone()), "found, and in no list");
     assert_eq!(store.question("q3").await.unwrap(), None, "nobody heard of its host");
     assert_eq!(store.question("never").await.unwrap(), None);
-    // What is listed stays as it is.
+    // A listed question does not change.
     let changed = StoredQuestion { whose: "user bob".into(), ..held.clone() };
     store.add_questions(&[changed]).await.unwrap();
     assert_eq!(store.held_questions().await.unwrap(), [held]);
@@ -68,12 +69,12 @@ async fn an_answer_waits_until_the_host_that_asked_settles_it(store: &dyn Store)
     store.settle_answer("a2", true).await.unwrap();
     assert_eq!(store.waiting_answers("one").await.unwrap(), []);
     assert_eq!(store.answer_state("a1").await.unwrap(), AnswerState::Refused);
-    // What was taken was taken, also when the question has ended by then.
+    // An accepted answer stays accepted, even if the question has ended.
     store.remove_questions(&["q1".into()]).await.unwrap();
     assert_eq!(store.answer_state("a2").await.unwrap(), AnswerState::Taken);
     assert_eq!(store.remove_answer("a2").await.unwrap(), AnswerState::Taken);
     assert_eq!(store.answer_state("a2").await.unwrap(), AnswerState::Refused, "nothing is left of it");
-    // One that is withdrawn reaches nobody.
+    // A withdrawn answer is not delivered.
     assert_eq!(store.remove_answer("a3").await.unwrap(), AnswerState::Waiting);
     assert_eq!(store.waiting_answers("two").await.unwrap(), []);
     store.settle_answer("a3", true).await.unwrap();

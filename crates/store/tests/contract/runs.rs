@@ -1,4 +1,5 @@
-//! One at a time works on a conversation; whoever comes late finds out, and nothing is kept by halves.
+//! Only one run at a time works on a conversation; a late writer gets an error, and nothing is stored
+//! partially.
 
 use super::conversations::{ME, NO_PROCESS, begin, beginning, conversation_of, ended, said, step, texts};
 use super::{json, *};

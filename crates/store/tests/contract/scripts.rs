@@ -1,4 +1,4 @@
-//! Sets of scripts: whole, never changed, put back as new ones.
+//! Sets of scripts: stored completely, never changed, and restored as new sets.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Secrets of hosts: found under their name alone, and changed by one at a time.
+//! Secrets of hosts: found by name only, and changed by one host at a time.
 
 use valvehouse_store::Store;
 
@@ -23,7 +23,7 @@ async fn a_lease_belongs_to_one_holder_until_it_ends(store: &dyn Store) {
     assert!(store.lease_secret("a", "one", 60_000).await.unwrap());
     assert!(!store.lease_secret("a", "two", 60_000).await.unwrap());
     assert!(store.lease_secret("b", "two", 60_000).await.unwrap());
-    // Prolonged to an end that is here at once, and given back.
+    // The lease is extended to an immediate end and returned.
     assert!(store.lease_secret("a", "one", 1).await.unwrap());
     while !store.lease_secret("a", "two", 60_000).await.unwrap() {}
     assert!(!store.lease_secret("a", "one", 60_000).await.unwrap());

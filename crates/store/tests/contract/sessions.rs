@@ -1,4 +1,4 @@
-//! Sessions of clients: found by their id until they end.
+//! Sessions of clients: found by their id until they expire.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Vectors: in spaces of scripts and users, changed completely or not at all.
+//! Vectors: in separate spaces of scripts and users, changed completely or not at all.
 
 use super::json;
 use valvehouse_json::Json;
@@ -119,7 +119,7 @@ async fn a_change_beyond_a_limit_changes_nothing<S: Vectors + ?Sized>(store: &S)
     assert!(store.change_vectors(&own, other).await.unwrap_err().cause.contains("model"));
     let after = store.vector_space(&own).await.unwrap();
     assert_eq!((after.count, after.bytes), (before.count, before.bytes));
-    // In place of all others, which then do not matter.
+    // In place of all others, whose dimensions then do not matter.
     let replace =
         VectorChange { label: "large", put: &[entry("z", "1", &[1.0])], replace: true, max_count: 1 };
     let replaced = store.change_vectors(&own, replace).await.unwrap();

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 pub(super) struct Cli;
 
-/// A process takes as long as many cases: one of so many goes through one.
+/// Every n-th case, because a process takes as long as many other cases.
 const EVERY: usize = 25;
 
 impl Row for Cli {
@@ -48,7 +48,7 @@ impl Row for Cli {
     }
 }
 
-/// `refused (403) by ID: WHY`, `ID failed in HOOK: …`, `… answered 429: WHY`.
+/// Reads `refused (403) by ID: WHY`, `ID failed in HOOK: …` or `… answered 429: WHY`.
 fn refusal(text: &str) -> Refusal {
     if let Some((plugin, rest)) = text.split_once(" failed in ") {
         return Refusal::new(Class::Server, &broken(plugin, rest.split_once(':').unwrap().0));

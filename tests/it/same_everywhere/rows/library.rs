@@ -49,7 +49,7 @@ impl Row for Turn {
     }
 }
 
-/// `invoke_chat` where the host has no tool, `chat_with_tools` where it has one.
+/// `invoke_chat` if the host has no tool, or else `chat_with_tools`.
 pub(super) struct Chat;
 
 impl Row for Chat {
@@ -76,7 +76,8 @@ impl Row for Chat {
             match chatted {
                 Ok(chatted) => {
                     let mut answer = openai::of_completion(&value(&chatted.response));
-                    // Its text is the last model call's; what a client reads is those of all.
+                    // The library returns the text of the last model call; a client reads the texts of all
+                    // calls.
                     let new = chatted.messages.iter().skip(case.messages().len()).map(value);
                     let texts = new.filter(|message| message["role"] == "assistant");
                     let texts: Vec<String> = texts.map(|message| text_of(&message["content"])).collect();

@@ -1,4 +1,4 @@
-//! Anthropic's Messages: `/v1/messages`.
+//! Anthropic's Messages API: `/v1/messages`.
 
 use super::{Row, Way, emitted, named_events, post};
 use crate::host::{Answer, TestHost};
@@ -68,7 +68,7 @@ fn of_blocks(blocks: &[Value], ending: &Value, usage: &Value) -> seen::Answer {
         Some("end_turn") => Some("stop"),
         Some("max_tokens") => Some("length"),
         Some("tool_use") => Some("tool_calls"),
-        // What is refused ends with `stop` in chats, unless its service took it back.
+        // In chats, a refusal ends with `stop`, unless the service withdrew the text.
         Some("refusal") => Some("content_filter"),
         other => other,
     };

@@ -1,4 +1,4 @@
-//! The table of endpoints: a row says how a case is sent there, and what came back in the words of all.
+//! The table of endpoints: each row sends a case to its endpoint and converts the result into a common form.
 
 mod agents;
 mod cli;
@@ -16,13 +16,13 @@ use crate::host::{Answer, TestHost};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-/// The form of a request for a turn.
+/// The form of a request.
 #[derive(Debug, Clone)]
 pub(super) struct Way {
     /// The API of the service behind the model.
     pub(super) service: Service,
     pub(super) stream: bool,
-    /// The conversation, where the model is one that remembers.
+    /// The id of the conversation, for a model with a memory.
     pub(super) chat_id: Option<String>,
 }
 
@@ -30,13 +30,13 @@ pub(super) struct Way {
 pub(super) trait Row: Sync {
     fn name(&self) -> &'static str;
 
-    /// Returns `true` if a client of this endpoint can say that, in that way.
+    /// Returns `true` if a client of this endpoint can send the case in this way.
     fn speaks(&self, case: &Case, way: &Way) -> bool {
         let _ = (case, way);
         true
     }
 
-    /// The parts of a request to the service that a client of this endpoint has no say in.
+    /// Returns the fields of a request to the service that clients of this endpoint cannot control.
     fn cannot_ask_for(&self) -> &'static [&'static str] {
         &[]
     }
@@ -44,7 +44,7 @@ pub(super) trait Row: Sync {
     fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, TurnView>;
 }
 
-/// All endpoints, the first of which is compared with the others. A new endpoint is a row.
+/// All endpoints; the first is compared with the others. Add a row for each new endpoint.
 pub(super) const ROWS: [&dyn Row; 11] = [
     &openai::OpenAi,
     &openai::Azure,
@@ -59,7 +59,7 @@ pub(super) const ROWS: [&dyn Row; 11] = [
     &cli::Cli,
 ];
 
-/// Sends a body, to a client that wants to see what plugins emit.
+/// Sends a body as a client that requests the emitted events.
 async fn post(host: &TestHost, path: &str, way: &Way, body: &Value) -> Answer {
     let mut request = host.request("POST", path).header("content-type", "application/json");
     request = request.header("x-valvehouse-events", "1");
@@ -69,13 +69,13 @@ async fn post(host: &TestHost, path: &str, way: &Way, body: &Value) -> Answer {
     Answer::of(request.body(body.to_string())).await
 }
 
-/// The events in the header of a whole answer.
+/// Returns the events in the header of a whole response.
 fn emitted(answer: &Answer) -> Vec<Value> {
     let events = answer.header("x-valvehouse-events").map(|events| serde_json::from_str(events).unwrap());
     events.unwrap_or_default()
 }
 
-/// The name of each event of a stream, with its data.
+/// Returns the name and the data of each event of a stream.
 fn named_events(body: &str) -> Vec<(String, Value)> {
     let mut events = Vec::new();
     for event in body.split("\n\n") {
@@ -88,7 +88,7 @@ fn named_events(body: &str) -> Vec<(String, Value)> {
     events
 }
 
-/// A tool of the client's, as OpenAI's chats have it.
+/// Returns a tool of the client in the format of OpenAI's chats.
 fn door(case: &Case) -> Value {
     if case.special == Some(Special::Custom) {
         return json!({"type": "custom", "custom": {"name": crate::sdk::DOOR, "description": "Opens."}});

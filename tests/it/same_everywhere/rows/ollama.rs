@@ -56,7 +56,7 @@ fn of_lines(lines: &[Value], status: u16) -> TurnView {
             continue;
         }
         if let Some(message) = line["error"].as_str() {
-            // A line behind others has no status and no word for it.
+            // A later line of a stream has no status, and the format has no error class.
             let class = if status == 200 { Class::Unknown } else { Class::of_status(status) };
             seen.refusal = Some(Refusal::new(class, message));
             continue;
@@ -71,7 +71,7 @@ fn of_lines(lines: &[Value], status: u16) -> TurnView {
         if line["done"] == true {
             let count = |key: &str| line[key].as_u64().unwrap_or(0);
             answer.usage = Some((count("prompt_eval_count"), count("eval_count")));
-            // Ollama has no word for answers that are not given.
+            // Ollama has no finish reason for withheld responses.
             answer.finish = line["done_reason"].as_str().map(str::to_owned).filter(|word| word == "length");
         }
     }

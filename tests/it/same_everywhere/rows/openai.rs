@@ -1,4 +1,4 @@
-//! OpenAI's chats: `/v1/chat/completions`, and the path that Azure has for them.
+//! OpenAI's chats: `/v1/chat/completions`, and Azure's path for them.
 
 use super::{Row, Way, door, emitted, post};
 use crate::host::{Answer, TestHost};
@@ -21,7 +21,7 @@ impl Row for OpenAi {
     }
 }
 
-/// The same as Azure's clients say it: the path names the model.
+/// The same endpoint for Azure's clients: the path contains the model.
 pub(super) struct Azure;
 
 impl Row for Azure {
@@ -40,7 +40,7 @@ impl Row for Azure {
     }
 }
 
-/// A case as the body of a chat.
+/// Returns a case as the body of a chat.
 pub(super) fn body(case: &Case, way: &Way) -> Value {
     let mut body = json!({
         "model": case.model(way), "messages": case.messages(),
@@ -59,7 +59,7 @@ pub(super) fn body(case: &Case, way: &Way) -> Value {
     body
 }
 
-/// An answer of a chat, whole or as a stream.
+/// Reads the response of a chat, whole or streamed.
 pub(super) fn read(answer: &Answer) -> TurnView {
     if !answer.is_stream() {
         return TurnView { events: Some(emitted(answer)), ..of_body(answer.status, &answer.json()) };
@@ -67,7 +67,7 @@ pub(super) fn read(answer: &Answer) -> TurnView {
     of_stream(&well_formed::lines_of(answer.body()))
 }
 
-/// A whole answer or an error.
+/// Reads a whole response or an error.
 pub(super) fn of_body(status: u16, body: &Value) -> TurnView {
     if status != 200 {
         let message = body["error"]["message"].as_str().unwrap_or_default();
@@ -79,7 +79,7 @@ pub(super) fn of_body(status: u16, body: &Value) -> TurnView {
     TurnView { answer: Some(of_completion(body)), ..TurnView::default() }
 }
 
-/// A `chat.completion`.
+/// Reads a `chat.completion`.
 pub(super) fn of_completion(body: &Value) -> seen::Answer {
     let choice = &body["choices"][0];
     let mut answer = seen::Answer {
@@ -100,7 +100,7 @@ fn usage(usage: &Value) -> (u64, u64) {
     (count("prompt_tokens"), count("completion_tokens"))
 }
 
-/// The events of a stream.
+/// Reads the events of a stream.
 pub(super) fn of_stream(events: &[Value]) -> TurnView {
     let mut seen = TurnView::default();
     let mut emitted = Vec::new();

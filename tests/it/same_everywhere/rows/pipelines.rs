@@ -1,4 +1,4 @@
-//! Open WebUI around a chat: the inlets of filters one by one, the chat, the outlets one by one.
+//! Open WebUI around a chat: the inlet of each filter, the chat, the outlet of each filter.
 
 use super::{Row, Way, emitted, openai};
 use crate::host::{Answer, TestHost};
@@ -17,7 +17,8 @@ impl Row for Pipelines {
     }
 
     fn speaks(&self, case: &Case, way: &Way) -> bool {
-        // Its outlets see what is shown, the texts of all model calls as one, and add to the last that is there.
+        // Open WebUI's outlets receive the displayed text, which joins the texts of all model calls, and
+        // append to the last one.
         way.chat_id.is_none() && !(way.stream && case.ends_silently())
     }
 
@@ -28,7 +29,7 @@ impl Row for Pipelines {
 
 async fn around(host: &TestHost, case: &Case, way: &Way) -> TurnView {
     let mut events = Vec::new();
-    // It asks for both hooks of whatever has one of them.
+    // Open WebUI calls both hooks of every plugin that has one of them.
     let is_listed = |filter: &&RandomFilter| filter.has(Hook::Inlet) || filter.has(Hook::Outlet);
     let ids: Vec<&String> = case.filters.iter().filter(is_listed).map(|filter| &filter.id).collect();
     let model = case.model(way);
@@ -43,7 +44,7 @@ async fn around(host: &TestHost, case: &Case, way: &Way) -> TurnView {
             Err(refusal) => return refused(refusal, events),
         }
     }
-    // It keeps its metadata to itself and tells a pipe who asks.
+    // Open WebUI does not forward its metadata, but it sends the user to a pipe.
     body.as_object_mut().unwrap().remove("metadata");
     body["user"] = user.clone();
     let mut seen =

@@ -1,4 +1,4 @@
-//! OpenAI's Responses: `/v1/responses`.
+//! OpenAI's Responses API: `/v1/responses`.
 
 use super::{Row, Way, emitted, named_events, post};
 use crate::host::{Answer, TestHost};
@@ -103,7 +103,8 @@ fn of_stream(answer: &Answer) -> TurnView {
             "valvehouse:event" => seen.events.as_mut().unwrap().push(event["event"].clone()),
             "error" => {
                 let class = Class::of_word(event["code"].as_str().unwrap_or_default());
-                // A limit says here when it ends, since a stream that began has no header for it.
+                // In a stream, the message of a limit contains the waiting time, because the headers have
+                // been sent already.
                 let message = event["message"].as_str().unwrap_or_default();
                 let message = message.split("; try again in ").next().unwrap_or_default();
                 seen.refusal = Some(Refusal::new(class, message));
@@ -120,8 +121,9 @@ fn of_stream(answer: &Answer) -> TurnView {
     seen
 }
 
-/// Checks what clients put a response together from: events are numbered without gaps, its id is one, each item has a
-/// place and an id of its own, begins before it grows and ends once, and the last event holds what they were.
+/// Checks the fields with which clients assemble a response: the events are numbered without gaps, all have
+/// the same response id, each item has its own place and id, starts before its deltas and ends once, and the
+/// last event contains all items.
 fn check_lifecycle(events: &[(String, Value)]) {
     let kinds: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(kinds[..2], ["response.created", "response.in_progress"], "{kinds:?}");
@@ -137,7 +139,7 @@ fn check_lifecycle(events: &[(String, Value)]) {
         };
         if name == "response.output_item.added" {
             assert_eq!(place, items.len(), "items have places of their own");
-            // Items that only their service reads keep its ids, which are the same here in each round.
+            // Items that only their service can read keep its ids, which are the same in each round here.
             let is_foreign = event["item"]["id"].as_str().is_some_and(|id| matches!(&id[..3], "ws_" | "rs_"));
             let is_new = items.iter().all(|(item, _)| item["id"] != event["item"]["id"]);
             assert!(is_new || is_foreign, "items have ids of their own: {}", event["item"]);

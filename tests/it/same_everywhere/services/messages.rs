@@ -1,11 +1,11 @@
-//! The service over Anthropic's Messages.
+//! The service with Anthropic's Messages API.
 
 use super::{Part, Step, finish, parts, steps};
 use crate::same_everywhere::seen::{call_of, text_of};
 use crate::sdk::upstream::{Round, Source};
 use serde_json::{Value, json};
 
-/// The conversation of a request: each text of a user and each result of a tool is a message of its own.
+/// Returns the conversation of a request: each text of a user and each tool result is a separate message.
 pub(super) fn conversation(body: &Value) -> Vec<Value> {
     let mut messages = Vec::new();
     let system = text_of(&body["system"]);
@@ -59,7 +59,7 @@ fn citation(source: &Source) -> Value {
         "cited_text": "quoted", "encrypted_index": "ZW5j"})
 }
 
-/// A whole answer.
+/// Returns a whole response.
 pub(super) fn whole(number: usize, round: &Round) -> Value {
     let blocks: Vec<Value> = parts(round).iter().map(block).collect();
     json!({
@@ -77,13 +77,13 @@ fn reason(round: &Round) -> &'static str {
     }
 }
 
-/// The events of a streamed answer.
+/// Returns the events of a streamed response.
 pub(super) fn events(number: usize, round: &Round) -> Vec<Value> {
     let mut message = whole(number, round);
     (message["content"], message["stop_reason"]) = (json!([]), Value::Null);
     let mut events = vec![json!({"type": "message_start", "message": message})];
     let mut next = 0;
-    // What a block ends with.
+    // The last delta of a block.
     let mut last: Option<Value> = None;
     let mut is_custom = false;
     let end = |events: &mut Vec<Value>, next: usize, last: &mut Option<Value>| {
@@ -133,7 +133,7 @@ pub(super) fn events(number: usize, round: &Round) -> Vec<Value> {
     events
 }
 
-/// An error of OpenAI's, under the type that Anthropic has for it.
+/// Converts an error from OpenAI's format to Anthropic's.
 pub(super) fn error(body: &Value) -> Value {
     let kind = match &body["error"]["type"] {
         kind if kind == "server_error" => "api_error".into(),

@@ -1,4 +1,4 @@
-//! The services behind a host: the same canned answer in the words of each API that a host can ask.
+//! The services behind a host: the same canned response in the format of each API.
 
 mod messages;
 mod responses;
@@ -17,10 +17,10 @@ pub(super) enum Service {
     Responses,
 }
 
-/// All of them, the first of which is compared with the others.
+/// All APIs; the first is compared with the others.
 pub(super) const SERVICES: [Service; 3] = [Service::Chat, Service::Messages, Service::Responses];
 
-/// A request to a service, the same in the words of each.
+/// A request to a service, in a common form.
 pub(super) struct Request {
     pub(super) model: String,
     stream: bool,
@@ -28,7 +28,7 @@ pub(super) struct Request {
 }
 
 impl Service {
-    /// The provider that has it.
+    /// Returns the provider of the service.
     pub(super) fn provider(self) -> &'static str {
         match self {
             Self::Chat => "mock",
@@ -37,7 +37,7 @@ impl Service {
         }
     }
 
-    /// The table of its provider; that of chats is there.
+    /// Returns the configuration of the provider; the one for chats exists already.
     pub(super) fn config(self, url: &str) -> String {
         let kind = match self {
             Self::Chat => return String::new(),
@@ -52,12 +52,13 @@ impl Service {
         )
     }
 
-    /// Returns `true` if it can give the answers of a case: Anthropic's has no place for the reason of a refusal.
+    /// Returns `true` if the service can give the responses of a case: Anthropic's API has no field for the
+    /// reason of a refusal.
     pub(super) fn speaks(self, case: &Case) -> bool {
         self != Self::Messages || case.special != Some(Special::Refuses)
     }
 
-    /// Reads a request to one of them.
+    /// Reads a request to one of the services.
     pub(super) fn read(request: &UpstreamRequest) -> (Self, Request) {
         let body = request.json();
         let (service, messages, limit, tools) = match request.path.rsplit('/').next().unwrap_or_default() {
@@ -84,7 +85,7 @@ impl Service {
         (service, Request { model, stream: body["stream"] == true, plain })
     }
 
-    /// Returns the answer to a request of a case.
+    /// Returns the response to a request of a case.
     pub(super) fn answer(self, case: &Case, request: &Request) -> Reply {
         let stream = request.stream;
         let text = match case.answer(&request.plain["messages"]) {
@@ -109,7 +110,7 @@ impl Service {
         events.iter().map(event).collect()
     }
 
-    /// A streamed answer that ends with an error behind so many of its events.
+    /// Returns a streamed response that ends with an error after `after` events.
     fn broken_off(self, number: usize, round: &Round, after: usize, body: &Value) -> String {
         let stream = self.text(number, round, true);
         let begun: String = stream.split_inclusive("\n\n").take(after).collect();
@@ -130,14 +131,14 @@ impl Service {
     }
 }
 
-/// The names of the tools of a request.
+/// Returns the names of a request's tools.
 fn tools(body: &Value, names: &[&str]) -> Option<Vec<Value>> {
     let tools = body["tools"].as_array()?;
     let name = |tool: &Value| names.iter().find_map(|name| tool.pointer(name).cloned());
     Some(tools.iter().map(|tool| name(tool).unwrap_or_default()).collect())
 }
 
-/// A part of an answer: a text, thoughts, a call.
+/// A part of a response: a text, thinking, a refusal or a call.
 #[derive(Debug)]
 enum Part {
     Text(String, Vec<Source>),
@@ -146,7 +147,7 @@ enum Part {
     Call { id: String, name: &'static str, arguments: String, is_custom: bool },
 }
 
-/// A piece of an answer: more of its last part, or the first of a new one.
+/// A piece of a response: a delta of the last part, or the start of a new one.
 enum Step<'a> {
     Begins(Part),
     Text(&'a str),
@@ -156,7 +157,7 @@ enum Step<'a> {
     Arguments(&'a str),
 }
 
-/// The pieces of an answer in order; a part begins without its text.
+/// Returns the pieces of a response in order; a new part starts without its text.
 fn steps(round: &Round) -> Vec<Step<'_>> {
     #[derive(PartialEq)]
     enum Open {
@@ -201,7 +202,7 @@ fn steps(round: &Round) -> Vec<Step<'_>> {
     steps
 }
 
-/// The parts of an answer, each whole.
+/// Returns the complete parts of a response.
 fn parts(round: &Round) -> Vec<Part> {
     let mut parts = Vec::new();
     for step in steps(round) {

@@ -1,5 +1,5 @@
-//! The service over OpenAI's Responses. Some answers have items that only this service reads: reasoning that it
-//! encrypted, and a search of its own.
+//! The service with OpenAI's Responses API. Some responses have items that only this service can read:
+//! encrypted reasoning, and a built-in search.
 
 use super::{Part, Step, finish, parts, steps};
 use crate::same_everywhere::seen::{call_of, text_of};
@@ -33,7 +33,7 @@ pub(super) fn conversation(body: &Value) -> Vec<Value> {
                 let result = json!({"role": "tool", "text": text_of(&item["output"])});
                 messages.extend(result.as_object().cloned());
             }
-            // A message of the model may be no more than these.
+            // A message of the model may consist of these items only.
             _ => model(&mut messages),
         }
     }
@@ -44,7 +44,7 @@ fn has_encrypted(number: usize) -> bool {
     number.is_multiple_of(3)
 }
 
-/// The item of a search, which some answers begin with.
+/// Returns the item of a search, with which some responses start.
 fn search(number: usize) -> Option<Value> {
     let action = json!({"type": "search", "query": "q"});
     let item = json!({"id": "ws_0", "type": "web_search_call", "status": "completed", "action": action});
@@ -90,7 +90,7 @@ fn items(number: usize, round: &Round) -> Vec<Value> {
     search(number).into_iter().chain(items).collect()
 }
 
-/// A whole answer.
+/// Returns a whole response.
 pub(super) fn whole(number: usize, round: &Round) -> Value {
     let (status, details) = match finish(round) {
         "length" => ("incomplete", json!({"reason": "max_output_tokens"})),
@@ -105,7 +105,7 @@ pub(super) fn whole(number: usize, round: &Round) -> Value {
     })
 }
 
-/// The events of a streamed answer.
+/// Returns the events of a streamed response.
 pub(super) fn events(number: usize, round: &Round) -> Vec<Value> {
     let (whole, items) = (whole(number, round), items(number, round));
     let mut begun = whole.clone();
@@ -167,7 +167,7 @@ pub(super) fn events(number: usize, round: &Round) -> Vec<Value> {
     events
 }
 
-/// The last event of an answer that failed in the middle.
+/// Returns the last event of a response that failed in the middle.
 pub(super) fn failed(number: usize, body: &Value) -> Value {
     let code = match body["error"]["type"].as_str() {
         Some("rate_limit_error") => "rate_limit_exceeded",
