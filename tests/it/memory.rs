@@ -1,4 +1,4 @@
-//! Models with a memory: a chat id continues its conversation.
+//! Models with a memory: a chat id continues the conversation.
 
 use crate::host::{TestHost, until};
 use crate::upstream::{MODEL, Reply, UpstreamRequest, chunk};

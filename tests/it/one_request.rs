@@ -27,7 +27,7 @@ fn body(path: &str, stream: bool) -> Value {
     }
 }
 
-/// Asks as the SDKs do: again after a failure, unless a header says no.
+/// Sends a request as the SDKs do: they retry after a failure, unless the response tells them not to.
 async fn as_an_sdk(host: &TestHost, path: &str, stream: bool) -> Answer {
     let mut retry = 0;
     loop {

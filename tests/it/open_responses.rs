@@ -50,7 +50,7 @@ impl Transcript {
     }
 }
 
-/// A model that calls the tool it is given, and fails on demand.
+/// A model that calls the offered tool and fails on request.
 fn model(request: &UpstreamRequest) -> Reply {
     let body = request.json();
     let is_stream = body["stream"] == true;

@@ -1,5 +1,4 @@
-//! The operators' page as it comes over HTTP, and the data that it draws; what people do there is described in
-//! `browser`.
+//! The operator page over HTTP, and its data; the tests of user actions are in `browser`.
 
 use crate::host::{Answer, TestHost};
 use serde_json::{Value, json};

@@ -511,7 +511,7 @@ async fn no_log_no_error_and_no_answer_ever_holds_a_key() {
     let breaker = "breaker = { failure_threshold = 3, cool_down_ms = 60_000 }";
     for looks in [false, true] {
         let host = with_backup(&backup, &format!("{AT_ONCE}\n{breaker}"), looks).await;
-        // A service that repeats its key, in every place there is.
+        // A service that repeats the key in every part of its response.
         for status in [401, 404, 429, 503, 302, 200] {
             host.upstream.script(move |request| {
                 let key_echo = format!("{:?}", request.headers["authorization"]);
@@ -594,7 +594,7 @@ async fn ollama_is_called_over_its_own_api_and_answers_over_openais() {
     host.chat(&saying("llama3", "hi")).await.refused(404, "model 'llama3' not found");
 }
 
-/// A service that counts the connections of its requests.
+/// Starts a service that counts its connections.
 async fn counting(
     answer: impl Fn() -> axum::response::Response + Clone + Send + Sync + 'static,
 ) -> (String, Peers) {

@@ -58,7 +58,7 @@ pub(crate) async fn host() -> TestHost {
     host
 }
 
-/// Runs a client to its end and shows its last line.
+/// Runs a client to its end and prints the last line of its output.
 pub(crate) async fn passes(mut client: Command) {
     client.env("NO_PROXY", "127.0.0.1");
     let output = tokio::task::spawn_blocking(move || client.output()).await.unwrap().expect("a client runs");

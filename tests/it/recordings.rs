@@ -241,7 +241,7 @@ async fn through_filters_every_streamed_chat_is_well_formed_and_says_the_same() 
 async fn a_held_answer_is_well_formed_and_says_the_same() {
     let host = TestHost::new().filter("holds", HOLDS).start().await;
     for recording in all().iter().filter(|recording| recording.is("chat.") && recording.is_stream()) {
-        // A service that streams although a whole answer was requested.
+        // A service that streams although a whole response was requested.
         host.upstream.reply(recording.reply());
         let answer = recording.ask(&host).await;
         if recording.fails() {
@@ -280,7 +280,7 @@ async fn a_whole_chat_passes_filters_unchanged_and_can_be_streamed() {
             let answer = host.stream("hi").await;
             let mut folded = folded(&answer.events());
             if folded.get("usage").is_none() {
-                // It was not requested.
+                // Usage was not requested.
                 folded["usage"] = original["usage"].clone();
             }
             assert_eq!(folded["choices"], original["choices"], "{}", recording.name);

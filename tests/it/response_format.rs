@@ -1,4 +1,4 @@
-//! Answers in the requested format, from models that need two attempts.
+//! Responses in the requested format, from models that need a correction.
 
 use crate::kernel::{asking, calls, echo, stream_body};
 use std::sync::Arc;

@@ -383,7 +383,7 @@ async fn what_a_request_gets_wrong_is_named() {
     upgrade.refused(426, "cannot open a WebSocket");
 }
 
-/// A service that thinks, then calls the first tool it is offered, and echoes the result of a call.
+/// A service that thinks, calls the first offered tool, and repeats what it receives about a call.
 fn thinks_and_calls(request: &crate::upstream::UpstreamRequest) -> Reply {
     let sent = request.json();
     let message = match sent["messages"].as_array().unwrap().last().unwrap()["role"] == "tool" {
@@ -534,7 +534,7 @@ async fn a_compacted_conversation_goes_on_from_its_summary() {
     let compacted = compact(&body).await.json();
     let sent = host.upstream.last().json();
     assert_eq!(sent["stream"], json!(null), "a compaction is not a stream");
-    // The whole conversation, its calls with their tools, and the request.
+    // The whole conversation, with its calls, their tools and the requested tool choice.
     assert_eq!(sent["messages"].as_array().unwrap().len(), 6, "{sent}");
     assert_eq!(
         (&sent["tools"][0]["function"]["name"], &sent["tool_choice"]),

@@ -1,11 +1,11 @@
-//! Services that are called over the Responses API: `api = "responses"` of a provider.
+//! Services with the Responses API: `api = "responses"` of a provider.
 
 use crate::host::{Answer, TestHost};
 use crate::traces::trace_of;
 use crate::upstream::{Reply, Upstream, UpstreamRequest};
 use serde_json::{Value, json};
 
-/// Shows that filters see the texts, in both directions.
+/// Shows that filters receive the texts in both directions.
 const LOUD: &str = r#"
 fn inlet(body) { body.messages[-1].text = regex::replace(body.messages[-1].text, "secret", "[masked]"); body }
 fn stream(event) { event.text = regex::replace(event.text, "cold", "COLD"); event }
@@ -261,7 +261,7 @@ async fn what_the_service_that_answers_is_not_sent_is_named_wherever_a_request_w
     };
     let left_out = || Some("web_search, web_search_call".to_owned());
     for stream in [false, true] {
-        // A service of chats is called in the place of the one that was meant, and the other way round.
+        // A chat service replaces the requested one, and the other way round.
         for (model, text) in [("plain", "hi"), ("native", "to plain")] {
             chats.script(|request| Reply::fitting(request, "hello"));
             assert_eq!(ask(model, text, stream).await, left_out(), "{model}, {text}, {stream}");

@@ -1,4 +1,4 @@
-//! Calls of scripts from time to time: lists of models and tools that are fetched in the background, and `fn tick()`.
+//! Periodic calls of scripts: background refreshes of model and tool lists, and `fn tick()`.
 
 use crate::host::{TestHost, saying, until};
 use crate::upstream::{Gate, Reply, Upstream};
@@ -54,7 +54,7 @@ async fn models_are_listed_by_a_service_that_is_slow_fails_and_comes_back() {
     gate.open();
     until("the models are there", async || models(&host).await.contains("many.small")).await;
     assert_eq!(host.chat(&saying("many.large", "hi")).await.text(), "I am many.large!");
-    // A list that fails, or cannot be used, leaves the last one, and is reported.
+    // A list that fails or is invalid keeps the previous one, and the problem is reported.
     for (reply, why) in [
         (json!({"error": "down"}), "failed in the background"),
         (json!(["small", "small"]), "lists `many.small` twice"),

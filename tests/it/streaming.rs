@@ -55,7 +55,7 @@ fn on_text(name: &str, change: impl Fn(&str) -> String + Send + Sync + 'static) 
     })
 }
 
-/// A service that sends just these bytes, and waits after the first until the test lets it go on.
+/// A provider that sends exactly these bytes and waits after the first piece until it is notified.
 struct Wire {
     pieces: Vec<&'static str>,
     go_on: Option<Arc<Notify>>,

@@ -1,4 +1,4 @@
-//! Tools: how they are defined, requested, described, checked and called.
+//! Tools: definitions, requirements, descriptions, validation and calls.
 
 use crate::kernel::*;
 use std::sync::Arc;

@@ -233,7 +233,7 @@ async fn a_server_over_http_is_mounted_and_a_program_ends_with_all_it_started() 
 const STUBBORN: &str = "[[mcp]]\nname = \"stubborn\"\n\
     command = [\"sh\", \"-c\", \"trap '' TERM; sleep 3600 & echo $$ $! > begun; mv begun numbers; sleep 3600\"]\n";
 
-/// Returns `true` if a process has not ended, whether or not anybody has read its status.
+/// Returns `true` if a process runs; a zombie does not.
 #[cfg(target_os = "linux")]
 fn runs(id: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();

@@ -11,7 +11,7 @@ use serde_json::json;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// Goes on, refuses, breaks and answers by itself, on demand.
+/// Continues, refuses, fails or answers on request.
 const ALL_WAYS: &str = r#"
 fn inlet(body) {
     switch body.messages[-1].text {

@@ -287,7 +287,7 @@ async fn what_a_removed_plugin_kept_between_inlet_and_outlet_is_not_for_the_next
     let text = last_of(&host, "/counts/filter/outlet", &outlet("c1", "m1")).await;
     assert_eq!(text, "hello [then 1 counts false]");
     remove(&host).await;
-    // While there is none, nothing is called.
+    // While the plugin does not exist, no outlet runs.
     let gone = post(&host, "/counts/filter/outlet", &outlet("c1", "m2")).await;
     assert!(gone.status == 404 || gone.body().contains("hello\""), "{}", gone.body());
     host.save("counts", READS);

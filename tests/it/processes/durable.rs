@@ -100,7 +100,7 @@ async fn kill_often(lane: usize, kills: usize) -> usize {
     acknowledged.len()
 }
 
-/// Stores as much as the message says.
+/// Stores as much as the message requests.
 const FILLS: &str = r#"/*
 requirements: kv
 */

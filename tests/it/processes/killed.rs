@@ -1,5 +1,5 @@
-//! Hosts that are killed at any moment of an agent's runs: what anybody could see of a step is there
-//! after it, nothing is done or stored twice, and the conversation comes to the same end.
+//! Hosts that are killed at any moment of an agent's runs: every visible effect of a step is stored, nothing
+//! is done or said twice, and the conversation ends in the same way.
 
 use super::serve::{Project, Server};
 use crate::upstream::{MODEL, Reply, Upstream, UpstreamRequest};
@@ -95,7 +95,7 @@ async fn kill_at(lane: usize, moments: usize) -> Tally {
     tally
 }
 
-/// Sends the missing messages, and resumes unfinished runs, as a person would after a crash.
+/// Sends the remaining messages and continues the runs that were started, as a user would after a crash.
 async fn talk(server: &Server, project: &Project, chat: &str, tally: &mut Tally) {
     for (turn, text) in SAYS.iter().enumerate() {
         let runs = server.runs(chat).await;

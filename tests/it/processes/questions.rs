@@ -277,7 +277,7 @@ async fn a_question_waits_on_while_the_database_is_away() {
     let upstream = Upstream::start().await;
     let url = database.database();
     let (_projects, servers) = hosts(&upstream, &url, "").await;
-    // A question from before, answered at its own host meanwhile.
+    // Asked before the outage and answered at the same host during it.
     let own = async {
         held(&servers[1]).await;
         database.kill();
@@ -292,7 +292,7 @@ async fn a_question_waits_on_while_the_database_is_away() {
     };
     let ((status, answer), ()) = tokio::join!(pays(&servers[0]), own);
     assert_eq!((status, text(&answer)), (200, "paid alone"));
-    // A question from meanwhile, answered elsewhere when it is back.
+    // Asked during the outage and answered elsewhere after it.
     let later = async {
         let question = held(&servers[0]).await;
         database.resume();

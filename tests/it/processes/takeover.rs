@@ -138,7 +138,7 @@ async fn take_over(lane: usize, cases: usize, database: Arc<Postgres>) -> Tally 
     tally
 }
 
-/// Stops an owner of several runs until its heartbeats are missing for as long as it takes, and then wakes it up.
+/// Stops an owner of several runs until it times out, and then wakes it up.
 async fn sleeps_long(lane: usize, owner: &Server, heir: &Server, ledger: &Ledger, tally: &mut Tally) {
     let chats: Vec<String> = (0..LEFT).map(|number| format!("left-{lane}-{number}")).collect();
     let talking = futures::future::join_all(chats.iter().map(|chat| owner.tries(chat, SAYS[0])));

@@ -1,4 +1,5 @@
-//! A secret of its own in every place that takes one; then everything is requested, and none is found anywhere.
+//! Puts a unique secret into every place that takes one, sends every request, and checks that no output
+//! contains a secret.
 
 use crate::cli::Project;
 use crate::host::{PATIENCE, client};
@@ -40,7 +41,7 @@ const ALL: [&str; 14] = [
     WRONG,
 ];
 
-/// Breaks in the way that the message names.
+/// Fails in every way on request.
 const WATCHER: &str = r#"/*
 title: Watcher
 requirements: env, kv

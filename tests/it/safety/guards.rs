@@ -179,7 +179,7 @@ async fn variables_of_the_configuration_cannot_be_changed_by_a_request() {
     body["metadata"] = json!({ "variables": sent });
     let answer = with(host.posting(body.to_string()).bearer_auth("k"), &[]).await;
     answer.refused(400, "chat de basic all 1");
-    // The caller is distinguished from the values that are set for them.
+    // The caller is distinct from the values that are set for them.
     let host = TestHost::new()
         .filter("shows", "fn inlet(body, __user__) { throw `${__user__}`; }")
         .config(&settings)
@@ -233,7 +233,7 @@ async fn a_guard_that_a_model_no_longer_lists_runs_for_it_until_that_is_confirme
     assert_eq!((asks(&host, "one").await, asks(&host, "two").await), (200, 403));
     host.restart().await;
     assert_eq!((asks(&host, "one").await, asks(&host, "two").await), (200, 403));
-    // It is confirmed once: the same change needs a confirmation again.
+    // A confirmation applies once: the same change later needs another one.
     host.reconfigure(&settings).await;
     assert_eq!(asks(&host, "one").await, 403);
     host.reconfigure(&settings.replacen("filters = [\"guard\"]", "filters = []", 1)).await;

@@ -1,9 +1,9 @@
-//! A guard under mutation: whatever happens to its file, its folder or the settings, no request passes that it
-//! would have refused.
+//! A guard under mutation: for any change of its file, its folder or the configuration, no request passes
+//! that it would have refused.
 //!
-//! Mutations are generated: every letter of the opening comment, every line, every prefix, spellings of the key,
-//! file operations, settings. Each is tried on a host that runs, after a restart, and where it can be seen from the
-//! file alone, on a new store.
+//! Mutations are generated: every letter of the opening comment, every line, every prefix, spellings of the
+//! key, file operations, settings. Each is tried on a running host, after a restart, and with a new store if
+//! the file alone shows that it is a guard.
 
 use super::with;
 use crate::host::{Answer, TestHost, saying, streaming};

@@ -1,5 +1,5 @@
-//! Secret valves of every type and shape, passed on in every way a script can: none is found in an answer,
-//! in the log, in a trace, at a collector, on the page, in the API or at the command line.
+//! Secret valves of every type and shape, revealed in every way that a script has: no response, log, trace,
+//! collector, page, API or command line contains them.
 
 use crate::cli::Project;
 use crate::host::{PATIENCE, client};
@@ -145,7 +145,7 @@ async fn secret_valves_of_every_type_and_shape_are_found_nowhere() {
     for whose in ["theirs", "own"] {
         for (name, ..) in secrets() {
             for (way, _) in WAYS {
-                // Every third is streamed, every other one requested in other words.
+                // Every third request is streamed, and every second one uses another protocol.
                 let number = seen.len();
                 let path = ["/v1/chat/completions", "/v1/messages"][number % 2];
                 let prompt = format!("{whose}/{name}/{way}");

@@ -16,7 +16,7 @@ use valvehouse::script::{Kind, Script, Settings, SourceFile};
 /// The permitted effects of a set of filters.
 #[derive(Clone, Copy)]
 pub(super) struct May {
-    /// Rewrite the answer: only an answer that is held can show it.
+    /// They may rewrite the text, which only a held response can show.
     pub(super) rewrite: bool,
     /// They may use a second choice.
     pub(super) second_choice: bool,

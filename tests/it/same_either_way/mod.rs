@@ -147,7 +147,7 @@ fn look() -> Tool {
     })
 }
 
-/// Answers what was drawn, in the requested form.
+/// Responds with the drawn rounds, streamed or not as requested.
 struct DrawnModel {
     number: usize,
     rounds: Arc<Vec<Round>>,

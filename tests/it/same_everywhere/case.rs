@@ -129,7 +129,7 @@ impl Case {
         system.chain(before).chain([last]).collect()
     }
 
-    /// Returns `true` if the answer is only one text.
+    /// Returns `true` if the conversation is a single text.
     pub(super) fn is_plain(&self) -> bool {
         self.system.is_none() && self.before.is_empty() && self.temperature.is_none() && !self.has_door
     }
@@ -200,7 +200,7 @@ fn special(rng: &mut Rng, round: &mut Round, filters: &[RandomFilter]) -> Option
     Some(kind)
 }
 
-/// Makes texts cite pages: all text between two thoughts, which is one block of Anthropic's.
+/// Adds citations to the texts between two thoughts, which form one block in Anthropic's format.
 fn cite<'a>(rng: &mut Rng, chunks: impl Iterator<Item = &'a mut Chunk>) {
     let mut chunks: Vec<&mut Chunk> = chunks.collect();
     let mut from = 0;

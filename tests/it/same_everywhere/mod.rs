@@ -22,9 +22,9 @@ const CASES: usize = 500;
 /// The number of cases that share a host.
 const GROUP: usize = 50;
 
-/// One of so many cases is also sent to models that remember, which takes longer.
+/// Every n-th case is also sent to models with a memory, which takes longer.
 const REMEMBERED: usize = 4;
-/// One of so many cases is also sent to models before another API, in turn.
+/// Every n-th case is also sent to models with another API, alternately.
 const TRANSLATED: usize = 2;
 
 /// The host's tool in Rhai; [`looked`] is the same in Rust.
@@ -70,7 +70,7 @@ fn report(wrong: &[(String, String)], cases: usize) {
 /// Cases on one host.
 struct Group {
     host: TestHost,
-    /// The services that are not called over chats.
+    /// The services with other APIs than chat completions.
     _others: Upstream,
     cases: Arc<Vec<Case>>,
     /// The requests to the service since the last check.

@@ -71,7 +71,7 @@ pub(super) fn expect(case: &Case) -> ExpectedView {
     out
 }
 
-/// One answer of the model through the filters: the text of each choice.
+/// Sends one response of the model through the filters and collects the content of each choice.
 fn run(
     acting: &mut Acting<'_>,
     case: &Case,
@@ -158,7 +158,7 @@ fn take(case: &Case, choices: &mut Vec<Choice>, made: Events, out: &mut Expected
     }
 }
 
-/// Adds the texts of a round's choices to those of the client.
+/// Adds the content of a round's choices to the expected response.
 fn settle(case: &Case, out: &mut ExpectedView, choices: Vec<Choice>, goes_on: bool) {
     for (place, mut choice) in choices.into_iter().enumerate() {
         let own = of(&mut out.choices, place);

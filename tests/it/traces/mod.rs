@@ -11,7 +11,7 @@ mod tried;
 use crate::host::{Answer, TestHost, until};
 use serde_json::Value;
 
-/// The text that no trace may show unless contents are enabled.
+/// A text that no trace may contain unless contents were requested.
 pub(crate) const CANARY: &str = "canary-7f3a";
 
 /// Returns the trace of a response once it has ended.

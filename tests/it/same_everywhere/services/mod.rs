@@ -9,7 +9,7 @@ use crate::sdk::upstream::{self, Chunk, Round, Source};
 use crate::upstream::{Reply, UpstreamRequest};
 use serde_json::{Value, json};
 
-/// The API over which a service is called.
+/// The API of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Service {
     Chat,

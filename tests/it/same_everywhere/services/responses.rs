@@ -6,7 +6,7 @@ use crate::same_everywhere::seen::{call_of, text_of};
 use crate::sdk::upstream::{Round, Source};
 use serde_json::{Map, Value, json};
 
-/// The conversation of a request: the model's text between two others is one message.
+/// Returns the conversation of a request: consecutive items of the model are one message.
 pub(super) fn conversation(body: &Value) -> Vec<Value> {
     let mut messages: Vec<Map<String, Value>> = Vec::new();
     let model = |messages: &mut Vec<Map<String, Value>>| {
