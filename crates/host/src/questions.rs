@@ -121,8 +121,8 @@ impl SharedQuestions {
         }
     }
 
-    /// Lists what is asked at this host, and takes the answers that other hosts send, until it is dropped. A host at which
-    /// nothing waits asks the store nothing.
+    /// Writes the questions of this host to the store and accepts the answers of other hosts, until the
+    /// future is dropped. The store is not queried while no question waits.
     pub async fn follow(&self) {
         let mut changes = self.own.changes();
         let mut looks = self.host.store_looks();
@@ -148,8 +148,7 @@ impl SharedQuestions {
     }
 }
 
-/// Writes the questions of this host to the store and accepts the answers of other hosts, until the future is
-/// dropped. The store is not queried while no question waits.
+/// Waits until the host has checked its store, or for [`LOOK`].
 async fn next_look(looks: &mut watch::Receiver<()>) {
     // A closed channel means that the host is ending.
     let _ = timeout(LOOK, looks.changed()).await;

@@ -1,4 +1,4 @@
-//! Maps as scripts use them: atomic, ending by themselves, bounded, written behind.
+//! KV maps as scripts use them: atomic, with expiry, bounded, and written in the background.
 
 use super::error::MAX_BYTES;
 use super::*;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use valvehouse_json::Json;
 
-/// Maps with a clock that is set by hand.
+/// Returns the maps with a clock that the test sets.
 fn timed() -> (Kv, Arc<AtomicI64>) {
     let now = Arc::new(AtomicI64::new(1_000_000));
     let clock = now.clone();
@@ -69,7 +69,7 @@ fn an_entry_ends_when_its_time_is_over() {
     now.fetch_add(1, Ordering::SeqCst);
     assert_eq!((map.get("short"), map.keys("")), (None, vec!["long".to_owned()]));
     assert!(!map.delete("short"));
-    // Setting again without an end is for ever.
+    // A new value without a lifetime never expires.
     map.set("short", &"x".into(), seconds(2)).unwrap();
     map.set("short", &"x".into(), None).unwrap();
     now.fetch_add(1_000_000, Ordering::SeqCst);
@@ -109,7 +109,7 @@ fn what_is_too_much_is_refused_and_changes_nothing() {
     assert_eq!(map.set(&"k".repeat(513), &1_i64.into(), None), Err(KvError::Key(513)));
     assert!(map.set(&"k".repeat(512), &text(LARGEST_VALUE - 2), None).is_ok());
     assert_eq!(map.set("k", &text(LARGEST_VALUE - 1), None), Err(KvError::Value));
-    // Quotes take two bytes each once written.
+    // Quotes take two bytes each when encoded.
     assert_eq!(map.set("k", &"\"".repeat(LARGEST_VALUE / 2 + 1).into(), None), Err(KvError::Value));
     let shared = (0..40).fold(json("[]"), |inner, _| vec![inner.clone(), inner].into());
     assert_eq!(map.set("k", &shared, None), Err(KvError::Value));
@@ -177,7 +177,7 @@ fn an_update_sees_the_change_that_came_between() {
         Ok::<_, KvError>(old)
     });
     assert_eq!((after.unwrap(), tries), (json("[1,2,3]"), 2));
-    // It went on running out meanwhile.
+    // The update kept the expiry.
     now.fetch_add(10_000, Ordering::SeqCst);
     assert_eq!(map.get("list"), None);
 
@@ -211,7 +211,7 @@ fn a_window_slides() {
     assert!(!hit().allowed);
     now.fetch_add(60_000, Ordering::SeqCst);
     assert_eq!(hit(), window(true, 1, 0));
-    // A lower limit waits for more than one hit to leave; none at all never has room.
+    // With a lower limit, more than one hit must expire; with a limit of zero there is never room.
     assert_eq!(map.window("w", Duration::from_secs(10), 0).unwrap(), window(false, 1, 10));
     map.set("other", &"text".into(), None).unwrap();
     assert_eq!(map.window("other", Duration::from_secs(10), 2), Err(KvError::NoWindow));

@@ -60,12 +60,12 @@ async fn entries_written_by_several_hosts_in_any_order_are_all_there() {
             store.kv_write(&keys.iter().map(set).collect::<Vec<_>>()).await.unwrap();
         }
     };
-    // In opposite orders, so that each holds a row that the other wants.
+    // In opposite orders, so that each holds a row that the other needs.
     tokio::join!(write(&one, (0..50).collect()), write(&other, (0..50).rev().collect()));
     assert_eq!(one.kv_all().await.unwrap().len(), 50);
 }
 
-/// The maps of a host.
+/// Returns the maps of a host.
 fn maps(store: &Arc<SqlStore>) -> Kv {
     let (writes, reads, swaps) = (store.clone(), store.clone(), store.clone());
     let kv = Kv::default().written_by(move |changes| {
@@ -82,7 +82,7 @@ fn maps(store: &Arc<SqlStore>) -> Kv {
     })
 }
 
-/// Three hosts that have announced themselves, and their maps.
+/// Starts three hosts on one database and returns their stores and maps.
 async fn three(url: &str) -> Vec<(Arc<SqlStore>, Kv)> {
     let mut hosts = Vec::new();
     for name in ["a", "b", "c"] {
@@ -90,7 +90,7 @@ async fn three(url: &str) -> Vec<(Arc<SqlStore>, Kv)> {
         store.announce(name, 1, 0, None).await.unwrap();
         let beating = store.clone();
         tokio::spawn(async move {
-            // As hosts do: one that is silent does not count as one any more.
+            // As hosts do: a silent host is no longer counted.
             while beating.announce(name, 1, 0, None).await.is_ok() {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
@@ -137,7 +137,7 @@ async fn what_hosts_count_at_once_adds_up_and_reaches_all() {
             assert_eq!(map.get(&format!("own {number}")), Some(199_i64.into()), "of each host the last");
         }
     }
-    // What is deleted at one host is gone at all, and what is counted afterwards begins afresh.
+    // A key that one host deletes is deleted everywhere, and later increments start from zero.
     hosts[0].1.map("a", "own").delete("count");
     hosts[0].1.exchange().await.unwrap();
     hosts[1].1.exchange().await.unwrap();
@@ -148,7 +148,7 @@ async fn what_hosts_count_at_once_adds_up_and_reaches_all() {
     assert_eq!(hosts[0].1.map("a", "own").get("count"), Some(one));
 }
 
-/// Replaces a value by what comes of it, as scripts do; returns the number of attempts.
+/// Updates a value as scripts do. Returns the number of attempts.
 async fn update(kv: &Kv, key: &str, change: impl Fn(Json) -> Json) -> usize {
     let map = kv.map("a", "own");
     for attempt in 1.. {
@@ -175,7 +175,7 @@ async fn what_hosts_update_at_once_is_all_there_is_in_the_order_of_the_store() {
                     list.into()
                 })
                 .await;
-                // A number that others count up in the meantime.
+                // A number that other hosts increment at the same time.
                 attempts += update(kv, "sum", |before| (before.as_i64().unwrap_or(0) + 1).into()).await;
                 map.incr("sum", &1_i64.into(), None).unwrap();
                 if round % 5 == turn {
@@ -205,7 +205,7 @@ async fn what_hosts_update_at_once_is_all_there_is_in_the_order_of_the_store() {
         assert_eq!(map.get("sum"), Some(480_i64.into()));
     }
     eprintln!("{} updates took {} attempts", 2 * 240, attempts.iter().sum::<usize>());
-    // Null stands for none, before and after.
+    // Null stands for a missing entry, before and after the update.
     update(&hosts[0].1, "log", |_| Json::Null).await;
     hosts[1].1.exchange().await.unwrap();
     assert_eq!(hosts[1].1.map("a", "own").get("log"), None);
@@ -253,7 +253,8 @@ async fn hosts_that_count_in_one_window_share_its_limit() {
         };
         let mut allowed = 0;
         for period in 0..45 {
-            // Each asks for all there is and then exchanges; or both at any moment.
+            // In the first round each host uses its share and then exchanges; in the others both happen at
+            // random moments.
             let mut events: Vec<(usize, bool)> =
                 (0..3).flat_map(|host| [(host, false), (host, true)]).collect();
             events.sort_by_key(|event| {
@@ -276,7 +277,7 @@ async fn hosts_that_count_in_one_window_share_its_limit() {
         worst = worst.max(allowed);
     }
     println!("at most {worst} of {LIMIT} in a window of three hosts");
-    // One that hears nothing of the others has the share that was left for it.
+    // A host without an exchange has only its previous share.
     let (stale, busy) = (&hosts[0].1, &hosts[1].1);
     let hit =
         |kv: &Kv| kv.map("a", "own").window("stale", Duration::from_secs(3_600), LIMIT).unwrap().allowed;
@@ -321,7 +322,8 @@ async fn of_many_hosts_one_begins_a_run_and_one_goes_on_with_it() {
         let mut session = hosts[0].durable.session().await.unwrap();
         crate::sql::query(text).execute(&mut session).await.unwrap();
     };
-    // Its process is of another machine, whatever has its number here: only its silence tells that it is gone.
+    // The process is on another machine, whatever process has its id here: only its silence shows that it is
+    // gone.
     change("UPDATE runs SET pid = 7 * 4294967296 + 4194304").await;
     assert!(hosts[0].run(&run.id).await.unwrap().unwrap().is_alive());
     change("UPDATE runs SET seen_at = 0").await;
@@ -356,7 +358,7 @@ async fn a_change_wakes_every_host_at_once() {
     let Some(server) = Postgres::start() else { return };
     let url = server.database();
     let (one, other) = (open(&url).await, open(&url).await);
-    // The word of its own beginning.
+    // The notification of the store's own start.
     other.changed().await;
     for number in 1..=20u64 {
         let generation = one.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
@@ -378,7 +380,7 @@ async fn a_database_that_goes_and_comes_back_is_told_and_used_again() {
     assert_eq!(error.kind, StoreErrorKind::Unreachable, "{error}");
     assert_eq!(store.failing().map(|error| error.kind), Some(StoreErrorKind::Unreachable));
     server.resume();
-    // The write was acknowledged before the failure: it is there.
+    // The write was acknowledged before the failure, so it is stored.
     let since = std::time::Instant::now();
     let generation = loop {
         match store.generation().await {
@@ -466,7 +468,7 @@ async fn a_host_waits_for_the_tables_and_an_earlier_version_goes_on_with_later_o
     assert!(error.to_string().contains("valvehouse migrate"), "{error}");
     let missing = crate::missing_steps(&waits).await.unwrap();
     assert!(!missing.is_empty());
-    // Those that run at once do not take a step twice.
+    // Concurrent migrations do not apply a step twice.
     let both = tokio::join!(crate::migrate(&waits), crate::migrate(&waits));
     assert_eq!(both.0.unwrap().len() + both.1.unwrap().len(), missing.len());
     let store = opened().await.unwrap();
@@ -491,7 +493,7 @@ async fn connections_that_died_without_a_word_are_noticed_and_replaced() {
     let behind = open(&proxy.url(&direct)).await;
     let writer = open(&direct).await;
     behind.changed().await;
-    // More than one connection is in its pool.
+    // The pool has more than one connection.
     let at_once = futures::future::join_all((0..6).map(|_| behind.settings())).await;
     assert!(at_once.iter().all(Result::is_ok));
     proxy.die();
@@ -538,7 +540,7 @@ async fn a_store_on_a_snapshot_stays_away_from_another_database_of_the_same_name
     assert!(!store.save_snapshot(generation).await.unwrap(), "it is written once");
     let settings_then = store.settings().await.unwrap();
     store.close().await;
-    // The database of that name is another one from now on, and away at first.
+    // From here on, the name belongs to a different database, which is away at first.
     server.replace_database(&url);
     open(&url).await.close().await;
     server.kill();

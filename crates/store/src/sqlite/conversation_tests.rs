@@ -1,4 +1,4 @@
-//! The promises of conversations in a file: who is alive, what is broken off, what it costs.
+//! Conversations in a file: the owners of runs, interrupted writes, and the cost of operations.
 
 use super::tests::raw;
 use crate::sql_store::SqlStore;
@@ -55,7 +55,7 @@ async fn change(store: &SqlStore, sql: &'static str) {
 async fn a_run_whose_owner_is_silent_is_left_and_one_that_is_heard_of_is_not() {
     let (_folder, store) = store().await;
     begin(&store, "r", 0, &[]).await;
-    // One that is always there, and is not ours.
+    // A process that always exists and is not this one.
     change(&store, "UPDATE runs SET pid = 1").await;
     let alive = async || store.run("r").await.unwrap().unwrap().is_alive();
     assert!(alive().await);
@@ -149,7 +149,7 @@ async fn whoever_has_the_file_open_too_goes_on_where_the_other_paused_and_only_o
     assert_eq!(two.conversation("a").await.unwrap().unwrap().length, 20);
 }
 
-/// Polls so often, and breaks the work off.
+/// Polls a future a number of times and then drops it.
 async fn broken_off<T>(work: impl Future<Output = T>, polls: u64) -> Option<T> {
     let (mut work, mut left) = (pin!(work), polls);
     std::future::poll_fn(move |context| {
@@ -168,14 +168,14 @@ async fn what_is_broken_off_in_the_middle_leaves_nothing() {
     let messages = [said("1"), said("2"), said("3")];
     let (mut kept, mut broken) = (0, 0);
     begin(&store, "r", 0, &[]).await;
-    // The progress of so many polls is different from time to time.
+    // The progress of a number of polls varies.
     for polls in (1..30).cycle().take(150) {
         let done = broken_off(store.keep_step(&step("r", kept, &messages)), polls).await;
         let run = store.run("r").await.unwrap().unwrap();
         if done.is_none() && run.step == kept {
             broken += 1;
         } else {
-            // It may have been kept just before nobody waited for it any more.
+            // The step may have been stored just before the future was dropped.
             kept += 1;
         }
         let all = store.messages("a", 0, u64::MAX).await.unwrap().len() as u64;
@@ -200,7 +200,7 @@ async fn a_message_nobody_can_read_is_told_with_its_place() {
     assert!(store.forget_conversation("a").await.unwrap());
 }
 
-/// Counts the steps of SQLite's machine on every connection of a pool from now on.
+/// Counts the virtual machine steps of SQLite on every connection of a pool from now on.
 async fn count_work(pool: &SqlitePool, connections: usize) -> Arc<AtomicU64> {
     let work = Arc::new(AtomicU64::new(0));
     let all = (0..connections).map(|_| pool.acquire());
@@ -244,6 +244,6 @@ async fn saying_and_reading_something_costs_the_same_in_a_conversation_of_any_le
     assert_eq!(store.conversation("a").await.unwrap().unwrap().length, 20_068);
     assert!(costs[0].0 > 50 && costs[0].1 > 100, "it is counted: {costs:?}");
     let (writing, reading) = costs[0];
-    // The first time a connection does a thing it looks at the tables too.
+    // On first use, a connection also reads the schema.
     assert!(costs.iter().all(|cost| cost.0 <= writing && cost.1 <= reading), "{costs:?}");
 }

@@ -1,4 +1,4 @@
-//! The promises of the store in a file.
+//! The store in a file.
 
 use super::open;
 use crate::sql::{Lock, Pool};
@@ -9,7 +9,7 @@ use std::time::Instant;
 use tempfile::TempDir;
 use valvehouse_json::Json;
 
-/// The pool below ours.
+/// Returns the SQLite pool.
 pub(super) fn raw(pool: &Pool) -> &sqlx::SqlitePool {
     match pool {
         Pool::Sqlite(pool) => pool,
@@ -209,7 +209,7 @@ async fn a_folder_of_somebody_else_is_told() {
     let folder = folder();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o500)).unwrap();
     let result = SqlStore::sqlite(&folder.path().join("state.db")).await.map(drop);
-    // Root may write anywhere; then there is nothing to tell.
+    // Root may write anywhere; then there is no error.
     if let Err(error) = result {
         assert_eq!(error.kind, StoreErrorKind::ReadOnly);
         assert!(error.to_string().contains("a folder this user may write to"), "{error}");
@@ -258,7 +258,8 @@ async fn writers_behind_a_held_lock_fail_together() {
     let values = json(r#"{"a": 1}"#);
     let merges = (0..20).map(|_| one.merge_valves("a", None, &values, "test"));
     let ended = futures::future::join_all(merges).await;
-    // A writer that waits for the lock of another process waits once, however many are ahead.
+    // A writer that waits for another process's lock waits only once, however many writers are queued before
+    // it.
     assert!(ended.iter().all(|ended| ended.as_ref().is_err_and(|error| error.kind == StoreErrorKind::Busy)));
     assert!(one.probe().await.is_err());
     lock.rollback().await.unwrap();
@@ -273,7 +274,7 @@ async fn a_lock_that_is_held_long_on_a_busy_machine_is_waited_for() {
     let file = folder.path().join("state.db");
     let (one, other) = (SqlStore::sqlite(&file).await.unwrap(), SqlStore::sqlite(&file).await.unwrap());
     let lock = other.durable.begin(Lock::Settings).await.unwrap();
-    // Others take the processor for most of the time, and what holds the lock goes on late.
+    // Other work uses the processor most of the time, and the lock is released late.
     let busy = async {
         let since = std::time::Instant::now();
         while since.elapsed() < 2 * open::LOCK_TIMEOUT {
