@@ -1,4 +1,4 @@
-//! The arguments about requests.
+//! The arguments of `valvehouse trace`.
 
 use clap::Args;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The tools `human_input human_confirm`, with which a model asks the user.
+//! The tools `human_input` and `human_confirm`, with which a model asks the user.
 //!
 //! The questions are sent as Open WebUI's event calls, so clients that know those show a dialog.
 
@@ -43,7 +43,7 @@ fn tool(name: &str, description: &str, parameters: &str, ask: Ask) -> Tool {
     native(name, "human", description, parameters, ask).timeout(PATIENCE)
 }
 
-/// The kind of answer that a person is asked for.
+/// The kind of question to the user.
 #[derive(Clone, Copy)]
 enum Ask {
     Input,
