@@ -6,11 +6,12 @@
 use proptest::prelude::*;
 use valvehouse_port::{PortError, port};
 
-const SOURCES: [&str; 4] = [
+const SOURCES: [&str; 5] = [
     include_str!("plugins/filter.py"),
     include_str!("plugins/tools.py"),
     include_str!("plugins/pipe.py"),
     include_str!("plugins/action.py"),
+    include_str!("plugins/letters.py"),
 ];
 
 /// Fragments of Python to insert at wrong places.

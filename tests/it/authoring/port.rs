@@ -145,6 +145,44 @@ fn a_ported_action_behaves_as_in_python() {
     assert!(script.contains("const actions = [") && !script.contains("TODO"), "{script}");
 }
 
+const LETTERS: &str = include_str!("../../../crates/port/tests/plugins/letters.py");
+
+const LETTERS_TEST: &str = r#"
+fn test_a_text_is_its_letters() {
+    let seen = invoke("letters", #{ text: "aB1a" });
+    assert_eq(seen.digits, 1);
+    assert_eq(seen.upper, true);
+    assert_eq(seen.blank, false);
+    assert_eq(seen.codes, [97, 66, 97]);
+    assert_eq(seen.known, ["A", "B", "A"]);
+    assert_eq(seen.counts, #{ a: 2, B: 1, "1": 1 });
+    assert_eq(seen.sorted, "1Ba");
+    assert_eq(seen.first, "1");
+    assert_eq(seen.pairs, ["0a", "1B", "21", "3a"]);
+    assert_eq(seen.last, "a");
+    assert_eq(seen.dashed, "a-B-1-a");
+}
+
+fn test_a_map_is_its_keys() {
+    let seen = invoke("table", #{ table: #{ a: 1, b: 2, ccc: 3 } });
+    assert_eq(seen.named, ["a", "ccc"]);
+    assert_eq(seen.long, true);
+    assert_eq([seen.widest, seen.list, seen.text], [3, 2, 1]);
+    assert_eq(seen.sorted, ["ccc", "b", "a"]);
+    assert_eq(seen.any, true);
+    assert_eq(seen.all, true);
+}
+"#;
+
+#[test]
+fn a_ported_loop_runs_over_letters_and_keys() {
+    let project = ported(&[("letters", LETTERS, "tools/letters.rhai", LETTERS_TEST)]);
+    project.run("check").ends(0);
+    project.run("test").ends(0).prints("2 passed");
+    let script = std::fs::read_to_string(project.path("tools/letters.rhai")).unwrap();
+    assert!(!script.contains("TODO"), "{script}");
+}
+
 #[test]
 fn a_drafted_test_of_each_kind_passes() {
     let project = Project::new();

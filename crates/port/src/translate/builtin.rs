@@ -88,12 +88,12 @@ impl Translator<'_> {
             },
             "list" | "tuple" | "iter" => match arguments.at(0) {
                 None => Ok(Code::atom("[]", Type::list())),
-                Some(value) => self.as_list(value),
+                Some(value) => self.elements(value),
             },
             "set" | "frozenset" => match arguments.at(0) {
                 None => Ok(Code::atom("[]", Type::list())),
                 Some(value) => {
-                    let list = self.as_list(value)?;
+                    let list = self.elements(value)?;
                     let name = self.helper(Helper::Unique);
                     Ok(call(name, &[list.text], list.kind))
                 }
@@ -159,7 +159,7 @@ impl Translator<'_> {
                         Ok(Code::new(parts.join(mark), level, Type::Bool))
                     }
                     _ => {
-                        let list = self.expr(value)?;
+                        let list = self.elements(value)?;
                         let method = if name == "any" { "some" } else { "all" };
                         Ok(list.method(method, &["|one| !empty(one)".to_owned()], Type::Bool))
                     }
@@ -195,7 +195,7 @@ impl Translator<'_> {
                 self.operate(crate::python::BinaryOp::Pow, &a, &b)
             }
             "enumerate" => {
-                let list = self.as_list(arguments.need(0, name)?)?;
+                let list = self.elements(arguments.need(0, name)?)?;
                 let start = match arguments.get(1, "start") {
                     Some(start) => format!("at + {}", self.expr(start)?.at(strength::ADD + 1)),
                     None => "at".to_owned(),
@@ -207,7 +207,7 @@ impl Translator<'_> {
             }
             "zip" => {
                 let (a, b) =
-                    (self.as_list(arguments.need(0, name)?)?, self.as_list(arguments.need(1, name)?)?);
+                    (self.elements(arguments.need(0, name)?)?, self.elements(arguments.need(1, name)?)?);
                 if arguments.count() > 2 {
                     return Hindrance::err(NoteKind::Python, "`zip` of more than two lists");
                 }
@@ -218,12 +218,12 @@ impl Translator<'_> {
             }
             "map" => {
                 let function = self.function_value(arguments.need(0, name)?)?;
-                let list = self.as_list(arguments.need(1, name)?)?;
+                let list = self.elements(arguments.need(1, name)?)?;
                 Ok(list.method("map", &[function], Type::list()))
             }
             "filter" => {
                 let function = arguments.need(0, name)?;
-                let list = self.as_list(arguments.need(1, name)?)?;
+                let list = self.elements(arguments.need(1, name)?)?;
                 let kind = list.kind.clone();
                 let closure = match &function.kind {
                     ExprKind::None => "|one| !empty(one)".to_owned(),
@@ -252,7 +252,7 @@ impl Translator<'_> {
                 let found = match &value.kind {
                     ExprKind::Generator(value, of) => self.first_of(value, of)?,
                     _ => {
-                        let list = self.as_list(value)?;
+                        let list = self.elements(value)?;
                         list.method("get", &["0".to_owned()], list.kind.element())
                     }
                 };
@@ -477,11 +477,29 @@ impl Translator<'_> {
             }
         }
         let code = self.expr(value)?;
-        Ok(match code.kind {
-            Type::Text => code.method("to_chars", &[], Type::list_of(Type::Text)),
-            Type::Map => code.method("keys", &[], Type::list_of(Type::Text)),
-            _ => code,
-        })
+        Ok(self.iterated(code))
+    }
+
+    /// The same as a list with methods: a value of an unknown type may be a text or a map.
+    pub(super) fn elements(&mut self, value: &Expr) -> Outcome {
+        let list = self.as_list(value)?;
+        if list.kind != Type::Unknown {
+            return Ok(list);
+        }
+        let name = self.helper(Helper::Elements);
+        Ok(call(name, &[list.text], Type::list()))
+    }
+
+    /// Returns what a loop over a value runs over: the characters of a text are texts.
+    pub(super) fn iterated(&mut self, value: Code) -> Code {
+        match value.kind {
+            Type::Text => {
+                let name = self.helper(Helper::Elements);
+                call(name, &[value.text], Type::list_of(Type::Text))
+            }
+            Type::Map => value.method("keys", &[], Type::list_of(Type::Text)),
+            _ => value,
+        }
     }
 
     /// Returns the code of a function that is passed as a value.
@@ -547,7 +565,7 @@ impl Translator<'_> {
     }
 
     fn sorted(&mut self, arguments: &Arguments<'_>) -> Outcome {
-        let list = self.as_list(arguments.need(0, "sorted")?)?;
+        let list = self.elements(arguments.need(0, "sorted")?)?;
         self.ordered(&list, arguments)
     }
 
@@ -592,7 +610,7 @@ impl Translator<'_> {
                 return Ok(Code::atom(text, kind));
             }
         }
-        let list = self.as_list(arguments.need(0, name)?)?;
+        let list = self.elements(arguments.need(0, name)?)?;
         let element = list.kind.element();
         let sign = if name == "max" { "1" } else { "-1" };
         let key = match arguments.named("key") {

@@ -90,7 +90,7 @@ impl Translator<'_> {
             if function.as_name() == Some("enumerate")
                 && let [list] = args.as_slice()
             {
-                let list = self.expr(&list.value)?;
+                let list = self.elements(&list.value)?;
                 let code = format!("{}.map(|one, at| [at, one])", list.owner());
                 return Ok(Code::atom(code, Type::list_of(Type::list())));
             }
@@ -101,15 +101,11 @@ impl Translator<'_> {
                 return Ok(Code::atom(code, Type::list_of(Type::Int)));
             }
         }
-        let source = self.expr(&of.iter)?;
-        Ok(match source.kind {
-            Type::Text => source.method("to_chars", &[], Type::list_of(Type::Text)),
-            Type::Map => source.method("keys", &[], Type::list_of(Type::Text)),
-            Type::Stream => {
-                return Hindrance::err(NoteKind::Python, "a comprehension over a streamed answer");
-            }
-            _ => source,
-        })
+        let source = self.elements(&of.iter)?;
+        match source.kind {
+            Type::Stream => Hindrance::err(NoteKind::Python, "a comprehension over a streamed answer"),
+            _ => Ok(source),
+        }
     }
 
     pub(super) fn list_of(&mut self, value: &Expr, of: &[Comprehension]) -> Outcome {

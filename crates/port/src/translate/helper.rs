@@ -4,6 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Helper {
     CheckStatus,
+    Elements,
     Padded,
     ReadAll,
     Reversed,
@@ -21,6 +22,7 @@ impl Helper {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::CheckStatus => "check_status",
+            Self::Elements => "elements",
             Self::Padded => "padded",
             Self::ReadAll => "read_all",
             Self::Reversed => "reversed",
@@ -43,6 +45,13 @@ fn check_status(answer) {
     if answer.status >= 400 {
         throw #{ status: 502, message: `the service answered with HTTP status ${answer.status}` };
     }
+}"
+            }
+            Self::Elements => {
+                "// What Python iterates over: the elements of a list, the characters of a text, the keys of a map.
+fn elements(value) {
+    if type_of(value) == \"string\" { return value.to_chars().map(|letter| `${letter}`); }
+    if type_of(value) == \"map\" { value.keys() } else { value }
 }"
             }
             Self::Padded => {
@@ -68,6 +77,7 @@ fn read_all(lines) {
             Self::Reversed => {
                 "// A list or text from its end to its beginning.
 fn reversed(list) {
+    if type_of(list) == \"map\" { list = list.keys(); }
     let all = if type_of(list) == \"string\" { list.to_chars() } else { [] + list };
     all.reverse();
     if type_of(list) == \"string\" { text::join(all, \"\") } else { all }

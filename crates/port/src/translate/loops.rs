@@ -3,7 +3,7 @@
 use super::context::{Hindrance, Outcome, Translator, Variable, Yields};
 use super::generators::is_generator;
 use super::helper::Helper;
-use crate::code::{Code, strength};
+use crate::code::{Code, call, strength};
 use crate::kinds::Type;
 use crate::plugin::{PluginKind, of_self};
 use crate::python::{Expr, ExprKind, Stmt, StmtKind};
@@ -50,7 +50,8 @@ impl<'a> Translator<'a> {
                 self.scope.live.remove(name);
             }
         }
-        let mut head = self.loop_head(target, iter)?;
+        let is_letters = target.as_name().is_some_and(|name| asks_for_letters(body, name));
+        let mut head = self.loop_head(target, iter, is_letters)?;
         let was_written = self.scope.written_back.len();
         if let Some(name) = target.as_name()
             && !is_live
@@ -91,7 +92,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    fn loop_head(&mut self, target: &Expr, iter: &Expr) -> Outcome<Head> {
+    fn loop_head(&mut self, target: &Expr, iter: &Expr, is_letters: bool) -> Outcome<Head> {
         let targets: Option<&[Expr]> = match &target.kind {
             ExprKind::Tuple(all) | ExprKind::List(all) => Some(all),
             _ => None,
@@ -175,9 +176,11 @@ impl<'a> Translator<'a> {
             }
         }
         let source = self.expr(iter)?;
-        let source = match &source.kind {
-            Type::Map => source.method("keys", &[], Type::list_of(Type::Text)),
-            _ => source,
+        let source = if source.kind == Type::Unknown && is_letters {
+            let name = self.helper(Helper::Elements);
+            call(name, &[source.text], Type::list())
+        } else {
+            self.iterated(source)
         };
         if source.kind.is_ghost() {
             return Hindrance::err(NoteKind::Python, "a loop over this value");
@@ -311,6 +314,30 @@ impl<'a> Translator<'a> {
         };
         function.is_some_and(|function| is_generator(function) && !self.collected.contains(&function.name))
     }
+}
+
+/// Returns `true` if a block calls functions that Python code calls on single letters of a text.
+fn asks_for_letters(body: &[Stmt], name: &str) -> bool {
+    let mut found = false;
+    for stmt in body {
+        stmt.walk(&mut |stmt| {
+            stmt.expressions(&mut |expr| {
+                expr.walk(&mut |inner| {
+                    let ExprKind::Call(of, args) = &inner.kind else { return };
+                    found |= match &of.kind {
+                        ExprKind::Attribute(of, method) => {
+                            of.as_name() == Some(name) && method.starts_with("is")
+                        }
+                        ExprKind::Name(function) => {
+                            function == "ord" && args.iter().any(|one| one.value.as_name() == Some(name))
+                        }
+                        _ => false,
+                    };
+                });
+            });
+        });
+    }
+    found
 }
 
 /// Returns the names that a loop sets.
