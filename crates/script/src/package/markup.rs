@@ -14,7 +14,7 @@ const BLOCKS: &[&str] = &[
 /// The elements that are separated from their neighbors in the same line.
 const CELLS: &[&str] = &["td", "th"];
 /// The elements whose content is not text.
-const HIDDEN: &[&str] = &["script", "style"];
+pub(super) const HIDDEN: &[&str] = &["script", "style"];
 
 /// Returns the text of a page or fragment.
 pub(super) fn text(html: &str) -> String {
@@ -79,12 +79,12 @@ impl Page {
     }
 }
 
-fn is_one_of(name: &str, names: &[&str]) -> bool {
+pub(super) fn is_one_of(name: &str, names: &[&str]) -> bool {
     names.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Returns the name in a tag, with its `/` if it is an end tag; `None` if this `<` does not open a tag.
-fn tag_name(text: &str) -> Option<&str> {
+pub(super) fn tag_name(text: &str) -> Option<&str> {
     let inner = &text[1..];
     let slash = usize::from(inner.starts_with('/'));
     if !inner[slash..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '!' || c == '?') {
@@ -95,7 +95,7 @@ fn tag_name(text: &str) -> Option<&str> {
 }
 
 /// Returns the text after the current tag; a `>` in quotes does not end it.
-fn skip_tag(text: &str) -> &str {
+pub(super) fn skip_tag(text: &str) -> &str {
     let mut quote = None;
     for (at, byte) in text.bytes().enumerate() {
         match (quote, byte) {
@@ -110,7 +110,7 @@ fn skip_tag(text: &str) -> &str {
 }
 
 /// Returns the text after the end of a script or style.
-fn skip_hidden<'a>(text: &'a str, name: &str) -> &'a str {
+pub(super) fn skip_hidden<'a>(text: &'a str, name: &str) -> &'a str {
     let mut rest = text;
     while let Some(at) = rest.find("</") {
         rest = &rest[at + 2..];
@@ -121,7 +121,7 @@ fn skip_hidden<'a>(text: &'a str, name: &str) -> &'a str {
     ""
 }
 
-fn after<'a>(text: &'a str, end: &str) -> &'a str {
+pub(super) fn after<'a>(text: &'a str, end: &str) -> &'a str {
     text.split_once(end).map_or("", |(_, rest)| rest)
 }
 

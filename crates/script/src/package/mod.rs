@@ -28,6 +28,7 @@ mod memories;
 mod multipart;
 mod output;
 pub(crate) mod padding;
+mod page;
 mod pattern;
 mod random;
 pub(crate) mod reading;

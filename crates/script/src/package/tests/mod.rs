@@ -78,7 +78,7 @@ const PROMISED: &[(&str, &str)] = &[
     ("hash", "sha256 md5 hmac_sha256 digest hmac"),
     ("base64", "encode encode_url decode decode_bytes"),
     ("url", "encode decode parse query"),
-    ("html", "escape unescape text"),
+    ("html", "escape unescape text select"),
     ("tokens", "count"),
 ];
 
