@@ -72,6 +72,11 @@ impl Resources {
                 .filter(|_| declares(Capability::Memories) && grants.memories)
                 .map(|models| (settings.vectors.clone(), models)),
             chats: settings.chats.clone().filter(|_| declares(Capability::Chats) && grants.chats),
+            records: [(Capability::Memories, grants.memories), (Capability::Chats, grants.chats)]
+                .into_iter()
+                .filter(|(capability, is_granted)| *is_granted && declares(*capability))
+                .map(|(capability, _)| capability)
+                .collect(),
             tools: match declares(Capability::Tools) {
                 true => Tools::Granted { grant: grants.tools.clone(), host: settings.tools.clone() },
                 false => Tools::Undeclared,

@@ -5,7 +5,7 @@ use futures::stream::BoxStream;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use valvehouse_config::Grant;
+use valvehouse_config::{Capability, Grant};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::provider::{BUILTIN_EMBEDDING, builtin_embedding};
@@ -254,6 +254,8 @@ pub(crate) struct Resources {
     pub(crate) memories: Option<(VectorIndex, Arc<dyn Models>)>,
     /// The conversations of users.
     pub(crate) chats: Option<Arc<dyn Chats>>,
+    /// The granted kinds of users' records, whether or not a host stores them.
+    pub(crate) records: Vec<Capability>,
     /// The tools of this host.
     pub(crate) tools: Tools,
     /// Access to other hosts.

@@ -10,6 +10,7 @@ use crate::resources::{ChatRecord, Chats};
 use crate::value::{Shape, live};
 use rhai::{Array, Dynamic, Map, Module};
 use std::sync::Arc;
+use valvehouse_config::Capability;
 use valvehouse_core::chat::message;
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
@@ -91,7 +92,7 @@ struct Own {
 impl Own {
     fn find(name: &'static str) -> RhaiResultOf<Self> {
         let call = running(name)?;
-        let chats = call.resources.chats.clone().ok_or_else(|| ungranted(name, &call, "chats"))?;
+        let chats = call.resources.chats.clone().ok_or_else(|| ungranted(name, &call, Capability::Chats))?;
         let (call, user) = records::user(name)?;
         Ok(Self { name, call, chats, user })
     }

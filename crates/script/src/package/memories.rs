@@ -15,6 +15,7 @@ use crate::value::{Shape, live};
 use rhai::{Array, Dynamic, Map, Module};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
+use valvehouse_config::Capability;
 use valvehouse_core::text::hex;
 use valvehouse_json::Json;
 use valvehouse_store::{NewVector, VectorIndex, VectorOwner};
@@ -93,7 +94,7 @@ struct Memories {
 impl Memories {
     fn find(name: &'static str) -> RhaiResultOf<Self> {
         let call = super::argument::running(name)?;
-        let missing = || ungranted(name, &call, "memories");
+        let missing = || ungranted(name, &call, Capability::Memories);
         let (index, models) = call.resources.memories.clone().ok_or_else(missing)?;
         let (call, user) = records::user(name)?;
         Ok(Self { name, call, index, models, owner: space_of_user("", &user) })

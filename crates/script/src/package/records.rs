@@ -7,6 +7,7 @@ use crate::resources::Embeddings;
 use crate::value::json_of;
 use rhai::Dynamic;
 use std::time::Duration;
+use valvehouse_config::Capability;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::BUILTIN_EMBEDDING;
 use valvehouse_json::Json;
@@ -61,8 +62,17 @@ pub(super) fn undeclared(function: &str, capability: &str) -> Box<rhai::EvalAltR
 }
 
 /// Creates the error of users' records that are not declared or not granted.
-pub(super) fn ungranted(function: &str, call: &Call, capability: &str) -> Box<rhai::EvalAltResult> {
-    let plugin = &call.caller.plugin;
+pub(super) fn ungranted(function: &str, call: &Call, capability: Capability) -> Box<rhai::EvalAltResult> {
+    let (plugin, is_granted) = (&call.caller.plugin, call.resources.records.contains(&capability));
+    let capability = capability.name();
+    if is_granted {
+        return fail(
+            function,
+            format!(
+                "cannot find the {capability} of users: no host runs the script; run it in a host, or as a test"
+            ),
+        );
+    }
     fail(
         function,
         format!(

@@ -56,10 +56,16 @@ fn model(target: &DryRunTarget, options: &DryRunOptions, body: &Json) -> Result<
             )))
         }
         (_, Some(first)) => Ok(first.id.clone()),
-        (_, None) => Err(CommandError::usage(format!(
-            "`{}` offers no model; write `fn pipe(body)`",
-            target.script().id()
-        ))),
+        (_, None) => {
+            let script = target.script();
+            let why = match script.manifest.ttl {
+                Some(_) => {
+                    "offers no model in a dry run: a host calls its `pipes()` in the background; to try it, remove `ttl`"
+                }
+                None => "offers no model; write `fn pipe(body)`",
+            };
+            Err(CommandError::usage(format!("`{}` {why}", script.id())))
+        }
     }
 }
 
