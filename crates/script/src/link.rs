@@ -12,7 +12,7 @@ use super::rename::{self, Own};
 use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
 use super::tokens::{self, Plan};
-use super::value::dynamic_of;
+use super::value::KeyOrders;
 use super::{engine, folding, instrument, literal, manifest, names, package, shadow, warnings};
 use rhai::{
     AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, OptimizationLevel, Position, ScriptFuncDef,
@@ -32,6 +32,8 @@ pub(super) struct LinkedModules {
     pub(super) values: HashMap<String, Dynamic>,
     /// The unfolded syntax of each module.
     pub(super) as_written: Vec<AST>,
+    /// The key orders of map literals in them and in the script.
+    pub(super) orders: KeyOrders,
     pub(super) sources: Sources,
     /// The modules by the names before `::`, which are aliases in the script and prefixes in modules.
     modules: Vec<(String, Shared<Module>)>,
@@ -91,6 +93,7 @@ impl<'a> Linker<'a> {
             functions: AST::empty(),
             values: HashMap::new(),
             as_written: Vec::new(),
+            orders: KeyOrders::default(),
             sources: Sources::new(&script.path, source),
             modules: Vec::new(),
         };
@@ -260,8 +263,11 @@ impl<'a> Linker<'a> {
             aliases: &aliases,
             is_known: &|name| engine::arities(name).is_some(),
         };
-        let mut values: HashMap<String, Dynamic> =
-            parsed.constants.iter().map(|(name, value)| (renamed(name), dynamic_of(value))).collect();
+        let mut values: HashMap<String, Dynamic> = parsed
+            .constants
+            .iter()
+            .map(|(name, value)| (renamed(name), self.linked.orders.dynamic_of(value)))
+            .collect();
         for (name, _) in &parsed.functions {
             if let Ok(function) = FnPtr::new(renamed(name)) {
                 values.entry(renamed(name)).or_insert_with(|| function.into());

@@ -1,8 +1,7 @@
 //! Reads literal constants with the key order of the source; Rhai's own maps sort their keys.
 
 use super::value::json_of;
-use rhai::{AST, ASTNode, Expr, Stmt};
-use std::collections::{BTreeSet, HashMap};
+use rhai::{AST, Expr, Stmt};
 use valvehouse_json::{Json, Object};
 
 /// Returns the literal constants of a file in source order, with their keys in source order.
@@ -46,53 +45,5 @@ fn in_order(expression: &Expr, value: Json) -> Json {
             items.map(|(expression, value)| in_order(expression, value)).collect::<Vec<_>>().into()
         }
         _ => value,
-    }
-}
-
-/// The key orders of map literals. The keys of a function's return value are sorted; a literal with exactly these
-/// keys provides their order.
-#[derive(Default)]
-pub(super) struct KeyOrders(HashMap<BTreeSet<String>, Vec<String>>);
-
-impl KeyOrders {
-    /// Collects the orders. Literals within a tool's entry take precedence over others with the same keys.
-    pub(super) fn of<'a>(files: impl Iterator<Item = &'a AST>) -> Self {
-        let (mut of_tools, mut others) = (Vec::new(), Vec::new());
-        let mut look = |path: &[ASTNode<'_>]| {
-            if let Some(ASTNode::Expr(Expr::Map(literal, _))) = path.last() {
-                let keys: Vec<String> = literal.0.iter().map(|(key, _)| key.name.to_string()).collect();
-                let is_of_tool = path.iter().any(|node| {
-                    matches!(node, ASTNode::Expr(Expr::Map(outer, _))
-                        if outer.0.iter().any(|(key, _)| key.name == "handler"))
-                });
-                if is_of_tool { &mut of_tools } else { &mut others }.push(keys);
-            }
-            true
-        };
-        for plain in files {
-            plain.walk(&mut look);
-        }
-        let mut orders = HashMap::new();
-        for keys in of_tools.into_iter().chain(others) {
-            orders.entry(keys.iter().cloned().collect()).or_insert(keys);
-        }
-        Self(orders)
-    }
-
-    /// Returns a value with its keys in source order.
-    pub(super) fn restore(&self, value: &Json) -> Json {
-        match value {
-            Json::Array(items) => {
-                items.items().iter().map(|item| self.restore(item)).collect::<Vec<_>>().into()
-            }
-            Json::Object(fields) => {
-                let keys = fields.keys();
-                let set: BTreeSet<String> = keys.iter().map(ToString::to_string).collect();
-                let written = self.0.get(&set).cloned().unwrap_or_else(|| set.into_iter().collect());
-                let field = |key: String| Some((key.as_str().into(), self.restore(&fields.get(&key)?)));
-                written.into_iter().filter_map(field).collect::<Object>().into()
-            }
-            plain => plain.clone(),
-        }
     }
 }

@@ -13,6 +13,7 @@ use super::settings::Settings;
 use super::source::SourceFile;
 use super::sources::Sources;
 use super::tool::{ServedFunction, ToolFunction};
+use super::value::KeyOrders;
 use rhai::{AST, Engine};
 use std::sync::Arc;
 use valvehouse_core::breaker::Breaker;
@@ -59,6 +60,8 @@ pub struct Script {
     pub(super) has_windows: bool,
     pub(super) engine: Engine,
     pub(super) ast: AST,
+    /// The key orders of its map literals.
+    pub(super) orders: KeyOrders,
     /// The hooks whose syntax proves that every call is short.
     pub(super) cheap: Vec<Hook>,
     pub(super) interpreter: Interpreter,

@@ -8,14 +8,12 @@ use crate::crash::{self, RunVersion};
 use crate::diagnostic::{self, Code, Diagnostic, Severity};
 use crate::hooks::{self, HookFunction};
 use crate::interpreter::Interpreter;
-use crate::literal::KeyOrders;
 use crate::manifest::{self, Manifest};
 use crate::resources::Resources;
 use crate::script::{MAX_PRIORITY, Script};
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile, check_text};
 use crate::sources::Sources;
-use crate::value::dynamic_of;
 use crate::{
     action, budget, callbacks, clock, final_statement, guard_claim, link, names, periodic, pipe, shadow,
     tool, warnings,
@@ -147,10 +145,11 @@ impl Script {
         }
 
         let mut values: HashMap<String, Dynamic> =
-            constants.iter().map(|(name, value)| (name.clone(), dynamic_of(value))).collect();
-        values.insert("Valves".into(), dynamic_of(&valves));
+            constants.iter().map(|(name, value)| (name.clone(), linked.orders.dynamic_of(value))).collect();
+        values.insert("Valves".into(), linked.orders.dynamic_of(&valves));
         values.extend(names::functions_as_values(&plain));
-        let beside = Beside { coverage, valves: Some(&valves), ..Beside::default() };
+        let beside =
+            Beside { coverage, valves: Some(&valves), as_written: Some(&as_written), ..Beside::default() };
         let folded = folded(engine, &code, &plain, values, &linked, beside).map_err(parse_problem)?;
         let mut script = Self::assembled(file, settings, manifest, valves, folded, linked.sources);
         (script.hooks, script.callbacks, script.resources) = (hooks, callbacks, Arc::new(resources));
@@ -163,8 +162,7 @@ impl Script {
             };
         }
         if file.kind == Kind::Tool {
-            let orders = KeyOrders::of([&as_written].into_iter().chain(&linked.as_written));
-            let (tools, more) = tool::read(&script, &orders, source);
+            let (tools, more) = tool::read(&script, source);
             problems.extend(more);
             let (served, more) = tool::read_served(&script, source);
             problems.extend(more);
@@ -215,9 +213,9 @@ impl Script {
             return Err(problems);
         }
         let mut values: HashMap<String, Dynamic> =
-            constants.iter().map(|(name, value)| (name.clone(), dynamic_of(value))).collect();
+            constants.iter().map(|(name, value)| (name.clone(), linked.orders.dynamic_of(value))).collect();
         values.extend(names::functions_as_values(&plain));
-        let beside = Beside { own, ..Beside::default() };
+        let beside = Beside { own, as_written: Some(&as_written), ..Beside::default() };
         let folded = folded(engine, source, &plain, values, &linked, beside).map_err(parse_problem)?;
         let mut script = Self::assembled(file, settings, manifest, Json::object(), folded, linked.sources);
         script.warnings = problems;
@@ -233,7 +231,7 @@ impl Script {
         folded: FoldedFunctions,
         sources: Sources,
     ) -> Self {
-        let FoldedFunctions { mut engine, mut ast, names, cheap } = folded;
+        let FoldedFunctions { mut engine, mut ast, names, orders, cheap } = folded;
         if settings.guarded {
             budget::limit(&mut engine);
         }
@@ -271,6 +269,7 @@ impl Script {
             action: None,
             engine,
             ast,
+            orders,
             cheap,
             interpreter: Interpreter::default(),
             settings: settings.clone(),

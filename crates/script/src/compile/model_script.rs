@@ -9,7 +9,6 @@ use crate::resources::{OfModel, Resources, Tools};
 use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile, check_text};
-use crate::value::dynamic_of;
 use crate::{link, names, warnings};
 use rhai::{Dynamic, Module, Shared};
 use std::collections::{BTreeSet, HashMap};
@@ -51,10 +50,10 @@ impl Script {
         own.set_id("tools of the turn");
         own.build_index();
         let mut values: HashMap<String, Dynamic> =
-            constants.iter().map(|(name, value)| (name.clone(), dynamic_of(value))).collect();
+            constants.iter().map(|(name, value)| (name.clone(), linked.orders.dynamic_of(value))).collect();
         values.extend(names::functions_as_values(&plain));
         let own = [("", Shared::new(own))];
-        let beside = Beside { own: &own, ..Beside::default() };
+        let beside = Beside { own: &own, as_written: Some(&as_written), ..Beside::default() };
         let folded = folded(engine, source, &plain, values, &linked, beside).map_err(parse_problem)?;
         let mut script = Self::assembled(&file, settings, manifest, Json::object(), folded, linked.sources);
         script.resources = Arc::new(Resources {

@@ -2,11 +2,11 @@
 
 use crate::coverage::Coverage;
 use crate::diagnostic::{Code, Diagnostic};
-use crate::instrument::{self, InstrumentedBodies};
+use crate::instrument::{self, InstrumentedBodies, Literals};
 use crate::link::LinkedModules;
 use crate::names::Names;
 use crate::source::SourceFile;
-use crate::value::{lend_functions_missing_beside, property_accessors};
+use crate::value::{KeyOrders, lend_functions_missing_beside, property_accessors};
 use crate::{bounded, engine, folding, literal, manifest};
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Shared, Stmt};
 use std::collections::HashMap;
@@ -80,6 +80,8 @@ pub(super) struct Beside<'a> {
     pub(super) coverage: Option<&'a Arc<Coverage>>,
     /// The effective valves.
     pub(super) valves: Option<&'a Json>,
+    /// The syntax tree of the file without folded constants.
+    pub(super) as_written: Option<&'a AST>,
 }
 
 /// A file's functions, and the engine that runs them.
@@ -87,6 +89,8 @@ pub(super) struct FoldedFunctions {
     pub(super) engine: Engine,
     pub(super) ast: AST,
     pub(super) names: Names,
+    /// The key orders of map literals.
+    pub(super) orders: KeyOrders,
     /// The hooks that are proven to be short by their syntax before instrumentation.
     pub(super) cheap: Vec<Hook>,
 }
@@ -127,8 +131,10 @@ pub(super) fn folded(
     let mut instrumented = InstrumentedBodies::default();
     let none = Json::object();
     let valves = beside.valves.unwrap_or(&none);
-    let own = instrumented.add(ast.clone(), valves, beside.coverage.map(|coverage| &**coverage))?;
-    let of_modules = instrumented.add(linked.functions.clone(), &none, None)?;
+    let literals = Literals::of(beside.as_written.into_iter().chain(&linked.as_written), &linked.orders);
+    let coverage = beside.coverage.map(|coverage| &**coverage);
+    let own = instrumented.add(ast.clone(), valves, &literals, coverage)?;
+    let of_modules = instrumented.add(linked.functions.clone(), &none, &literals, None)?;
     let cheap = Hook::ALL.into_iter().filter(|hook| bounded::is_bounded(&ast, hook.name())).collect();
     ast.combine(linked.functions.clone());
     values.extend(linked.values.clone());
@@ -145,5 +151,5 @@ pub(super) fn folded(
     engine.register_global_module(property_accessors(names.properties.iter().map(String::as_str)).into());
     values.retain(|name, _| names.variables.contains(name));
     engine::resolve_names(&mut engine, values, names.caught.iter().cloned().collect());
-    Ok(FoldedFunctions { engine, ast, names, cheap })
+    Ok(FoldedFunctions { engine, ast, names, orders: linked.orders.clone(), cheap })
 }

@@ -266,7 +266,7 @@ async fn live_values_behave_like_python_objects() {
         (r#"body.out = WORDS.contains("a") && WORDS.len() == 2;"#, "true"),
         (
             r#"body.out = #{ default: 1, match: 2, new: 3, in: 4, if: 5 }; body.out.default = (body.out.in) + body.out.match + body.out["if"];"#,
-            r#"{"default":11,"if":5,"in":4,"match":2,"new":3}"#,
+            r#"{"default":11,"match":2,"new":3,"in":4,"if":5}"#,
         ),
         (
             r#"try { throw "no"; } catch (e) { body.out = [e.message, e.status, e.plugin, e.line, `${e}`]; }"#,

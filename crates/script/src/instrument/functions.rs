@@ -4,11 +4,13 @@
 //! them parses nothing.
 
 use super::kinds::Kinds;
+use super::literals::Literals;
 use super::operators;
-use super::rewrite::{ADDED, CAPTURE, COMPARE, PROBE, SUBJECT};
+use super::rewrite::{ADDED, CAPTURE, COMPARE, ORDER, PROBE, SUBJECT};
 use super::rewrite::{Rewrite, is_needed};
 use crate::coverage::Coverage;
 use crate::syntax::statements_of;
+use crate::value::set_order;
 use crate::{budget, call, standard};
 use rhai::{
     AST, Dynamic, Engine, EvalContext, Expr, Expression, ImmutableString, Module, ParseError, Position,
@@ -44,9 +46,10 @@ impl InstrumentedBodies {
         &mut self,
         functions: AST,
         valves: &Json,
+        literals: &Literals,
         coverage: Option<&Coverage>,
     ) -> Result<AST, ParseError> {
-        if coverage.is_none() && !is_needed(&functions) {
+        if coverage.is_none() && !is_needed(&functions, literals) {
             return Ok(functions);
         }
         let first = self.bodies.len();
@@ -57,7 +60,7 @@ impl InstrumentedBodies {
             let kinds = Kinds::of(original, &statements, valves, &own);
             let mut body = StmtBlock::new(statements.clone(), Position::NONE, Position::NONE);
             let lines = coverage.map(Coverage::runnable_lines);
-            let mut rewrite = Rewrite { kinds: &kinds, lines, has_changed: false };
+            let mut rewrite = Rewrite { kinds: &kinds, literals, lines, has_changed: false };
             rewrite.block(&mut body);
             if rewrite.has_changed {
                 changed.push(original);
@@ -112,6 +115,13 @@ impl InstrumentedBodies {
         // This engine parses nothing.
         let parse = |_: &[ImmutableString], _: &str, _: &mut Dynamic| Ok(None);
         engine.register_custom_syntax_with_state_raw(COMPARE, parse, false, operators::compare);
+        engine.register_custom_syntax_with_state_raw(ORDER, parse, false, |context, inputs, tag| {
+            budget::forgive(1);
+            let Some(map) = inputs.first() else { return Ok(Dynamic::UNIT) };
+            let mut map = context.eval_expression_tree(map)?;
+            set_order(&mut map, tag.as_int().unwrap_or_default());
+            Ok(map)
+        });
         engine.register_custom_syntax([ADDED, "$expr$", "$expr$"], false, |context, inputs| {
             budget::forgive(1);
             operators::added(context, inputs)

@@ -1,12 +1,13 @@
 //! Adds steps to a script's functions: where the interpreter would process a value without a check of its size,
-//! where variables become shared, where Rhai silently accepts operands of different kinds, and, for coverage,
-//! before each statement.
+//! where variables become shared, where Rhai silently accepts operands of different kinds, where it sorts the keys
+//! of a map literal, and, for coverage, before each statement.
 //!
 //! Rhai does not allow a parsed function's body to be changed. A function that needs a step is replaced by one that
 //! runs a changed copy of its body, which is stored separately; all other functions are unchanged.
 
 mod functions;
 mod kinds;
+mod literals;
 mod operators;
 mod rewrite;
 
@@ -17,4 +18,5 @@ mod tests;
 
 pub(super) use functions::InstrumentedBodies;
 pub(super) use kinds::{Kinds, ValueKind};
+pub(super) use literals::Literals;
 pub(super) use operators::keep_unordered;

@@ -1,18 +1,21 @@
 //! The steps that are added to a function, their positions, and their names in Rhai's "custom syntax".
 
 use super::kinds::Kinds;
+use super::literals::Literals;
 use super::operators;
 use crate::coverage::Lines;
 use rhai::{AST, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, Position, Stmt, StmtBlock};
 
 /// Returns `true` if one of these functions needs a step even without coverage.
-pub(super) fn is_needed(functions: &AST) -> bool {
+pub(super) fn is_needed(functions: &AST, literals: &Literals) -> bool {
     !functions.walk(&mut |path: &[ASTNode<'_>]| match path.last() {
         Some(ASTNode::Stmt(Stmt::Switch(..) | Stmt::Share(..))) => false,
         Some(ASTNode::Stmt(Stmt::Assignment(parts))) => !parts.0.is_op_assignment(),
         Some(ASTNode::Expr(Expr::FnCall(call, _)) | ASTNode::Stmt(Stmt::FnCall(call, _))) => {
             !call.name.starts_with(['<', '>'])
         }
+        Some(ASTNode::Expr(Expr::DynamicConstant(_, position))) => !literals.has(*position),
+        Some(ASTNode::Expr(map @ Expr::Map(..))) => literals.tag(map).is_none(),
         _ => true,
     })
 }
@@ -21,6 +24,8 @@ pub(super) fn is_needed(functions: &AST) -> bool {
 pub(super) struct Rewrite<'a> {
     /// The kinds of the values in the function.
     pub(super) kinds: &'a Kinds<'a>,
+    /// The literals whose keys are not sorted.
+    pub(super) literals: &'a Literals,
     /// The set in which lines with a probe are recorded; `None` adds no probes.
     pub(super) lines: Option<&'a Lines>,
     /// `true` if the body was changed.
@@ -121,7 +126,18 @@ impl Rewrite<'_> {
             Expr::InterpolatedString(parts, _) | Expr::Array(parts, _) => {
                 parts.iter_mut().for_each(|part| self.expression(part));
             }
-            Expr::Map(entries, _) => entries.0.iter_mut().for_each(|(_, value)| self.expression(value)),
+            Expr::Map(entries, position) => {
+                let position = *position;
+                entries.0.iter_mut().for_each(|(_, value)| self.expression(value));
+                if let Some(tag) = self.literals.tag(expression) {
+                    let map = std::mem::replace(expression, Expr::Unit(Position::NONE));
+                    *expression = custom_at(ORDER, [map], tag.into(), position);
+                    self.has_changed = true;
+                }
+            }
+            Expr::DynamicConstant(value, position) => {
+                self.has_changed |= self.literals.order(value, *position);
+            }
             Expr::Stmt(block) => self.block(block),
             Expr::FnCall(call, position) if operators::is_doubtful(call, self.kinds) => {
                 let compared = self.compared(call, *position);
@@ -163,6 +179,8 @@ pub(super) const CAPTURE: &str = "capture";
 pub(super) const SUBJECT: &str = "subject";
 /// Compares the order of two values.
 pub(super) const COMPARE: &str = "compare";
+/// Gives a map the key order of its literal.
+pub(super) const ORDER: &str = "order";
 /// Prepares the value that `+=` adds.
 pub(super) const ADDED: &str = "added";
 

@@ -92,3 +92,57 @@ fn closures_and_what_they_capture_are_freed_with_their_call() {
         assert!(kept < 300_000, "{shape}: {kept} bytes are kept");
     }
 }
+
+#[test]
+fn keys_of_map_literals_stay_as_written() {
+    for (code, wanted) in [
+        ("#{ b: 1, a: 2 }", r#"{"b":1,"a":2}"#),
+        ("#{ a: 1, b: 2 }", r#"{"a":1,"b":2}"#),
+        ("[#{ b: 1, a: [#{ d: 1, c: 2 }] }]", r#"[{"b":1,"a":[{"d":1,"c":2}]}]"#),
+        (
+            "let x = 1; #{ b: x, a: #{ d: [#{ f: 1, e: 2 }], c: x } }",
+            r#"{"b":1,"a":{"d":[{"f":1,"e":2}],"c":1}}"#,
+        ),
+        ("let m = #{ b: 1, a: 2 }; m.d = 3; m.c = 4; m", r#"{"b":1,"a":2,"c":4,"d":3}"#),
+        ("let m = #{ b: 1, a: 2 }; m.remove(\"b\"); m.b = 5; m", r#"{"b":5,"a":2}"#),
+        (
+            "let m = #{ c: 1, b: 1, a: 2 }; let n = m; n.remove(\"b\"); [m, n]",
+            r#"[{"c":1,"b":1,"a":2},{"c":1,"a":2}]"#,
+        ),
+        ("#{ b: 1, a: 2 }.keys()", r#"["b","a"]"#),
+        ("#{ b: 1, a: 2 }.values()", "[1,2]"),
+        ("let x = 3; #{ b: x, a: x + 1 }.values()", "[3,4]"),
+        ("let m = #{ b: 1, a: 2 }; let k = []; for key in m { k.push(key); } k", r#"["b","a"]"#),
+        ("let m = #{ b: 1, a: 2 }; let k = []; for key in m.keys() { k += key; } k", r#"["b","a"]"#),
+        ("M", r#"{"z":[{"y":1,"x":2}],"a":1}"#),
+        ("let m = M; m.z[0]", r#"{"y":1,"x":2}"#),
+        ("M.keys()", r#"["z","a"]"#),
+        ("made(2)", r#"{"q":2,"p":{"o":1,"n":2}}"#),
+        ("[1].map(|x| #{ b: x, a: 1 })", r#"[{"b":1,"a":1}]"#),
+        ("let m = #{ b: 1, a: 2 }; let f = || m; f.call()", r#"{"b":1,"a":2}"#),
+        ("let m = #{ b: 1, a: 2 }; let f = || { m.b += 1; m.keys() }; f.call()", r#"["b","a"]"#),
+        ("if true { #{ b: 1, a: 2 } } else { () }", r#"{"b":1,"a":2}"#),
+        ("switch 1 { 1 => #{ b: 1, a: 2 }, _ => () }", r#"{"b":1,"a":2}"#),
+        ("#{ b: 1, a: 2 }.copy()", r#"{"b":1,"a":2}"#),
+        ("#{ b: 1, a: 2 } == #{ a: 2, b: 1 }", "true"),
+        ("let m = #{ b: 1, a: 2 }; m += #{ d: 1, c: 2 }; m.keys()", r#"["b","a","c","d"]"#),
+        (
+            "let m = json::parse(\"{}\"); m += #{ z: 1, y: 2 }; m.mixin(#{ x: 1, w: 2 }); m",
+            r#"{"z":1,"y":2,"x":1,"w":2}"#,
+        ),
+        ("let m = #{ b: 1, a: 2 }; m + #{ d: 3, c: 4 }", r#"{"b":1,"a":2,"c":4,"d":3}"#),
+        ("json::parse(\"{}\") + #{ z: 1, y: 2 }", r#"{"z":1,"y":2}"#),
+        ("json::stringify(#{ b: 1, a: 2 })", r#""{\"b\":1,\"a\":2}""#),
+        ("let x = 1; #{ b: x, a: 2 }.to_json()", r#""{\"b\":1,\"a\":2}""#),
+        ("csv::write([#{ name: \"x\", age: 1 }])", r#""name,age\nx,1\n""#),
+        ("body.m = #{ b: 1, a: 2 }; body.m.keys()", r#"["b","a"]"#),
+    ] {
+        let text = format!(
+            "const M = #{{ z: [#{{ y: 1, x: 2 }}], a: 1 }};\n\
+             fn made(n) {{ #{{ q: n, p: #{{ o: 1, n: n }} }} }}\n\
+             fn value(body) {{ {code} }}\n\
+             fn inlet(body) {{ body.out = value(body); body }}"
+        );
+        assert_eq!(out(&script(&text)).to_string(), wanted, "{code}");
+    }
+}

@@ -14,7 +14,7 @@ use crate::link::{self, LinkedModules};
 use crate::names::{self, Names};
 use crate::script::Script;
 use crate::thrown::ThrownError;
-use crate::value::{Shape, dynamic_of, json_of, live, property_accessors};
+use crate::value::{Shape, json_of, live, property_accessors};
 use rhai::{AST, Dynamic, EvalAltResult, FnPtr, OptimizationLevel, Position, Scope};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -65,9 +65,9 @@ impl Repl {
             .map_err(|error| diagnostic::of_parse(script.id(), &script.file.path, source, &error))?;
         let ParsedFile { as_written, plain, constants, .. } = parsed;
         let (linked, _) = link::link(&script.file, source, &as_written, &script.manifest);
-        let constants = constants.iter().map(|(name, value)| (name.clone(), dynamic_of(value)));
+        let constants = constants.iter().map(|(name, value)| (name.clone(), linked.orders.dynamic_of(value)));
         let mut constants: HashMap<String, Dynamic> = constants.collect();
-        constants.insert("Valves".into(), dynamic_of(&script.valves));
+        constants.insert("Valves".into(), script.orders.dynamic_of(&script.valves));
         constants.extend(linked.values.clone());
         constants.extend(functions_of(&plain));
         Ok(Self { script, linked, constants, own: AST::empty(), scope: Scope::new() })

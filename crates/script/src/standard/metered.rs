@@ -4,6 +4,7 @@ use super::cost::{Cost, cost};
 use super::measure::{self, Live, Scale, Size, TooLarge};
 use super::sorting::{self, Comparer};
 use crate::budget::{self, ExceededLimit};
+use crate::value::{in_order_of, json_text_of};
 use rhai::packages::{Package, StandardPackage};
 use rhai::{
     Array, Blob, Caches, Dynamic, Engine, EvalAltResult, EvalContext, FnArgsVec, FnNamespace, FnPtr,
@@ -61,6 +62,8 @@ pub(super) fn functions(engine: &Engine) -> Vec<FuncMetadata> {
 }
 
 fn register(module: &mut Module, function: &FuncMetadata, cost: Cost, original: RhaiFunc) {
+    let (is_values, is_sum) = (function.name == "values", function.name == "+");
+    let is_json = matches!(cost, Cost::Json);
     let is_form = matches!(cost, Cost::Text | Cost::Escaped) && function.num_params == 1;
     let (is_method, is_pure, is_volatile) =
         (original.is_method(), original.is_pure(), original.is_volatile());
@@ -69,7 +72,21 @@ fn register(module: &mut Module, function: &FuncMetadata, cost: Cost, original: 
         match called_instead(cost, &context, args) {
             Some(answer) => answer,
             None => match before(cost, context.engine(), args) {
-                Ok(()) => call_original(&original, Some(context), args),
+                Ok(()) => {
+                    // `+` consumes its operands.
+                    let order = args.first().filter(|map| is_sum && map.is_map()).map(|map| map.tag());
+                    match (call_original(&original, Some(context), args), args) {
+                        (Ok(values), [map]) if is_values => Ok(in_order_of(map, values)),
+                        (Ok(text), [map]) if is_json && map.tag() != 0 => {
+                            Ok(json_text_of(map).unwrap_or(text))
+                        }
+                        (Ok(mut sum), _) if sum.is_map() && order.is_some() => {
+                            sum.set_tag(order.unwrap_or_default());
+                            Ok(sum)
+                        }
+                        (answer, _) => answer,
+                    }
+                }
                 Err(_) if is_form => Ok(without_form(args)),
                 Err(error) => Err(error),
             },

@@ -3,7 +3,6 @@
 use super::function::ToolFunction;
 use crate::diagnostic::{self, Code, Diagnostic};
 use crate::hooks::{self, Param};
-use crate::literal::KeyOrders;
 use crate::schedule::{self, FunctionRef, ScheduledCall};
 use crate::script::Script;
 use crate::source::SourceFile;
@@ -32,11 +31,7 @@ const MAX_TOOLS: usize = 128;
 
 /// Returns the tools of a script, and the problems of those that are left out. If no tool is left, at least one
 /// problem is an error.
-pub(crate) fn read(
-    script: &Script,
-    orders: &KeyOrders,
-    source: &str,
-) -> (Vec<ToolFunction>, Vec<Diagnostic>) {
+pub(crate) fn read(script: &Script, source: &str) -> (Vec<ToolFunction>, Vec<Diagnostic>) {
     let has = |name: &str| script.functions().any(|function| function.name == name);
     match (has("handler"), has("tools")) {
         (true, true) => {
@@ -62,7 +57,7 @@ pub(crate) fn read(
                 }
             }
         }
-        (false, true) => module(script, orders, source),
+        (false, true) => module(script, source),
     }
 }
 
@@ -143,7 +138,7 @@ fn more_patterns(sum: &mut usize, tool: &ToolFunction) -> usize {
 }
 
 /// Returns the tools that a module lists. An invalid one is left out; the others are loaded.
-fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunction>, Vec<Diagnostic>) {
+fn module(script: &Script, source: &str) -> (Vec<ToolFunction>, Vec<Diagnostic>) {
     let failed = |function: &str, why: String| {
         let problem = Diagnostic::of(Code::BadToolList, &script.file, format!("`{function}()` {why}"));
         (Vec::new(), vec![problem.at_function(source, function).help(LISTS)])
@@ -158,12 +153,12 @@ fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunctio
         // missing functions are warnings.
         let known = script.settings.lists.get(ScheduledCall::Tools).map(schedule::read);
         let Some(Ok(listed)) = known else { return (Vec::new(), Vec::new()) };
-        let (tools, mut problems) = of_list(script, orders, source, &listed, &default_tags);
+        let (tools, mut problems) = of_list(script, source, &listed, &default_tags);
         problems.iter_mut().for_each(|problem| problem.severity = diagnostic::Severity::Warning);
         return (tools, problems);
     }
     match script.list("tools") {
-        Ok(listed) => of_list(script, orders, source, &listed.flatten(), &default_tags),
+        Ok(listed) => of_list(script, source, &listed.flatten(), &default_tags),
         Err(error) => {
             let (tools, problems) = failed("tools", told(&error));
             let help = |problem: Diagnostic| match script.help_for_list() {
@@ -181,7 +176,7 @@ fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunctio
 /// Returns the reason if none of its tools is usable.
 pub(crate) fn check_list(script: &Script, written: &Json) -> Result<(), String> {
     let listed = schedule::read(written).map_err(|error| diagnostic::summary_of_run(&error))?;
-    let (tools, problems) = of_list(script, &KeyOrders::default(), "", &listed, &[]);
+    let (tools, problems) = of_list(script, "", &listed, &[]);
     let why = problems.first().map_or("lists no tool", |problem| &problem.message);
     if tools.is_empty() { Err(format!("invalid list of tools: {why}")) } else { Ok(()) }
 }
@@ -189,7 +184,6 @@ pub(crate) fn check_list(script: &Script, written: &Json) -> Result<(), String> 
 /// Returns the tools of a list, and its problems.
 fn of_list(
     script: &Script,
-    orders: &KeyOrders,
     source: &str,
     listed: &Dynamic,
     default_tags: &[String],
@@ -215,7 +209,7 @@ fn of_list(
         let text = |name: &Dynamic| name.as_immutable_string_ref().ok().map(|name| shortened(name.as_str()));
         let name = entry.as_map_ref().ok().and_then(|map| map.get("name").and_then(text));
         let name = name.unwrap_or_else(|| format!("tools()[{index}]"));
-        let read = entry_of(entry, orders).and_then(|(declared, handler)| {
+        let read = entry_of(entry).and_then(|(declared, handler)| {
             ToolFunction::new(script, declared, &handler, default_tags, None)
         });
         match read {
@@ -306,18 +300,15 @@ fn tool_info(script: &Script) -> Result<ModuleInfo, String> {
 }
 
 /// Reads one entry of `tools()`: the declaration of the tool and its function.
-fn entry_of(entry: &Dynamic, orders: &KeyOrders) -> Result<(Json, FunctionRef), Vec<String>> {
+fn entry_of(entry: &Dynamic) -> Result<(Json, FunctionRef), Vec<String>> {
     let map = entry.as_map_ref().map_err(|kind| vec![format!("expected a map, got {kind}")])?;
     let handler = match map.get("handler") {
         Some(handler) => pointer(handler).map_err(|wrong| vec![wrong])?,
         None => return Err(vec!["missing `handler`".into()]),
     };
     let mut said = rhai::Map::clone(&map);
-    // A placeholder preserves the recorded order of the keys.
-    said.insert("handler".into(), Dynamic::UNIT);
+    said.remove("handler");
     let declared = json_of(&said.into()).map_err(|error| vec![diagnostic::summary_of_run(&error)])?;
-    let declared = orders.restore(&declared);
-    declared.remove("handler");
     Ok((declared, handler))
 }
 

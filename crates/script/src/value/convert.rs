@@ -1,6 +1,7 @@
 //! Converts between Rhai's values and JSON.
 
 use super::handle::{Bytes, List, Map, Shape};
+use super::order;
 use crate::thrown::ThrownError;
 use rhai::{Dynamic, EvalAltResult, FnPtr, ImmutableString, Position};
 use valvehouse_json::{Array, Json, MAX_DEPTH, MisplacedValue, Number, Object};
@@ -121,11 +122,14 @@ fn convert(value: &Dynamic, depth: usize, rest: &mut usize) -> Result<Json, Erro
         return Ok(Json::Array(Array::new(items)));
     }
     if let Ok(map) = value.as_map_ref() {
-        let mut entries = Vec::with_capacity(map.len());
-        for (key, value) in map.iter() {
+        let mut entry = |(key, value): (&str, &Dynamic)| -> Result<_, Error> {
             take(rest, key.len())?;
-            entries.push((key.as_str().into(), convert(value, depth + 1, rest)?));
-        }
+            Ok((key.into(), convert(value, depth + 1, rest)?))
+        };
+        let entries = match order::entries(value, &map) {
+            Some(ordered) => ordered.into_iter().map(entry).collect::<Result<Vec<_>, _>>()?,
+            None => map.iter().map(|(key, value)| entry((key, value))).collect::<Result<Vec<_>, _>>()?,
+        };
         return Ok(Json::Object(entries.into_iter().collect::<Object>()));
     }
     if value.is::<FnPtr>() {

@@ -3,7 +3,11 @@
 use super::convert::{copied, error, json_of, live, misplaced, written};
 use super::handle::{KernelHandle, Map, Shape, method, pure};
 use super::message::Property;
-use rhai::{Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
+use super::order;
+use rhai::{
+    Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module, NativeCallContext, RhaiFunc, Shared,
+};
+use std::any::TypeId;
 use valvehouse_json::{Json, Object};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
@@ -140,25 +144,26 @@ pub(super) fn register(module: &mut Module) {
     });
     pure("clear").set_into_module(module, |map: &mut Map| map.object.clear());
     for name in ["mixin", "+="] {
-        pure(name).set_into_module(module, |map: &mut Map, other: rhai::Map| -> Answer<()> {
-            entries_of(other)?
-                .into_iter()
-                .try_for_each(|(key, value)| map.object.set(&key, value))
-                .map_err(misplaced)
+        tagged(module, raw(name), [TypeId::of::<Map>(), TypeId::of::<rhai::Map>()], |args| {
+            let [map, other] = args else { return Ok(Dynamic::UNIT) };
+            if let Some(map) = map.read_lock::<Map>() {
+                mix_in(&map.object, json_of(other)?.entries())?;
+            }
+            Ok(Dynamic::UNIT)
         });
-        pure(name).set_into_module(module, |map: &mut Map, other: Map| mix_in(&map.object, &other));
+        pure(name)
+            .set_into_module(module, |map: &mut Map, other: Map| mix_in(&map.object, other.object.entries()));
     }
-    pure("+").set_into_module(module, |map: &mut Map, other: rhai::Map| -> Answer<Map> {
-        let sum = Map { shape: map.shape, object: map.object.entries().into_iter().collect() };
-        entries_of(other)?
-            .into_iter()
-            .try_for_each(|(key, value)| sum.object.set(&key, value))
-            .map_err(misplaced)?;
-        Ok(sum)
+    tagged(module, raw("+"), [TypeId::of::<Map>(), TypeId::of::<rhai::Map>()], |args| {
+        let [map, other] = args else { return Ok(Dynamic::UNIT) };
+        let Some(map) = map.read_lock::<Map>() else { return Ok(Dynamic::UNIT) };
+        let sum: Object = map.object.entries().into_iter().collect();
+        mix_in(&sum, json_of(other)?.entries())?;
+        Ok(Dynamic::from(Map { shape: map.shape, object: sum }))
     });
     pure("+").set_into_module(module, |map: &mut Map, other: Map| -> Answer<Map> {
         let sum: Object = map.object.entries().into_iter().collect();
-        mix_in(&sum, &other)?;
+        mix_in(&sum, other.object.entries())?;
         Ok(Map { shape: map.shape, object: sum })
     });
 
@@ -196,19 +201,24 @@ pub(super) fn register(module: &mut Module) {
     for name in ["to_string", "to_debug", "to_json", "print", "debug"] {
         pure(name).set_into_module(module, |map: &mut Map| written(&map.json()));
     }
-    module.set_iter(std::any::TypeId::of::<Map>(), |map: Dynamic| {
+    module.set_iter(TypeId::of::<Map>(), |map: Dynamic| {
         let map = map.cast::<Map>();
         Box::new(map.object.keys().into_iter().map(|key| Dynamic::from(key.to_string())))
     });
     // Native maps iterate in the same form.
-    module.set_iter(std::any::TypeId::of::<rhai::Map>(), |map: Dynamic| {
-        let map = map.cast::<rhai::Map>();
-        Box::new(map.into_keys().map(|key| Dynamic::from(key.to_string())))
+    module.set_iter(TypeId::of::<rhai::Map>(), |map: Dynamic| Box::new(order::keys(&map).into_iter()));
+    tagged(module, raw("keys"), [TypeId::of::<rhai::Map>()], |args| {
+        Ok(args.first().map_or(Dynamic::UNIT, |map| order::keys(map).into()))
     });
     method("get", get, gets).set_into_module(module, |map: &mut rhai::Map, key: &str, fallback: Dynamic| {
         map.get(key).cloned().unwrap_or(fallback)
     });
-    method("copy", COPY, COPIES).set_into_module(module, |map: &mut rhai::Map| map.clone());
+    tagged(
+        module,
+        raw("copy").with_params_info(COPY).with_comments([format!("/// {COPIES}")]),
+        [TypeId::of::<rhai::Map>()],
+        |args| Ok(args.first().map_or(Dynamic::UNIT, |map| map.flatten_clone())),
+    );
     method("copy", COPY, COPIES).set_into_module(module, |array: &mut rhai::Array| array.clone());
     method("at", AT, FINDS).set_into_module(module, |map: &mut rhai::Map, path: &str| -> Answer<Dynamic> {
         Ok(live(&json_of(&map.clone().into())?.at_path(path), Shape::Plain))
@@ -227,13 +237,24 @@ fn variables(map: &Map) -> Map {
     }
 }
 
-/// Converts the entries of a native map together: they share one limit.
-fn entries_of(map: rhai::Map) -> Answer<Vec<(compact_str::CompactString, Json)>> {
-    Ok(json_of(&map.into())?.entries())
+fn raw(name: &str) -> FuncRegistration {
+    FuncRegistration::new(name).with_namespace(FnNamespace::Global)
 }
 
-fn mix_in(object: &Object, other: &Map) -> Answer<()> {
-    other.object.entries().into_iter().try_for_each(|(key, value)| object.set(&key, value)).map_err(misplaced)
+/// Registers a function that receives its arguments with their tags, so that maps keep their key order.
+fn tagged<const N: usize>(
+    module: &mut Module,
+    registration: FuncRegistration,
+    types: [TypeId; N],
+    function: impl Fn(&mut [&mut Dynamic]) -> Answer<Dynamic> + Send + Sync + 'static,
+) {
+    let func = Shared::new(move |_: Option<NativeCallContext<'_>>, args: &mut [&mut Dynamic]| function(args));
+    let func = RhaiFunc::Method { func, has_context: false, is_pure: true, is_volatile: false };
+    registration.set_into_module_raw(module, types, func);
+}
+
+fn mix_in(object: &Object, entries: Vec<(compact_str::CompactString, Json)>) -> Answer<()> {
+    entries.into_iter().try_for_each(|(key, value)| object.set(&key, value)).map_err(misplaced)
 }
 
 fn equals(map: &Map, other: rhai::Map) -> bool {

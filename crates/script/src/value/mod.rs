@@ -13,6 +13,7 @@ mod kind;
 mod list;
 mod map;
 mod message;
+mod order;
 
 pub(crate) use bytes::register as register_bytes;
 pub(crate) use convert::{dynamic_of, error, json_of, json_within, live};
@@ -21,3 +22,4 @@ pub(crate) use handle::{Bytes, KernelHandle, List, Map, Shape};
 pub use kind::Type;
 pub(crate) use map::property_accessors;
 pub(crate) use message::{BODY, PROPERTIES};
+pub(crate) use order::{KeyOrders, in_order_of, json_text_of, set as set_order};

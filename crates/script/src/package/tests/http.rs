@@ -97,7 +97,7 @@ async fn options_say_what_is_sent() {
     for (call, words) in [
         (
             r#"get(U, #{ headers: #{ "X-Key": "k", n: 7, gone: () }, query: #{ q: "a b&c", l: [1, 2] } })"#,
-            &["GET /x?a=1&l=1&l=2&q=a%20b%26c HTTP/1.1", "x-key: k", "n: 7"] as &[_],
+            &["GET /x?a=1&q=a%20b%26c&l=1&l=2 HTTP/1.1", "x-key: k", "n: 7"] as &[_],
         ),
         (
             r#"post(U, #{ json: #{ a: [1, ()] } })"#,
