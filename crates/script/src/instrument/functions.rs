@@ -5,9 +5,9 @@
 
 use super::kinds::Kinds;
 use super::literals::Literals;
-use super::operators;
-use super::rewrite::{ADDED, CAPTURE, COMPARE, ORDER, PROBE, SUBJECT};
+use super::rewrite::{ADDED, CAPTURE, COMPARE, ORDER, PROBE, SOURCE, SUBJECT};
 use super::rewrite::{Rewrite, is_needed};
+use super::{operators, writes};
 use crate::coverage::Coverage;
 use crate::syntax::statements_of;
 use crate::value::set_order;
@@ -47,6 +47,7 @@ impl InstrumentedBodies {
         functions: AST,
         valves: &Json,
         literals: &Literals,
+        is_guard: bool,
         coverage: Option<&Coverage>,
     ) -> Result<AST, ParseError> {
         if coverage.is_none() && !is_needed(&functions, literals) {
@@ -60,7 +61,7 @@ impl InstrumentedBodies {
             let kinds = Kinds::of(original, &statements, valves, &own);
             let mut body = StmtBlock::new(statements.clone(), Position::NONE, Position::NONE);
             let lines = coverage.map(Coverage::runnable_lines);
-            let mut rewrite = Rewrite { kinds: &kinds, literals, lines, has_changed: false };
+            let mut rewrite = Rewrite { kinds: &kinds, literals, lines, is_guard, has_changed: false };
             rewrite.block(&mut body);
             if rewrite.has_changed {
                 changed.push(original);
@@ -115,6 +116,14 @@ impl InstrumentedBodies {
         // This engine parses nothing.
         let parse = |_: &[ImmutableString], _: &str, _: &mut Dynamic| Ok(None);
         engine.register_custom_syntax_with_state_raw(COMPARE, parse, false, operators::compare);
+        engine.register_custom_syntax_with_state_raw(SOURCE, parse, false, |context, inputs, target| {
+            budget::forgive(OPERATIONS);
+            if let Some(source) = inputs.first() {
+                let source = context.eval_expression_tree(source)?.flatten();
+                writes::look(&source, target)?;
+            }
+            Ok(Dynamic::UNIT)
+        });
         engine.register_custom_syntax_with_state_raw(ORDER, parse, false, |context, inputs, tag| {
             budget::forgive(1);
             let Some(map) = inputs.first() else { return Ok(Dynamic::UNIT) };

@@ -2,7 +2,7 @@
 
 use super::kinds::Kinds;
 use super::literals::Literals;
-use super::operators;
+use super::{operators, writes};
 use crate::coverage::Lines;
 use rhai::{AST, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, Position, Stmt, StmtBlock};
 
@@ -10,7 +10,9 @@ use rhai::{AST, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, Position, Stmt, 
 pub(super) fn is_needed(functions: &AST, literals: &Literals) -> bool {
     !functions.walk(&mut |path: &[ASTNode<'_>]| match path.last() {
         Some(ASTNode::Stmt(Stmt::Switch(..) | Stmt::Share(..))) => false,
-        Some(ASTNode::Stmt(Stmt::Assignment(parts))) => !parts.0.is_op_assignment(),
+        Some(ASTNode::Stmt(Stmt::Assignment(parts))) => {
+            !parts.0.is_op_assignment() && !writes::is_optional(&parts.1.lhs)
+        }
         Some(ASTNode::Expr(Expr::FnCall(call, _)) | ASTNode::Stmt(Stmt::FnCall(call, _))) => {
             !call.name.starts_with(['<', '>'])
         }
@@ -28,6 +30,8 @@ pub(super) struct Rewrite<'a> {
     pub(super) literals: &'a Literals,
     /// The set in which lines with a probe are recorded; `None` adds no probes.
     pub(super) lines: Option<&'a Lines>,
+    /// `true` if an ignored assignment is an error.
+    pub(super) is_guard: bool,
     /// `true` if the body was changed.
     pub(super) has_changed: bool,
 }
@@ -56,6 +60,15 @@ impl Rewrite<'_> {
                     .iter()
                     .map(|(variable, _)| Expr::StringConstant(variable.name.clone(), Position::NONE));
                 block.statements_mut().push(Stmt::Expr(custom(CAPTURE, names).into()));
+            }
+            if let Stmt::Assignment(parts) = &statement
+                && writes::is_optional(&parts.1.lhs)
+                && let Some(source) = writes::source_of(&parts.1.lhs, self.kinds)
+            {
+                self.has_changed = true;
+                let position = parts.1.lhs.start_position();
+                let state = writes::state_of(&source, position, self.is_guard);
+                block.statements_mut().push(Stmt::Expr(custom_at(SOURCE, [source], state, position).into()));
             }
             block.statements_mut().push(statement);
         }
@@ -179,6 +192,8 @@ pub(super) const CAPTURE: &str = "capture";
 pub(super) const SUBJECT: &str = "subject";
 /// Compares the order of two values.
 pub(super) const COMPARE: &str = "compare";
+/// Checks the value before the `?.` of an assignment.
+pub(super) const SOURCE: &str = "source";
 /// Gives a map the key order of its literal.
 pub(super) const ORDER: &str = "order";
 /// Prepares the value that `+=` adds.

@@ -226,3 +226,48 @@ async fn what_is_no_test_file_is_told() {
         assert!(problems[0].message.contains(wrong), "{}", problems[0]);
     }
 }
+
+const WRITES: &str = r#"
+fn inlet(body) {
+    body.metadata?.seen = 1;
+    body.messages[0]?.extra?["a"] = 2;
+    let own = #{ known: #{} };
+    own.known?.a = 3;
+    own?.known.b = 4;
+    body.own = own;
+    body.messages[0]?.content = "written";
+}
+fn outlet(body) {
+    body.metadata.seen = 1;
+}
+fn add() {
+    let own = #{};
+    own.a.b = 1;
+}
+"#;
+
+#[tokio::test]
+async fn an_assignment_that_writes_nothing_names_what_was_absent() {
+    let test = r#"
+        let after = inlet(conversation(["hi"]));
+        assert_eq(after.own, #{ known: #{ a: 3, b: 4 } });
+        assert_eq(after.messages[0].content, "written");
+        assert(!("metadata" in after));
+        assert_eq(seen::log().map(|line| line.level + " " + line.text), [
+            "warn line 3: cannot assign through `?.`: `body.metadata` is (), and the value is dropped",
+            "warn line 4: cannot assign through `?.`: `body.messages[0]?.extra` is (), and the value is dropped",
+        ]);
+    "#;
+    passes(Kind::Filter, WRITES, test).await;
+    let guard = format!("/*\nsecurity: true\n*/{WRITES}");
+    let told = fails(&guard, r#"inlet(conversation(["hi"]));"#).await;
+    assert!(told.contains("cannot assign through `?.`: `body.metadata` is ()"), "{told}");
+    assert!(told.contains("a guard must not lose an assignment"), "{told}");
+    for (call, wanted) in [
+        (r#"outlet(conversation(["hi", "answer"]));"#, "`body.metadata` is ()"),
+        (r#"run_function("add", []);"#, "`own.a` is ()"),
+    ] {
+        let told = fails(WRITES, call).await;
+        assert!(told.contains(wanted), "{call}: {told}");
+    }
+}

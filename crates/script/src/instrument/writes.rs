@@ -1,0 +1,116 @@
+//! Assignments through `?.`, which Rhai ignores where the value before it is `()`.
+
+use super::kinds::Kinds;
+use super::operators::is_place;
+use crate::log;
+use crate::thrown::ThrownError;
+use rhai::{ASTFlags, Dynamic, EvalAltResult, Expr, Position};
+
+/// The maximum number of characters of a name in a message.
+const MAX_NAME: usize = 80;
+
+/// Returns `true` if a chain has a link through `?.` or `?[`.
+pub(super) fn is_optional(chain: &Expr) -> bool {
+    let mut link = chain;
+    while let Expr::Dot(pair, flags, _) | Expr::Index(pair, flags, _) = link {
+        if flags.contains(ASTFlags::NEGATED) {
+            return true;
+        }
+        link = &pair.rhs;
+    }
+    false
+}
+
+/// Returns the part of a chain before its last `?.`, if its evaluation has no side effects.
+pub(super) fn source_of(chain: &Expr, kinds: &Kinds<'_>) -> Option<Expr> {
+    before_last(chain).filter(|source| is_place(source, kinds))
+}
+
+fn before_last(chain: &Expr) -> Option<Expr> {
+    let (Expr::Dot(pair, flags, _) | Expr::Index(pair, flags, _)) = chain else { return None };
+    if let Some(rest) = before_last(&pair.rhs).filter(|_| !flags.contains(ASTFlags::BREAK)) {
+        let mut shortened = chain.clone();
+        if let Expr::Dot(pair, ..) | Expr::Index(pair, ..) = &mut shortened {
+            pair.rhs = rest;
+        }
+        // An index that is a chain itself would go on otherwise.
+        if let Expr::Index(pair, flags, _) = &mut shortened
+            && !matches!(&pair.rhs, Expr::Dot(..) | Expr::Index(..))
+        {
+            *flags |= ASTFlags::BREAK;
+        }
+        return Some(shortened);
+    }
+    flags.contains(ASTFlags::NEGATED).then(|| pair.lhs.clone())
+}
+
+/// The assignment that a step checks.
+#[derive(Clone)]
+struct Target {
+    name: String,
+    position: Position,
+    /// `true` if an ignored assignment is an error.
+    is_guard: bool,
+}
+
+/// Returns the state of the step that checks a source before an assignment.
+pub(super) fn state_of(source: &Expr, position: Position, is_guard: bool) -> Dynamic {
+    let mut name = String::new();
+    show(source, &mut name);
+    if let Some((cut, _)) = name.char_indices().nth(MAX_NAME) {
+        name.truncate(cut);
+        name.push('…');
+    }
+    Dynamic::from(Target { name, position, is_guard })
+}
+
+/// Appends the text of a chain, with `…` for the parts that do not name a value.
+fn show(chain: &Expr, text: &mut String) {
+    match chain {
+        Expr::Variable(variable, ..) => text.push_str(&variable.1),
+        Expr::ThisPtr(_) => text.push_str("this"),
+        Expr::Property(property, _) => text.push_str(&property.2),
+        Expr::Dot(pair, flags, _) => {
+            show(&pair.lhs, text);
+            text.push_str(if flags.contains(ASTFlags::NEGATED) { "?." } else { "." });
+            show(&pair.rhs, text);
+        }
+        Expr::Index(pair, flags, _) => {
+            show(&pair.lhs, text);
+            text.push_str(if flags.contains(ASTFlags::NEGATED) { "?[" } else { "[" });
+            match &pair.rhs {
+                Expr::Dot(rest, dot, _) if !flags.contains(ASTFlags::BREAK) => {
+                    show(&rest.lhs, text);
+                    text.push_str(if dot.contains(ASTFlags::NEGATED) { "]?." } else { "]." });
+                    show(&rest.rhs, text);
+                }
+                index => {
+                    show(index, text);
+                    text.push(']');
+                }
+            }
+        }
+        Expr::IntegerConstant(number, _) => text.push_str(&number.to_string()),
+        Expr::StringConstant(word, _) => text.push_str(&format!("{word:?}")),
+        _ => text.push('…'),
+    }
+}
+
+/// Reports an assignment that Rhai ignores because its source is `()`.
+///
+/// # Errors
+///
+/// Returns an error in a guard.
+pub(super) fn look(source: &Dynamic, state: &Dynamic) -> Result<(), Box<EvalAltResult>> {
+    let Some(target) = state.read_lock::<Target>().filter(|_| source.is_unit()) else { return Ok(()) };
+    let Target { name, position, is_guard } = &*target;
+    let message = format!("cannot assign through `?.`: `{name}` is ()");
+    if *is_guard {
+        let help =
+            "a guard must not lose an assignment; test the value first, or set a default with `ensure`";
+        return Err(ThrownError::bug(format!("{message}; {help}"), position.line()).into_error(*position));
+    }
+    let line = position.line().map(|line| format!("line {line}: ")).unwrap_or_default();
+    log::log(tracing::Level::WARN, &format!("{line}{message}, and the value is dropped"));
+    Ok(())
+}
