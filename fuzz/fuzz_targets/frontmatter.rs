@@ -27,8 +27,8 @@ fuzz_target!(|text: &str| {
 });
 
 fn try_text(text: &str) {
-    let said = read_plainly(text);
-    let says = |key: &str, value: &str| said.iter().any(|(k, v)| k == key && v.eq_ignore_ascii_case(value));
+    let pairs = read_plainly(text);
+    let says = |key: &str, value: &str| pairs.iter().any(|(k, v)| k == key && v.eq_ignore_ascii_case(value));
     let of_itself = (says("security", "true"), !says("global", "false"));
     assert_eq!(says_of_itself(text), of_itself);
     let settings = Settings::default();
@@ -37,7 +37,7 @@ fn try_text(text: &str) {
         match Script::compile(&file, &settings) {
             Ok(script) => {
                 let manifest = &script.manifest;
-                assert_eq!(manifest.frontmatter, said);
+                assert_eq!(manifest.frontmatter, pairs);
                 assert_eq!((manifest.security, manifest.global), of_itself);
                 let goes_on = says("on_error", "continue") && !manifest.security;
                 assert_eq!(manifest.failure_policy, if goes_on { FailurePolicy::FailOpen } else { FailurePolicy::FailClosed });
@@ -100,18 +100,18 @@ fn read_plainly(text: &str) -> Vec<(String, String)> {
         block.push(letter);
         block.extend(letters.next());
     }
-    let mut said: Vec<(String, String)> = Vec::new();
+    let mut pairs: Vec<(String, String)> = Vec::new();
     for line in block.split('\n') {
         let line = line.trim();
         let length = line.bytes().take_while(|byte| byte.is_ascii_alphabetic() || *byte == b'_').count();
         let (key, rest) = line.split_at(length);
         if let (false, Some(value)) = (key.is_empty(), rest.strip_prefix(':')) {
             let value = value.trim().to_owned();
-            match said.iter().position(|(known, _)| known == key) {
-                Some(place) => said[place].1 = value,
-                None => said.push((key.to_owned(), value)),
+            match pairs.iter().position(|(known, _)| known == key) {
+                Some(place) => pairs[place].1 = value,
+                None => pairs.push((key.to_owned(), value)),
             }
         }
     }
-    said
+    pairs
 }

@@ -97,7 +97,7 @@ impl Project {
 
     /// Returns the status of the plugins on all running hosts.
     pub(super) async fn standing(&self) -> Result<SharedStatus, StoreError> {
-        Ok(SharedStatus::told(&self.store.hosts().await?))
+        Ok(SharedStatus::from_hosts(&self.store.hosts().await?))
     }
 
     /// Returns the number of hosts that a change has reached.

@@ -71,9 +71,9 @@ async fn done_runs_with_the_whole_conversation_when_the_client_has_its_last_byte
     .await;
     let traces = host.app().traces.past();
     let trace =
-        traces.iter().find(|trace| trace.asked.endpoint == "done").expect("work has a trace of its own");
+        traces.iter().find(|trace| trace.request.endpoint == "done").expect("work has a trace of its own");
     assert_eq!(trace.records()[0].hook, "done");
-    assert_eq!(trace.asked.model, MODEL);
+    assert_eq!(trace.request.model, MODEL);
 }
 
 #[tokio::test]

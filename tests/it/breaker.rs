@@ -117,7 +117,7 @@ async fn with_no_breaker_it_is_tried_every_time() {
 
 /// Waits until a plugin's report satisfies a condition and returns it.
 async fn standing_of(host: &TestHost, id: &str, is_so: impl Fn(&PluginStanding) -> bool) -> PluginStanding {
-    let ask = || async { SharedStatus::told(&host.store().hosts().await.unwrap()).of(id).cloned() };
+    let ask = || async { SharedStatus::from_hosts(&host.store().hosts().await.unwrap()).of(id).cloned() };
     until("the host tells", || async { ask().await.is_some_and(|standing| is_so(&standing)) }).await;
     ask().await.unwrap()
 }

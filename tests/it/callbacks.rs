@@ -29,7 +29,7 @@ async fn listeners_of_the_models_chain_are_notified_in_order() {
     let ready = host.snapshot().ready("demo", &[]).unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<&str> = ready.callbacks.iter().map(|listener| listener.name()).collect();
     assert_eq!(names, ["first", "both"]);
-    assert!(ready.callbacks[0].hears(Callback::CustomEvent) && !ready.callbacks[0].hears(Callback::Text));
+    assert!(ready.callbacks[0].handles(Callback::CustomEvent) && !ready.callbacks[0].handles(Callback::Text));
 
     let turn = Turn::default();
     let body = r#"{"model":"demo","messages":[{"role":"user","content":"hi"}]}"#;

@@ -444,7 +444,7 @@ async fn a_host_tells_which_provider_it_leaves_alone() {
         assert_eq!(host.ask(prompt).await.status, 500);
     }
     assert_eq!(host.ready().await["providers"]["mock"], "breaker_open");
-    let standing = || async { SharedStatus::told(&host.store().hosts().await.unwrap()) };
+    let standing = || async { SharedStatus::from_hosts(&host.store().hosts().await.unwrap()) };
     until("the host tells", || async { standing().await.provider("mock").is_some() }).await;
     let standing = standing().await;
     let open = standing.provider("mock").unwrap();

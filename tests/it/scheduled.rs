@@ -72,7 +72,7 @@ async fn models_are_listed_by_a_service_that_is_slow_fails_and_comes_back() {
     assert!(page.contains("V802"), "{page}");
     assert!(figure(&host, "valvehouse_scheduled_total{end=\"failed\"}").await >= 2.0);
     let traces = host.app().traces.past();
-    let trace = traces.iter().find(|trace| trace.asked.endpoint == "pipes").expect("a trace of its own");
+    let trace = traces.iter().find(|trace| trace.request.endpoint == "pipes").expect("a trace of its own");
     assert_eq!(trace.records()[0].hook, "pipes");
     service.script(|_| Reply::json(&json!(["other"])));
     until("it has recovered", async || models(&host).await.contains("many.other")).await;
@@ -151,7 +151,7 @@ fn inlet(body) { body }"#;
     .await;
     assert!(figure(&host, "valvehouse_plugin_calls_total{plugin=\"clock\",hook=\"tick\"").await >= 3.0);
     let traces = host.app().traces.past();
-    let trace = traces.iter().find(|trace| trace.asked.endpoint == "tick").expect("a trace of its own");
+    let trace = traces.iter().find(|trace| trace.request.endpoint == "tick").expect("a trace of its own");
     assert_eq!(trace.records()[0].hook, "tick");
     host.set_valves("clock", None, json!({"fails": true})).await;
     until("the failure is reported", async || {

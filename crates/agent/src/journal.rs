@@ -77,7 +77,7 @@ impl<'a> RunJournal<'a> {
             let stand = self.stand.lock();
             (stand.saved.clone(), stand.stored_messages)
         };
-        let all_messages = before.progress.said.items();
+        let all_messages = before.progress.transcript.items();
         let messages = all_messages.get(kept_before..).unwrap_or(&[]);
         if messages.is_empty() {
             return Ok(());
@@ -111,7 +111,7 @@ impl<'a> RunJournal<'a> {
             let stand = self.stand.lock();
             (stand.saved.clone(), stand.stored_messages)
         };
-        let all_messages = progress.said.items();
+        let all_messages = progress.transcript.items();
         let mut messages = all_messages.get(kept_before..).unwrap_or(&[]).to_vec();
         if is_end {
             messages.push(final_message(&progress.response));

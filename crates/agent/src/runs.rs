@@ -252,7 +252,7 @@ impl Runs {
             )));
         }
         let mut saved = self.saved(&run).await?;
-        let stored_messages = saved.progress.said.items().len();
+        let stored_messages = saved.progress.transcript.items().len();
         let setup = setup(&saved)?;
         look_at_unfinished(&setup.kernel, id, &mut saved, decision)?;
         let pending = saved.pending.clone();

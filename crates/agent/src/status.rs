@@ -256,7 +256,7 @@ fn content_of(answer: &Json) -> Json {
 
 /// Returns the results of the tools that the latest answer called.
 fn results(progress: &Progress) -> Vec<Json> {
-    let messages = progress.said.items();
+    let messages = progress.transcript.items();
     let after = messages.iter().rposition(|message| is_role(message, "assistant")).map_or(0, |last| last + 1);
     messages.iter().skip(after).map(Json::deep_clone).collect()
 }
@@ -265,7 +265,7 @@ fn results(progress: &Progress) -> Vec<Json> {
 fn callbacks(setup: &Setup) -> Json {
     let callbacks = Callback::ALL.into_iter().filter_map(|callback| {
         let closure = setup.callbacks.handles(callback).then_some("rust");
-        let scripts = setup.listeners.iter().filter(|listener| listener.hears(callback));
+        let scripts = setup.listeners.iter().filter(|listener| listener.handles(callback));
         let names = closure.into_iter().chain(scripts.map(|listener| listener.name()));
         let names: Vec<Json> = names.map(Json::from).collect();
         (!names.is_empty()).then(|| (callback.name().into(), names.into()))

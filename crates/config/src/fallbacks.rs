@@ -67,7 +67,7 @@ pub(super) fn check(config: &Config, log: &mut Log) {
             }
         }
         let Some(way) = way_back(config, model) else { continue };
-        // A circle is told once, not by each model on it.
+        // A circle is reported once, not by each model on it.
         if !way.iter().any(|name| in_circles.contains(name)) {
             let way_in_words = way.join("` to `");
             log.problem(

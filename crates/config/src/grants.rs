@@ -478,8 +478,8 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_word_is_told_with_what_was_meant() {
-        for (word, told) in [
+    fn a_wrong_word_is_an_error_with_the_nearest_one() {
+        for (word, expected) in [
             ("htpp", "unknown capability `htpp`; did you mean `http`?"),
             ("colour=1", "there are: http, files, shell, env, kv, llm, tools, vectors, memories, chats"),
             ("files", "files needs a folder"),
@@ -492,7 +492,7 @@ mod tests {
             ("kv=x", "kv takes no list: write `kv`"),
         ] {
             let why = of(word).unwrap_err().to_string();
-            assert!(why.contains(told), "{word}: {why}");
+            assert!(why.contains(expected), "{word}: {why}");
         }
     }
 
@@ -531,18 +531,18 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_with_a_stored_grant_is_told_at_once() {
+    fn all_problems_of_a_stored_grant_are_reported_at_once() {
         let read = |text: &str| Grants::from_json(&Json::parse(text.as_bytes()).unwrap(), Path::new(PROJECT));
         let wrong = read(r#"{"htp": true, "files": true, "shell": [1], "env": "HOME", "kv": ["x"]}"#);
         let wrong = wrong.unwrap_err().to_string();
-        for told in [
+        for expected in [
             "did you mean `http`?",
             "files needs a folder",
             "shell must be a list of strings",
             "env must be true",
             "kv takes no list",
         ] {
-            assert!(wrong.contains(told), "{told} in {wrong}");
+            assert!(wrong.contains(expected), "{expected} in {wrong}");
         }
         assert!(read("[]").unwrap_err().to_string().contains("expected an object"));
         assert!(read(r#"{"http": false, "files": [], "kv": null}"#).unwrap().is_nothing());

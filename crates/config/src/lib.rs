@@ -1,6 +1,6 @@
 //! Settings of the host: flags over environment over `valvehouse.toml` over defaults.
 //!
-//! Text is checked here, once, and every problem is told together with its place. What comes out is
+//! Text is checked here, once, and every problem is reported with its place. What comes out is
 //! typed, remembers where it came from, and needs no second look.
 //!
 //! ```

@@ -88,7 +88,7 @@ pub(super) fn read_with_log(project: &Path) -> (Config, Log) {
 }
 
 fn file(project: &Path) -> Result<Table, Vec<ConfigProblem>> {
-    let told = |origin, message| vec![ConfigProblem { origin, message }];
+    let problem = |origin, message| vec![ConfigProblem { origin, message }];
     let start = Origin::File { file: FILE.to_owned(), line: 1, column: 1 };
     match read_text(&project.join(FILE), MAX_SETTINGS) {
         Ok(text) => {
@@ -100,14 +100,14 @@ fn file(project: &Path) -> Result<Table, Vec<ConfigProblem>> {
         Err(FileError::Unread(error)) if error.kind() == ErrorKind::NotFound && project.is_dir() => {
             Ok(Table::new())
         }
-        Err(_) if !project.is_dir() => Err(told(
+        Err(_) if !project.is_dir() => Err(problem(
             Origin::Flag("project".to_owned()),
             format!(
                 "cannot find the project folder {}; create it, or name another one with --project",
                 project.display()
             ),
         )),
-        Err(error) => Err(told(start, format!("cannot read {}: {error}", project.join(FILE).display()))),
+        Err(error) => Err(problem(start, format!("cannot read {}: {error}", project.join(FILE).display()))),
     }
 }
 

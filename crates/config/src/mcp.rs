@@ -83,7 +83,7 @@ pub struct McpOAuth {
     pub client_secret: Option<SecretSource>,
     /// The address of a document about the client, which is its id where the authorization server reads such documents.
     pub client_metadata_url: Option<Url>,
-    /// The scopes that are asked for, in place of those that the server names.
+    /// The scopes that are requested, in place of those that the server names.
     pub scopes: Vec<String>,
     /// The port of this machine that a browser is sent back to; 0 for any free one.
     pub redirect_port: u16,

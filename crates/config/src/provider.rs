@@ -90,7 +90,7 @@ impl ProviderKind {
     }
 }
 
-/// The API by which a service with OpenAI's wire is asked for chats.
+/// The API by which a service with OpenAI's wire is called for chats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Api {
     /// Chat completions.
@@ -122,13 +122,13 @@ pub struct ProviderSettings {
     pub kind: ProviderKind,
     /// The address, without a slash at the end; empty for the demo.
     pub base_url: String,
-    /// The API by which it is asked.
+    /// The API by which it is called.
     pub api: Api,
     /// The key that pays for it; without it see [`ProviderSettings::usual_key`].
     pub api_key: Option<SecretSource>,
     /// Set if each caller's own key is passed on; the provider then has no key.
     pub is_paid_by_callers: bool,
-    /// The models that may be asked for by their own names.
+    /// The models that may be requested by their own names.
     pub models: ExposedModels,
     /// The first steps of its routes beside chats; `None` for all that its kind may have.
     pub routes: Option<Vec<String>>,
@@ -141,7 +141,7 @@ pub struct ProviderSettings {
 }
 
 impl ProviderSettings {
-    /// The variable its key usually is in, as long as it is where its kind usually is: a key is told to
+    /// The variable its key usually is in, as long as it is where its kind usually is: a key is sent to
     /// nobody else.
     pub fn usual_key(&self) -> Option<&'static str> {
         let is_usual = match self.kind.base_url {
@@ -167,7 +167,7 @@ fn is_azure(base_url: &str) -> bool {
     url.scheme() == "https" && url.host_str().is_some_and(|host| host.ends_with(".azure.com"))
 }
 
-/// The models of a service that may be asked for by their own names, beside the `[[models]]`.
+/// The models of a service that may be requested by their own names, beside the `[[models]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExposedModels {
     /// `"*"`: whatever it has.
@@ -208,7 +208,7 @@ pub struct RetrySettings {
     pub max_retries: u32,
     /// The longest wait before the first of them; it doubles each time, and chance shortens it.
     pub initial_delay: Duration,
-    /// No wait is longer. A service that asks for a longer one is not asked again.
+    /// No wait is longer. A request to a service that demands a longer one is not retried.
     pub max_delay: Duration,
     /// Also when the connection was lost after the request was sent: the work may be done, and paid for, twice.
     pub after_send: bool,

@@ -1,4 +1,4 @@
-//! A table while it is read: typed, every key asked for by name, the rest unknown. A setting that is not there has
+//! A table while it is read: typed, every key read by name, the rest unknown. A setting that is not there has
 //! the default of its row, and its limits are those of its row.
 
 use super::tree::{Node, Setting, Table};
@@ -18,9 +18,9 @@ pub(super) struct Log {
     pub(super) problems: Vec<ConfigProblem>,
     pub(super) origins: BTreeMap<String, Origin>,
     pub(super) values: Values,
-    /// Every key that was asked for, there or not.
+    /// Every key that was read, there or not.
     #[cfg(test)]
-    pub(super) asked: std::collections::BTreeSet<String>,
+    pub(super) read_keys: std::collections::BTreeSet<String>,
 }
 
 impl Log {
@@ -65,7 +65,7 @@ impl<'l> Reader<'l> {
         Self { place, row_place, origin, table, known: Vec::new(), log }
     }
 
-    /// Returns `true` if a key that was asked for was there, right or wrong.
+    /// Returns `true` if a key that was read was there, right or wrong.
     pub(super) fn was_given(&self, key: &str) -> bool {
         self.log.origins.contains_key(&self.key(key))
     }
@@ -98,7 +98,7 @@ impl<'l> Reader<'l> {
     pub(super) fn take(&mut self, key: &'static str) -> Option<Setting> {
         self.known.push(key);
         #[cfg(test)]
-        self.log.asked.insert(self.key(key));
+        self.log.read_keys.insert(self.key(key));
         let given = self.table.shift_remove(key);
         if let Some(setting) = &given {
             self.log.origins.insert(self.key(key), setting.origin.clone());
@@ -119,7 +119,7 @@ impl<'l> Reader<'l> {
         }
     }
 
-    /// Returns `true` if a key that was not asked for yet is there.
+    /// Returns `true` if a key that was not read yet is there.
     pub(super) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
@@ -333,7 +333,7 @@ impl<'l> Reader<'l> {
         }
     }
 
-    /// The keys nobody asked for, as names of the user's choosing.
+    /// The keys that were not read, as names of the user's choosing.
     pub(super) fn rest(&mut self) -> Vec<(String, Setting)> {
         std::mem::take(&mut self.table).into_iter().collect()
     }

@@ -158,11 +158,11 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Table, Vec<(Origin, String
     let places = Places { text, file };
     let (table, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
-        let told = |error: &de::Error| {
+        let problem = |error: &de::Error| {
             let at = error.span().map_or(0, |span| span.start);
             (places.of(at), format!("invalid TOML: {}", error.message().replace('\n', ", ")))
         };
-        return Err(errors.iter().map(told).collect());
+        return Err(errors.iter().map(problem).collect());
     }
     places.table(table.get_ref())
 }

@@ -155,7 +155,7 @@ fn flags_win_over_environment_over_file_over_default() {
 }
 
 #[test]
-fn everything_can_be_said_by_the_environment() {
+fn everything_can_be_set_by_the_environment() {
     let config = from_env(&[
         ("VALVEHOUSE__SERVER__KEYS", "a, b"),
         ("VALVEHOUSE__SERVER__PIPELINES", "off"),
@@ -199,9 +199,9 @@ fn the_environment_finds_names_whatever_their_case_and_hyphens() {
 }
 
 #[test]
-fn every_bad_input_is_told_with_its_place_and_its_cure() {
+fn every_bad_input_is_reported_with_its_place_and_its_cure() {
     let one = "[[providers]]\nname='a'\nkind='vllm'\n";
-    for (file, told) in [
+    for (file, expected) in [
         (
             "[server]\nlisen = '127.0.0.1:1'",
             "in valvehouse.toml:2:1: unknown setting server.lisen; did you mean `listen`?",
@@ -312,13 +312,13 @@ fn every_bad_input_is_told_with_its_place_and_its_cure() {
         ),
     ] {
         let found = bad(file);
-        assert!(found.contains(told), "{file}\n  found: {found}\n  want:  {told}");
+        assert!(found.contains(expected), "{file}\n  found: {found}\n  want:  {expected}");
         assert!(!found.contains("hunter2"), "{found}");
     }
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let found = Project::new("[server]\nlisten = 1\n[admin]\nkey = ''\n[[providers]]\nname = 'x'\n")
         .load(
             &[("VALVEHOUSE__SERVER__PIPELINES", "maybe"), ("VALVEHOUSE__NOTHING", "1")],
@@ -345,7 +345,7 @@ fn a_provider_that_is_wrong_is_not_also_blamed_on_its_models() {
 }
 
 #[test]
-fn an_environment_that_goes_inside_a_plain_value_is_told() {
+fn a_variable_for_a_key_inside_a_plain_value_is_an_error() {
     let project = Project::new("[server]\nlisten = '127.0.0.1:1'\n");
     let found = project.load(&[("VALVEHOUSE__SERVER__LISTEN__PORT", "1")], &[]).unwrap_err().to_string();
     assert_eq!(
@@ -355,7 +355,7 @@ fn an_environment_that_goes_inside_a_plain_value_is_told() {
 }
 
 #[test]
-fn a_project_folder_that_is_not_there_is_told() {
+fn a_missing_project_folder_is_an_error() {
     let found = Config::load_with(Path::new("/nowhere/at/all"), [], &[]).unwrap_err().to_string();
     assert!(found.contains("cannot find the project folder /nowhere/at/all; create it"), "{found}");
 }
@@ -494,8 +494,8 @@ fn fallbacks_that_mean_nothing_or_lead_in_a_circle_are_refused() {
             "leads back to itself, from `assistant` to `backup` to `assistant`",
         ),
     ] {
-        let told = models(a, b);
-        assert!(told.contains(expected) && told.lines().count() == 1, "{told}");
+        let message = models(a, b);
+        assert!(message.contains(expected) && message.lines().count() == 1, "{message}");
     }
 }
 
@@ -547,13 +547,13 @@ fn patience_with_a_provider_is_set_by_file_and_environment() {
         ("timeouts = { total = 1 }", "settings of this table: connect_ms, response_ms, idle_ms, total_ms"),
         ("breaker = { failure_threshold = -1 }", "breaker.failure_threshold must be a whole number"),
     ] {
-        let told = bad(&format!("[[providers]]\nname = 'openai'\n{text}"));
-        assert!(told.contains(expected), "{told}");
+        let message = bad(&format!("[[providers]]\nname = 'openai'\n{text}"));
+        assert!(message.contains(expected), "{message}");
     }
 }
 
 #[test]
-fn a_key_is_looked_for_where_its_kind_has_it_and_told_to_nobody_else() {
+fn a_key_is_read_where_its_kind_has_it_and_sent_to_nobody_else() {
     let usual = |lines: &str| good(&format!("[[providers]]\n{lines}")).providers[0].usual_key();
     assert_eq!(usual("name = 'groq'"), Some("GROQ_API_KEY"));
     assert_eq!(usual("name = 'x'\nkind = 'openai'"), Some("OPENAI_API_KEY"));

@@ -143,7 +143,7 @@ pub trait Listener: Send + Sync {
     fn name(&self) -> &str;
 
     /// Returns `true` if the listener handles this callback.
-    fn hears(&self, callback: Callback) -> bool;
+    fn handles(&self, callback: Callback) -> bool;
 
     /// Handles a callback. `event` is a copy for this listener; `state` is its scratch map for the run. `turn`
     /// is separate from the turn of the run, which may be over.

@@ -102,7 +102,7 @@ impl Limits {
 pub fn unknown_keys(map: &Json, known: &[&str]) -> Vec<String> {
     let keys = map.keys();
     let unknown = keys.iter().filter(|key| !known.contains(&key.as_str()));
-    let told = unknown.map(|key| {
+    let sentences = unknown.map(|key| {
         let hint = match of_pydantic(key).filter(|meant| known.contains(meant)) {
             Some(meant) => format!(" (here it is `{meant}`)"),
             None => did_you_mean(key, known.iter().copied()),
@@ -110,7 +110,7 @@ pub fn unknown_keys(map: &Json, known: &[&str]) -> Vec<String> {
         let key = shortened(key);
         format!("has the unknown key `{key}`{hint}; known keys: {}", known.join(", "))
     });
-    told.collect()
+    sentences.collect()
 }
 
 /// Returns the keyword for a key of Pydantic's `Field`.

@@ -98,8 +98,8 @@ async fn an_ordinary_subscriber_sees_a_span_per_turn_model_call_and_tool_call() 
     let spans = Spans::default();
     let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(spans.clone()));
     let kernel = kernel(vec![calling("weather"), answer()]);
-    let asked = kernel.chat_with_tools(vec![message::user("hi")], ChatOptions::default());
-    asked.instrument(info_span!("request")).await.unwrap();
+    let chat = kernel.chat_with_tools(vec![message::user("hi")], ChatOptions::default());
+    chat.instrument(info_span!("request")).await.unwrap();
     let request = ("request", "turn");
     let all = [
         (Some("turn"), "chat"),

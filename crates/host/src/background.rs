@@ -36,7 +36,7 @@ pub struct AfterAnswers {
     failed: AtomicU64,
     dropped: AtomicU64,
     /// The time of the last log message about dropped tasks.
-    told: Mutex<Option<Instant>>,
+    last_logged: Mutex<Option<Instant>>,
 }
 
 /// The numbers of tasks so far.
@@ -68,7 +68,7 @@ impl AfterAnswers {
             done: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
-            told: Mutex::default(),
+            last_logged: Mutex::default(),
         })
     }
 
@@ -112,9 +112,9 @@ impl AfterAnswers {
 
     fn drop_work(&self, work: &Work, why: &str) {
         self.dropped.fetch_add(1, SeqCst);
-        let mut told = self.told.lock();
-        if told.is_none_or(|at| at.elapsed() >= BETWEEN_LINES) {
-            *told = Some(Instant::now());
+        let mut last_logged = self.last_logged.lock();
+        if last_logged.is_none_or(|at| at.elapsed() >= BETWEEN_LINES) {
+            *last_logged = Some(Instant::now());
             let (plugin, what, all) = (&*work.plugin, work.what, self.dropped.load(SeqCst));
             tracing::error!(plugin, "dropped a background task of `{what}`: {why}; {all} dropped so far");
         }
@@ -126,8 +126,9 @@ impl AfterAnswers {
         let running = self.running.clone().acquire_owned().await;
         let recording = self.traces.get().map(|traces| {
             let [model, user, chat_id] = work.origin.clone();
-            let asked = RequestFacts { endpoint: what, model, user, chat_id, ..RequestFacts::default() };
-            traces.begin(asked, false)
+            let request_facts =
+                RequestFacts { endpoint: what, model, user, chat_id, ..RequestFacts::default() };
+            traces.begin(request_facts, false)
         });
         let trace = recording.as_ref().map(|recording| recording.trace().clone());
         let result = work.run(trace).await;

@@ -12,7 +12,7 @@ pub enum FilterDecision {
     /// The filter is not global, and the model does not list it.
     NotListed,
     /// The filter is a toggle that the request does not enable.
-    NotAskedFor,
+    NotSelected,
     /// The filter has never loaded.
     Broken,
     /// The filter has no hooks and no callbacks.
@@ -33,7 +33,7 @@ impl FilterDecision {
             Self::Refuses(_) => "refuses",
             Self::Off => "off",
             Self::NotListed => "not_listed",
-            Self::NotAskedFor => "not_asked_for",
+            Self::NotSelected => "not_asked_for",
             Self::Broken => "broken",
             Self::NoHooks => "no_hooks",
             Self::Idle => "idle",

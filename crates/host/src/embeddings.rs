@@ -53,7 +53,7 @@ pub(crate) async fn embed(
         chain.filters().iter().filter(|filter| !callers.iter().any(|caller| caller == filter.name()));
     let chain = Chain::new(filters.cloned().collect());
     let texts = filtered(&chain, &model, request.texts, &own).await?;
-    let vectors = asked(&*provider, &upstream, &texts, &own).await?;
+    let vectors = request_vectors(&*provider, &upstream, &texts, &own).await?;
     Ok(Embeddings { model, vectors })
 }
 
@@ -104,11 +104,11 @@ async fn filtered(chain: &Chain, model: &str, texts: Vec<String>, turn: &Turn) -
              none may be removed"
         )));
     }
-    Ok(edited.iter().map(|said| message::text_of(said).to_string()).collect())
+    Ok(edited.iter().map(|message| message::text_of(message).to_string()).collect())
 }
 
 /// Requests the embeddings from the provider.
-async fn asked(
+async fn request_vectors(
     provider: &dyn Provider,
     model: &str,
     texts: &[String],

@@ -39,8 +39,8 @@ impl Part {
 impl Snapshot {
     /// Returns the filters of a model's chain that are not plugins, in running order: middleware, filters that
     /// report calls to the listeners of agents, and refusals in place of missing filters.
-    pub fn host_filters(&self, model: &str, asked: &[String]) -> Vec<FilterEntry> {
-        let selected = self.select_for(model, asked);
+    pub fn host_filters(&self, model: &str, filter_ids: &[String]) -> Vec<FilterEntry> {
+        let selected = self.select_for(model, filter_ids);
         let is_host = |filter: &&FilterEntry| {
             self.plugins.get(filter.name()).is_none_or(|plugin| plugin.kind != Kind::Filter)
         };
@@ -79,7 +79,7 @@ impl Snapshot {
     /// Refines the decision on a filter for a model: a filter outside its chain may run around its tools.
     fn decided_for(&self, plugin: &Plugin, decision: FilterDecision, model: &str) -> FilterDecision {
         match decision {
-            FilterDecision::NotListed | FilterDecision::NotAskedFor => {
+            FilterDecision::NotListed | FilterDecision::NotSelected => {
                 let tools = self.tools_around(&plugin.id, model);
                 if tools.is_empty() { decision } else { FilterDecision::ForTools(tools) }
             }
@@ -91,12 +91,12 @@ impl Snapshot {
     }
 
     /// Returns the filters in the order in which they run, each with the decision on it for a model.
-    pub fn explain(&self, model: &str, asked: &[String]) -> Vec<(Arc<Plugin>, FilterDecision)> {
+    pub fn explain(&self, model: &str, filter_ids: &[String]) -> Vec<(Arc<Plugin>, FilterDecision)> {
         let listed = self.listed_for(model);
         let mut all: Vec<(Arc<Plugin>, FilterDecision)> = self
             .filters()
             .map(|plugin| {
-                let decision = self.decide(plugin, &listed, asked);
+                let decision = self.decide(plugin, &listed, filter_ids);
                 (plugin.clone(), self.decided_for(plugin, decision, model))
             })
             .collect();
@@ -117,10 +117,10 @@ impl Snapshot {
     pub fn parts(
         &self,
         model: &str,
-        asked: &[String],
+        filter_ids: &[String],
         open_breaker: impl Fn(&Plugin) -> Option<OpenState>,
     ) -> Vec<Part> {
-        let explained = self.explain(model, asked).into_iter();
+        let explained = self.explain(model, filter_ids).into_iter();
         let parts = explained.map(|(plugin, decision)| {
             let open_breaker = open_breaker(&plugin).filter(|_| decision == FilterDecision::Runs);
             let reason = match &open_breaker {
@@ -159,7 +159,7 @@ impl Snapshot {
             }
             FilterDecision::Off => "switched off by an operator".to_owned(),
             FilterDecision::NotListed => format!("not global, and the model `{model}` does not list it"),
-            FilterDecision::NotAskedFor => {
+            FilterDecision::NotSelected => {
                 format!("a toggle: runs only for requests with \"filter_ids\": [\"{id}\"]")
             }
             FilterDecision::Broken => format!("has never loaded; see valvehouse check {id}"),
@@ -196,7 +196,7 @@ pub struct HostPart {
 
 impl Snapshot {
     /// Returns the filters in the chain of a model that are not plugins, in the order in which they run.
-    pub fn host_parts(&self, model: &str, asked: &[String]) -> Vec<HostPart> {
+    pub fn host_parts(&self, model: &str, filter_ids: &[String]) -> Vec<HostPart> {
         let plan = self.plan().models.iter().find(|plan| plan.name == model);
         let listed = self.listed_for(model);
         let is_absent = |name: &str| listed.iter().any(|id| id == name);
@@ -217,6 +217,6 @@ impl Snapshot {
                 reason,
             }
         };
-        self.host_filters(model, asked).into_iter().map(part).collect()
+        self.host_filters(model, filter_ids).into_iter().map(part).collect()
     }
 }

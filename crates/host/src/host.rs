@@ -58,7 +58,7 @@ pub struct Host {
     /// Notifies whenever the generation of the store is read.
     store_looks: watch::Sender<()>,
     /// The last announced status of the plugins.
-    told: parking_lot::Mutex<Json>,
+    last_status: parking_lot::Mutex<Json>,
     looks: Looks,
     after: Arc<AfterAnswers>,
     /// The traces that the coverage table is computed from.
@@ -97,7 +97,7 @@ impl Host {
             refused,
             reports,
             store_looks: watch::Sender::new(()),
-            told: parking_lot::Mutex::default(),
+            last_status: parking_lot::Mutex::default(),
             looks: Looks::default(),
             after,
             traces: OnceLock::new(),
@@ -420,9 +420,9 @@ impl Host {
             error: refused.map(|refused| refused.message()),
         };
         let tells = SharedStatus::of_snapshot(&snapshot, coverage, &node);
-        let news = (tells != *self.told.lock()).then_some(&tells);
+        let news = (tells != *self.last_status.lock()).then_some(&tells);
         match self.store.announce(&self.id, std::process::id(), applied, news).await {
-            Ok(()) => *self.told.lock() = tells,
+            Ok(()) => *self.last_status.lock() = tells,
             Err(error) => tracing::debug!("cannot announce this host in the store: {error}"),
         }
     }

@@ -135,11 +135,11 @@ async fn ask(snapshot: &Snapshot, plugin: String, request: &Json, turn: &Turn) -
     let (kernel, own) = question(snapshot, plugin, request, turn)?;
     let chat = ChatRequest::new(request.clone())?;
     let answer = kernel.run(chat, RunOptions::new(own)).answer().await?.reply;
-    let said = response::message_of(&answer);
+    let message = response::message_of(&answer);
     let choice = answer.at_path("choices.0");
     Ok(Json::from([
-        ("content", message::text_of(&said).as_str().into()),
-        ("tool_calls", said.get("tool_calls").unwrap_or_else(Json::array)),
+        ("content", message::text_of(&message).as_str().into()),
+        ("tool_calls", message.get("tool_calls").unwrap_or_else(Json::array)),
         ("finish_reason", choice.field("finish_reason")),
         ("usage", answer.field("usage")),
         ("model", answer.field("model")),

@@ -243,12 +243,12 @@ impl Schedule {
         }
         self.running.fetch_add(1, SeqCst);
         let _running = Running(&self.running);
-        let asked = RequestFacts {
+        let request_facts = RequestFacts {
             endpoint: what.as_str(),
             generation: self.host.snapshot().generation,
             ..RequestFacts::default()
         };
-        let mut recording = self.traces.begin(asked, false);
+        let mut recording = self.traces.begin(request_facts, false);
         let result = job.script.run_scheduled(*what, Some(recording.trace().clone())).await;
         let pause = match &result {
             Ok(_) => {

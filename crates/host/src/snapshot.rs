@@ -149,23 +149,23 @@ impl Snapshot {
 
     /// Decides whether a filter runs: it must be enabled, and global or listed by the model; a toggle must
     /// also be selected by the request.
-    pub fn decide(&self, plugin: &Plugin, listed: &[String], asked: &[String]) -> FilterDecision {
+    pub fn decide(&self, plugin: &Plugin, listed: &[String], filter_ids: &[String]) -> FilterDecision {
         if plugin.enabled && !plugin.global && !listed.iter().any(|id| **id == *plugin.id) {
             return FilterDecision::NotListed;
         }
-        self.decide_chosen(plugin, asked)
+        self.decide_chosen(plugin, filter_ids)
     }
 
     /// Decides about a filter that is global or listed.
-    fn decide_chosen(&self, plugin: &Plugin, asked: &[String]) -> FilterDecision {
+    fn decide_chosen(&self, plugin: &Plugin, filter_ids: &[String]) -> FilterDecision {
         if !plugin.enabled {
             return FilterDecision::Off;
         }
         if let Some(message) = plugin.refusal() {
             return FilterDecision::Refuses(message);
         }
-        if plugin.is_toggle() && !asked.iter().any(|id| **id == *plugin.id) {
-            return FilterDecision::NotAskedFor;
+        if plugin.is_toggle() && !filter_ids.iter().any(|id| **id == *plugin.id) {
+            return FilterDecision::NotSelected;
         }
         match &plugin.script {
             None => FilterDecision::Broken,
@@ -229,21 +229,26 @@ impl Snapshot {
     }
 
     /// Returns the selection for a model name.
-    pub(crate) fn select_for(&self, name: &str, asked: &[String]) -> ModelSelection {
-        self.select_named_at(CHAT, name, asked)
+    pub(crate) fn select_for(&self, name: &str, filter_ids: &[String]) -> ModelSelection {
+        self.select_named_at(CHAT, name, filter_ids)
     }
 
     /// Returns the selection for a model name at an endpoint. Guards of a configured model also apply to the
     /// name that the model has at its provider.
-    pub(crate) fn select_named_at(&self, endpoint: &str, name: &str, asked: &[String]) -> ModelSelection {
+    pub(crate) fn select_named_at(
+        &self,
+        endpoint: &str,
+        name: &str,
+        filter_ids: &[String],
+    ) -> ModelSelection {
         match self.plan().models.iter().find(|model| model.name == name) {
-            Some(model) => self.select_at(endpoint, Some(model), asked),
-            None => self.select_listed(endpoint, None, &self.listed_for(name), asked),
+            Some(model) => self.select_at(endpoint, Some(model), filter_ids),
+            None => self.select_listed(endpoint, None, &self.listed_for(name), filter_ids),
         }
     }
 
-    pub(crate) fn select(&self, model: Option<&ModelPlan>, asked: &[String]) -> ModelSelection {
-        self.select_at(CHAT, model, asked)
+    pub(crate) fn select(&self, model: Option<&ModelPlan>, filter_ids: &[String]) -> ModelSelection {
+        self.select_at(CHAT, model, filter_ids)
     }
 
     /// Returns the selection for a model at an endpoint: the filters that run there. Middleware runs in chats
@@ -252,10 +257,10 @@ impl Snapshot {
         &self,
         endpoint: &str,
         model: Option<&ModelPlan>,
-        asked: &[String],
+        filter_ids: &[String],
     ) -> ModelSelection {
         let listed = model.map_or(&[][..], |model| &model.filters);
-        self.select_listed(endpoint, model, listed, asked)
+        self.select_listed(endpoint, model, listed, filter_ids)
     }
 
     fn select_listed(
@@ -263,7 +268,7 @@ impl Snapshot {
         endpoint: &str,
         model: Option<&ModelPlan>,
         listed: &[String],
-        asked: &[String],
+        filter_ids: &[String],
     ) -> ModelSelection {
         let named = listed.iter().filter_map(|id| self.plugins.get(id.as_str()));
         let named = named.filter(|plugin| plugin.kind == Kind::Filter && !plugin.global);
@@ -271,7 +276,7 @@ impl Snapshot {
         let mut chosen: Vec<&Arc<Plugin>> = self.everywhere.iter().chain(named).chain(still).collect();
         chosen.sort_by(|a, b| a.id.cmp(&b.id));
         chosen.dedup_by(|a, b| a.id == b.id);
-        chosen.retain(|plugin| match self.decide_chosen(plugin, asked) {
+        chosen.retain(|plugin| match self.decide_chosen(plugin, filter_ids) {
             FilterDecision::Runs => plugin.covers(endpoint),
             FilterDecision::Refuses(_) => true,
             _ => false,
@@ -339,8 +344,8 @@ impl Snapshot {
     ///
     /// # Errors
     /// Returns a request error that names the first unknown id and the nearest known one.
-    pub fn check_filter_ids(&self, asked: &[String]) -> Result<(), Error> {
-        let Some(unknown) = self.absent(asked).next() else { return Ok(()) };
+    pub fn check_filter_ids(&self, filter_ids: &[String]) -> Result<(), Error> {
+        let Some(unknown) = self.absent(filter_ids).next() else { return Ok(()) };
         let near = did_you_mean(unknown, self.filters().map(|plugin| &*plugin.id));
         let shown: String = unknown.chars().take(100).collect();
         Err(Error::Request {
@@ -358,49 +363,49 @@ impl Snapshot {
     ///
     /// # Errors
     /// Returns the error of [`Snapshot::check_filter_ids`] or [`Snapshot::ready`].
-    pub fn ready_for(&self, name: &str, asked: &[String]) -> Result<Ready, Error> {
-        self.check_filter_ids(asked)?;
-        self.ready(name, asked)
+    pub fn ready_for(&self, name: &str, filter_ids: &[String]) -> Result<Ready, Error> {
+        self.check_filter_ids(filter_ids)?;
+        self.ready(name, filter_ids)
     }
 
     /// Returns a requested model with the selected filters.
     ///
     /// # Errors
     /// Returns a request error for an unknown model.
-    pub fn ready(&self, name: &str, asked: &[String]) -> Result<Ready, Error> {
+    pub fn ready(&self, name: &str, filter_ids: &[String]) -> Result<Ready, Error> {
         if let Some(model) = self.plan().models.iter().find(|model| model.name == name) {
             let provider = self.served.serves(model)?;
             let selected = self.models.get(name);
-            return Ok(self.assemble(selected, Some(model), asked, provider, None, model.facts.clone()));
+            return Ok(self.assemble(selected, Some(model), filter_ids, provider, None, model.facts.clone()));
         }
         let (provider, upstream) = self.served.passes(name).ok_or_else(|| self.unknown(name))?;
         let guards = self.guards_of_passed(provider.name(), upstream);
-        let guarded = (!guards.is_empty()).then(|| self.select_listed(CHAT, None, &guards, asked));
+        let guarded = (!guards.is_empty()).then(|| self.select_listed(CHAT, None, &guards, filter_ids));
         let facts = self.served.facts(name, provider.name());
         let upstream = (upstream != name).then(|| upstream.to_owned());
-        let (selected, asked) = match &guarded {
+        let (selected, filter_ids) = match &guarded {
             // The selection already includes the requested filters.
             Some(guarded) => (guarded, &[][..]),
-            None => (&self.passing, asked),
+            None => (&self.passing, filter_ids),
         };
-        Ok(self.assemble(Some(selected), None, asked, provider, upstream, facts.freeze()))
+        Ok(self.assemble(Some(selected), None, filter_ids, provider, upstream, facts.freeze()))
     }
 
     fn assemble(
         &self,
         selected: Option<&ModelSelection>,
         model: Option<&ModelPlan>,
-        asked: &[String],
+        filter_ids: &[String],
         provider: &Arc<dyn Provider>,
         upstream: Option<String>,
         facts: Json,
     ) -> Ready {
-        let asks_for_more = !asked.is_empty() && self.has_toggles;
+        let asks_for_more = !filter_ids.is_empty() && self.has_toggles;
         let special;
         let selected = match selected {
             Some(selected) if !asks_for_more => selected,
             _ => {
-                special = self.select(model, asked);
+                special = self.select(model, filter_ids);
                 &special
             }
         };

@@ -114,12 +114,12 @@ pub struct NodeStatus {
 impl NodeStatus {
     /// Reads the status that a host reports.
     pub fn of(host: &HostSeen) -> Self {
-        let told = host.tells.field(NODE);
+        let report = host.tells.field(NODE);
         Self {
-            version: told.string("version"),
-            since: told.field("since").as_i64().unwrap_or(0),
-            refused: told.field("refused").as_i64().and_then(|generation| generation.try_into().ok()),
-            error: told.text("error").map(String::from),
+            version: report.string("version"),
+            since: report.field("since").as_i64().unwrap_or(0),
+            refused: report.field("refused").as_i64().and_then(|generation| generation.try_into().ok()),
+            error: report.text("error").map(String::from),
         }
     }
 
@@ -178,13 +178,13 @@ impl SharedStatus {
                 return None;
             }
             let sums: Object = sums.into_iter().map(|(name, sum)| (name.into(), sum.into_json())).collect();
-            let told = Json::from([
+            let report = Json::from([
                 ("sums", sums.into()),
                 ("rests", open_breaker.map_or(Json::Null, |open| written(&open))),
                 ("prompt_cache", script.prompt_cache.count().to_json()),
                 ("failing", snapshot.failing(&plugin.id).map(Json::from).collect::<Vec<_>>().into()),
             ]);
-            Some(((*plugin.id).into(), told))
+            Some(((*plugin.id).into(), report))
         });
         let providers = snapshot.plan().providers.iter().filter_map(|plan| {
             let name = format!("{PROVIDER}{}", plan.provider.name());
@@ -200,13 +200,13 @@ impl SharedStatus {
     }
 
     /// Merges the status of these hosts.
-    pub fn told(hosts: &[HostSeen]) -> Self {
+    pub fn from_hosts(hosts: &[HostSeen]) -> Self {
         let mut standing = Self { hosts: hosts.len(), ..Self::default() };
         for host in hosts {
             let Json::Object(plugins) = &host.tells else { continue };
-            for (id, told) in plugins.entries() {
+            for (id, report) in plugins.entries() {
                 if let Some(name) = id.strip_prefix(PROVIDER) {
-                    let open_breaker = read(&told.field("rests"));
+                    let open_breaker = read(&report.field("rests"));
                     standing.providers.insert(name.to_owned(), open_breaker);
                     continue;
                 }
@@ -214,10 +214,10 @@ impl SharedStatus {
                     continue;
                 }
                 if id == COVERAGE {
-                    standing.coverage.extend(told.items().iter().map(GuardCoverageRow::from_json));
+                    standing.coverage.extend(report.items().iter().map(GuardCoverageRow::from_json));
                     continue;
                 }
-                standing.plugins.entry(id.to_string()).or_default().add(&told);
+                standing.plugins.entry(id.to_string()).or_default().add(&report);
             }
         }
         standing
@@ -252,18 +252,18 @@ impl SharedStatus {
 }
 
 impl PluginStanding {
-    fn add(&mut self, told: &Json) {
-        if let Some(Json::Object(sums)) = told.get("sums") {
+    fn add(&mut self, report: &Json) {
+        if let Some(Json::Object(sums)) = report.get("sums") {
             for (name, sum) in sums.entries() {
                 let own = self.sums.entry(name.to_string()).or_default();
                 *own = own.and(Sum::from_json(&sum));
             }
         }
-        if let Some(open_breaker @ Json::Object(_)) = told.get("rests") {
+        if let Some(open_breaker @ Json::Object(_)) = report.get("rests") {
             self.open_breaker = Some(read(&open_breaker));
         }
-        self.prompt_cache = self.prompt_cache.and(PromptCacheCount::from_json(&told.field("prompt_cache")));
-        self.failing.extend(told.list("failing").iter().filter_map(Json::as_str).map(str::to_owned));
+        self.prompt_cache = self.prompt_cache.and(PromptCacheCount::from_json(&report.field("prompt_cache")));
+        self.failing.extend(report.list("failing").iter().filter_map(Json::as_str).map(str::to_owned));
     }
 }
 

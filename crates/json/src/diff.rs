@@ -62,9 +62,9 @@ impl DiffOperation {
     pub fn to_json(&self) -> Json {
         let sides = [("before", &self.before, Op::Add), ("after", &self.after, Op::Remove)];
         let sides = sides.into_iter().filter(|(_, _, without)| self.op != *without);
-        let told = [("op", self.op.as_str().into()), ("path", self.path.as_str().into())];
+        let fields = [("op", self.op.as_str().into()), ("path", self.path.as_str().into())];
         let sides = sides.map(|(name, value, _)| (name, value.clone()));
-        Json::Object(told.into_iter().chain(sides).map(|(name, value)| (name.into(), value)).collect())
+        Json::Object(fields.into_iter().chain(sides).map(|(name, value)| (name.into(), value)).collect())
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
         Json::parse(text.as_bytes()).unwrap()
     }
 
-    fn told(before: &str, after: &str) -> Vec<String> {
+    fn operations(before: &str, after: &str) -> Vec<String> {
         let changes = diff(&json(before), &json(after));
         changes
             .iter()
@@ -239,7 +239,7 @@ mod tests {
     fn a_message_put_first_is_one_addition() {
         let before = r#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#;
         let after = r#"{"messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#;
-        assert_eq!(told(before, after), [r#"add /messages/0 null>{"role":"system","content":"s"}"#]);
+        assert_eq!(operations(before, after), [r#"add /messages/0 null>{"role":"system","content":"s"}"#]);
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
         let before = r#"[{"role":"user","content":"a"}]"#;
         let after = r#"[{"role":"system","content":"s"},{"role":"user","content":"A"}]"#;
         assert_eq!(
-            told(before, after),
+            operations(before, after),
             [r#"add /0 null>{"role":"system","content":"s"}"#, r#"replace /1/content "a">"A""#]
         );
     }
@@ -255,10 +255,10 @@ mod tests {
     #[test]
     fn keys_come_and_go_and_are_spelt_as_pointers_spell_them() {
         let changes =
-            told(r#"{"a/b":1,"c~d":{"x":[]},"same":1.0}"#, r#"{"same":1.0,"c~d":{"x":[2]},"n":null}"#);
+            operations(r#"{"a/b":1,"c~d":{"x":[]},"same":1.0}"#, r#"{"same":1.0,"c~d":{"x":[2]},"n":null}"#);
         assert_eq!(changes, ["remove /a~1b 1>null", "add /c~0d/x/0 null>2", "add /n null>null"]);
-        assert_eq!(told("[1]", "{}"), ["replace  [1]>{}"]);
-        assert!(told(r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#).is_empty());
+        assert_eq!(operations("[1]", "{}"), ["replace  [1]>{}"]);
+        assert!(operations(r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#).is_empty());
     }
 
     #[test]

@@ -20,16 +20,16 @@ pub(super) fn read<'a>(text: &'a str, at: &mut usize) -> Result<Cow<'a, str>, In
         return Ok(Cow::Borrowed(text.get(start..end).ok_or(Invalid)?));
     }
     let mut reader = Reader { text, bytes: text.as_bytes(), at: end };
-    let said = reader.escaped(start);
+    let result = reader.escaped(start);
     *at = reader.at;
-    said.map(Cow::Owned)
+    result.map(Cow::Owned)
 }
 
 /// Returns the text of a verified JSON string.
-pub(super) fn said(spelling: &[u8]) -> Box<str> {
-    let said = std::str::from_utf8(spelling).ok().map(|text| read(text, &mut 0));
-    match said {
-        Some(Ok(said)) => said.into_owned().into(),
+pub(super) fn decode(spelling: &[u8]) -> Box<str> {
+    let result = std::str::from_utf8(spelling).ok().map(|text| read(text, &mut 0));
+    match result {
+        Some(Ok(text)) => text.into_owned().into(),
         Some(Err(Invalid)) | None => Box::default(),
     }
 }

@@ -15,31 +15,31 @@ pub struct Text(Repr);
 
 #[derive(Clone)]
 enum Repr {
-    Said(CompactString),
+    Plain(CompactString),
     Raw(Arc<Spelling>),
 }
 
 struct Spelling {
     /// The raw JSON string, including its quotes.
     spelling: Bytes,
-    said: OnceLock<Box<str>>,
+    text: OnceLock<Box<str>>,
 }
 
 impl Text {
     /// Creates a text from a verified raw JSON string, including its quotes.
     pub(super) fn raw(spelling: Bytes) -> Self {
-        Self(Repr::Raw(Arc::new(Spelling { spelling, said: OnceLock::new() })))
+        Self(Repr::Raw(Arc::new(Spelling { spelling, text: OnceLock::new() })))
     }
 
     /// Creates an empty text, to be filled later.
     pub(super) const fn empty() -> Self {
-        Self(Repr::Said(CompactString::const_new("")))
+        Self(Repr::Plain(CompactString::const_new("")))
     }
 
     /// Returns the text for writing; `None` if it is raw.
-    pub(super) fn said_mut(&mut self) -> Option<&mut CompactString> {
+    pub(super) fn plain_mut(&mut self) -> Option<&mut CompactString> {
         match &mut self.0 {
-            Repr::Said(said) => Some(said),
+            Repr::Plain(text) => Some(text),
             Repr::Raw(_) => None,
         }
     }
@@ -47,16 +47,16 @@ impl Text {
     /// Returns the text.
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Repr::Said(said) => said,
+            Repr::Plain(text) => text,
             // The memory of a body's text is charged to the body and not to the script that reads it.
-            Repr::Raw(raw) => raw.said.get_or_init(|| memory::uncounted(|| string::said(&raw.spelling))),
+            Repr::Raw(raw) => raw.text.get_or_init(|| memory::uncounted(|| string::decode(&raw.spelling))),
         }
     }
 
     /// Returns `true` if the text is empty.
     pub fn is_empty(&self) -> bool {
         match &self.0 {
-            Repr::Said(said) => said.is_empty(),
+            Repr::Plain(text) => text.is_empty(),
             Repr::Raw(raw) => raw.spelling.len() <= 2,
         }
     }
@@ -64,15 +64,15 @@ impl Text {
     /// Returns the approximate size in bytes; for an undecoded text, that of its raw form.
     pub(super) fn size_estimate(&self) -> usize {
         match &self.0 {
-            Repr::Said(said) => said.len(),
-            Repr::Raw(raw) => raw.spelling.len() + raw.said.get().map_or(0, |said| said.len()),
+            Repr::Plain(text) => text.len(),
+            Repr::Raw(raw) => raw.spelling.len() + raw.text.get().map_or(0, |text| text.len()),
         }
     }
 
     /// Returns the raw form in the document, if any.
     pub(super) fn spelling(&self) -> Option<&Bytes> {
         match &self.0 {
-            Repr::Said(_) => None,
+            Repr::Plain(_) => None,
             Repr::Raw(raw) => Some(&raw.spelling),
         }
     }
@@ -128,27 +128,27 @@ impl fmt::Display for Text {
 }
 
 impl From<&str> for Text {
-    fn from(said: &str) -> Self {
-        Self(Repr::Said(said.into()))
+    fn from(text: &str) -> Self {
+        Self(Repr::Plain(text.into()))
     }
 }
 
 impl From<String> for Text {
-    fn from(said: String) -> Self {
-        Self(Repr::Said(said.into()))
+    fn from(text: String) -> Self {
+        Self(Repr::Plain(text.into()))
     }
 }
 
 impl From<CompactString> for Text {
-    fn from(said: CompactString) -> Self {
-        Self(Repr::Said(said))
+    fn from(text: CompactString) -> Self {
+        Self(Repr::Plain(text))
     }
 }
 
 impl From<Text> for CompactString {
     fn from(text: Text) -> Self {
         match text.0 {
-            Repr::Said(said) => said,
+            Repr::Plain(text) => text,
             Repr::Raw(_) => text.as_str().into(),
         }
     }
@@ -157,7 +157,7 @@ impl From<Text> for CompactString {
 impl From<Text> for String {
     fn from(text: Text) -> Self {
         match text.0 {
-            Repr::Said(said) => said.into_string(),
+            Repr::Plain(text) => text.into_string(),
             Repr::Raw(_) => text.as_str().to_owned(),
         }
     }

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_written_than_asked_for() {
+    fn no_more_is_written_than_requested() {
         let value = Json::from(vec![Json::from("12345"), Json::array()]);
         assert_eq!(value.encode_within(12).unwrap(), br#"["12345",[]]"#);
         assert_eq!(value.encode_within(11), Err(Unwritable::TooLarge(11)));

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_packed_unasked_is_unpacked_and_what_is_damaged_is_told() {
+    async fn an_unrequested_encoding_is_decoded_and_a_damaged_one_is_an_error() {
         use async_compression::futures::bufread::{BrotliEncoder, GzipEncoder, ZlibEncoder};
         let text = "hello, hello, hello ".repeat(5_000);
         let (mut gzip, mut zlib, mut brotli) = (Vec::new(), Vec::new(), Vec::new());

@@ -20,7 +20,7 @@ impl Failure {
     }
 
     /// Returns the message with the command that would allow the operation to this plugin.
-    pub fn told_to(&self, plugin: &str) -> String {
+    pub fn message_for(&self, plugin: &str) -> String {
         match &self.grant {
             Some(grant) => format!("{}; to allow it: valvehouse grant {plugin} {grant}", self.message),
             None => self.message.clone(),

@@ -50,14 +50,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_granted_variables_are_told() {
+    fn only_granted_variables_are_returned() {
         let some = Variables::new(&Grant::Only(vec!["PATH".into(), "VALVEHOUSE_NOT_SET".into()]));
         assert_eq!(some.get("PATH").unwrap(), std::env::var("PATH").ok());
         assert_eq!(some.get("VALVEHOUSE_NOT_SET").unwrap(), None);
         let refused = some.get("HOME").unwrap_err();
-        let told = refused.told_to("x");
+        let message = refused.message_for("x");
         assert_eq!(
-            told,
+            message,
             "the environment variable `HOME` is not granted; to allow it: valvehouse grant x env=HOME"
         );
         assert_eq!(some.get("path").unwrap_err().grant.as_deref(), Some("env=path"));

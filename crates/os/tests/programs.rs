@@ -91,7 +91,7 @@ async fn only_what_is_granted_runs() {
     }
     let failure = run(&some, Command::Shell("printf x".into())).await.unwrap_err();
     assert_eq!(
-        failure.told_to("it"),
+        failure.message_for("it"),
         "the program `sh` is not granted; granted are: printf, /usr/bin/env; to allow it: valvehouse grant it shell=sh"
     );
     assert!(run(&granted(&["bin/x"]), argv(&["bin/x"])).await.unwrap_err().message.contains("absolute path"));

@@ -46,7 +46,7 @@ impl KeyText {
     pub(crate) fn key(&self) -> Result<SealKey, StoreError> {
         SealKey::of(&self.text).ok_or_else(|| {
             let cause = format!("the key is shorter than {SHORTEST_KEY} characters");
-            told(&self.origin, cause, "create a random one with `valvehouse key`")
+            sealing_error(&self.origin, cause, "create a random one with `valvehouse key`")
         })
     }
 
@@ -83,7 +83,11 @@ pub(crate) async fn key(
     };
     match key.open(&proof, PROOF) {
         Some(_) => Ok((key, proof)),
-        None => Err(told(&origin, "it is not the key that the values in the store are sealed with", MEND)),
+        None => Err(sealing_error(
+            &origin,
+            "it is not the key that the values in the store are sealed with",
+            MEND,
+        )),
     }
 }
 
@@ -104,7 +108,7 @@ fn text(place: &Place, from: KeyFrom<'_>, is_sealed: bool) -> Result<(String, Pl
     };
     match source.read() {
         Ok(secret) => Ok((secret.expose().to_owned(), origin)),
-        Err(unread) => Err(told(&origin, unread.to_string(), "or change [store] key")),
+        Err(unread) => Err(sealing_error(&origin, unread.to_string(), "or change [store] key")),
     }
 }
 
@@ -119,7 +123,7 @@ fn read_or_make(file: &Path, is_sealed: bool) -> Result<String, StoreError> {
                 return Err(StoreError::from_io("read the store's key", place, &error));
             }
             Err(_) if is_sealed => {
-                return Err(told(
+                return Err(sealing_error(
                     place,
                     "the key that the values in the store are sealed with is missing",
                     MEND,
@@ -215,6 +219,6 @@ async fn forget_plain_words(pool: &Pool) {
     }
 }
 
-fn told(place: &Place, cause: impl Into<String>, help: &str) -> StoreError {
+fn sealing_error(place: &Place, cause: impl Into<String>, help: &str) -> StoreError {
     StoreError { help: Some(help.to_owned()), ..StoreError::new(DOING, place, StoreErrorKind::Sealed, cause) }
 }

@@ -40,7 +40,7 @@ impl Termination for Exit {
     }
 }
 
-/// The reason for which a command did not do what it was asked.
+/// The reason for which a command failed.
 #[derive(Debug)]
 pub struct CommandError {
     /// The code that the process ends with.
@@ -104,7 +104,7 @@ impl From<Error> for CommandError {
                 format!("refused ({}) by {}: {}", rejection.status, rejection.plugin, rejection.message)
             }
             Error::Unguarded { plugin, message } => format!("refused (503) by {plugin}: {message}"),
-            Error::Answered { body, .. } => format!("{error}: {}", said(body)),
+            Error::Answered { body, .. } => format!("{error}: {}", message_of(body)),
             _ => error.to_string(),
         };
         Self::new(exit, message)
@@ -112,7 +112,7 @@ impl From<Error> for CommandError {
 }
 
 /// The message of a service's error.
-fn said(body: &valvehouse_json::Json) -> String {
+fn message_of(body: &valvehouse_json::Json) -> String {
     let message = body.at_path("error.message");
     match message.as_str() {
         Some(text) => text.to_owned(),

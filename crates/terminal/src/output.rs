@@ -194,7 +194,7 @@ impl Console {
         }
     }
 
-    /// Says why a command did not do what it was asked.
+    /// Writes why a command failed.
     pub fn fail(&self, failure: &CommandError) {
         if failure.message.is_empty() {
             return;

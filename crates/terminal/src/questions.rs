@@ -17,13 +17,13 @@ pub type OpenQuestions = mpsc::UnboundedReceiver<Json>;
 ///
 /// Without `questions` no answer is possible, and a run that may wait pauses.
 pub fn listening(questions: Option<&Questions>, out: &Console) -> (Events, OpenQuestions) {
-    let (ask, asked) = mpsc::unbounded_channel();
+    let (sender, receiver) = mpsc::unbounded_channel();
     let out = out.clone();
     let listen = move |event: &EmittedEvent| match event.0.text("id") {
-        Some(_) => drop(ask.send(event.0.clone())),
+        Some(_) => drop(sender.send(event.0.clone())),
         None => tell(event, &out),
     };
-    (Events::listening(listen, questions.cloned()), asked)
+    (Events::listening(listen, questions.cloned()), receiver)
 }
 
 fn tell(event: &EmittedEvent, out: &Console) {
@@ -40,12 +40,12 @@ fn tell(event: &EmittedEvent, out: &Console) {
 /// Answers one question after the other, for as long as it is let; ends by itself only when lines
 /// cannot be read. While a question is open nothing else is written.
 pub async fn answer(
-    mut asked: OpenQuestions,
+    mut receiver: OpenQuestions,
     questions: &Questions,
     lines: &mut StdinLines,
     out: &Console,
 ) -> CommandError {
-    while let Some(event) = asked.recv().await {
+    while let Some(event) = receiver.recv().await {
         let id = event.text_or_empty("id");
         if !questions.is_open(&id) {
             continue;

@@ -32,15 +32,15 @@ fn steps(trace: &Json, paint: Paint, behind: impl Fn(&Json) -> String) -> String
         text.push_str(&behind(step));
     }
     for line in trace.list("lines") {
-        let said = line.text("text").map_or_else(|| "…".to_owned(), |said| clean(&said));
-        text.push_str(&format!("\n  {} {}: {said}", paint.dim("log"), word(&line, "plugin")));
+        let line_text = line.text("text").map_or_else(|| "…".to_owned(), |line_text| clean(&line_text));
+        text.push_str(&format!("\n  {} {}: {line_text}", paint.dim("log"), word(&line, "plugin")));
     }
     for event in trace.list("events") {
-        let told = match event.get("event") {
+        let event_text = match event.get("event") {
             Some(whole @ Json::Object(_)) => clean(&whole.to_string()),
             _ => word(&event, "type"),
         };
-        text.push_str(&format!("\n  {} {}: {told}", paint.dim("event"), word(&event, "plugin")));
+        text.push_str(&format!("\n  {} {}: {event_text}", paint.dim("event"), word(&event, "plugin")));
     }
     text
 }

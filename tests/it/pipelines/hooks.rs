@@ -170,7 +170,7 @@ async fn each_hook_is_written_down() {
     let host = TestHost::new().filter("marks", MARKS).start().await;
     let answer = post(&host, "/marks/filter/inlet", &new_chat("hi")).await;
     let trace = host.app().traces.find(answer.header("x-valvehouse-trace").unwrap()).unwrap();
-    assert_eq!((trace.asked.endpoint, trace.asked.user.as_str()), ("inlet", "ann"));
+    assert_eq!((trace.request.endpoint, trace.request.user.as_str()), ("inlet", "ann"));
     let steps: Vec<String> = trace.records().iter().map(|step| step.name.to_string()).collect();
     assert_eq!(steps, ["marks"]);
 }

@@ -65,7 +65,7 @@ impl Notifier {
         if listeners.is_empty() {
             return self;
         }
-        self.subscriptions |= bits(|callback| listeners.iter().any(|listener| listener.hears(callback)));
+        self.subscriptions |= bits(|callback| listeners.iter().any(|listener| listener.handles(callback)));
         let places = listeners.iter().map(|listener| (listener.clone(), turn.state(listener.name())));
         // A separate turn holds no reference to this notifier and does not end with the run's turn.
         let beside = Turn::new(turn.facts().clone(), turn.context().clone(), turn.events().clone());
@@ -401,7 +401,7 @@ async fn hand_on(mut sent: mpsc::Receiver<Message>, listeners: Vec<Place>, turn:
     while let Some(next) = sent.recv().await {
         match next {
             Message::Event(event) => {
-                for (listener, state) in listeners.iter().filter(|(one, _)| one.hears(event.callback)) {
+                for (listener, state) in listeners.iter().filter(|(one, _)| one.handles(event.callback)) {
                     let outcome = listener.hear(event.callback, event.to_json(), state.clone(), turn.clone());
                     if let Err(why) = outcome.await {
                         failed(&**listener, event.callback, &why);

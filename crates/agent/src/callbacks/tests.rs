@@ -228,7 +228,7 @@ impl Listener for Slow {
     fn name(&self) -> &str {
         "slow"
     }
-    fn hears(&self, callback: Callback) -> bool {
+    fn handles(&self, callback: Callback) -> bool {
         callback == Callback::CustomEvent
     }
     fn hear(&self, _: Callback, event: Json, state: Json, turn: Turn) -> BoxFuture<'_, Result<(), String>> {

@@ -171,7 +171,7 @@ impl Agent {
         let saved = self.unfinished().cloned();
         let mut saved =
             saved.ok_or_else(|| conflict("cannot resume: the latest run has ended; send a new message"))?;
-        let stored_messages = saved.progress.said.items().len();
+        let stored_messages = saved.progress.transcript.items().len();
         look_at_unfinished(&setup.kernel, &run, &mut saved, &decision)?;
         let pending = saved.pending.clone();
         decide(&mut saved, &decision)?;

@@ -75,7 +75,7 @@ fn provider(
     })
 }
 
-/// The API by which it is asked: only services with OpenAI's wire have two.
+/// The API by which it is called: only services with OpenAI's wire have two.
 fn api(it: &mut Reader<'_>, kind: Option<ProviderKind>) -> Api {
     match (it.word("api").as_str(), kind) {
         ("responses", Some(kind)) if kind.wire != Wire::OpenAi => {

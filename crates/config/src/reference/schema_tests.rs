@@ -77,7 +77,7 @@ fn examples_and_the_file_of_a_new_project_fit_and_mistakes_do_not() {
         }
     }
     let new = include_str!("../../../workbench/src/new/templates/valvehouse.toml");
-    assert!(new.starts_with("#:schema "), "editors are told of the schema");
+    assert!(new.starts_with("#:schema "), "editors find the schema");
     let all: String = new.lines().map(|line| format!("{}\n", line.trim_start_matches("# "))).collect();
     let settings = all.find("[server]").map(|from| &all[from..]).unwrap();
     let lines = settings.lines().filter(|line| line.contains(" = ") || line.starts_with('['));

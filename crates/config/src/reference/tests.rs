@@ -57,15 +57,15 @@ fn every_key_that_is_read_is_described_and_no_other() {
     std::fs::write(folder.path().join("valvehouse.toml"), ALL).unwrap();
     let (_, log) = read_with_log(folder.path());
     assert!(log.problems.is_empty(), "{:?}", log.problems);
-    let asked = &log.asked;
+    let read_keys = &log.read_keys;
     let is_table = |key: &&String| {
-        asked.iter().any(|other| other.starts_with(&format!("{key}.")))
+        read_keys.iter().any(|other| other.starts_with(&format!("{key}.")))
             || matches!(
                 key.as_str(),
                 "providers" | "models" | "mcp" | "filters" | "tools" | "actions" | "interceptors" | "grants"
             )
     };
-    let leaves: BTreeSet<String> = asked.iter().filter(|key| !is_table(key)).cloned().collect();
+    let leaves: BTreeSet<String> = read_keys.iter().filter(|key| !is_table(key)).cloned().collect();
     let known: BTreeSet<String> = described().into_keys().collect();
     assert_eq!(leaves, known);
 }

@@ -32,17 +32,17 @@ fn events(message: &Json) -> Vec<Json> {
         events.push(Json::from([("type", "content_block_stop".into()), ("index", index)]));
     }
     let stop = ["stop_reason", "stop_sequence", "stop_details"];
-    let said = stop.into_iter().filter_map(|key| Some((key.into(), message.given(key)?.deep_clone())));
-    let said: valvehouse_json::Object = said.collect();
-    events.push(Json::from([("type", "message_delta".into()), ("delta", said.into())]));
+    let delta = stop.into_iter().filter_map(|key| Some((key.into(), message.given(key)?.deep_clone())));
+    let delta: valvehouse_json::Object = delta.collect();
+    events.push(Json::from([("type", "message_delta".into()), ("delta", delta.into())]));
     events
 }
 
 /// Attaches a message's citations to the last of its text blocks.
-fn cite(said: &Json, blocks: &[Json]) {
+fn cite(message: &Json, blocks: &[Json]) {
     let mut citations = Citations::default();
-    said.list(CONTENT_BLOCKS).iter().for_each(|item| citations.remember(item));
-    citations.add(said);
+    message.list(CONTENT_BLOCKS).iter().for_each(|item| citations.remember(item));
+    citations.add(message);
     let new = citations.take();
     let is_text = |block: &&Json| block.text("type").is_some_and(|kind| kind == "text");
     if let (false, Some(text)) = (new.is_empty(), blocks.iter().rfind(is_text)) {
@@ -56,11 +56,11 @@ fn cite(said: &Json, blocks: &[Json]) {
 /// further choices.
 pub fn message(completion: &Json) -> Json {
     let choice = Json::from(response::first_choice(completion));
-    let said = choice.field("message");
-    let blocks = blocks::of_message(&said);
-    cite(&said, &blocks);
-    let has_calls = said.get("tool_calls").is_some_and(|calls| !calls.is_empty());
-    let refuses = said.text("refusal").is_some_and(|text| !text.is_empty());
+    let chat_message = choice.field("message");
+    let blocks = blocks::of_message(&chat_message);
+    cite(&chat_message, &blocks);
+    let has_calls = chat_message.get("tool_calls").is_some_and(|calls| !calls.is_empty());
+    let refuses = chat_message.text("refusal").is_some_and(|text| !text.is_empty());
     let known = ["id", "object", "created", "model", "choices", "usage"];
     let message = with_others(
         [

@@ -165,10 +165,10 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Error> {
 
 /// Returns the requested token limit, or a default that leaves room for the thinking budget.
 fn max_tokens(request: &Json, only: &Json) -> Json {
-    let asked = request.given("max_completion_tokens").or_else(|| request.given("max_tokens"));
+    let limit = request.given("max_completion_tokens").or_else(|| request.given("max_tokens"));
     let thinking = |of: &Json| of.at_path("thinking.budget_tokens").as_i64();
     let budget = thinking(request).or(thinking(only)).unwrap_or(0);
-    asked.unwrap_or_else(|| MAX_TOKENS.saturating_add(budget).into())
+    limit.unwrap_or_else(|| MAX_TOKENS.saturating_add(budget).into())
 }
 
 fn metadata(request: &Json) -> Option<Json> {
@@ -239,7 +239,7 @@ pub(super) struct Talk {
     /// Set if system messages stay at their position in the conversation.
     keeps_places: bool,
     system: Vec<Json>,
-    said: Vec<Side>,
+    sides: Vec<Side>,
 }
 
 /// Consecutive content of one role.
@@ -255,7 +255,7 @@ impl Talk {
         for (at, message) in messages.iter().enumerate() {
             talk.add(message, at)?;
         }
-        if talk.said.is_empty() {
+        if talk.sides.is_empty() {
             let message = "missing user message: messages is empty or has only instructions; add a message with \
                            the role user";
             return Err(Error::invalid(message, Some("messages")));
@@ -263,16 +263,16 @@ impl Talk {
         Ok(talk)
     }
 
-    fn add(&mut self, said: &Json, at: usize) -> Result<(), Error> {
-        let content = said.field("content");
+    fn add(&mut self, message: &Json, at: usize) -> Result<(), Error> {
+        let content = message.field("content");
         let place = format!("messages[{at}].content");
-        match &*message::role_of(said) {
-            "system" | "developer" if self.keeps_places && !self.said.is_empty() => {
+        match &*message::role_of(message) {
+            "system" | "developer" if self.keeps_places && !self.sides.is_empty() => {
                 self.say("system", part::blocks(&content, &place)?);
             }
             "system" | "developer" => self.system.extend(part::blocks(&content, &place)?),
-            "assistant" => self.say("assistant", assistant(said, &place)?),
-            "tool" => self.say("user", vec![result(said, part::blocks(&content, &place)?)]),
+            "assistant" => self.say("assistant", assistant(message, &place)?),
+            "tool" => self.say("user", vec![result(message, part::blocks(&content, &place)?)]),
             "user" => self.say("user", part::blocks(&content, &place)?),
             role => {
                 let message = format!(
@@ -290,10 +290,10 @@ impl Talk {
         if blocks.is_empty() {
             return;
         }
-        if self.said.last().is_none_or(|last| last.role != role) {
-            self.said.push(Side { role, results: Vec::new(), others: Vec::new() });
+        if self.sides.last().is_none_or(|last| last.role != role) {
+            self.sides.push(Side { role, results: Vec::new(), others: Vec::new() });
         }
-        let Some(last) = self.said.last_mut() else { return };
+        let Some(last) = self.sides.last_mut() else { return };
         for block in blocks {
             let is_result = block.text("type").is_some_and(|kind| kind == "tool_result");
             if is_result { &mut last.results } else { &mut last.others }.push(block);
@@ -302,18 +302,18 @@ impl Talk {
 
     /// Returns the messages with alternating roles and with tool results first, as Anthropic requires.
     pub(super) fn messages(self) -> Vec<Json> {
-        let message = |said: Side| {
-            let content = [said.results, said.others].concat();
+        let message = |side: Side| {
+            let content = [side.results, side.others].concat();
             // A single plain text stays a string.
-            if let ("system", [only]) = (said.role, content.as_slice())
+            if let ("system", [only]) = (side.role, content.as_slice())
                 && only.as_object().is_some_and(|block| block.len() == 2)
                 && let Some(text) = only.get("text")
             {
-                return Json::from([("role", said.role.into()), ("content", text)]);
+                return Json::from([("role", side.role.into()), ("content", text)]);
             }
-            Json::from([("role", said.role.into()), ("content", content.into())])
+            Json::from([("role", side.role.into()), ("content", content.into())])
         };
-        self.said.into_iter().map(message).collect()
+        self.sides.into_iter().map(message).collect()
     }
 
     /// Returns the system prompt: a string if it is one plain text, otherwise blocks, which can carry cache
@@ -343,20 +343,20 @@ pub(super) fn has_forgotten_thoughts(messages: &[Json]) -> bool {
         message::role_of(message) == "user" && !kinds(message).iter().any(|kind| kind == "tool_result")
     };
     let since_question = messages.iter().rev().take_while(|message| !is_question(message));
-    let said: Vec<_> =
+    let answers: Vec<_> =
         since_question.filter(|message| message::role_of(message) == "assistant").map(kinds).collect();
-    let calls = said.iter().flatten().any(|kind| kind == "tool_use");
+    let calls = answers.iter().flatten().any(|kind| kind == "tool_use");
     // Some models emit thinking only before the first of several calls.
-    calls && !said.iter().any(|kinds| kinds.first().is_some_and(|kind| kind.ends_with("thinking")))
+    calls && !answers.iter().any(|kinds| kinds.first().is_some_and(|kind| kind.ends_with("thinking")))
 }
 
 /// Converts an assistant message to blocks. Thinking without a signature comes from another model or was
 /// changed; it is omitted, because Anthropic would reject it.
-fn assistant(said: &Json, place: &str) -> Result<Vec<Json>, Error> {
-    let content = said.field("content");
+fn assistant(message: &Json, place: &str) -> Result<Vec<Json>, Error> {
+    let content = message.field("content");
     let has_signature = |block: &Json| block.text("signature").is_some_and(|signature| !signature.is_empty());
     let is_thinking = |block: &Json| block.text("type").is_some_and(|kind| kind == "thinking");
-    let mut all = blocks::of_message(said);
+    let mut all = blocks::of_message(message);
     if let Json::Array(_) = content {
         // Parts have fields that the joined text lacks.
         let parts = part::blocks(&content, place)?;
@@ -370,15 +370,15 @@ fn assistant(said: &Json, place: &str) -> Result<Vec<Json>, Error> {
     Ok(all)
 }
 
-fn result(said: &Json, content: Vec<Json>) -> Json {
-    let id = said.text_or_empty("tool_call_id");
-    let content = match said.get("content") {
+fn result(message: &Json, content: Vec<Json>) -> Json {
+    let id = message.text_or_empty("tool_call_id");
+    let content = match message.get("content") {
         Some(Json::Text(text)) => text.into(),
         _ => content.into(),
     };
     let fields =
         [("type", "tool_result".into()), ("tool_use_id", blocks::id(&id).into()), ("content", content)];
     let fields = fields.into_iter().map(|(key, value)| (key.into(), value));
-    let beside = others(said, &["role", "tool_call_id", "content", "name"]);
+    let beside = others(message, &["role", "tool_call_id", "content", "name"]);
     fields.chain(beside).collect::<Object>().into()
 }

@@ -17,11 +17,11 @@ const SEAL: [&str; 4] = ["type", "index", "length", "digest"];
 
 /// Returns all blocks of an assistant message. A text that was changed since the model wrote it has its current
 /// content, without citations; changed thinking has no signature.
-pub(super) fn of_message(said: &Json) -> Vec<Json> {
-    let items = said.list(CONTENT_BLOCKS);
-    let thinking = Track::new("thinking", &thinking_of(said), &items);
-    let text = Track::new("text", &text_of(said), &items);
-    let mut building = Building { thinking, text, calls: Calls::of(said), blocks: Vec::new() };
+pub(super) fn of_message(message: &Json) -> Vec<Json> {
+    let items = message.list(CONTENT_BLOCKS);
+    let thinking = Track::new("thinking", &thinking_of(message), &items);
+    let text = Track::new("text", &text_of(message), &items);
+    let mut building = Building { thinking, text, calls: Calls::of(message), blocks: Vec::new() };
     for item in &items {
         building.add(item);
     }
@@ -29,9 +29,9 @@ pub(super) fn of_message(said: &Json) -> Vec<Json> {
 }
 
 /// Returns the model's thinking from any of the field names that providers use.
-pub(super) fn thinking_of(said: &Json) -> String {
-    let own = REASONING.iter().find_map(|name| said.text(name));
-    own.map(String::from).unwrap_or_else(|| thinking_in(&said.field("content")))
+pub(super) fn thinking_of(message: &Json) -> String {
+    let own = REASONING.iter().find_map(|name| message.text(name));
+    own.map(String::from).unwrap_or_else(|| thinking_in(&message.field("content")))
 }
 
 /// Returns the thinking in the parts of a content.
@@ -44,8 +44,8 @@ pub(super) fn thinking_in(content: &Json) -> String {
     texts.collect::<Vec<CompactString>>().concat()
 }
 
-fn text_of(said: &Json) -> String {
-    message::text_with_refusal(said).into()
+fn text_of(message: &Json) -> String {
+    message::text_with_refusal(message).into()
 }
 
 fn is(item: &Json, kind: &str) -> bool {
@@ -116,13 +116,13 @@ impl Track {
 
 /// Updates the seals of a message's remembered blocks to its current texts. A block whose text was changed
 /// loses its signature and its citations. Returns `true` if a block changed.
-pub fn reseal(said: &Json) -> bool {
-    let items = said.list(CONTENT_BLOCKS);
+pub fn reseal(message: &Json) -> bool {
+    let items = message.list(CONTENT_BLOCKS);
     if items.is_empty() {
         return false;
     }
     let mut any = false;
-    for (kind, text) in [("thinking", thinking_of(said)), ("text", text_of(said))] {
+    for (kind, text) in [("thinking", thinking_of(message)), ("text", text_of(message))] {
         let mut track = Track::new(kind, &text, &items);
         for item in items.iter().filter(|item| is(item, kind)) {
             let added = track.added();
@@ -146,8 +146,8 @@ pub fn reseal(said: &Json) -> bool {
 
 /// Records a text that is about to be prepended to that of a message as a separate block, so that the
 /// remembered blocks still match their texts.
-pub fn remember_before(said: &Json, text: &str) {
-    let mut items = said.list(CONTENT_BLOCKS);
+pub fn remember_before(message: &Json, text: &str) {
+    let mut items = message.list(CONTENT_BLOCKS);
     let Some(at) = items.iter().position(|item| is(item, "text")) else { return };
     let indexes = items.iter().filter_map(|item| item.get("index")?.as_i64());
     let index = indexes.max().map_or(0, |last| last + 1);
@@ -155,7 +155,7 @@ pub fn remember_before(said: &Json, text: &str) {
     Seal::of(text).put_on(&item);
     items.insert(at, item);
     // The value replaces a list, so the write cannot fail.
-    said.edit(CONTENT_BLOCKS, items);
+    message.edit(CONTENT_BLOCKS, items);
 }
 
 /// Updates a remembered block to another text.
@@ -243,9 +243,9 @@ struct Calls {
 }
 
 impl Calls {
-    fn of(said: &Json) -> Self {
+    fn of(message: &Json) -> Self {
         let mut all = Self::default();
-        for given in said.list("tool_calls") {
+        for given in message.list("tool_calls") {
             let alone = Json::from([("tool_calls", vec![given.clone()].into())]);
             let Some(call) = ModelCall::all(&alone).pop() else { continue };
             let fields = [

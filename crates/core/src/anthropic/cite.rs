@@ -38,8 +38,8 @@ impl Citations {
     }
 
     /// Adds the annotations of a message or of a delta.
-    pub(super) fn add(&mut self, said: &Json) {
-        for given in said.list("annotations") {
+    pub(super) fn add(&mut self, message: &Json) {
+        for given in message.list("annotations") {
             let source = given.field(URL_CITATION);
             let Some(url) = source.text("url") else { continue };
             self.waiting.push(Json::from([
@@ -94,10 +94,10 @@ mod tests {
         let blocks = r#"{"content":[{"type":"text","text":"Süß: "},{"type":"text","text":"cold.","citations":[
             {"type":"web_search_result_location","url":"https://x.example","title":"X","cited_text":"c","encrypted_index":"e"},
             {"type":"char_location","document_index":0,"cited_text":"c"}]}],"stop_reason":"end_turn"}"#;
-        let said = completion(&json(blocks)).at_path("choices.0.message");
+        let chat_message = completion(&json(blocks)).at_path("choices.0.message");
         let expected = r#"[{"type":"url_citation","url_citation":
             {"start_index":5,"end_index":10,"url":"https://x.example","title":"X"}}]"#;
-        assert_eq!(said.field("annotations"), json(expected));
+        assert_eq!(chat_message.field("annotations"), json(expected));
         // Anthropic's own citation is there once.
         let back = message(&completion(&json(blocks)));
         assert_eq!(back.at_path("content.1.citations"), json(blocks).at_path("content.1.citations"));

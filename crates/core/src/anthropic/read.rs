@@ -145,13 +145,13 @@ fn messages(request: &Json) -> Result<Vec<Json>, Error> {
     if let Some(system) = request.given("system").filter(|system| !system.is_empty()) {
         out.push(message("system", content(&system)));
     }
-    for (at, said) in request.list("messages").iter().enumerate() {
-        let given = said.field("content");
+    for (at, source) in request.list("messages").iter().enumerate() {
+        let given = source.field("content");
         if !matches!(given, Json::Text(_) | Json::Array(_)) {
             let what = format!("invalid messages[{at}].content: expected a text or a list of blocks");
             return Err(Error::invalid(what, Some("messages")));
         }
-        match said.text("role").as_deref() {
+        match source.text("role").as_deref() {
             Some("user") => out.extend(user(&given)),
             Some("assistant") => out.push(assistant(&given)),
             Some("system") => out.push(message("system", content(&given))),
@@ -181,14 +181,14 @@ fn user(content: &Json) -> Vec<Json> {
 }
 
 fn result(block: &Json) -> Json {
-    let said =
+    let tool_message =
         message("tool", block.given("content").map_or_else(|| "".into(), |content| self::content(&content)));
     // The object was created above, so the writes cannot fail.
-    said.edit("tool_call_id", block.field("tool_use_id"));
+    tool_message.edit("tool_call_id", block.field("tool_use_id"));
     for (key, value) in others(block, &["type", "tool_use_id", "content"]) {
-        said.edit(&key, value);
+        tool_message.edit(&key, value);
     }
-    said
+    tool_message
 }
 
 /// Converts a content to a string if it is one plain text, otherwise to parts.
@@ -212,8 +212,8 @@ fn assistant(content: &Json) -> Json {
         return message("assistant", text.clone().into());
     }
     let answer = Json::from([("content", cite::without_foreign(content))]);
-    let said = response::message_of(&answer::completion(&answer));
+    let chat_message = response::message_of(&answer::completion(&answer));
     // The blocks hold the citations; chat requests have no annotations.
-    said.remove("annotations");
-    said
+    chat_message.remove("annotations");
+    chat_message
 }

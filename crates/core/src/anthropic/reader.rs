@@ -108,9 +108,9 @@ impl Reader {
     }
 
     fn end(&mut self, event: &Json) -> Vec<Json> {
-        let said = event.field("delta");
+        let delta = event.field("delta");
         self.count(&event.field("usage"));
-        if self.ended || said.text("stop_reason").is_none() {
+        if self.ended || delta.text("stop_reason").is_none() {
             return Vec::new();
         }
         self.ended = true;
@@ -118,8 +118,8 @@ impl Reader {
         let mut chunks = self.chunks(deltas);
         let head = self.head();
         let last = head.chunk(Json::object(), None);
-        stop_reason::put_on_choice(&last.at_path("choices.0"), &said);
-        let beside = others(&said, &["stop_reason", "stop_sequence", "stop_details"]);
+        stop_reason::put_on_choice(&last.at_path("choices.0"), &delta);
+        let beside = others(&delta, &["stop_reason", "stop_sequence", "stop_details"]);
         for (key, value) in others(event, &["type", "delta", "usage"]).into_iter().chain(beside) {
             last.put(&key, value);
         }

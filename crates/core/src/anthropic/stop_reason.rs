@@ -27,13 +27,13 @@ pub(super) fn finish_reason(stop_reason: &str) -> &'static str {
 
 /// Writes the stop reason of a message or `message_delta` to a choice. Anthropic's fields stay next to
 /// OpenAI's.
-pub(super) fn put_on_choice(choice: &Json, said: &Json) {
-    let Some(reason) = said.text("stop_reason") else { return };
+pub(super) fn put_on_choice(choice: &Json, source: &Json) {
+    let Some(reason) = source.text("stop_reason") else { return };
     // The object was created by the caller, so this write and those below cannot fail.
     choice.edit("finish_reason", finish_reason(&reason));
     choice.edit("native_finish_reason", reason);
     for key in ["stop_sequence", "stop_details"] {
-        if let Some(value) = said.given(key) {
+        if let Some(value) = source.given(key) {
             choice.edit(key, value.deep_clone());
         }
     }

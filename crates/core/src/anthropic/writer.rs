@@ -41,9 +41,9 @@ pub struct Writer {
     plan: VecDeque<Json>,
     calls: Calls,
     /// Set once text arrived that belongs to no open block.
-    said: bool,
+    has_text: bool,
     /// Set once thinking arrived that belongs to no open block.
-    thought: bool,
+    has_thinking: bool,
     /// Text that arrived in the middle of a tool call, with its kind.
     held: Vec<(&'static str, String)>,
     /// The seal of the open block's text so far.
@@ -170,8 +170,8 @@ impl Writer {
             return;
         }
         let has_come = match &*kind {
-            "text" => std::mem::take(&mut self.said),
-            "thinking" => std::mem::take(&mut self.thought),
+            "text" => std::mem::take(&mut self.has_text),
+            "thinking" => std::mem::take(&mut self.has_thinking),
             "tool_use" => !self.calls.is_empty(),
             _ => false,
         };
@@ -243,8 +243,8 @@ impl Writer {
             }
             text = rest;
             match (kind, left) {
-                ("text", None) => self.said = true,
-                (_, None) => self.thought = true,
+                ("text", None) => self.has_text = true,
+                (_, None) => self.has_thinking = true,
                 _ => {}
             }
             let left = left.map(|left| left - now.chars().count());

@@ -42,8 +42,8 @@ pub fn is_long_message(message: &Json) -> bool {
     message.as_object().is_some_and(has_long_content)
 }
 
-fn has_long_content(said: &Object) -> bool {
-    said.with("content", |content| matches!(content, Some(Json::Text(text)) if text.len() > LONG))
+fn has_long_content(message: &Object) -> bool {
+    message.with("content", |content| matches!(content, Some(Json::Text(text)) if text.len() > LONG))
 }
 
 /// Returns the index of the event's first choice.
@@ -124,15 +124,15 @@ pub fn complete(given: &Json, template: &Json) -> Json {
 }
 
 /// Returns a choice of a complete answer as one event.
-pub fn of_choice(answer: &Json, choice: &Json, said: &Json) -> Json {
+pub fn of_choice(answer: &Json, choice: &Json, message: &Json) -> Json {
     let choice: Json = choice
         .entries()
         .into_iter()
-        .map(|(key, value)| if key == "message" { ("delta".into(), said.clone()) } else { (key, value) })
+        .map(|(key, value)| if key == "message" { ("delta".into(), message.clone()) } else { (key, value) })
         .collect::<Object>()
         .into();
     if choice.get("delta").is_none() {
-        choice.edit("delta", said.clone());
+        choice.edit("delta", message.clone());
     }
     let event = head_of(answer);
     event.edit("object", "chat.completion.chunk");

@@ -40,19 +40,19 @@ pub fn text_of(message: &Json) -> CompactString {
     match message.get("content") {
         Some(Json::Text(text)) => text.into(),
         Some(Json::Array(parts)) => {
-            let (mut said, mut said_before, mut left) = (String::new(), Repeats::default(), REPEATED);
+            let (mut buffer, mut repeats, mut left) = (String::new(), Repeats::default(), REPEATED);
             parts.with(|parts| {
                 for part in parts {
                     let Some(text) = part_text(part) else { continue };
-                    if said_before.is_repeated(part) {
+                    if repeats.is_repeated(part) {
                         // Repeated parts take no memory until they are joined, so the length is checked first.
                         let Some(rest) = left.checked_sub(text.len()) else { break };
                         left = rest;
                     }
-                    said.push_str(&text);
+                    buffer.push_str(&text);
                 }
             });
-            said.into()
+            buffer.into()
         }
         _ => CompactString::default(),
     }
@@ -121,10 +121,10 @@ mod tests {
 
     #[test]
     fn a_changed_text_keeps_its_cache_mark_and_the_same_text_every_byte() {
-        let said = r#"{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b","cache_control":{"type":"ephemeral"}}]}"#;
-        let message = json(said);
+        let source = r#"{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b","cache_control":{"type":"ephemeral"}}]}"#;
+        let message = json(source);
         set_text(&message, &text_of(&message));
-        assert_eq!(message.to_string(), said);
+        assert_eq!(message.to_string(), source);
         assert!(!message.is_changed());
         set_text(&message, "c");
         let parts = r#"[{"type":"text","text":"c","cache_control":{"type":"ephemeral"}}]"#;

@@ -139,14 +139,14 @@ struct Parts {
 
 impl FinishedChat {
     /// Sets the body of the request. The body is live: later changes by filters are included.
-    pub fn asked(&self, body: &Json) {
+    pub fn set_body(&self, body: &Json) {
         self.0.lock().body = body.clone();
     }
 
     /// Sets all messages, with the answer last, and the token usage of the answer.
     pub fn answered(&self, messages: Vec<Json>, usage: Json) {
-        let mut told = self.0.lock();
-        (told.messages, told.usage) = (Some(messages), usage);
+        let mut state = self.0.lock();
+        (state.messages, state.usage) = (Some(messages), usage);
     }
 
     /// Sets the error of a turn without an answer.
@@ -162,12 +162,12 @@ impl FinishedChat {
     /// Returns a copy for the `done` hook: `{model, messages, chat_id, id}`, with `usage` if known and `error`
     /// if the turn failed. `None` if the turn has not ended.
     pub fn body(&self, chat_id: &str, message_id: &str) -> Option<Json> {
-        let told = self.0.lock();
-        if told.is_unfinished {
+        let state = self.0.lock();
+        if state.is_unfinished {
             return None;
         }
-        let part = |name: &str| told.body.field(name).deep_clone();
-        let messages = match &told.messages {
+        let part = |name: &str| state.body.field(name).deep_clone();
+        let messages = match &state.messages {
             Some(messages) => messages.iter().map(Json::deep_clone).collect::<Vec<_>>().into(),
             None => part("messages"),
         };
@@ -179,8 +179,8 @@ impl FinishedChat {
             ("id", message_id.into()),
         ];
         let own = [
-            ("usage", told.usage.deep_clone()),
-            ("error", told.error.as_deref().map_or(Json::Null, Json::from)),
+            ("usage", state.usage.deep_clone()),
+            ("error", state.error.as_deref().map_or(Json::Null, Json::from)),
         ];
         let own = own.into_iter().filter(|(_, value)| !value.is_null());
         let all = parts.into_iter().chain(own).map(|(name, value)| (name.into(), value));
@@ -223,7 +223,7 @@ mod tests {
     fn a_turn_that_waits_for_a_person_has_not_ended() {
         let conversation = FinishedChat::default();
         let body = Json::from([("messages", vec![Json::from("x")].into())]);
-        conversation.asked(&body);
+        conversation.set_body(&body);
         assert!(conversation.body("c", "m").is_some());
         conversation.pauses();
         assert!(conversation.body("c", "m").is_none());

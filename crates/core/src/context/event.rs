@@ -119,7 +119,7 @@ struct Inner {
     sent: AtomicUsize,
     listener: Option<Listener>,
     questions: Option<Questions>,
-    /// The board on which approvals wait, where the client cannot be asked for them.
+    /// The board on which approvals wait, where the client cannot answer them.
     held: Option<Questions>,
     /// The number of chunks of the answer that were sent so far.
     chunks: AtomicUsize,
@@ -184,7 +184,7 @@ impl Events {
         Self(Arc::new(Inner { listener: Some(listener), questions, ..Inner::default() }))
     }
 
-    /// Makes approvals wait on this board ([`Events::hold`]), for a client that cannot be asked for them. Nothing
+    /// Makes approvals wait on this board ([`Events::hold`]), for a client that cannot answer them. Nothing
     /// changes once the events are shared.
     #[must_use]
     pub fn holding(mut self, board: Questions) -> Self {
@@ -227,7 +227,7 @@ impl Events {
         Ok(())
     }
 
-    /// Waits for the answer of an operator to a question that the client cannot be asked, without an event: the board
+    /// Waits for the answer of an operator to a question that the client cannot answer, without an event: the board
     /// lists it ([`Questions::held`]) until its time is up.
     ///
     /// # Errors
@@ -252,7 +252,7 @@ impl Events {
     /// Sends a question and waits for its answer.
     ///
     /// # Errors
-    /// Returns an error if nobody can be asked or the time is over.
+    /// Returns an error if nobody can answer or the time is over.
     pub async fn ask(&self, event: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let questions = self.0.questions.as_ref().ok_or(NobodyAnswers::NoListener)?;
         let (open, answer, listed) = questions.open(None, timeout);
@@ -307,7 +307,7 @@ pub struct NewQuestion {
     pub id: String,
     /// The one whom it is for.
     pub whose: String,
-    /// The question as an operator reads it; `None` where only its client is asked.
+    /// The question as an operator reads it; `None` where only its client can answer.
     pub held: Option<Json>,
     /// The time that there is for an answer.
     pub timeout: Duration,
@@ -325,7 +325,7 @@ struct OpenQuestion {
     held: Option<Hold>,
 }
 
-/// A question that no client was asked.
+/// A question that was sent to no client.
 struct Hold {
     question: Json,
     since: Instant,
@@ -474,12 +474,12 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Events whose questions are heard on the channel.
-    fn asked() -> (Events, Questions, tokio::sync::mpsc::UnboundedReceiver<Json>) {
-        let (sender, heard) = tokio::sync::mpsc::unbounded_channel();
+    /// Events whose questions are sent to the channel.
+    fn channel_of_questions() -> (Events, Questions, tokio::sync::mpsc::UnboundedReceiver<Json>) {
+        let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
         let questions = Questions::default();
         let send = move |event: &EmittedEvent| drop(sender.send(event.0.clone()));
-        (Events::listening(send, Some(questions.clone())), questions, heard)
+        (Events::listening(send, Some(questions.clone())), questions, receiver)
     }
 
     fn question() -> Json {
@@ -503,9 +503,9 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_reaches_whoever_asked() {
-        let (events, questions, mut heard) = asked();
+        let (events, questions, mut receiver) = channel_of_questions();
         let answer = async {
-            let id = id_of(heard.recv().await);
+            let id = id_of(receiver.recv().await);
             assert!(questions.is_open(&id));
             assert!(questions.answer(&id, "blue".into()));
             assert!(!questions.answer(&id, "red".into()), "a question is answered once");
@@ -516,17 +516,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_nobody_answers_ends_with_its_time_and_is_closed() {
-        let (events, questions, mut heard) = asked();
+        let (events, questions, mut receiver) = channel_of_questions();
         let got = events.ask(question(), Duration::from_millis(10)).await;
         assert_eq!(got, Err(NobodyAnswers::Timeout(10)));
-        assert!(!questions.answer(&id_of(heard.recv().await), Json::Null));
+        assert!(!questions.answer(&id_of(receiver.recv().await), Json::Null));
     }
 
     #[tokio::test]
     async fn a_question_whose_turn_is_dropped_is_closed() {
-        let (events, questions, mut heard) = asked();
+        let (events, questions, mut receiver) = channel_of_questions();
         let asking = tokio::spawn(async move { events.ask(question(), LONG).await });
-        let id = id_of(heard.recv().await);
+        let id = id_of(receiver.recv().await);
         let closed = questions.until_closed(&id);
         asking.abort();
         tokio::time::timeout(LONG, closed).await.unwrap();
@@ -535,8 +535,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_dismissed_question_fails_at_once() {
-        let (events, questions, mut heard) = asked();
-        let dismiss = async { assert!(questions.dismiss(&id_of(heard.recv().await))) };
+        let (events, questions, mut receiver) = channel_of_questions();
+        let dismiss = async { assert!(questions.dismiss(&id_of(receiver.recv().await))) };
         let (got, ()) = tokio::join!(events.ask(question(), LONG), dismiss);
         assert_eq!(got, Err(NobodyAnswers::Gone));
     }
@@ -565,24 +565,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_follower_hears_of_questions_that_have_an_owner_and_of_their_end() {
-        let (events, heard) = Events::channel(Some(Questions::default()));
+    async fn a_follower_receives_questions_that_have_an_owner_and_their_end() {
+        let (events, receiver) = Events::channel(Some(Questions::default()));
         assert!(events.ask(question(), Duration::from_millis(1)).await.is_err(), "nobody follows");
-        drop(heard);
+        drop(receiver);
         let board = Questions::default();
         let mut changes = board.changes();
-        let (private, _heard) = Events::channel(Some(board.clone()));
+        let (private, _receiver) = Events::channel(Some(board.clone()));
         assert!(private.ask(question(), Duration::from_millis(1)).await.is_err());
         assert!(changes.try_recv().is_err(), "a question at a terminal is not shared");
 
-        let (events, mut heard) = Events::channel(Some(board.of("user ann")));
+        let (events, mut receiver) = Events::channel(Some(board.of("user ann")));
         let asking = tokio::spawn(async move { events.ask(question(), LONG).await });
-        let Some(QuestionChange::Opened(new)) = changes.recv().await else { panic!("nothing is asked") };
+        let Some(QuestionChange::Opened(new)) = changes.recv().await else { panic!("no question is open") };
         assert_eq!((&*new.whose, &new.held, new.timeout), ("user ann", &None, LONG));
-        assert!(heard.take_ready().is_none(), "the client is asked once other hosts know the question");
+        assert!(receiver.take_ready().is_none(), "the client receives the question once other hosts know it");
         new.listed.send(()).unwrap();
-        let told = std::future::poll_fn(|context| heard.poll_next(context)).await;
-        assert_eq!(id_of(told), new.id);
+        let event = std::future::poll_fn(|context| receiver.poll_next(context)).await;
+        assert_eq!(id_of(event), new.id);
         assert!(!board.answer_as("user bob", &new.id, "red".into()));
         assert!(board.answer_as("user ann", &new.id, "blue".into()));
         assert_eq!(asking.await.unwrap(), Ok("blue".into()));

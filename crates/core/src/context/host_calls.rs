@@ -54,15 +54,15 @@ struct Sequence {
     /// The nesting depth of calls, such as those within the function passed to `kv::update`.
     depth: usize,
     /// The number of log lines and events written before the pause, and in this run of the step.
-    told: u64,
-    telling: u64,
+    reports_before_pause: u64,
+    reports: u64,
 }
 
 impl HostCalls {
     /// Starts or restarts the step.
     pub(super) fn begin(&mut self) {
         for sequence in self.plugins.values_mut() {
-            (sequence.next, sequence.depth, sequence.telling) = (0, 0, 0);
+            (sequence.next, sequence.depth, sequence.reports) = (0, 0, 0);
         }
     }
 
@@ -129,9 +129,9 @@ impl HostCalls {
     /// Counts a log line or an event. Returns `true` if it was already written before the pause.
     pub(super) fn was_reported(&mut self, by: &str) -> bool {
         let sequence = self.plugins.entry(by.to_owned()).or_default();
-        sequence.telling += 1;
-        let was_reported = sequence.telling <= sequence.told;
-        sequence.told = sequence.told.max(sequence.telling);
+        sequence.reports += 1;
+        let was_reported = sequence.reports <= sequence.reports_before_pause;
+        sequence.reports_before_pause = sequence.reports_before_pause.max(sequence.reports);
         was_reported
     }
 
@@ -147,8 +147,8 @@ impl HostCalls {
                 Some(Json::from([("call", call.as_str().into()), result]))
             });
             let calls: Vec<Json> = ended.collect();
-            let told = i64::try_from(sequence.told).unwrap_or(i64::MAX);
-            (plugin.as_str().into(), Json::from([("calls", calls.into()), ("told", told.into())]))
+            let reports = i64::try_from(sequence.reports_before_pause).unwrap_or(i64::MAX);
+            (plugin.as_str().into(), Json::from([("calls", calls.into()), ("told", reports.into())]))
         });
         let plugins: Object = plugins.collect();
         if plugins.is_empty() { Json::Null } else { Json::Object(plugins) }
@@ -158,7 +158,7 @@ impl HostCalls {
     pub(super) fn from_json(json: &Json) -> Self {
         let mut read = Self::default();
         for (plugin, sequence) in json.entries() {
-            let told = sequence.count("told");
+            let reports_before_pause = sequence.count("told");
             let calls = sequence.list("calls");
             let calls = calls.iter().map_while(|call| {
                 let result = match (call.get("value"), call.text("failure")) {
@@ -168,7 +168,7 @@ impl HostCalls {
                 };
                 Some((call.text("call")?.into(), Some(result)))
             });
-            let sequence = Sequence { calls: calls.collect(), told, ..Sequence::default() };
+            let sequence = Sequence { calls: calls.collect(), reports_before_pause, ..Sequence::default() };
             read.count += sequence.calls.len();
             read.plugins.insert(plugin.to_string(), sequence);
         }

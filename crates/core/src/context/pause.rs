@@ -51,7 +51,7 @@ pub struct Pauses(Mutex<Step>);
 #[derive(Debug, Default)]
 struct Step {
     answers: BTreeMap<String, Json>,
-    asked: HashMap<String, u32>,
+    counts: HashMap<String, u32>,
     calls: HostCalls,
     call: Json,
     pending: Option<PendingQuestion>,
@@ -60,7 +60,7 @@ struct Step {
 impl Step {
     /// Counts a key and returns its previous count in this run of the step.
     fn count(&mut self, key: String) -> u32 {
-        let count = self.asked.entry(key).or_default();
+        let count = self.counts.entry(key).or_default();
         *count += 1;
         *count - 1
     }
@@ -72,7 +72,7 @@ impl Pauses {
     pub fn begin(&self, call: Json) {
         let mut step = self.0.lock();
         (step.call, step.pending) = (call, None);
-        step.asked.clear();
+        step.counts.clear();
         step.calls.begin();
     }
 
@@ -134,7 +134,12 @@ impl Pauses {
     }
 
     /// Returns a question with its answer, if already stored.
-    pub(super) fn asked(&self, by: &str, within: &str, question: &Json) -> (PendingQuestion, Option<Json>) {
+    pub(super) fn question_with_answer(
+        &self,
+        by: &str,
+        within: &str,
+        question: &Json,
+    ) -> (PendingQuestion, Option<Json>) {
         let mut step = self.0.lock();
         let key = if within.is_empty() { by.to_owned() } else { format!("{by} in {within}") };
         let place = step.count(key);

@@ -458,11 +458,11 @@ impl Turn {
     /// the turn pauses until the run is resumed with an answer.
     ///
     /// # Errors
-    /// Returns an error if nobody can be asked or the time is over.
+    /// Returns an error if nobody can answer or the time is over.
     pub async fn ask(&self, by: &str, question: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let Some(pauses) = self.pauses() else { return self.events().ask(question, timeout).await };
         let place = self.0.within.as_ref().map(|within| within.place()).unwrap_or_default();
-        let (pending, answer) = pauses.asked(by, place, &question);
+        let (pending, answer) = pauses.question_with_answer(by, place, &question);
         if let Some(answer) = answer {
             return Ok(answer);
         }
@@ -484,7 +484,7 @@ impl Turn {
     /// holds the question, with the model, the user and the trace of the turn, until an operator answers.
     ///
     /// # Errors
-    /// Returns an error if nobody can be asked or the time is over.
+    /// Returns an error if nobody can answer or the time is over.
     pub async fn ask_or_hold(
         &self,
         by: &str,

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_reaches_whoever_asked() {
+    fn a_panic_reaches_the_caller() {
         let caught = catch_unwind(|| run_apart(|| panic!("no")));
         assert!(caught.is_err());
         assert_eq!(run_apart(|| 3), Ok(3));

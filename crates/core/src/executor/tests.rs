@@ -78,14 +78,14 @@ async fn thousands_wait_at_once_on_a_few_threads() {
 async fn dropping_the_future_ends_the_work_and_drops_what_it_holds() {
     let dropped = Arc::new(AtomicBool::new(false));
     let held = DropMark(dropped.clone());
-    let ((told, end), (began, begun)) = (oneshot::channel(), oneshot::channel());
+    let ((sender, end), (began, begun)) = (oneshot::channel(), oneshot::channel());
     let work = run(move || {
         let _held = held;
         began.send(()).unwrap();
         let ended = wait(std::future::pending::<()>());
         // From here on, every wait returns at once.
         let again = wait_ms(60_000);
-        told.send((ended, again, yield_now())).unwrap();
+        sender.send((ended, again, yield_now())).unwrap();
     });
     tokio::select! {
         _ = work => panic!("it waits for ever"),
@@ -99,14 +99,14 @@ async fn dropping_the_future_ends_the_work_and_drops_what_it_holds() {
 #[tokio::test]
 async fn work_that_computes_gives_way_and_is_ended_too() {
     let (begins, begun) = oneshot::channel();
-    let (told, end) = oneshot::channel();
+    let (sender, end) = oneshot::channel();
     let work = run(move || {
         begins.send(()).unwrap();
         let mut rounds = 0_u64;
         while yield_now().is_ok() {
             rounds += 1;
         }
-        told.send(rounds).unwrap();
+        sender.send(rounds).unwrap();
     });
     let others = async {
         begun.await.unwrap();

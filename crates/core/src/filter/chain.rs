@@ -182,7 +182,7 @@ pub async fn step(
 ) -> Result<ChainOutcome, Error> {
     let Some(trace) = turn.trace() else { return decide(filter, hook, value, turn).await.outcome };
     let step = trace.begin_after(end.take(), What::Hook(&filter.name, hook.name()), &value);
-    let TraceOutcome { word, cause, outcome } = told(filter, hook, value, turn).await;
+    let TraceOutcome { word, cause, outcome } = run_for_trace(filter, hook, value, turn).await;
     let after = match &outcome {
         Ok(ChainOutcome::Done(value) | ChainOutcome::Skipped(value)) => Some(value),
         Err(_) => None,
@@ -202,7 +202,7 @@ pub struct TraceOutcome {
 }
 
 /// Runs one filter and describes its outcome.
-pub async fn told(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) -> TraceOutcome {
+pub async fn run_for_trace(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) -> TraceOutcome {
     let Decision { outcome, passed_over } = decide(filter, hook, value, turn).await;
     let (word, cause) = match (passed_over, &outcome) {
         (Some((word, cause)), _) => (word, Some(cause)),

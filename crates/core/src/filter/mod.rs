@@ -19,7 +19,7 @@ mod hook;
 mod native;
 mod subject;
 
-pub use chain::{Chain, ChainOutcome, TraceOutcome, step, told, wrong_events};
+pub use chain::{Chain, ChainOutcome, TraceOutcome, run_for_trace, step, wrong_events};
 pub(crate) use definition::broken_stream;
 pub use definition::{FailurePolicy, FilterEntry, HookClosure, HookRunner, Verdict, is_broken_stream};
 pub use hook::{FilterContext, FilterType, Hook, Hooks};

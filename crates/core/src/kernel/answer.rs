@@ -21,9 +21,9 @@ pub fn answer_of(value: &Json, model: &str) -> Json {
         return value.deep_clone();
     }
     let head = Head::new(model);
-    let said = message_from(value);
-    let why = value.text("finish_reason").unwrap_or_else(|| response::natural_finish(&said).into());
-    head.completion(said, &why)
+    let message = message_from(value);
+    let why = value.text("finish_reason").unwrap_or_else(|| response::natural_finish(&message).into());
+    head.completion(message, &why)
 }
 
 fn message_from(value: &Json) -> Json {
@@ -31,18 +31,18 @@ fn message_from(value: &Json) -> Json {
         Json::Object(_) if value.get("choices").is_some() => message_from(&response::message_of(value)),
         Json::Object(_) if value.get("message").is_some() => message_from(&value.field("message")),
         Json::Object(fields) => {
-            let said =
+            let message =
                 fields.entries().into_iter().filter(|(key, _)| !BESIDE_THE_MESSAGE.contains(&key.as_str()));
-            let said: Json = said.collect::<Object>().into();
-            let said = said.deep_clone();
-            if said.get("role").is_none() {
-                said.edit("role", "assistant");
+            let message: Json = message.collect::<Object>().into();
+            let message = message.deep_clone();
+            if message.get("role").is_none() {
+                message.edit("role", "assistant");
             }
-            if said.get("content").is_none() {
+            if message.get("content").is_none() {
                 let text = value.text("text").map_or(Json::Null, Json::from);
-                said.edit("content", text);
+                message.edit("content", text);
             }
-            said
+            message
         }
         Json::Text(text) => message::assistant(text.clone()),
         Json::Null => message::assistant(""),
@@ -51,17 +51,17 @@ fn message_from(value: &Json) -> Json {
 }
 
 /// Returns `ctx.result`: the fields of the message, plus finish reason and usage.
-pub(super) fn shown_to_post_chat(choice: &Json, said: &Json, response: &Json) -> Json {
-    shown(said, choice, response, &BESIDE_THE_MESSAGE)
+pub(super) fn shown_to_post_chat(choice: &Json, message: &Json, response: &Json) -> Json {
+    shown(message, choice, response, &BESIDE_THE_MESSAGE)
 }
 
 /// Returns the last message of the outlet's body.
-pub(super) fn shown_to_outlet(choice: &Json, said: &Json, response: &Json) -> Json {
-    shown(said, choice, response, &["finish_reason", "usage"])
+pub(super) fn shown_to_outlet(choice: &Json, message: &Json, response: &Json) -> Json {
+    shown(message, choice, response, &["finish_reason", "usage"])
 }
 
-fn shown(said: &Json, choice: &Json, response: &Json, beside: &[&str]) -> Json {
-    let fields = said.entries();
+fn shown(message: &Json, choice: &Json, response: &Json, beside: &[&str]) -> Json {
+    let fields = message.entries();
     let beside = beside.iter().filter_map(|key| {
         let value = if *key == "finish_reason" { choice.get(key) } else { response.get(key) };
         value.map(|value| ((*key).into(), value))
@@ -70,28 +70,28 @@ fn shown(said: &Json, choice: &Json, response: &Json, beside: &[&str]) -> Json {
 }
 
 /// Writes a filter's changes back to the answer.
-pub(super) fn take_edits(choice: &Json, said: &Json, edited: &Json) {
-    let Json::Object(fields) = edited else { return take_value(choice, said, edited) };
+pub(super) fn take_edits(choice: &Json, message: &Json, edited: &Json) {
+    let Json::Object(fields) = edited else { return take_value(choice, message, edited) };
     for (key, value) in fields.entries() {
         match key.as_str() {
             "finish_reason" => choice.edit(&key, value),
             "usage" | "model" | "id" => {}
-            _ if said.get(&key).as_ref() == Some(&value) => {}
-            _ => said.edit(&key, value),
+            _ if message.get(&key).as_ref() == Some(&value) => {}
+            _ => message.edit(&key, value),
         }
     }
-    for key in said.keys() {
+    for key in message.keys() {
         if !fields.contains(&key) && key != "role" {
-            said.remove(&key);
+            message.remove(&key);
         }
     }
 }
 
 /// Replaces an answer with a value.
-pub(super) fn take_value(choice: &Json, said: &Json, value: &Json) {
+pub(super) fn take_value(choice: &Json, message: &Json, value: &Json) {
     let new = message_from(value);
-    if let (Json::Object(said), Json::Object(fields)) = (said, &new) {
-        let _ = said.replace(fields.entries());
+    if let (Json::Object(message), Json::Object(fields)) = (message, &new) {
+        let _ = message.replace(fields.entries());
     } else {
         choice.edit("message", new.clone());
     }

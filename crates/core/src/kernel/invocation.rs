@@ -277,7 +277,7 @@ pub(super) async fn answer_call(
         }
         Err(error) => Err(Error::Rejected(Rejection::new(error.to_string()))),
     };
-    let told = match result {
+    let outcome = match result {
         Ok(value) => Ok(with_note(value, changed.as_ref())),
         Err(Error::Rejected(rejection)) if !rejection.fatal => Err(rejection.message),
         Err(Error::Request { message, .. }) => Err(message),
@@ -290,7 +290,7 @@ pub(super) async fn answer_call(
             return Err(error);
         }
     };
-    Ok(match told {
+    Ok(match outcome {
         Ok(result) => {
             turn.tell(NoticeKind::ToolEnd, || Notice::ToolEnd { call: called(), result: result.clone() });
             result

@@ -196,8 +196,8 @@ impl AnswerStream {
     /// Sends the parts of an answer that the client has not received.
     async fn catch_up(&mut self, answer: &Json, tools: &Toolbox) -> Result<(), Error> {
         if !self.streamed {
-            for (_, said) in messages(answer) {
-                anthropic::reseal(&said);
+            for (_, message) in messages(answer) {
+                anthropic::reseal(&message);
             }
             for event in split(answer, self.with_usage) {
                 let mut chunk = StreamChunk::new(event);
@@ -206,8 +206,8 @@ impl AnswerStream {
             }
             return Ok(());
         }
-        for (index, said) in messages(answer) {
-            let text = message::text_of(&said);
+        for (index, message) in messages(answer) {
+            let text = message::text_of(&message);
             match text.strip_prefix(self.sent(index).text.as_str()) {
                 Some("") => {}
                 Some(rest) => self.add(index, "content", rest.into()).await?,
@@ -236,9 +236,9 @@ impl AnswerStream {
         self.hold = false;
         self.catch_up(answer, &Toolbox::default()).await?;
         self.form.forget_calls();
-        for (index, said) in messages(answer) {
-            if self.sent(index).calls_held && !ModelCall::all(&said).is_empty() {
-                let calls = said.field("tool_calls").deep_clone();
+        for (index, message) in messages(answer) {
+            if self.sent(index).calls_held && !ModelCall::all(&message).is_empty() {
+                let calls = message.field("tool_calls").deep_clone();
                 for (place, call) in calls.items().iter().enumerate() {
                     call.edit("index", place);
                 }
@@ -347,8 +347,8 @@ impl AnswerEnd<'_> {
     }
 
     fn natural(&self, index: i64) -> &'static str {
-        let said = messages(self.answer).find(|(own, _)| *own == index);
-        said.map_or("stop", |(_, said)| natural_finish(&said))
+        let message = messages(self.answer).find(|(own, _)| *own == index);
+        message.map_or("stop", |(_, message)| natural_finish(&message))
     }
 }
 

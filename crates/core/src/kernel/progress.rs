@@ -65,13 +65,13 @@ pub struct Progress {
     /// The requested model, before an inlet changed it.
     pub model: Json,
     /// The messages of this turn, a list of the model's messages and the tool results.
-    pub said: Json,
+    pub transcript: Json,
     /// The number of model calls.
     pub iterations: usize,
     /// The model's latest answer, a `chat.completion`.
     pub response: Json,
     /// The messages that the latest answer refers to.
-    pub asked: Json,
+    pub request_messages: Json,
     /// The total usage of the model calls before the latest; null if there were none.
     pub usage: Json,
     /// The arguments with which a person replaced those of a call, by call id.
@@ -96,10 +96,10 @@ impl Progress {
             next,
             model: body.field("model"),
             body,
-            said: Json::array(),
+            transcript: Json::array(),
             iterations: 0,
             response: Json::Null,
-            asked: Json::Null,
+            request_messages: Json::Null,
             usage: Json::Null,
             arguments: Json::object(),
             found: Json::Null,
@@ -113,10 +113,10 @@ impl Progress {
             next: self.next,
             body: self.body.deep_clone(),
             model: self.model.deep_clone(),
-            said: self.said.deep_clone(),
+            transcript: self.transcript.deep_clone(),
             iterations: self.iterations,
             response: self.response.deep_clone(),
-            asked: self.asked.deep_clone(),
+            request_messages: self.request_messages.deep_clone(),
             usage: self.usage.deep_clone(),
             arguments: self.arguments.deep_clone(),
             found: self.found.deep_clone(),
@@ -129,10 +129,10 @@ impl Progress {
             ("next", self.next.name().into()),
             ("body", self.body.deep_clone()),
             ("model", self.model.deep_clone()),
-            ("said", self.said.deep_clone()),
+            ("said", self.transcript.deep_clone()),
             ("iterations", self.iterations.into()),
             ("response", self.response.deep_clone()),
-            ("asked", self.asked.deep_clone()),
+            ("asked", self.request_messages.deep_clone()),
             ("usage", self.usage.deep_clone()),
             ("arguments", self.arguments.deep_clone()),
             ("found", self.found.deep_clone()),
@@ -147,10 +147,10 @@ impl Progress {
             next: Next::from_name(&json.text("next")?)?,
             body: part("body").filter(|body| body.as_object().is_some())?,
             model: part("model")?,
-            said: part("said")?,
+            transcript: part("said")?,
             iterations: usize::try_from(iterations).ok()?,
             response: part("response")?,
-            asked: part("asked")?,
+            request_messages: part("asked")?,
             usage: part("usage").into(),
             arguments: part("arguments")?,
             found: part("found").into(),
@@ -174,7 +174,7 @@ impl Progress {
     /// # Errors
     /// Returns a host error if the messages are read-only or full.
     pub fn say(&self, message: Json) -> Result<(), Error> {
-        for list in [&self.messages(), &self.said] {
+        for list in [&self.messages(), &self.transcript] {
             let Json::Array(list) = list else { continue };
             list.push(message.clone())
                 .map_err(|error| Error::Host(format!("cannot store a message: {error}")))?;
@@ -222,25 +222,26 @@ impl Progress {
 
     /// Returns the answer for the client, with the texts of all model calls of the turn.
     pub fn answer(&self) -> Json {
-        if self.said.is_empty() || self.has_form() {
+        if self.transcript.is_empty() || self.has_form() {
             return self.response.clone();
         }
-        let is_said = |message: &Json| is_role(message, "assistant");
-        let texts = self.said.items().into_iter().filter(is_said).map(|said| message::text_of(&said));
+        let is_of_model = |message: &Json| is_role(message, "assistant");
+        let texts =
+            self.transcript.items().into_iter().filter(is_of_model).map(|message| message::text_of(&message));
         let mut texts: Vec<_> = texts.filter(|text| !text.is_empty()).collect();
         if texts.is_empty() || self.response.at_path("choices.0").is_null() {
             return self.response.clone();
         }
         let answer = self.response.deep_clone();
-        let said = response::message_of(&answer);
-        let own = message::text_of(&said);
+        let message = response::message_of(&answer);
+        let own = message::text_of(&message);
         if !own.is_empty() {
             // Citations and signatures refer to the text of the last model call.
             let earlier = texts.join(response::TEXT_BREAK) + response::TEXT_BREAK;
-            anthropic::remember_before(&said, &earlier);
+            anthropic::remember_before(&message, &earlier);
             texts.push(own);
         }
-        message::set_text(&said, &texts.join(response::TEXT_BREAK));
+        message::set_text(&message, &texts.join(response::TEXT_BREAK));
         answer
     }
 

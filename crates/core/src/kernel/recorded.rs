@@ -23,7 +23,7 @@ pub(super) struct Record<'a> {
 /// Returns the answer recorded before the pause, and a record for a new answer if the step may pause.
 pub(super) fn begin<'a>(
     kernel: &Kernel,
-    asked: &Json,
+    request: &Json,
     turn: &'a Turn,
 ) -> (Option<Answer>, Option<Record<'a>>) {
     let Some(pauses) = turn.pauses() else { return (None, None) };
@@ -34,9 +34,9 @@ pub(super) fn begin<'a>(
     // A model that a script calls in the meantime has a separate record.
     let by = format!("model:{}", turn.facts().callers.len());
     // The turn may be resumed with another `stream` setting.
-    let asked = asked.deep_clone();
-    ["stream", "stream_options"].iter().for_each(|key| drop(asked.remove(key)));
-    match pauses.host_call(&by, "chat", &asked) {
+    let request = request.deep_clone();
+    ["stream", "stream_options"].iter().for_each(|key| drop(request.remove(key)));
+    match pauses.host_call(&by, "chat", &request) {
         HostCall::Known(HostResult::Value(recorded)) => (answer_of(&recorded), None),
         HostCall::New(place) => {
             let (events, whole) = (Vec::new(), Json::Null);

@@ -40,25 +40,25 @@ pub(super) async fn model(
     outgoing: &mut AnswerStream,
     takes_bytes: bool,
 ) -> Result<Option<PassthroughAnswer>, Error> {
-    let asked = match prepare(kernel, progress, turn).await? {
-        PreChatOutcome::Ask(asked) => asked,
+    let request_body = match prepare(kernel, progress, turn).await? {
+        PreChatOutcome::Ask(request_body) => request_body,
         PreChatOutcome::Answered(value) => {
             // The post_chat filters do not see an answer from a filter.
-            (progress.response, progress.asked) = (answer::from_value(&value, turn), Json::Null);
+            (progress.response, progress.request_messages) = (answer::from_value(&value, turn), Json::Null);
             return Ok(None);
         }
     };
     let wants_stream = outgoing.wants_chunks();
     // `stream: false` is sent only if the client sent the field.
-    if wants_stream || asked.get("stream").is_some() {
-        asked.put("stream", wants_stream);
+    if wants_stream || request_body.get("stream").is_some() {
+        request_body.put("stream", wants_stream);
     }
-    if takes_bytes && let Some(forwarded) = forward(kernel, &asked, turn, wants_stream).await? {
+    if takes_bytes && let Some(forwarded) = forward(kernel, &request_body, turn, wants_stream).await? {
         return Ok(Some(forwarded));
     }
-    progress.asked = asked.field("messages");
-    turn.tell(NoticeKind::LlmStart, || Notice::LlmStart { messages: progress.asked.clone() });
-    let answered = ask(kernel, &asked, turn, outgoing).await;
+    progress.request_messages = request_body.field("messages");
+    turn.tell(NoticeKind::LlmStart, || Notice::LlmStart { messages: progress.request_messages.clone() });
+    let answered = ask(kernel, &request_body, turn, outgoing).await;
     progress.response = telling(answered, turn)?;
     Ok(None)
 }
@@ -66,19 +66,20 @@ pub(super) async fn model(
 /// Runs a model call whose answer is passed through byte for byte.
 async fn forward(
     kernel: &Kernel,
-    asked: &Json,
+    request_body: &Json,
     turn: &Turn,
     stream: bool,
 ) -> Result<Option<PassthroughAnswer>, Error> {
     let provider = provider(kernel)?;
     // The receiver of the bytes speaks the OpenAI API.
-    let bytes =
-        anthropic::plain(asked).encode_raw().map_err(|error| Error::invalid(error.to_string(), None))?;
-    let (model, exchange) = (asked.text_or_empty("model"), turn.exchange());
+    let bytes = anthropic::plain(request_body)
+        .encode_raw()
+        .map_err(|error| Error::invalid(error.to_string(), None))?;
+    let (model, exchange) = (request_body.text_or_empty("model"), turn.exchange());
     let request = ForwardRequest { body: bytes.into(), stream, model: &model, exchange };
     let Some(forwarded) = provider.forward(request) else { return Ok(None) };
     exchange.begin_call();
-    let call = TracedCall::begin(turn.trace(), provider.name(), &model, || asked.clone());
+    let call = TracedCall::begin(turn.trace(), provider.name(), &model, || request_body.clone());
     // The write and the model call run concurrently.
     let (answer, flushed) = join(forwarded.instrument(call.span()), turn.flush()).await;
     let answer = call.follow(answer)?;
@@ -113,28 +114,28 @@ async fn prepare(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<Pr
             ChainOutcome::Skipped(value) => return Ok(PreChatOutcome::Answered(value)),
         }
     }
-    let asked = for_provider(body, messages, settings.model.as_deref());
-    offer_tools(kernel, &asked, &progress.found);
-    Ok(PreChatOutcome::Ask(asked))
+    let request_body = for_provider(body, messages, settings.model.as_deref());
+    offer_tools(kernel, &request_body, &progress.found);
+    Ok(PreChatOutcome::Ask(request_body))
 }
 
 /// Adds the host's tools to the client's tools. `found` lists the tools found by searches in this turn.
-fn offer_tools(kernel: &Kernel, asked: &Json, found: &Json) {
+fn offer_tools(kernel: &Kernel, request_body: &Json, found: &Json) {
     if kernel.toolbox().is_empty() {
         return;
     }
     let ours = match kernel.settings().tool_search {
-        true => kernel.searched_schemas(asked, found),
+        true => kernel.searched_schemas(request_body, found),
         false => kernel.tool_schemas(SchemaDialect::OpenAi),
     };
     let is_ours = |tool: &Json| {
         let name = tool.get("function").and_then(|function| function.text("name"));
         name.is_some_and(|name| kernel.toolbox().find(&name).is_some())
     };
-    let mut tools: Vec<Json> = asked.list("tools");
+    let mut tools: Vec<Json> = request_body.list("tools");
     tools.retain(|tool| !is_ours(tool));
     tools.extend(ours);
-    asked.put("tools", tools);
+    request_body.put("tools", tools);
 }
 
 /// Returns the provider of this kernel's model.
@@ -145,19 +146,24 @@ fn provider(kernel: &Kernel) -> Result<&Arc<dyn Provider>, Error> {
 }
 
 /// Calls the model and sends its answer on through the stream chain as it arrives.
-async fn ask(kernel: &Kernel, asked: &Json, turn: &Turn, outgoing: &mut AnswerStream) -> Result<Json, Error> {
+async fn ask(
+    kernel: &Kernel,
+    request_body: &Json,
+    turn: &Turn,
+    outgoing: &mut AnswerStream,
+) -> Result<Json, Error> {
     let wants_stream = outgoing.wants_chunks();
     if !wants_stream {
-        asked.remove("stream_options");
+        request_body.remove("stream_options");
     }
     let provider = provider(kernel)?;
     turn.exchange().begin_call();
-    let request = Request { body: asked.clone(), stream: wants_stream, turn: Some(turn.clone()) };
+    let request = Request { body: request_body.clone(), stream: wants_stream, turn: Some(turn.clone()) };
     let request = fit(&**provider, request)?;
-    let asked = &request.body.clone();
-    let model = asked.text_or_empty("model");
-    let (known, mut record) = recorded::begin(kernel, asked, turn);
-    let mut call = TracedCall::begin(turn.trace(), provider.name(), &model, || asked.clone());
+    let request_body = &request.body.clone();
+    let model = request_body.text_or_empty("model");
+    let (known, mut record) = recorded::begin(kernel, request_body, turn);
+    let mut call = TracedCall::begin(turn.trace(), provider.name(), &model, || request_body.clone());
     let span = call.span();
     let answer = match known {
         Some(answer) => Ok(answer),
@@ -282,36 +288,36 @@ async fn pass(
 
 /// Runs the post_chat chain on a model's answer.
 pub(super) async fn post_chat(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(), Error> {
-    let Progress { asked, response, .. } = progress;
-    if asked.is_null() {
+    let Progress { request_messages, response, .. } = progress;
+    if request_messages.is_null() {
         return Ok(());
     }
     if kernel.chain().has(Hook::PostChat) {
-        telling(judge(kernel, asked, response, turn).await, turn)?;
+        telling(judge(kernel, request_messages, response, turn).await, turn)?;
     }
     turn.tell(NoticeKind::LlmEnd, || Notice::LlmEnd { response: response.clone() });
     Ok(())
 }
 
 /// Runs the post_chat chain on each choice and writes the changes back to the answer.
-async fn judge(kernel: &Kernel, asked: &Json, whole: &Json, turn: &Turn) -> Result<(), Error> {
+async fn judge(kernel: &Kernel, messages: &Json, whole: &Json, turn: &Turn) -> Result<(), Error> {
     for choice in whole.list("choices") {
-        let said = match choice.get("message") {
-            Some(said @ Json::Object(_)) => said,
+        let message = match choice.get("message") {
+            Some(message @ Json::Object(_)) => message,
             _ => {
                 // Azure omits the message if its content filter blocked it.
-                let said = message::assistant("");
-                choice.edit("message", said.clone());
-                said
+                let message = message::assistant("");
+                choice.edit("message", message.clone());
+                message
             }
         };
         let ctx = turn.ctx_of([
-            ("messages", asked.clone()),
-            ("result", answer::shown_to_post_chat(&choice, &said, whole)),
+            ("messages", messages.clone()),
+            ("result", answer::shown_to_post_chat(&choice, &message, whole)),
         ]);
         match kernel.chain().run(Hook::PostChat, ctx, turn).await? {
-            ChainOutcome::Done(ctx) => answer::take_edits(&choice, &said, &ctx.field("result")),
-            ChainOutcome::Skipped(value) => answer::take_value(&choice, &said, &value),
+            ChainOutcome::Done(ctx) => answer::take_edits(&choice, &message, &ctx.field("result")),
+            ChainOutcome::Skipped(value) => answer::take_value(&choice, &message, &value),
         }
     }
     Ok(())

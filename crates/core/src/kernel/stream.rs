@@ -244,16 +244,16 @@ pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<
     }
     let mut parts = Vec::new();
     for choice in answer.list("choices") {
-        let said = choice.get("message").unwrap_or_else(|| message::assistant(""));
-        let one = event::of_choice(&answer, &choice, &said);
+        let message = choice.get("message").unwrap_or_else(|| message::assistant(""));
+        let one = event::of_choice(&answer, &choice, &message);
         // Fields beside the choices, such as sources, are part of the first event, as in a stream.
         if parts.is_empty() {
             event::take_beside(&answer, &one);
         }
-        let is_long = event::is_long_message(&said);
+        let is_long = event::is_long_message(&message);
         turn.set_long_event(is_long);
         if is_long {
-            turn.note_size(said.size_estimate());
+            turn.note_size(message.size_estimate());
         }
         let events = chain(kernel, 0, one.clone(), turn).await?;
         parts.push(Part { choice, one, events });
@@ -282,7 +282,7 @@ struct Part {
 impl Part {
     /// Writes the resulting event back to the choice.
     fn settle(&self) {
-        let (said, why) = match self.events.as_slice() {
+        let (message, why) = match self.events.as_slice() {
             [only] if only.ptr_eq(&self.one) => {
                 (only.at_path("choices.0.delta"), only.at_path("choices.0.finish_reason"))
             }
@@ -293,8 +293,8 @@ impl Part {
                 (folded.at_path("choices.0.message"), folded.at_path("choices.0.finish_reason"))
             }
         };
-        let said = if said.is_null() { message::assistant("") } else { said };
-        self.choice.edit("message", said);
+        let message = if message.is_null() { message::assistant("") } else { message };
+        self.choice.edit("message", message);
         // The end of an answer is preserved even if its last event was dropped.
         if !why.is_null() {
             self.choice.edit("finish_reason", why);

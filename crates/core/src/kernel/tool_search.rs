@@ -120,12 +120,12 @@ pub(super) fn names_in(result: &str) -> Vec<String> {
 impl Kernel {
     /// Returns the schemas offered to a model instead of all tools: the search, the tools found in this turn,
     /// tools that the request lists by name, and the tool that the model is forced to call.
-    pub(super) fn searched_schemas(&self, asked: &Json, found: &Json) -> Vec<Json> {
+    pub(super) fn searched_schemas(&self, request: &Json, found: &Json) -> Vec<Json> {
         let toolbox = self.toolbox();
         let entries = [FIND_TOOLS, RUN_SCRIPT].map(String::from).into_iter();
         let found = found.items().into_iter().filter_map(|name| name.as_str().map(str::to_owned));
-        let of_client = asked.list("tools").into_iter().map(|tool| tool.field("function").string("name"));
-        let chosen = asked.at_path("tool_choice.function.name");
+        let of_client = request.list("tools").into_iter().map(|tool| tool.field("function").string("name"));
+        let chosen = request.at_path("tool_choice.function.name");
         let mut names: Vec<String> = Vec::new();
         for name in entries.chain(found).chain(of_client).chain(chosen.as_str().map(str::to_owned)) {
             if !names.contains(&name) {

@@ -77,8 +77,8 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
             return turn.flushed(Ok(TurnEnd::Passthrough(forwarded))).await;
         }
         (Ok(None), _) => {
-            for (_, said) in messages(&progress.response) {
-                if anthropic::reseal(&said) {
+            for (_, message) in messages(&progress.response) {
+                if anthropic::reseal(&message) {
                     tracing::info!(
                         "a filter changed signed thinking or cited text; it is sent without signature and citations"
                     );
@@ -114,7 +114,7 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
 fn left_behind(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Option<Arc<FinishedChat>> {
     kernel.chain().leaves_work().then(|| {
         let conversation = Arc::new(FinishedChat::default());
-        conversation.asked(&progress.body);
+        conversation.set_body(&progress.body);
         kernel.chain().leave(&conversation, turn);
         conversation
     })
@@ -129,15 +129,15 @@ fn tell_end(
     match ended {
         Err(Error::Paused) => conversation.pauses(),
         Err(error) => {
-            conversation.asked(&progress.body);
+            conversation.set_body(&progress.body);
             conversation.failed(error.to_string());
         }
         Ok(_) => {
-            conversation.asked(&progress.body);
+            conversation.set_body(&progress.body);
             let response = &progress.response;
             let choice = response.at_path("choices.0");
-            let said = choice.field("message");
-            let shown = answer::shown_to_outlet(&choice, &said, response);
+            let message = choice.field("message");
+            let shown = answer::shown_to_outlet(&choice, &message, response);
             let messages = [progress.messages().items(), vec![shown]].concat();
             conversation.answered(messages, response.field("usage"));
         }
@@ -271,10 +271,10 @@ impl Machine<'_> {
     /// Selects the next state after an answer: tool calls or the outlet.
     fn settle(&mut self) -> Result<(), Error> {
         let Self { kernel, progress, options, .. } = self;
-        let said = response::message_of(&progress.response);
-        call::ensure_ids(&said);
-        let calls = ModelCall::all(&said);
-        progress.asked = Json::Null;
+        let message = response::message_of(&progress.response);
+        call::ensure_ids(&message);
+        let calls = ModelCall::all(&message);
+        progress.request_messages = Json::Null;
         let is_last =
             options.leaves_calls || !calls.iter().any(|call| runs_here(kernel, &progress.body, call));
         if is_last {
@@ -282,7 +282,7 @@ impl Machine<'_> {
             progress.next = if kernel.chain().has(Hook::Outlet) { Next::Outlet } else { Next::End };
             return Ok(());
         }
-        progress.say(said)?;
+        progress.say(message)?;
         progress.add_usage();
         let limit = options.max_model_calls.unwrap_or(kernel.settings().max_tool_iterations);
         if progress.iterations >= limit {
@@ -342,8 +342,8 @@ async fn outlet(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(),
     let messages = progress.messages();
     // Each choice ends a separate version of the conversation.
     for choice in response.list("choices") {
-        let said = choice.field("message");
-        let shown = answer::shown_to_outlet(&choice, &said, response);
+        let message = choice.field("message");
+        let shown = answer::shown_to_outlet(&choice, &message, response);
         let mut history = messages.items();
         history.push(shown.clone());
         let conversation = Json::from([
@@ -357,14 +357,14 @@ async fn outlet(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(),
             ChainOutcome::Done(conversation) => {
                 let last = Json::from(conversation.get("messages").and_then(|messages| messages.at(-1)));
                 if is_role(&last, "assistant") || last.ptr_eq(&shown) {
-                    answer::take_edits(&choice, &said, &last);
+                    answer::take_edits(&choice, &message, &last);
                 } else {
                     tracing::warn!(
                         "an outlet removed the answer from the conversation; the answer is sent unchanged"
                     );
                 }
             }
-            ChainOutcome::Skipped(value) => answer::take_value(&choice, &said, &value),
+            ChainOutcome::Skipped(value) => answer::take_value(&choice, &message, &value),
         }
     }
     Ok(())

@@ -114,7 +114,7 @@ impl Service {
     }
 
     /// Counts a retry.
-    pub fn asked_again(&self) {
+    pub fn record_retry(&self) {
         self.retries.fetch_add(1, Relaxed);
     }
 
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_apart_by_when_and_why() {
+    fn failures_are_counted_by_time_and_cause() {
         let service = Arc::new(Service::default());
         let broken = Error::Provider { message: "broke off".into(), timeout: false };
         service.ask().fails(&broken);

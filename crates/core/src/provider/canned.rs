@@ -101,17 +101,17 @@ impl CannedProvider {
     }
 
     fn answer(&self, request: &Request) -> Result<Answer, Error> {
-        let asked = {
+        let count = {
             let mut requests = self.0.requests.lock();
             requests.push(request.body.deep_clone());
             requests.len()
         };
         let replies = &self.0.replies;
-        let Some(reply) = replies.get(asked - 1).or(replies.last()) else {
+        let Some(reply) = replies.get(count - 1).or(replies.last()) else {
             return Err(Error::Host(format!("provider {} has no replies", self.0.name)));
         };
         let model = request.body.text("model").unwrap_or_else(|| "canned".into());
-        let head = Head::with_id(format!("chatcmpl-{}-{asked}", self.0.name), model);
+        let head = Head::with_id(format!("chatcmpl-{}-{count}", self.0.name), model);
         let (chunks, then) = match &reply.0 {
             Kind::Error(error) => return Err(error.clone()),
             Kind::Whole(completion) => return Ok(given(&completion.deep_clone(), request)),
@@ -208,11 +208,11 @@ mod tests {
     }
 
     #[test]
-    fn what_it_was_asked_is_kept_as_it_was() {
+    fn its_requests_are_recorded_unchanged() {
         let provider = CannedProvider::new(["hi"]);
         let body = Json::from([("model", "m".into())]);
-        let asked = provider.chat(Request::new(body.clone(), false));
-        futures::executor::block_on(asked).unwrap();
+        let answer = provider.chat(Request::new(body.clone(), false));
+        futures::executor::block_on(answer).unwrap();
         body.set("model", "changed").unwrap();
         assert_eq!(provider.requests()[0].text("model").unwrap(), "m");
     }

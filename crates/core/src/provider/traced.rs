@@ -15,16 +15,16 @@ pub struct TracedCall {
 }
 
 impl TracedCall {
-    /// Starts the record of a model call. `asked` is evaluated only if the trace stores contents.
+    /// Starts the record of a model call. `request` is evaluated only if the trace stores contents.
     pub fn begin(
         trace: Option<&Arc<Trace>>,
         provider: &str,
         model: &str,
-        asked: impl FnOnce() -> Json,
+        request: impl FnOnce() -> Json,
     ) -> Self {
         let step = trace.map(|trace| {
-            let asked = if trace.keeps(None) { asked() } else { Json::Null };
-            trace.begin_lasting(What::Model(&format!("{provider}/{model}")), &asked)
+            let request = if trace.keeps(None) { request() } else { Json::Null };
+            trace.begin_lasting(What::Model(&format!("{provider}/{model}")), &request)
         });
         Self { step, span: spans::model_call(provider, model) }
     }
@@ -38,14 +38,14 @@ impl TracedCall {
     pub(crate) fn chunk(&mut self, event: &Json) {
         if let Some(step) = &mut self.step {
             step.first();
-            step.hears(event);
+            step.record_answer(event);
         }
     }
 
     /// Records a complete answer, before any filter.
     pub(crate) fn whole(&self, answer: &Json) {
         if let Some(step) = &self.step {
-            step.hears(answer);
+            step.record_answer(answer);
         }
     }
 

@@ -108,7 +108,7 @@ fn or_tell<T, E: ToString>(read: Option<Result<T, E>>, tell: &mut impl FnMut(Str
 
 fn idempotent(given: &Json) -> Result<bool, String> {
     match given {
-        Json::Bool(said) => Ok(*said),
+        Json::Bool(value) => Ok(*value),
         // Header comments of a script contain booleans as text.
         Json::Text(text) if text == "true" || text == "false" => Ok(text == "true"),
         other => Err(format!("has {} as its `idempotent`: give true or false", clipped(other))),
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_bad_declaration_names_tool_fault_and_cure() {
-        for (declared, told) in [
+        for (declared, expected) in [
             ("[]", "a tool must be a map, such as #{ name"),
             ("{}", "a tool has no `name`: use 1 to 64 of a-z"),
             (r#"{"name": "get weather"}"#, r#"a tool has the name "get weather": use 1 to 64 of"#),
@@ -281,12 +281,12 @@ mod tests {
             (r#"{"name": "a", "parameters": {"x": "strng"}}"#, "tool `a` cannot work: parameter `x.type` is"),
         ] {
             let found = declare(declared).unwrap_err().join("\n");
-            assert!(found.contains(told), "{declared}\n  found: {found}\n  want:  {told}");
+            assert!(found.contains(expected), "{declared}\n  found: {found}\n  want:  {expected}");
         }
     }
 
     #[test]
-    fn every_problem_is_told_at_once() {
+    fn all_problems_are_reported_at_once() {
         let wrong =
             r#"{"name": "a b", "nam": 1, "timeout": 0, "retry": 99, "parameters": {"x": "y", "z": 1}}"#;
         assert_eq!(declare(wrong).unwrap_err().len(), 6);

@@ -98,16 +98,16 @@ impl GuardCoverage {
         if !self.is_counting.load(Relaxed) {
             return;
         }
-        let asked = &trace.asked;
+        let request = &trace.request;
         let Some(ended) = trace.ended() else { return };
-        if !asked.is_of_client() {
+        if !request.is_of_client() {
             return;
         }
         let is_answered = ended.whole && ended.error.is_none() && (200..400).contains(&ended.status);
         let now = self.started.elapsed().as_secs() / PERIOD;
-        let key = |model: &str, user: &str| self.hasher.hash_one((asked.endpoint, model, user));
+        let key = |model: &str, user: &str| self.hasher.hash_one((request.endpoint, model, user));
         let mut rows = self.rows.lock();
-        let (mut model, mut user) = (asked.model.as_str(), asked.user.as_str());
+        let (mut model, mut user) = (request.model.as_str(), request.user.as_str());
         let mut place = key(model, user);
         if rows.len() >= MAX_ROWS && !rows.contains_key(&place) {
             rows.retain(|_, row| row.periods.back().is_some_and(|period| period.number + PERIODS > now));
@@ -117,7 +117,7 @@ impl GuardCoverage {
             }
         }
         let row = rows.entry(place).or_insert_with(|| Row {
-            endpoint: asked.endpoint,
+            endpoint: request.endpoint,
             model: model.to_owned(),
             user: user.to_owned(),
             periods: VecDeque::new(),
@@ -134,7 +134,7 @@ impl GuardCoverage {
             return;
         }
         period.answered += 1;
-        period.streamed += u64::from(asked.stream);
+        period.streamed += u64::from(request.stream);
         let number = period.answered;
         let mut is_called = false;
         // Filters run in the same order in all requests, so the search for the next starts after the last.

@@ -15,7 +15,7 @@ impl Trace {
     }
 
     fn fields(&self) -> Vec<(&'static str, Json)> {
-        let (asked, ended) = (&self.asked, self.ended());
+        let (request, ended) = (&self.request, self.ended());
         let begun = Timestamp::try_from(self.begun).unwrap_or_default();
         let took = ended.map_or_else(|| self.elapsed(), |ended| ended.took);
         let (steps, changed, contents) = self.with_records(|records| {
@@ -25,12 +25,12 @@ impl Trace {
         vec![
             ("id", self.id.as_str().into()),
             ("begun", begun.to_string().into()),
-            ("endpoint", asked.endpoint.into()),
-            ("model", asked.model.as_str().into()),
-            ("stream", asked.stream.into()),
-            ("user", asked.user.as_str().into()),
-            ("chat_id", asked.chat_id.as_str().into()),
-            ("generation", asked.generation.into()),
+            ("endpoint", request.endpoint.into()),
+            ("model", request.model.as_str().into()),
+            ("stream", request.stream.into()),
+            ("user", request.user.as_str().into()),
+            ("chat_id", request.chat_id.as_str().into()),
+            ("generation", request.generation.into()),
             ("running", ended.is_none().into()),
             ("status", ended.map(|ended| u64::from(ended.status)).into()),
             ("error", self.error().into()),
@@ -45,13 +45,13 @@ impl Trace {
     /// Returns the complete trace: the summary with its steps, lines and events instead of their number.
     pub fn detail(&self) -> Json {
         let list = |items: Vec<Json>| Json::from(items);
-        let told = self.fields().into_iter().filter(|(name, _)| *name != "steps");
+        let summary = self.fields().into_iter().filter(|(name, _)| *name != "steps");
         let parts = [
             ("steps", list(self.records().iter().map(StepRecord::to_json).collect())),
             ("lines", list(self.lines().iter().map(Line::to_json).collect())),
             ("events", list(self.events().iter().map(EventRecord::to_json).collect())),
         ];
-        Json::Object(told.chain(parts).map(|(name, value)| (name.into(), value)).collect())
+        Json::Object(summary.chain(parts).map(|(name, value)| (name.into(), value)).collect())
     }
 }
 

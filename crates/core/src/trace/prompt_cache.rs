@@ -123,15 +123,15 @@ impl PromptCacheWatch {
     /// its `messages`.
     pub(super) fn begin(
         caches: &Arc<PromptCaches>,
-        (asked, started): (&RequestFacts, Instant),
+        (request, started): (&RequestFacts, Instant),
         hook: &'static str,
         body: &Json,
     ) -> Option<Box<Self>> {
         let now = caches.ms(started);
-        if !caches.has_budget(now) || !asked.is_of_client() {
+        if !caches.has_budget(now) || !request.is_of_client() {
             return None;
         }
-        let seed = caches.hasher.hash_one((hook, asked.model.as_str(), asked.user.as_str()));
+        let seed = caches.hasher.hash_one((hook, request.model.as_str(), request.user.as_str()));
         let mut hashed = 0;
         let client = Arc::new(Prints::of(body, &caches.hasher, seed, &mut hashed)?);
         let parts = PARTS.map(|part| body.field(part));

@@ -122,7 +122,7 @@ pub struct Details {
     pub values: Vec<(Json, Option<Json>)>,
     /// The answer of a model before any filter, if everything is recorded: its events, or the complete answer
     /// if it was not streamed.
-    pub heard: Vec<Json>,
+    pub model_answer: Vec<Json>,
     /// The plugin that defines a tool.
     plugin: Option<Arc<str>>,
     /// The number of calls that were not timed.
@@ -160,7 +160,7 @@ impl StepRecord {
             tokens: None,
             changed: 0,
             values: Vec::new(),
-            heard: Vec::new(),
+            model_answer: Vec::new(),
             plugin: None,
             untimed: 0,
         };
@@ -172,14 +172,14 @@ impl StepRecord {
     }
 
     /// Returns the record with the time of all calls, extrapolated from the timed ones.
-    pub(super) fn told(&self) -> Self {
-        let mut told = self.clone();
+    pub(super) fn extrapolate(&self) -> Self {
+        let mut record = self.clone();
         let untimed = self.details().untimed;
         if untimed > 0 && untimed < self.calls {
             let share = self.calls as f64 / (self.calls - untimed) as f64;
-            told.cost.took = self.cost.took.mul_f64(share);
+            record.cost.took = self.cost.took.mul_f64(share);
         }
-        told
+        record
     }
 }
 

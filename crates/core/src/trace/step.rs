@@ -66,11 +66,11 @@ impl<T: Deref<Target = Trace>> Step<T> {
     }
 
     /// Records what a model returned, before any filter.
-    pub fn hears(&self, said: &Json) {
+    pub fn record_answer(&self, part: &Json) {
         let Some(begun) = self.begun.as_ref().filter(|_| self.trace.keeps(None)) else { return };
         let mut taken = self.trace.taken.lock();
-        if taken.fits(said.size_estimate()) {
-            taken.records[begun.place].details_mut().heard.push(said.deep_clone());
+        if taken.fits(part.size_estimate()) {
+            taken.records[begun.place].details_mut().model_answer.push(part.deep_clone());
         }
     }
 

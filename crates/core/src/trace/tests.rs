@@ -3,7 +3,7 @@ use crate::metrics::CallCost;
 use std::sync::Arc;
 use valvehouse_json::Json;
 
-fn asked(model: &str) -> RequestFacts {
+fn facts(model: &str) -> RequestFacts {
     RequestFacts { endpoint: "chat", model: model.into(), ..RequestFacts::default() }
 }
 
@@ -16,22 +16,22 @@ fn a_request_is_live_until_its_end_and_then_among_the_last_ones() {
     let traces = Traces::new(2);
     let mut news = traces.news();
     for model in ["a", "b", "c"] {
-        let mut recording = traces.begin(asked(model), false);
+        let mut recording = traces.begin(facts(model), false);
         assert_eq!(traces.running(), 1);
         recording.answered(200);
         recording.done();
     }
     assert_eq!(traces.running(), 0);
-    let models: Vec<String> = traces.past().iter().map(|trace| trace.asked.model.clone()).collect();
+    let models: Vec<String> = traces.past().iter().map(|trace| trace.request.model.clone()).collect();
     assert_eq!(models, ["c", "b"]);
-    assert!(matches!(news.try_recv(), Ok(News::Begun(trace)) if trace.asked.model == "a"));
+    assert!(matches!(news.try_recv(), Ok(News::Begun(trace)) if trace.request.model == "a"));
     assert!(matches!(news.try_recv(), Ok(News::Ended(trace)) if trace.ended().unwrap().whole));
 }
 
 #[test]
-fn a_client_that_goes_away_is_told_apart() {
+fn a_client_that_goes_away_has_an_outcome_of_its_own() {
     let traces = Traces::new(2);
-    drop(traces.begin(asked("a"), false));
+    drop(traces.begin(facts("a"), false));
     let ended = traces.past()[0].ended().cloned().unwrap();
     assert_eq!((ended.status, ended.whole), (0, false));
 }
@@ -39,7 +39,7 @@ fn a_client_that_goes_away_is_told_apart() {
 #[test]
 fn calls_for_events_are_added_up_per_answer_and_others_are_steps_of_their_own() {
     let traces = Traces::new(2);
-    let recording = traces.begin(asked("a"), false);
+    let recording = traces.begin(facts("a"), false);
     let (trace, plugin) = (recording.trace(), Arc::from("redact"));
     let call = |hook| {
         let step = trace.begin(What::Hook(&plugin, hook), &Json::Null);
@@ -52,9 +52,9 @@ fn calls_for_events_are_added_up_per_answer_and_others_are_steps_of_their_own() 
         trace.begin(What::Model("demo/demo"), &Json::Null).end("ended", None, None);
         (0..3).for_each(|_| call("stream"));
     }
-    let told: Vec<_> = trace.records().iter().map(|it| (it.hook, it.calls)).collect();
+    let steps: Vec<_> = trace.records().iter().map(|it| (it.hook, it.calls)).collect();
     let events = ("stream", 3);
-    assert_eq!(told, [("inlet", 1), ("inlet", 1), ("model", 1), events, ("model", 1), events]);
+    assert_eq!(steps, [("inlet", 1), ("inlet", 1), ("model", 1), events, ("model", 1), events]);
     assert_eq!((trace.records()[3].cost.operations, trace.records()[3].cost.memory), (15, 100));
 }
 
@@ -62,7 +62,7 @@ fn calls_for_events_are_added_up_per_answer_and_others_are_steps_of_their_own() 
 fn contents_are_kept_of_those_plugins_only_that_an_operator_named() {
     let traces = Traces::new(2);
     traces.keep_contents("seen", true);
-    let recording = traces.begin(asked("a"), false);
+    let recording = traces.begin(facts("a"), false);
     let trace = recording.trace();
     for plugin in ["seen", "unseen"] {
         let value = json(r#"{"text": "secret"}"#);
@@ -86,8 +86,8 @@ fn contents_are_kept_of_those_plugins_only_that_an_operator_named() {
 #[test]
 fn where_everything_is_kept_a_turn_can_be_run_again_as_it_was() {
     let traces = Traces::new(2);
-    let told = |traces: &Arc<Traces>| {
-        let recording = traces.begin(asked("a"), false);
+    let record = |traces: &Arc<Traces>| {
+        let recording = traces.begin(facts("a"), false);
         let trace = recording.trace();
         let body = json(r#"{"messages": ["hi"]}"#);
         trace.begins_with(&body);
@@ -95,7 +95,7 @@ fn where_everything_is_kept_a_turn_can_be_run_again_as_it_was() {
         trace.begins_with(&json(r#"{"messages": ["inner"]}"#));
         let step = trace.begin(What::Model("demo/demo"), &Json::Null);
         let event = json(r#"{"text": "he"}"#);
-        step.hears(&event);
+        step.record_answer(&event);
         for changed in [&body, &event] {
             changed.set("text", "changed").unwrap();
         }
@@ -103,18 +103,18 @@ fn where_everything_is_kept_a_turn_can_be_run_again_as_it_was() {
         trace.ends_with(&json(r#"{"answer": "inner"}"#));
         trace.ends_with(&json(r#"{"answer": "hello"}"#));
         let texts = [trace.body(), trace.answer()].map(|kept| kept.map(|kept| kept.to_string()));
-        (texts, trace.records()[0].details().heard.iter().map(Json::to_string).collect::<Vec<_>>())
+        (texts, trace.records()[0].details().model_answer.iter().map(Json::to_string).collect::<Vec<_>>())
     };
-    assert_eq!(told(&traces), ([None, None], vec![]));
+    assert_eq!(record(&traces), ([None, None], vec![]));
     traces.keep_everything();
     let kept = [r#"{"messages":["hi"]}"#, r#"{"answer":"hello"}"#].map(|text| Some(text.to_owned()));
-    assert_eq!(told(&traces), (kept, vec![r#"{"text":"he"}"#.to_owned()]));
+    assert_eq!(record(&traces), (kept, vec![r#"{"text":"he"}"#.to_owned()]));
     traces.past().iter().for_each(|trace| trace.forget_contents());
     assert!(
         traces
             .past()
             .iter()
-            .all(|trace| trace.body().is_none() && trace.records()[0].details().heard.is_empty())
+            .all(|trace| trace.body().is_none() && trace.records()[0].details().model_answer.is_empty())
     );
 }
 
@@ -137,7 +137,7 @@ fn a_step_begins_when_the_one_before_ended_unless_values_were_kept_in_between() 
 #[test]
 fn one_trace_keeps_no_more_than_its_share() {
     let traces = Traces::new(2);
-    let recording = traces.begin(asked("a"), true);
+    let recording = traces.begin(facts("a"), true);
     let trace = recording.trace();
     let large: Json = Json::from("x".repeat(3 << 19));
     for _ in 0..3 {
@@ -152,7 +152,7 @@ fn one_trace_keeps_no_more_than_its_share() {
 fn a_request_is_part_of_a_trace_elsewhere_where_its_client_says_so_in_the_words_of_w3c() {
     let belongs = |text: &str| {
         let traces = Traces::new(0);
-        let recording = traces.begin(asked("a"), false);
+        let recording = traces.begin(facts("a"), false);
         recording.trace().belongs_to(text);
         recording.trace().parent().map(|(id, parent)| format!("{id} {parent}"))
     };
@@ -167,7 +167,7 @@ fn a_request_is_part_of_a_trace_elsewhere_where_its_client_says_so_in_the_words_
 #[test]
 fn of_many_events_the_time_is_that_of_some_times_so_many() {
     let traces = Traces::new(0);
-    let recording = traces.begin(asked("a"), false);
+    let recording = traces.begin(facts("a"), false);
     let (trace, plugin) = (recording.trace(), Arc::from("a"));
     let calls = 1_000;
     for call in 0..calls {
@@ -185,7 +185,7 @@ fn what_was_kept_of_older_requests_makes_room_for_newer_ones() {
     let traces = Traces::new(100);
     let large = Json::from("x".repeat(3 << 20));
     for _ in 0..30 {
-        let recording = traces.begin(asked("a"), true);
+        let recording = traces.begin(facts("a"), true);
         recording.trace().begin(What::Hook(&Arc::from("a"), "inlet"), &large).end("refused", None, None);
         recording.done();
     }
@@ -200,7 +200,7 @@ fn names_and_reasons_of_any_length_take_little_room() {
     let traces = Traces::new(2);
     let long = "x".repeat(1 << 20);
     let recording =
-        traces.begin(RequestFacts { user: long.clone(), chat_id: long.clone(), ..asked(&long) }, false);
+        traces.begin(RequestFacts { user: long.clone(), chat_id: long.clone(), ..facts(&long) }, false);
     let trace = recording.trace();
     trace.begin(What::Hook(&Arc::from("a"), "inlet"), &Json::Null).end("refused", Some(&long), None);
     trace.begin(What::Model(&long), &Json::Null).end("ended", None, None);

@@ -16,7 +16,7 @@ pub struct Trace {
     /// The id, unique for the lifetime of the host.
     pub id: String,
     /// The facts about the request.
-    pub asked: RequestFacts,
+    pub request: RequestFacts,
     /// The time at which the request started.
     pub begun: SystemTime,
     pub(super) started: Instant,
@@ -112,7 +112,7 @@ impl Trace {
         hook: &'static str,
         body: &Json,
     ) -> Option<Box<PromptCacheWatch>> {
-        PromptCacheWatch::begin(&self.prompt_caches, (&self.asked, self.started), hook, body)
+        PromptCacheWatch::begin(&self.prompt_caches, (&self.request, self.started), hook, body)
     }
 
     /// Returns the time since the start of the request.
@@ -187,7 +187,7 @@ impl Trace {
 
     /// Returns the steps so far.
     pub fn records(&self) -> Vec<StepRecord> {
-        self.taken.lock().records.iter().map(StepRecord::told).collect()
+        self.taken.lock().records.iter().map(StepRecord::extrapolate).collect()
     }
 
     /// Returns the log lines so far.
@@ -214,7 +214,7 @@ impl Trace {
     pub(super) fn forget_contents(&self) {
         let mut taken = self.taken.lock();
         for details in taken.records.iter_mut().filter_map(|record| record.details.as_mut()) {
-            (details.values, details.heard) = (Vec::new(), Vec::new());
+            (details.values, details.model_answer) = (Vec::new(), Vec::new());
         }
         (taken.body, taken.answer) = (None, None);
         taken.lines.iter_mut().for_each(|line| line.text = None);

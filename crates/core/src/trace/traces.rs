@@ -52,8 +52,8 @@ impl Traces {
     }
 
     /// Starts a trace, which ends when the returned value is dropped.
-    pub fn begin(self: &Arc<Self>, mut asked: RequestFacts, everything: bool) -> TraceGuard {
-        for name in [&mut asked.model, &mut asked.user, &mut asked.chat_id] {
+    pub fn begin(self: &Arc<Self>, mut request: RequestFacts, everything: bool) -> TraceGuard {
+        for name in [&mut request.model, &mut request.user, &mut request.chat_id] {
             if name.len() > MAX_LENGTH {
                 *name = short(name);
             }
@@ -68,7 +68,7 @@ impl Traces {
         let number = self.next.fetch_add(1, Relaxed);
         let trace = Arc::new(Trace {
             id: format!("{}-{number}", self.host),
-            asked,
+            request,
             begun: SystemTime::now(),
             started: Instant::now(),
             contents,

@@ -57,7 +57,7 @@ fn types_are_read_from_bare_literals() {
 
 #[test]
 fn a_bad_declaration_names_field_fault_and_cure() {
-    for (literal, told) in [
+    for (literal, expected) in [
         (r#"[]"#, "valves must be a map of names and defaults"),
         (r#"{"a": {"vlaue": 1}}"#, "valve `a` has the unknown key `vlaue`; did you mean `value`?"),
         (
@@ -88,12 +88,12 @@ fn a_bad_declaration_names_field_fault_and_cure() {
         (r#"{"a": {"value": 1, "description": 2}}"#, "has 2 as its `description`: give text"),
     ] {
         let found = problems(literal);
-        assert!(found.contains(told), "{literal}\n  found: {found}\n  want:  {told}");
+        assert!(found.contains(expected), "{literal}\n  found: {found}\n  want:  {expected}");
     }
 }
 
 #[test]
-fn every_problem_of_a_declaration_is_told_at_once() {
+fn all_problems_of_a_declaration_are_reported_at_once() {
     let found =
         ValveSchema::declare(&json(r#"{"a": null, "b": {"valu": 1}, "c": {"value": 9, "maximum": 1}}"#));
     let found = found.unwrap_err();

@@ -6,17 +6,17 @@ use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
 /// A chat request of these fields beside the model.
-fn asked(fields: &str) -> Result<AnthropicRequest, Error> {
+fn converted_request(fields: &str) -> Result<AnthropicRequest, Error> {
     ask(&json(&format!(r#"{{"model":"claude",{fields}}}"#)), false)
 }
 
 fn body(fields: &str) -> Json {
-    asked(fields).unwrap_or_else(|error| panic!("{error}")).body
+    converted_request(fields).unwrap_or_else(|error| panic!("{error}")).body
 }
 
 /// With a message of the user, so that only the other fields matter.
 fn with(fields: &str) -> Result<AnthropicRequest, Error> {
-    asked(&format!(r#""messages":[{{"role":"user","content":"hi"}}],{fields}"#))
+    converted_request(&format!(r#""messages":[{{"role":"user","content":"hi"}}],{fields}"#))
 }
 
 fn messages(list: &str) -> String {
@@ -36,7 +36,7 @@ fn instructions_are_joined_wherever_they_stand() {
     let cached = r#"{"role":"system","content":[{"type":"text","text":"Long.","cache_control":{"type":"ephemeral"}}]},{"role":"user","content":"hi"}"#;
     let request = body(&format!(r#""messages":[{cached}]"#));
     assert_eq!(request.at_path("system.0.cache_control.type"), Json::from("ephemeral"));
-    let only = asked(r#""messages":[{"role":"system","content":"x"}]"#).unwrap_err().to_string();
+    let only = converted_request(r#""messages":[{"role":"system","content":"x"}]"#).unwrap_err().to_string();
     assert!(only.contains("missing user message"), "{only}");
 }
 
@@ -130,7 +130,7 @@ fn settings_are_translated() {
 }
 
 #[test]
-fn what_cannot_be_said_is_an_error_that_names_the_field() {
+fn an_inexpressible_request_is_an_error_that_names_the_field() {
     for (fields, param, word) in [
         (r#""n":2"#, "n", "one choice"),
         (r#""logprobs":true"#, "logprobs", "probabilities"),
@@ -161,7 +161,7 @@ fn what_cannot_be_said_is_an_error_that_names_the_field() {
         (r#"{"role":"user","content":[{"type":"image_url"}]}"#, "messages[0].content[0].image_url.url"),
         (r#"{"role":"user","content":[{"type":"file","file":{"file_data":"data:a/b,c"}}]}"#, "got a/b"),
     ] {
-        let error = asked(&format!(r#""messages":[{message}]"#)).unwrap_err().to_string();
+        let error = converted_request(&format!(r#""messages":[{message}]"#)).unwrap_err().to_string();
         assert!(error.contains(place), "{error}");
     }
     // A default is not a wish.
@@ -230,7 +230,7 @@ fn other_services_get_only_what_they_know() {
 
 #[test]
 fn thoughts_go_back_as_they_were_or_not_at_all() {
-    let said = |edit: &dyn Fn(&Json)| {
+    let content_after = |edit: &dyn Fn(&Json)| {
         let answer = json(
             r#"{"content":[{"type":"thinking","thinking":"I think","signature":"s"},{"type":"text","text":"A","citations":[{"url":"u"}]}]}"#,
         );
@@ -241,15 +241,21 @@ fn thoughts_go_back_as_they_were_or_not_at_all() {
     };
     let text = r#"{"type":"text","text":"A","citations":[{"url":"u"}]}"#;
     assert_eq!(
-        said(&|_| {}),
+        content_after(&|_| {}),
         format!(r#"[{{"type":"thinking","thinking":"I think","signature":"s"}},{text}]"#)
     );
-    assert_eq!(said(&|message| message.set("reasoning_content", "I *****").unwrap()), format!("[{text}]"));
     assert_eq!(
-        said(&|message| message.set("content", "B").unwrap()),
+        content_after(&|message| message.set("reasoning_content", "I *****").unwrap()),
+        format!("[{text}]")
+    );
+    assert_eq!(
+        content_after(&|message| message.set("content", "B").unwrap()),
         r#"[{"type":"thinking","thinking":"I think","signature":"s"},{"type":"text","text":"B"}]"#
     );
-    assert_eq!(said(&|message| drop(message.remove("content_blocks"))), r#"[{"type":"text","text":"A"}]"#);
+    assert_eq!(
+        content_after(&|message| drop(message.remove("content_blocks"))),
+        r#"[{"type":"text","text":"A"}]"#
+    );
 }
 
 #[test]
@@ -270,7 +276,7 @@ fn a_call_whose_thoughts_are_gone_is_answered_without_thinking_on() {
 }
 
 #[test]
-fn a_wrong_request_of_anthropics_is_told_which_field() {
+fn an_invalid_request_of_anthropics_is_an_error_that_names_the_field() {
     for (fields, expected) in [
         (r#""messages":[{"role":"user","content":"x"}]"#, "invalid max_tokens: "),
         (r#""max_tokens":1"#, "invalid messages: "),

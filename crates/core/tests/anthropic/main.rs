@@ -1,5 +1,5 @@
-//! Both ways: fixtures of each oddity, recorded answers where they are at hand, and whatever can be
-//! said at all.
+//! Both ways: fixtures of each oddity, recorded answers where they are at hand, and whatever a message
+//! can hold.
 
 #![allow(clippy::unwrap_used)]
 

@@ -36,11 +36,11 @@ fn meaning(message: &Json) -> Json {
 
 /// The message of an answer; models write spaces into the arguments of calls.
 fn without_spaces(answer: &Json) -> Json {
-    let said = response::message_of(answer).deep_clone();
-    for (call, given) in ModelCall::all(&said).iter().zip(said.at_path("tool_calls").items()) {
+    let message = response::message_of(answer).deep_clone();
+    for (call, given) in ModelCall::all(&message).iter().zip(message.at_path("tool_calls").items()) {
         given.at_path("function").set("arguments", call.parse().unwrap().to_string()).unwrap();
     }
-    said
+    message
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn streamed_answers_come_back_as_they_were() {
         }
         let original = assembled(&events);
         if original.at_path("usage.input_tokens").is_null() {
-            // Only the start said it.
+            // Only the start has it.
             let input = events[0].at_path("message.usage.input_tokens");
             original.at_path("usage").set("input_tokens", input).unwrap();
         }
@@ -93,25 +93,25 @@ fn streamed_answers_come_back_as_they_were() {
 fn what_openais_clients_read_is_where_they_look() {
     let Some(tools) = events("messages.text-tools.anthropic.sse") else { return };
     let answer = folded(&chunks(&tools));
-    let said = response::message_of(&answer);
-    let calls = ModelCall::all(&said);
+    let message = response::message_of(&answer);
+    let calls = ModelCall::all(&message);
     assert_eq!(calls.iter().map(|call| &*call.name).collect::<Vec<_>>(), ["get_weather", "get_time"]);
     assert!(calls.iter().all(|call| call.parse().is_ok()));
     assert_eq!(response::finish_reason_of(&answer).as_deref(), Some("tool_calls"));
     assert_eq!(answer.at_path("usage.completion_tokens").as_i64(), Some(153));
-    assert!(said.get(CONTENT_BLOCKS).is_none(), "{said}");
+    assert!(message.get(CONTENT_BLOCKS).is_none(), "{message}");
 
     let thinking = folded(&chunks(&events("messages.thinking.anthropic.sse").unwrap()));
-    let said = response::message_of(&thinking);
-    assert!(said.text("reasoning_content").unwrap().starts_with("Let me count"));
-    assert!(said.at_path("content_blocks.0").text("signature").unwrap().starts_with("ErUB"));
+    let message = response::message_of(&thinking);
+    assert!(message.text("reasoning_content").unwrap().starts_with("Let me count"));
+    assert!(message.at_path("content_blocks.0").text("signature").unwrap().starts_with("ErUB"));
 
     let search = folded(&chunks(&events("messages.web-search.anthropic.sse").unwrap()));
-    let said = response::message_of(&search);
-    let text = chat::message::text_of(&said);
+    let message = response::message_of(&search);
+    let text = chat::message::text_of(&message);
     assert_eq!(text, "The latest stable Ruby version is 4.0.6, which was released in July 2026.");
-    let kinds = said.at_path("content_blocks").items();
+    let kinds = message.at_path("content_blocks").items();
     let kinds: Vec<_> = kinds.iter().map(|block| block.text("type").unwrap()).collect();
     assert_eq!(kinds, ["server_tool_use", "web_search_tool_result", "text", "text", "text"]);
-    assert!(!said.to_string().contains(r#"latest stable Ruby","#), "no text stands twice");
+    assert!(!message.to_string().contains(r#"latest stable Ruby","#), "no text stands twice");
 }

@@ -21,7 +21,7 @@ fn delta(index: usize, delta: &str) -> String {
     format!(r#"{{"type":"content_block_delta","index":{index},"delta":{delta}}}"#)
 }
 
-fn said(lines: &[&str]) -> Json {
+fn folded_message(lines: &[&str]) -> Json {
     response::message_of(&folded(&chunks(&events(lines))))
 }
 
@@ -47,10 +47,17 @@ fn a_second_start_in_the_middle_of_a_call_changes_nothing() {
     let call = begin(0, r#"{"type":"tool_use","id":"c","name":"t","input":{}}"#);
     let first = delta(0, r#"{"type":"input_json_delta","partial_json":"{\"n\":"}"#);
     let second = delta(0, r#"{"type":"input_json_delta","partial_json":"1}"}"#);
-    let said =
-        said(&[START, &call, &first, START, &second, r#"{"type":"content_block_stop","index":0}"#, STOP]);
-    assert_eq!(ModelCall::all(&said)[0].arguments, r#"{"n":1}"#);
-    assert_eq!(said.at_path("tool_calls").items().len(), 1);
+    let folded_message = folded_message(&[
+        START,
+        &call,
+        &first,
+        START,
+        &second,
+        r#"{"type":"content_block_stop","index":0}"#,
+        STOP,
+    ]);
+    assert_eq!(ModelCall::all(&folded_message)[0].arguments, r#"{"n":1}"#);
+    assert_eq!(folded_message.at_path("tool_calls").items().len(), 1);
 }
 
 #[test]
@@ -64,21 +71,22 @@ fn calls_are_counted_from_zero_and_may_take_nothing() {
     let indices: Vec<_> =
         deltas.iter().filter_map(|delta| delta.at_path("tool_calls.0.index").as_i64()).collect();
     assert_eq!(indices, [0, 0, 1, 1]);
-    let said = said(&lines);
-    let calls: Vec<String> = ModelCall::all(&said).iter().map(|call| call.arguments.to_string()).collect();
+    let folded_message = folded_message(&lines);
+    let calls: Vec<String> =
+        ModelCall::all(&folded_message).iter().map(|call| call.arguments.to_string()).collect();
     assert_eq!(calls, ["{}", r#"{"k":1}"#]);
-    assert_eq!(said.at_path("tool_calls.0.caller.type"), Json::from("direct"));
+    assert_eq!(folded_message.at_path("tool_calls.0.caller.type"), Json::from("direct"));
 }
 
 #[test]
 fn a_service_that_forgets_starts_and_stops_is_understood() {
-    let said = said(&[
+    let folded_message = folded_message(&[
         &delta(0, r#"{"type":"thinking_delta","thinking":"hm"}"#),
         &delta(1, r#"{"type":"text_delta","text":"yes"}"#),
         STOP,
     ]);
-    assert_eq!(said.text("reasoning_content").unwrap(), "hm");
-    assert_eq!(said.text("content").unwrap(), "yes");
+    assert_eq!(folded_message.text("reasoning_content").unwrap(), "hm");
+    assert_eq!(folded_message.text("content").unwrap(), "yes");
 }
 
 #[test]
@@ -94,7 +102,7 @@ fn blocks_nobody_knows_are_kept_whole() {
 }
 
 #[test]
-fn stop_reasons_are_told_in_both_languages() {
+fn stop_reasons_are_reported_in_both_formats() {
     for (native, finish) in [
         ("end_turn", "stop"),
         ("stop_sequence", "stop"),
@@ -119,7 +127,7 @@ fn stop_reasons_are_told_in_both_languages() {
         let answer = Head::new("m").completion(json(r#"{"role":"assistant","content":"a"}"#), finish);
         assert_eq!(message(&answer).text("stop_reason").unwrap(), native);
     }
-    // Nobody said why it ended.
+    // There is no reason for its end.
     let open = written(&[Head::new("m").chunk(json(r#"{"content":"a"}"#), None)]);
     assert!(assembled(&open).at_path("stop_reason").is_null());
 }

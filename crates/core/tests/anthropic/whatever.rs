@@ -179,17 +179,17 @@ fn conversation() -> impl Strategy<Value = Vec<Json>> {
         let parts = vec![Json::from([("type", "text".into()), ("text", text.into())]), image];
         Json::from([("role", "user".into()), ("content", parts.into())])
     });
-    let called = (prop::option::of(text()), text(), text()).prop_map(|(said, argument, result)| {
+    let called = (prop::option::of(text()), text(), text()).prop_map(|(content, argument, result)| {
         let arguments = Json::from([("a", argument.into())]).to_string();
         let function = Json::from([("name", "t".into()), ("arguments", arguments.into())]);
         let call = Json::from([("id", "c1".into()), ("type", "function".into()), ("function", function)]);
-        let said = Json::from([
+        let answer = Json::from([
             ("role", "assistant".into()),
-            ("content", said.into()),
+            ("content", content.into()),
             ("tool_calls", vec![call].into()),
         ]);
         vec![
-            said,
+            answer,
             Json::from([("role", "tool".into()), ("tool_call_id", "c1".into()), ("content", result.into())]),
         ]
     });
@@ -227,7 +227,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_said_is_lost_where_an_answer_was_kept_back(original in answer()) {
+    fn a_withheld_answer_arrives_complete(original in answer()) {
         let held = assembled(&written(&split(&completion(&original), true)));
         // Thoughts come first then and calls last: what they parted may be one text.
         let of = |message: &Json, kinds: &[&str]| -> Vec<Json> {
@@ -254,11 +254,11 @@ proptest! {
         }
         let original = Json::from([("model", "m".into()), ("max_tokens", 5_i64.into()), ("messages", messages.into())]);
         let back = ask(&read(&original, None).unwrap(), false).unwrap().body;
-        let said = |request: &Json| -> Vec<Json> {
+        let answers = |request: &Json| -> Vec<Json> {
             let messages = request.at_path("messages").items();
             messages.iter().filter(|message| message.text("role").unwrap() == "assistant").map(content).collect()
         };
-        prop_assert_eq!(said(&back), said(&original));
+        prop_assert_eq!(answers(&back), answers(&original));
     }
 
     #[test]
@@ -269,11 +269,11 @@ proptest! {
         // These arguments are not JSON: the client's to see.
         let readable: Vec<Json> = events.iter().filter(|event| event.at_path("delta").get("partial_json").is_none()).cloned().collect();
         assembled(&readable);
-        let said = |keys: &[&str]| -> String {
+        let texts = |keys: &[&str]| -> String {
             deltas.iter().flat_map(|delta| keys.iter().filter_map(|key| delta.text(key))).map(String::from).collect()
         };
-        prop_assert_eq!(sent(&events, "text"), said(&["content", "refusal"]));
-        prop_assert_eq!(sent(&events, "thinking"), said(&["reasoning_content", "reasoning"]));
+        prop_assert_eq!(sent(&events, "text"), texts(&["content", "refusal"]));
+        prop_assert_eq!(sent(&events, "thinking"), texts(&["reasoning_content", "reasoning"]));
         let mut sent: Vec<char> = sent(&events, "partial_json").chars().collect();
         let pieces = deltas.iter().flat_map(|delta| delta.at_path("tool_calls").items());
         let mut given: Vec<char> = pieces.flat_map(|call| call.at_path("function").text("arguments").unwrap().chars().collect::<Vec<_>>()).collect();

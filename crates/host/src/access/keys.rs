@@ -113,14 +113,14 @@ impl KeyFile {
         {
             return known.digest;
         }
-        let was_told = known.as_ref().is_some_and(|known| known.digest.is_none());
+        let was_logged = known.as_ref().is_some_and(|known| known.digest.is_none());
         let read = match self.source.read() {
             Ok(secret) => Digest::configured(secret.expose())
                 .ok_or_else(|| "expected 64 hexadecimal digits after `sha256:`".to_owned()),
             Err(unread) => Err(unread.to_string()),
         };
         if let Err(why) = &read
-            && !was_told
+            && !was_logged
         {
             tracing::warn!("cannot read a key, which is therefore rejected: {why}");
         }

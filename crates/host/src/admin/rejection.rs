@@ -35,8 +35,8 @@ impl AdminError {
     /// Creates the error for a script that does not load, with all its diagnostics.
     pub(super) fn unfit(doing: &str, problems: Vec<Diagnostic>) -> Self {
         let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
-        let told: Vec<String> = errors.map(ToString::to_string).collect();
-        let message = format!("{doing}; nothing was changed\n{}", told.join("\n"));
+        let lines: Vec<String> = errors.map(ToString::to_string).collect();
+        let message = format!("{doing}; nothing was changed\n{}", lines.join("\n"));
         let refused = Self::request(message, "does_not_load", RequestErrorKind::Unusable);
         Self { problems, ..refused }
     }

@@ -82,7 +82,7 @@ impl Admin {
         let schema = schema(plugin, None)?;
         let Some(script) = &plugin.script else { return Ok(Json::object()) };
         let (values, layers) = (schema.mask(&script.valves), script.valve_layers());
-        let told = schema.fields().iter().map(|field| {
+        let fields = schema.fields().iter().map(|field| {
             let source = match schema.layer_in_force(&field.name, &layers) {
                 None => "default",
                 Some(0) => "configuration",
@@ -91,7 +91,7 @@ impl Admin {
             let value = values.field(&field.name);
             (field.name.as_str().into(), Json::from([("value", value), ("source", source.into())]))
         });
-        Ok(told.collect::<Object>().into())
+        Ok(fields.collect::<Object>().into())
     }
 
     /// Switches a plugin; `None` leaves a switch unchanged.

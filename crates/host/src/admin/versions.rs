@@ -165,7 +165,7 @@ impl Entry {
 impl Detail {
     /// Returns the representation in the Functions API.
     pub fn to_json(&self) -> Json {
-        let told = self.entry.to_json();
+        let object = self.entry.to_json();
         let changes = self.valves_diff.iter().map(|(key, before, after)| {
             Json::from([("key", key.as_str().into()), ("before", before.clone()), ("after", after.clone())])
         });
@@ -177,9 +177,9 @@ impl Detail {
         ];
         for (key, value) in more {
             // The object is new and not read-only.
-            told.edit(key, value);
+            object.edit(key, value);
         }
-        told
+        object
     }
 }
 

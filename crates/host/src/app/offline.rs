@@ -144,7 +144,7 @@ pub async fn stored_standing(config: &Config) -> SharedStatus {
         tracing::warn!("cannot read the state of running hosts: {error}");
         Vec::new()
     });
-    SharedStatus::told(&hosts)
+    SharedStatus::from_hosts(&hosts)
 }
 
 /// Returns the kind of a script: by its folder or, in other folders, by its content.

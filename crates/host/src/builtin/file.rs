@@ -114,7 +114,7 @@ impl Handler for FileTool {
         Box::pin(async move {
             let done = tokio::task::spawn_blocking(move || act(&folders, &args)).await;
             let done = done.map_err(|error| format!("the tool ended early: {error}"))?;
-            done.map(ToolResult::from).map_err(|failure| failure.told_to(self.name).into())
+            done.map(ToolResult::from).map_err(|failure| failure.message_for(self.name).into())
         })
     }
 }

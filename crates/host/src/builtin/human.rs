@@ -116,31 +116,31 @@ fn input(answer: &Json, choices: &[Json]) -> Result<ToolResult, ToolError> {
     if matches!(answer, Json::Null | Json::Bool(false)) {
         return Err("the person closed the question without an answer".into());
     }
-    let said = text_of(&answer);
-    let answer = chosen(said.trim(), choices).unwrap_or_else(|| said.as_str().into());
+    let reply = text_of(&answer);
+    let answer = chosen(reply.trim(), choices).unwrap_or_else(|| reply.as_str().into());
     Ok(Json::from([("answer", answer)]).into())
 }
 
 /// Returns the chosen option: by its text, or by its number from 1. `None` if the answer is a text of the
 /// user's own.
-fn chosen(said: &str, choices: &[Json]) -> Option<Json> {
-    let by_text = choices.iter().find(|choice| text_of(choice).to_lowercase() == said.to_lowercase());
-    let by_place = || choices.get(said.parse::<usize>().ok()?.checked_sub(1)?);
+fn chosen(reply: &str, choices: &[Json]) -> Option<Json> {
+    let by_text = choices.iter().find(|choice| text_of(choice).to_lowercase() == reply.to_lowercase());
+    let by_place = || choices.get(reply.parse::<usize>().ok()?.checked_sub(1)?);
     by_text.or_else(by_place).map(Json::deep_clone)
 }
 
 /// Returns the result of a confirmation. Only a clear yes confirms; another text is passed on as the reason.
 fn confirmation(answer: &Json) -> Json {
-    let (said, reason) = match answer {
+    let (value, reason) = match answer {
         Json::Object(object) => (object.field("confirmed"), object.get("reason")),
         plain => (plain.clone(), None),
     };
-    let meant = match &said {
-        Json::Bool(said) => Some(*said),
+    let meant = match &value {
+        Json::Bool(value) => Some(*value),
         Json::Text(text) => yes_or_no(text),
         _ => None,
     };
-    let words = || said.as_str().filter(|text| meant.is_none() && !text.trim().is_empty()).map(Json::from);
+    let words = || value.as_str().filter(|text| meant.is_none() && !text.trim().is_empty()).map(Json::from);
     let result = Json::from([("confirmed", (meant == Some(true)).into())]);
     if let Some(reason) = reason.filter(|reason| !reason.is_empty()).or_else(words) {
         result.edit("reason", reason);
@@ -161,14 +161,14 @@ mod tests {
 
     /// Calls a tool and answers its question; returns the question and the result.
     async fn talk(name: &str, args: &str, answer: &str) -> (Json, Result<Json, String>) {
-        let (sender, mut heard) = mpsc::unbounded_channel();
+        let (sender, mut receiver) = mpsc::unbounded_channel();
         let questions = Questions::default();
         let send = move |event: &EmittedEvent| drop(sender.send(event.0.clone()));
         let events = Events::listening(send, Some(questions.clone()));
         let turn = Turn::new(TurnFacts::default(), Context::default(), events);
         let tool = Toolbox::new(tools()).find(name).unwrap().clone();
         let answered = async {
-            let event: Json = heard.recv().await.unwrap();
+            let event: Json = receiver.recv().await.unwrap();
             assert!(questions.answer(&event.text("id").unwrap(), json(answer)));
             event
         };

@@ -50,7 +50,7 @@ impl Handler for ShellTool {
             let options =
                 Options { stdin: text("stdin"), folder: text("folder"), timeout: Some(timeout(&args)) };
             let output = self.programs.run(command(&args)?, options).await;
-            output.map(|output| output.into_json().into()).map_err(|failure| failure.told_to(NAME).into())
+            output.map(|output| output.into_json().into()).map_err(|failure| failure.message_for(NAME).into())
         })
     }
 }
@@ -72,6 +72,7 @@ fn command(args: &Json) -> Result<Command, ToolError> {
 }
 
 fn timeout(args: &Json) -> Duration {
-    let asked = args.get("timeout_ms").and_then(|ms| ms.as_i64()).and_then(|ms| u64::try_from(ms).ok());
-    Duration::from_millis(asked.unwrap_or(TIMEOUT_MS).clamp(1, MAX_MS))
+    let requested_ms =
+        args.get("timeout_ms").and_then(|ms| ms.as_i64()).and_then(|ms| u64::try_from(ms).ok());
+    Duration::from_millis(requested_ms.unwrap_or(TIMEOUT_MS).clamp(1, MAX_MS))
 }

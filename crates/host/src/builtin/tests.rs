@@ -107,7 +107,7 @@ async fn a_model_works_in_a_folder() {
 }
 
 #[tokio::test]
-async fn a_model_is_told_what_it_may_not_and_how_it_could() {
+async fn a_denied_tool_call_names_the_missing_grant() {
     let dir = tempfile::tempdir().unwrap();
     let tools = tools(&in_folder(dir.path()));
     let cases = [

@@ -79,8 +79,8 @@ impl Exporter {
         every.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                heard = news.recv() => match heard {
-                    Ok(heard) => self.take(heard),
+                event = news.recv() => match event {
+                    Ok(event) => self.take(event),
                     Err(RecvError::Lagged(missed)) => tracing::warn!("{missed} request events were not exported"),
                     Err(RecvError::Closed) => return self.send().await,
                 },
@@ -91,7 +91,7 @@ impl Exporter {
         }
         loop {
             match news.try_recv() {
-                Ok(heard) => self.take(heard),
+                Ok(event) => self.take(event),
                 Err(TryRecvError::Lagged(_)) => {}
                 Err(_) => return self.send().await,
             }

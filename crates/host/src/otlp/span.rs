@@ -62,7 +62,7 @@ struct Contents {
 
 impl Family {
     fn root(&self, trace: &Trace, parent: Option<String>) -> Json {
-        let (asked, ended) = (&trace.asked, trace.ended());
+        let (request, ended) = (&trace.request, trace.ended());
         let status = ended.map_or(0, |ended| ended.status);
         let error = ended.and_then(|ended| ended.error.clone()).filter(|_| !(400..500).contains(&status));
         let kind = match (&error, status) {
@@ -72,21 +72,21 @@ impl Family {
         };
         let attributes = attributes([
             ("gen_ai.operation.name", "chat".into()),
-            ("gen_ai.request.model", asked.model.as_str().into()),
-            ("gen_ai.conversation.id", asked.chat_id.as_str().into()),
-            ("user.id", asked.user.as_str().into()),
+            ("gen_ai.request.model", request.model.as_str().into()),
+            ("gen_ai.conversation.id", request.chat_id.as_str().into()),
+            ("user.id", request.user.as_str().into()),
             ("http.response.status_code", u64::from(status).into()),
             ("error.type", kind),
             ("valvehouse.trace", trace.id.as_str().into()),
-            ("valvehouse.endpoint", asked.endpoint.into()),
-            ("valvehouse.stream", asked.stream.into()),
-            ("valvehouse.generation", asked.generation.into()),
+            ("valvehouse.endpoint", request.endpoint.into()),
+            ("valvehouse.stream", request.stream.into()),
+            ("valvehouse.generation", request.generation.into()),
             ("valvehouse.whole", ended.is_some_and(|ended| ended.whole).into()),
         ]);
         let took = ended.map_or(Duration::ZERO, |ended| ended.took);
-        let name = format!("chat {}", asked.model);
-        let said = Contents { name, kind: SERVER, from: Duration::ZERO, took, error, attributes };
-        self.span(&self.root, parent.as_deref(), said)
+        let name = format!("chat {}", request.model);
+        let contents = Contents { name, kind: SERVER, from: Duration::ZERO, took, error, attributes };
+        self.span(&self.root, parent.as_deref(), contents)
     }
 
     fn step(&self, step: &StepRecord) -> Json {
@@ -97,13 +97,13 @@ impl Family {
             "tool" => (format!("execute_tool {}", tool(step)), INTERNAL, of_tool(step)),
             hook => (format!("{hook} {}", step.name), INTERNAL, of_hook(step)),
         };
-        let said = Contents { name, kind, from: step.at, took: step.cost.took, error, attributes };
-        self.span(&span_id(), Some(&self.root), said)
+        let contents = Contents { name, kind, from: step.at, took: step.cost.took, error, attributes };
+        self.span(&span_id(), Some(&self.root), contents)
     }
 
-    fn span(&self, id: &str, parent: Option<&str>, said: Contents) -> Json {
+    fn span(&self, id: &str, parent: Option<&str>, contents: Contents) -> Json {
         let at = |time: Duration| Json::from((self.begun + time).as_nanos().to_string());
-        let status = match said.error {
+        let status = match contents.error {
             Some(error) => Json::from([("code", FAILED.into()), ("message", error.into())]),
             None => Json::object(),
         };
@@ -111,11 +111,11 @@ impl Family {
             ("traceId", self.id.as_str().into()),
             ("spanId", id.into()),
             ("parentSpanId", parent.unwrap_or("").into()),
-            ("name", said.name.into()),
-            ("kind", said.kind.into()),
-            ("startTimeUnixNano", at(said.from)),
-            ("endTimeUnixNano", at(said.from + said.took)),
-            ("attributes", said.attributes),
+            ("name", contents.name.into()),
+            ("kind", contents.kind.into()),
+            ("startTimeUnixNano", at(contents.from)),
+            ("endTimeUnixNano", at(contents.from + contents.took)),
+            ("attributes", contents.attributes),
             ("status", status),
         ])
     }
@@ -124,7 +124,7 @@ impl Family {
 fn of_model(step: &StepRecord) -> Json {
     let (provider, model) = model(step);
     let kept = step.details().values.first();
-    let said = kept.map(|(asked, _)| messages(&asked.list("messages")));
+    let input = kept.map(|(request, _)| messages(&request.list("messages")));
     let answered = kept.and_then(|(_, answer)| answer.as_ref());
     let answered = answered.map(|answer| messages(&[response::message_of(answer)]));
     attributes([
@@ -136,7 +136,7 @@ fn of_model(step: &StepRecord) -> Json {
         ("error.type", (step.word == "failed").then_some("_OTHER").into()),
         ("valvehouse.outcome", step.word.into()),
         ("valvehouse.first_piece_s", step.details().first.map(|time| time.as_secs_f64()).into()),
-        ("gen_ai.input.messages", said.into()),
+        ("gen_ai.input.messages", input.into()),
         ("gen_ai.output.messages", answered.into()),
     ])
 }

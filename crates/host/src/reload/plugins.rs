@@ -221,11 +221,11 @@ impl Reload {
                 },
             ),
         };
-        let said = self.beginning(&path);
+        let beginning = self.beginning(&path);
         let (claims, is_global) = match kind {
-            Kind::Filter => says_of_itself(&said),
+            Kind::Filter => says_of_itself(&beginning),
             Kind::Tool => (false, true),
-            Kind::Action => (false, says_of_itself(&said).1),
+            Kind::Action => (false, says_of_itself(&beginning).1),
         };
         // A version that was not a guard must not run in place of a guard.
         let script = script.filter(|script| script.manifest.security || !claims);

@@ -66,13 +66,14 @@ pub async fn replay_turn(
         ReplayStage::new(&snapshot, models, &records).kernel(&ready.kernel, &model, &facts.filter_ids)?;
 
     // The trace is not added to the traces of the host.
-    let asked = RequestFacts { endpoint: "replay", generation: snapshot.generation, ..trace.asked.clone() };
-    let mut recording = Traces::new(0).begin(asked, true);
+    let request_facts =
+        RequestFacts { endpoint: "replay", generation: snapshot.generation, ..trace.request.clone() };
+    let mut recording = Traces::new(0).begin(request_facts, true);
     let played = recording.trace().clone();
     let own = Some(played.clone());
     let facts = TurnFacts { trace: own, model: ready.facts, models: ready.models, ..facts };
     let turn = Turn::new(facts, context, Events::default());
-    let answer = kernel.run(request, RunOptions::new(turn).streamed(trace.asked.stream)).answer();
+    let answer = kernel.run(request, RunOptions::new(turn).streamed(trace.request.stream)).answer();
     let replied = tokio::time::timeout(PATIENCE, answer).await;
     let replied = replied
         .map_err(|_| Error::invalid(format!("it exceeded its limit of {} s", PATIENCE.as_secs()), None))?;
@@ -140,34 +141,34 @@ impl<'a> ReplayStage<'a> {
 /// Returns a provider that repeats the recorded answers of a request, call by call.
 fn recorded(provider: &str, records: &[StepRecord]) -> CannedProvider {
     let error = |message: &str| Error::Provider { message: message.into(), timeout: false };
-    let asked = records.iter().filter(|record| record.hook == "model" && !is_within(record, records));
-    let asked = asked.map(|record| {
-        let heard = record.details().heard.iter().map(Json::deep_clone);
-        match (record.word, record.details().heard.as_slice()) {
+    let replies = records.iter().filter(|record| record.hook == "model" && !is_within(record, records));
+    let replies = replies.map(|record| {
+        let answer = record.details().model_answer.iter().map(Json::deep_clone);
+        match (record.word, record.details().model_answer.as_slice()) {
             ("ended", [whole]) if !whole.at_path("choices.0.message").is_null() => {
                 Reply::whole(whole.deep_clone())
             }
-            ("ended", _) => Reply::chunks(heard),
+            ("ended", _) => Reply::chunks(answer),
             ("failed", _) => {
                 let cause = record.details().cause.as_deref().unwrap_or("the model failed");
-                Reply::chunks_then_error(heard, error(cause))
+                Reply::chunks_then_error(answer, error(cause))
             }
             _ => Reply::chunks_then_error(
-                heard,
+                answer,
                 error("the recorded response of the model is incomplete; use --replay=live to call it again"),
             ),
         }
     });
     let more = "the model is called more often than it was recorded; use --replay=live to call it";
-    CannedProvider::named(provider, asked.chain([Reply::error(error(more))]))
+    CannedProvider::named(provider, replies.chain([Reply::error(error(more))]))
 }
 
 /// Returns `true` if a script made the call within a step of its own; a sandboxed script does not call
 /// recorded models.
-fn is_within(asked: &StepRecord, records: &[StepRecord]) -> bool {
+fn is_within(call: &StepRecord, records: &[StepRecord]) -> bool {
     let end = |record: &StepRecord| record.at + record.cost.took;
     let holds = |record: &StepRecord| {
-        !matches!(record.hook, "model" | "stream") && record.at <= asked.at && end(asked) <= end(record)
+        !matches!(record.hook, "model" | "stream") && record.at <= call.at && end(call) <= end(record)
     };
     records.iter().any(holds)
 }

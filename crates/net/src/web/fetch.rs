@@ -36,7 +36,7 @@ impl Web {
         };
         match tokio::time::timeout(ask.within, answer).await {
             Ok(answer) => answer,
-            Err(_) => Err(told(peer.too_long())),
+            Err(_) => Err(web_error(peer.too_long())),
         }
     }
 
@@ -56,13 +56,13 @@ impl Web {
         let peer = peer(&ask);
         let (response, _) = match tokio::time::timeout(ask.within, self.follow(ask)).await {
             Ok(response) => response?,
-            Err(_) => return Err(told(peer.too_long())),
+            Err(_) => return Err(web_error(peer.too_long())),
         };
         let (status, headers) = head(&response);
         let name = peer.name().to_string();
         let body = response
             .bytes_stream()
-            .map(move |bytes| bytes.map_err(|error| told(peer.interrupted(&error.into()))));
+            .map(move |bytes| bytes.map_err(|error| web_error(peer.interrupted(&error.into()))));
         let mut left = MAX_STREAM;
         let body = body.map(move |bytes| {
             let bytes = bytes?;
@@ -97,12 +97,12 @@ impl Web {
 
     async fn hop(&self, ask: &Ask) -> Result<Response, WebError> {
         let way = self.way(&ask.url)?;
-        let client = self.clients.on(way).await.map_err(told)?;
+        let client = self.clients.on(way).await.map_err(web_error)?;
         let request = client.request(ask.method.clone(), without_final_dot(&ask.url));
         let sent = request.headers(ask.headers.clone()).body(ask.body.clone()).send().await;
         sent.map_err(|error| match inside(&error) {
             Some(inside) => WebError::leads_inside(&ask.url, inside),
-            None => told(peer(ask).unreachable(&error.into())),
+            None => web_error(peer(ask).unreachable(&error.into())),
         })
     }
 }
@@ -111,7 +111,7 @@ fn peer(ask: &Ask) -> Peer {
     Peer { provider: None, address: place(&ask.url).into(), connect: None, total: Some(ask.within) }
 }
 
-fn told(error: Error) -> WebError {
+fn web_error(error: Error) -> WebError {
     WebError::new(error.to_string())
 }
 
@@ -189,7 +189,9 @@ async fn read(mut response: Response, peer: &Peer, most: usize) -> Result<WebRes
     // The announced length is allocated at once, so that it counts for the memory of the call.
     let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
     let mut body = BytesMut::with_capacity(announced.unwrap_or(0).min(most));
-    while let Some(bytes) = response.chunk().await.map_err(|error| told(peer.interrupted(&error.into())))? {
+    while let Some(bytes) =
+        response.chunk().await.map_err(|error| web_error(peer.interrupted(&error.into())))?
+    {
         if body.len() + bytes.len() > most {
             let why = match most {
                 MAX_ANSWER => {

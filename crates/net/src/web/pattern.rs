@@ -116,10 +116,10 @@ impl Pattern {
     }
 
     /// Returns the addresses that the pattern names; the loopback addresses only for the name `localhost`.
-    pub(super) fn addresses(&self, asked: &Site) -> Vec<IpAddr> {
+    pub(super) fn addresses(&self, target: &Site) -> Vec<IpAddr> {
         match &self.host {
             Hosts::One(Site::Address(address)) => vec![*address],
-            Hosts::One(site @ Site::Name(name)) if name == "localhost" && site == asked => {
+            Hosts::One(site @ Site::Name(name)) if name == "localhost" && site == target => {
                 vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
             }
             Hosts::One(_) | Hosts::Below(_) => Vec::new(),

@@ -266,10 +266,10 @@ async fn no_redirect_leads_inside() {
     targets.extend(["file:///etc/passwd", "gopher://127.0.0.1/", "ftp://127.0.0.1/"].map(str::to_owned));
     // A text that is invalid in a header cannot be a redirect.
     targets.retain(|target| !target.contains(['\n', '\r']));
-    let told = targets.clone();
+    let locations = targets.clone();
     let hop = Server::start(move |request| {
         let index = request.split(['/', ' ']).nth(2).unwrap().parse::<usize>().unwrap();
-        redirect([301, 302, 303, 307, 308][index % 5], &told[index])
+        redirect([301, 302, 303, 307, 308][index % 5], &locations[index])
     })
     .await;
     let name = format!("hop.test:{}", hop.port);
@@ -291,8 +291,8 @@ async fn no_redirect_leads_inside() {
 #[tokio::test]
 async fn a_name_that_changes_its_mind_is_looked_up_once_and_checked_each_time() {
     let victim = Server::start(|_| ok("secret")).await;
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = asked.clone();
+    let lookups = Arc::new(AtomicUsize::new(0));
+    let count = lookups.clone();
     // The first resolution is public without a route, the next one is private.
     let lookup = Lookup::new(move |_| {
         let address: IpAddr =
@@ -303,7 +303,7 @@ async fn a_name_that_changes_its_mind_is_looked_up_once_and_checked_each_time() 
     let url = format!("http://rebind.test:{}/", victim.port);
     let first = Ask::new("GET", &url).unwrap().within(Duration::from_millis(500)).unwrap();
     assert!(!is_refused(&web.ask(first).await.unwrap_err().to_string()));
-    assert_eq!(asked.load(Relaxed), 1);
+    assert_eq!(lookups.load(Relaxed), 1);
     assert!(is_refused(&refusal(&web, &url).await));
     assert_eq!(victim.hits(), 0);
 }
@@ -361,8 +361,8 @@ async fn honest_urls_are_answered() {
 #[tokio::test]
 async fn an_error_says_what_to_grant_and_keeps_secrets() {
     let web = web(&granted(&["api.example.com", "*.example.net"]), &[]);
-    let asked = Ask::new("GET", "https://example.org:8443/bot/TOKEN?key=KEY").unwrap();
-    let error = web.ask(asked).await.unwrap_err();
+    let request = Ask::new("GET", "https://example.org:8443/bot/TOKEN?key=KEY").unwrap();
+    let error = web.ask(request).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "cannot request https://example.org:8443/…: the host `example.org:8443` is not one of the hosts that this plugin may reach (api.example.com, *.example.net)"
@@ -499,7 +499,7 @@ async fn a_slow_server_is_given_up() {
 }
 
 #[test]
-fn what_a_request_may_not_be_is_said() {
+fn an_invalid_request_is_an_error() {
     let ask = || Ask::new("get", "http://a.test/").unwrap();
     let header = |name: &str, value: &str| ask().header(name, value).unwrap_err().to_string();
     for name in

@@ -83,7 +83,7 @@ impl Pattern {
             let [full, ..] = &sayings;
             full.strip_prefix(&below.shown())?.strip_prefix('/')
         });
-        from.into_iter().chain(sayings.iter().map(String::as_str)).any(|said| self.0.is_match(said))
+        from.into_iter().chain(sayings.iter().map(String::as_str)).any(|notation| self.0.is_match(notation))
     }
 }
 

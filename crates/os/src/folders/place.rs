@@ -20,23 +20,23 @@ pub(super) struct Place<'a> {
 
 impl Folders {
     /// Returns the place of a path.
-    pub(super) fn place(&self, said: &str) -> Result<Place<'_>, Failure> {
-        self.place_or_all(said)?.ok_or_else(|| {
+    pub(super) fn place(&self, path: &str) -> Result<Place<'_>, Failure> {
+        self.place_or_all(path)?.ok_or_else(|| {
             Failure::new(format!(
-                "`{said}` does not begin with a granted folder: use one of {}",
+                "`{path}` does not begin with a granted folder: use one of {}",
                 self.listed()
             ))
         })
     }
 
     /// Returns the place of a path; `None` if it stands for all granted folders.
-    pub(super) fn place_or_all(&self, said: &str) -> Result<Option<Place<'_>>, Failure> {
+    pub(super) fn place_or_all(&self, path: &str) -> Result<Option<Place<'_>>, Failure> {
         if self.granted.is_empty() {
             return Err(Failure::ungranted("no folder is granted", "files=FOLDER"));
         }
-        let parts = parts(said)?;
-        if said.starts_with('/') {
-            return self.absolute(said).map(Some).ok_or_else(|| self.outside(said));
+        let parts = parts(path)?;
+        if path.starts_with('/') {
+            return self.absolute(path).map(Some).ok_or_else(|| self.outside(path));
         }
         if let Some((folder, inside)) = self.named(&parts) {
             return Ok(Some(Place { folder, inside }));
@@ -44,7 +44,7 @@ impl Folders {
         match self.granted.as_slice() {
             [folder] => Ok(Some(Place { folder, inside: parts.iter().collect() })),
             _ if parts.is_empty() => Ok(None),
-            _ => Err(self.outside(said)),
+            _ => Err(self.outside(path)),
         }
     }
 
@@ -66,20 +66,20 @@ impl Folders {
 
     /// Returns the place of an absolute path in the innermost folder that it begins with, by the granted or
     /// the canonical path of the folder.
-    fn absolute(&self, said: &str) -> Option<Place<'_>> {
-        let said: PathBuf = Path::new(said).components().collect();
+    fn absolute(&self, path: &str) -> Option<Place<'_>> {
+        let path: PathBuf = Path::new(path).components().collect();
         let below = |folder: &'_ GrantedFolder| {
             let real = || std::fs::canonicalize(&folder.path).ok();
-            let inside = said.strip_prefix(&folder.path).map(Path::to_owned).ok();
-            inside.or_else(|| said.strip_prefix(real()?).map(Path::to_owned).ok())
+            let inside = path.strip_prefix(&folder.path).map(Path::to_owned).ok();
+            inside.or_else(|| path.strip_prefix(real()?).map(Path::to_owned).ok())
         };
         let places =
             self.granted.iter().filter_map(|folder| below(folder).map(|inside| Place { folder, inside }));
         places.min_by_key(|place| place.inside.components().count())
     }
 
-    fn outside(&self, said: &str) -> Failure {
-        let message = format!("`{said}` is outside of the granted folders: {}", self.listed());
+    fn outside(&self, path: &str) -> Failure {
+        let message = format!("`{path}` is outside of the granted folders: {}", self.listed());
         Failure::ungranted(message, "files=FOLDER")
     }
 
@@ -92,22 +92,22 @@ impl Folders {
 }
 
 /// Splits a path into names.
-fn parts(said: &str) -> Result<Vec<&str>, Failure> {
-    let refused = |why: &str| Err(Failure::new(format!("`{}` {why}", said.escape_debug())));
-    if said.len() > MAX_LENGTH {
+fn parts(path: &str) -> Result<Vec<&str>, Failure> {
+    let refused = |why: &str| Err(Failure::new(format!("`{}` {why}", path.escape_debug())));
+    if path.len() > MAX_LENGTH {
         return Err(Failure::new(format!(
             "a path of {} bytes exceeded its limit of {MAX_LENGTH} bytes",
-            said.len()
+            path.len()
         )));
     }
-    if said.contains('\\') {
+    if path.contains('\\') {
         return refused("contains a backslash: write `/` between folders");
     }
-    if said.chars().any(char::is_control) {
+    if path.chars().any(char::is_control) {
         return refused("contains control characters");
     }
     let mut parts = Vec::new();
-    for part in Path::new(said).components() {
+    for part in Path::new(path).components() {
         match part {
             Component::ParentDir => return refused("contains `..`: write the path without it"),
             Component::Normal(name) => parts.extend(name.to_str()),

@@ -242,8 +242,8 @@ fn no_path_leads_outside() {
     let before = house.outside();
     for folders in [house.one(), house.two()] {
         for way in &ways {
-            let mut told = Vec::new();
-            let mut tell = |told_now: String| told.push(told_now);
+            let mut outputs = Vec::new();
+            let mut tell = |output: String| outputs.push(output);
             tell(format!("{:?}", folders.read(way, Lines::ALL)));
             tell(format!("{:?}", folders.exists(way)));
             let listed = folders.list(way);
@@ -268,9 +268,9 @@ fn no_path_leads_outside() {
                 folders.write(&format!("{way}/f"), "gone", WriteMode { parents: true, append: false })
             ));
             tell(format!("{:?}", folders.folder(way)));
-            for told in told {
-                assert!(!told.contains(SECRET) && !told.contains("root:x:"), "{way}: {told}");
-                assert!(!told.contains("database/") || told.contains(way.as_str()), "{way}: {told}");
+            for output in outputs {
+                assert!(!output.contains(SECRET) && !output.contains("root:x:"), "{way}: {output}");
+                assert!(!output.contains("database/") || output.contains(way.as_str()), "{way}: {output}");
             }
             let after = house.outside();
             assert_eq!(after, before, "{way} changed something outside");
@@ -364,7 +364,7 @@ fn what_is_swapped_while_it_is_used_leads_nowhere_else() {
 }
 
 #[test]
-fn a_path_is_said_in_full_or_within_the_one_folder_or_absolutely() {
+fn a_path_is_full_or_within_the_one_folder_or_absolute() {
     let house = House::new();
     let (one, two) = (house.one(), house.two());
     for path in ["a.txt", "data/a.txt", "./a.txt", "data//a.txt", "./data/./a.txt", "a.txt/"] {
@@ -383,7 +383,7 @@ fn a_path_is_said_in_full_or_within_the_one_folder_or_absolutely() {
     );
     let failure = Folders::default().read("a.txt", Lines::ALL).unwrap_err();
     assert_eq!(
-        failure.told_to("reader"),
+        failure.message_for("reader"),
         "no folder is granted; to allow it: valvehouse grant reader files=FOLDER"
     );
     let failure = Folders::new(&[house.at("later")]).read("x", Lines::ALL).unwrap_err();
@@ -447,7 +447,7 @@ fn honest_names_work_whatever_they_look_like() {
 }
 
 #[test]
-fn reading_gives_the_lines_that_are_asked_for() {
+fn reading_returns_the_requested_lines() {
     let house = House::new();
     let folders = house.one();
     let read = |first, last| folders.read("a.txt", Lines { first, last });
@@ -551,7 +551,7 @@ fn pipes_sockets_and_devices_keep_nobody_waiting() {
     let folders = house.one();
     let (done, waits) = mpsc::channel();
     std::thread::spawn(move || {
-        let mut told = Vec::new();
+        let mut refusals = Vec::new();
         let devices = Folders::new(&["/dev".into()]);
         let cases =
             [(&folders, "pipe", "a pipe"), (&folders, "socket", "a socket"), (&devices, "zero", "a device")];
@@ -563,17 +563,17 @@ fn pipes_sockets_and_devices_keep_nobody_waiting() {
                 refused(folders.write(path, "x", more)),
                 refused(folders.grep(GrepQuery { path: Some(path), ..grep("x") })),
             ] {
-                told.push((refusal, kind));
+                refusals.push((refusal, kind));
             }
         }
         let listed = folders.list(".").unwrap();
         let pipe = listed.entries.iter().find(|entry| entry.name == "pipe").unwrap().kind;
         folders.grep(grep("x")).unwrap();
         folders.glob(glob("**")).unwrap();
-        done.send((told, pipe)).unwrap();
+        done.send((refusals, pipe)).unwrap();
     });
-    let (told, pipe) = waits.recv_timeout(Duration::from_secs(20)).expect("something waits");
-    for (refusal, kind) in told {
+    let (refusals, pipe) = waits.recv_timeout(Duration::from_secs(20)).expect("something waits");
+    for (refusal, kind) in refusals {
         assert!(refusal.contains(&format!("it is {kind}, not a file")), "{refusal}");
     }
     assert_eq!(pipe, EntryKind::Other);
@@ -584,7 +584,7 @@ fn listing_is_sorted_and_says_what_things_are() {
     let house = House::new();
     house.link("../secret.txt", "data/out");
     let listing = house.two().list("data").unwrap();
-    let told: Vec<_> =
+    let entries: Vec<_> =
         listing.entries.iter().map(|entry| (entry.path.as_str(), entry.kind, entry.size)).collect();
     let expected = [
         ("data/a.txt", EntryKind::File, Some(14)),
@@ -592,7 +592,7 @@ fn listing_is_sorted_and_says_what_things_are() {
         ("data/out", EntryKind::Link, None),
         ("data/sub", EntryKind::Folder, None),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(entries, expected);
     let all = house.two().list(".").unwrap();
     assert_eq!(all.entries.iter().map(|entry| entry.path.as_str()).collect::<Vec<_>>(), ["data", "notes"]);
     assert!(refused(house.one().list("a.txt")).contains("not a folder"));
@@ -605,7 +605,7 @@ fn listing_is_sorted_and_says_what_things_are() {
 }
 
 #[test]
-fn globbing_matches_a_path_however_it_may_be_said() {
+fn globbing_matches_a_path_in_each_notation() {
     let house = House::new();
     let found = |folders: &Folders, pattern: &str| folders.glob(glob(pattern)).unwrap().paths;
     let (one, two) = (house.one(), house.two());
@@ -633,9 +633,10 @@ fn grepping_names_file_and_line_and_what_is_around() {
     let house = House::new();
     fs::write(house.at("data/binary"), b"needle\0").unwrap();
     let found = house.two().grep(GrepQuery { context: 1, ..grep("(?i)NEEDLE in .") }).unwrap();
-    let told: Vec<_> = found.matches.iter().map(|it| (it.path.as_str(), it.line, it.text.as_str())).collect();
+    let matches: Vec<_> =
+        found.matches.iter().map(|it| (it.path.as_str(), it.line, it.text.as_str())).collect();
     let expected = [("data/sub/b.md", 1, "needle in b"), ("data/sub/deep/c.md", 2, "needle in c")];
-    assert_eq!(told, expected);
+    assert_eq!(matches, expected);
     assert_eq!(found.matches[1].before, ["x"]);
     assert_eq!(found.matches[1].after, ["y"]);
     assert_eq!((found.files, found.skipped, found.cut), (5, 1, false));

@@ -65,19 +65,19 @@ fn until_last_whole_letter(bytes: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    fn heard(bytes: &[u8]) -> (String, bool) {
+    fn capture(bytes: &[u8]) -> (String, bool) {
         let capture = Capture::default();
         capture.0.lock().take(bytes);
         capture.finish()
     }
 
     #[test]
-    fn a_cut_goes_through_no_letter_and_is_told() {
-        assert_eq!(heard(b"a\xffb"), ("a\u{fffd}b".into(), false));
-        let (text, cut) = heard("ä".repeat(MAX / 2).as_bytes());
+    fn a_cut_goes_through_no_letter_and_is_reported() {
+        assert_eq!(capture(b"a\xffb"), ("a\u{fffd}b".into(), false));
+        let (text, cut) = capture("ä".repeat(MAX / 2).as_bytes());
         assert!(!cut && text.len() == MAX);
         let text = format!("x{}", "ä".repeat(MAX / 2));
-        let (text, cut) = heard(text.as_bytes());
+        let (text, cut) = capture(text.as_bytes());
         assert!(cut && !text.contains('\u{fffd}'));
         assert!(text.ends_with("ä\n… 2 more bytes were omitted"), "{}", &text[text.len() - 60..]);
     }

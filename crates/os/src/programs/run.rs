@@ -101,8 +101,8 @@ impl Programs {
         let (mut child, family) = start(&program, workplace, options.stdin.is_some())?;
         let (stdout, stderr) = (Capture::default(), Capture::default());
         let timeout = options.timeout.unwrap_or(TIMEOUT);
-        let said = options.stdin.unwrap_or_default();
-        let mut talk = pin!(Pipes::of(&mut child).talk(said, &stdout, &stderr));
+        let input = options.stdin.unwrap_or_default();
+        let mut talk = pin!(Pipes::of(&mut child).talk(input, &stdout, &stderr));
         let mut has_ended = false;
         let ended = tokio::time::timeout(timeout, async {
             loop {
@@ -179,8 +179,8 @@ impl Pipes {
     }
 
     /// Writes the input and reads the outputs.
-    async fn talk(self, said: String, stdout: &Capture, stderr: &Capture) {
-        tokio::join!(say(self.stdin, said), stdout.hear(self.stdout), stderr.hear(self.stderr));
+    async fn talk(self, input: String, stdout: &Capture, stderr: &Capture) {
+        tokio::join!(say(self.stdin, input), stdout.hear(self.stdout), stderr.hear(self.stderr));
     }
 }
 

@@ -55,7 +55,7 @@ impl Retries<'_> {
     fn report(&self, attempt: u32, error: &Error, delay: Duration) {
         let (provider, most) = (self.name, self.retry.max_retries);
         if let Some(metrics) = self.metrics {
-            metrics.asked_again();
+            metrics.record_retry();
         }
         tracing::warn!(provider, "retrying in {} ms ({attempt} of {most}): {error}", delay.as_millis());
         if let Some(turn) = self.turn {

@@ -83,12 +83,12 @@ impl ScriptCallbacks {
         if let Err(ExecutorError::Stuck) = &apart {
             breaker.trip(STUCK);
         }
-        let told = apart.unwrap_or_else(|error| Err(error.to_string()));
-        match &told {
+        let result = apart.unwrap_or_else(|error| Err(error.to_string()));
+        match &result {
             Ok(()) => breaker.record_success(admission),
             Err(cause) => breaker.record_failure(cause),
         }
-        told
+        result
     }
 
     fn call(&self, place: usize, event: &Json, state: &Json, turn: &Turn) -> Result<(), String> {
@@ -128,7 +128,7 @@ impl Listener for ScriptCallbacks {
         self.id()
     }
 
-    fn hears(&self, callback: Callback) -> bool {
+    fn handles(&self, callback: Callback) -> bool {
         self.callbacks().any(|own| own == callback)
     }
 

@@ -20,6 +20,6 @@ pub(super) fn module() -> Module {
 fn get(name: &str) -> RhaiResultOf<Dynamic> {
     let call = running("env::get")?;
     let value = call.resources.variables.get(name);
-    let value = value.map_err(|failure| fail("env::get", failure.told_to(&call.caller.plugin)))?;
+    let value = value.map_err(|failure| fail("env::get", failure.message_for(&call.caller.plugin)))?;
     Ok(value.map_or(Dynamic::UNIT, Dynamic::from))
 }

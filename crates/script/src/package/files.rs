@@ -175,7 +175,7 @@ fn within<T: Send + 'static>(
     let (done, spent) =
         done.map_err(|error| fail(&function, format!("the operation was stopped: {error}")))?;
     budget::spend(spent + WAY).map_err(budget::ended)?;
-    done.map_err(|failure| fail(&function, failure.told_to(&call.caller.plugin)))
+    done.map_err(|failure| fail(&function, failure.message_for(&call.caller.plugin)))
 }
 
 fn read(path: &str, lines: Lines) -> RhaiResultOf<String> {

@@ -52,7 +52,8 @@ fn run(argv: &Dynamic, options: Options) -> RhaiResultOf<Dynamic> {
         || arguments,
         || {
             let output = budget::wait(&call.turn, call.resources.programs.run(what, options))?;
-            let output = output.map_err(|failure| fail(FUNCTION, failure.told_to(&call.caller.plugin)))?;
+            let output =
+                output.map_err(|failure| fail(FUNCTION, failure.message_for(&call.caller.plugin)))?;
             Ok(output.into_json())
         },
     )?;

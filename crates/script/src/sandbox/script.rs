@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::Error;
-use valvehouse_core::filter::{ChainOutcome, FilterEntry, Hook, TraceOutcome, told};
+use valvehouse_core::filter::{ChainOutcome, FilterEntry, Hook, TraceOutcome, run_for_trace};
 use valvehouse_core::kernel::{Kernel, KernelBuilder};
 use valvehouse_core::metrics::CallMetrics;
 use valvehouse_core::tool::Tool;
@@ -69,7 +69,7 @@ impl SandboxScript {
             return SandboxRun::of("no_hook", Some(value));
         }
         let meter = Meter::start(self.script.metrics().of(hook.name()));
-        let TraceOutcome { word, cause, outcome } = told(&self.filter, hook, value, turn).await;
+        let TraceOutcome { word, cause, outcome } = run_for_trace(&self.filter, hook, value, turn).await;
         let (value, error) = match outcome {
             Ok(ChainOutcome::Done(value) | ChainOutcome::Skipped(value)) => (Some(value), None),
             Err(error) => (None, Some(error)),

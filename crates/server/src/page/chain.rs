@@ -169,7 +169,7 @@ pub(super) async fn coverage(State(app): State<Arc<App>>) -> Result<JsonOf<Cover
     let own = app.traces.coverage().rows();
     let hosts = app.host.store().hosts().await?;
     let others: Vec<_> = hosts.into_iter().filter(|host| host.host_id != app.host.id()).collect();
-    let others = SharedStatus::told(&others).coverage();
+    let others = SharedStatus::from_hosts(&others).coverage();
     let rows = GuardCoverageRow::merged(own.into_iter().chain(others));
     Ok(JsonOf::new(snapshot.coverage_table(&rows)))
 }

@@ -49,8 +49,8 @@ impl TraceQuery {
             Some(ended) => ended.error.is_some() || ended.status >= 400 || !ended.whole,
             None => trace.error().is_some(),
         };
-        is(&self.model, &trace.asked.model)
-            && is(&self.user, &trace.asked.user)
+        is(&self.model, &trace.request.model)
+            && is(&self.user, &trace.request.user)
             && self.plugin.as_deref().is_none_or(|plugin| trace.has_called(plugin))
             && self.failed.is_none_or(|failed| failed == has_failed())
     }

@@ -80,9 +80,9 @@ async fn follow(pool: &PgPool, was_connected: &mut bool, news: &Notify) -> Resul
             Ok(Ok(None)) => return Ok(()),
             Ok(Err(error)) => return Err(error),
             Err(_quiet) => {
-                let asked = timeout(PATIENCE, sqlx::raw_sql(LISTENS).fetch_optional(&mut listener)).await;
+                let answer = timeout(PATIENCE, sqlx::raw_sql(LISTENS).fetch_optional(&mut listener)).await;
                 let late = |_| sqlx::Error::Io(std::io::Error::new(ErrorKind::TimedOut, "no answer"));
-                if asked.map_err(late)??.is_none() {
+                if answer.map_err(late)??.is_none() {
                     // A pooler between the two assigned another session to the connection.
                     return Err(sqlx::Error::Protocol("the session is closed".to_owned()));
                 }

@@ -54,12 +54,12 @@ impl Server {
 
     /// Checks on a separate connection that the database responds.
     pub(crate) async fn probe(&self) -> Result<(), StoreError> {
-        let asked = async {
+        let probe = async {
             let mut connection = PgConnection::connect_with(&self.options).await?;
             sqlx::raw_sql("SELECT 1").execute(&mut connection).await?;
             connection.close().await
         };
-        let answered = timeout(self.patience, asked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+        let answered = timeout(self.patience, probe).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
         answered.map_err(|error| match error {
             sqlx::Error::PoolTimedOut => {
                 let cause = format!("it does not answer within {:?}", self.patience);

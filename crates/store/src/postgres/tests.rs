@@ -363,7 +363,7 @@ async fn a_change_wakes_every_host_at_once() {
     for number in 1..=20u64 {
         let generation = one.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
         assert_eq!(generation, number);
-        tokio::time::timeout(Duration::from_secs(20), other.changed()).await.expect("it is told");
+        tokio::time::timeout(Duration::from_secs(20), other.changed()).await.expect("it is notified");
         assert_eq!(other.generation().await.unwrap(), number);
     }
 }
@@ -454,7 +454,7 @@ async fn hosts_behind_pgbouncer_work_at_once_and_are_told_past_it() {
     assert!(!past.is_polled());
     past.changed().await;
     hosts[0].replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
-    tokio::time::timeout(Duration::from_secs(20), past.changed()).await.expect("it is told");
+    tokio::time::timeout(Duration::from_secs(20), past.changed()).await.expect("it is notified");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -504,7 +504,7 @@ async fn connections_that_died_without_a_word_are_noticed_and_replaced() {
     assert_eq!(behind.generation().await.unwrap(), 1, "it asks over a new connection");
     tokio::time::timeout(Duration::from_secs(60), behind.changed()).await.expect("it listens again");
     writer.replace_valves("a", None, &json(r#"{"x": 2}"#), "test").await.unwrap();
-    tokio::time::timeout(Duration::from_secs(60), behind.changed()).await.expect("it is told");
+    tokio::time::timeout(Duration::from_secs(60), behind.changed()).await.expect("it is notified");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -145,11 +145,11 @@ pub(crate) async fn send(
         ("by", sent.by.as_deref().map_or(Json::Null, Json::from)),
         ("answer", sent.answer.deep_clone()),
     ]);
-    let asked = query_scalar::<i64>(
+    let count = query_scalar::<i64>(
         "SELECT count(*) FROM questions
          WHERE id = ? AND host_id IN (SELECT host_id FROM hosts WHERE seen_at >= ?)",
     );
-    if asked.bind(&sent.question).bind(alive()).fetch_one(transaction).await? == 0 {
+    if count.bind(&sent.question).bind(alive()).fetch_one(transaction).await? == 0 {
         return Ok(false);
     }
     query("INSERT INTO question_answers (id, question, content, state, at) VALUES (?, ?, ?, ?, ?)")
@@ -172,8 +172,8 @@ pub(crate) async fn waiting(
 ) -> Result<Vec<SentAnswer>, sqlx::Error> {
     let rows = query(
         "SELECT sent.id AS id, sent.question AS question, sent.content AS content
-         FROM question_answers AS sent JOIN questions AS asked ON asked.id = sent.question
-         WHERE asked.host_id = ? AND sent.state = ? ORDER BY sent.at, sent.id",
+         FROM question_answers AS sent JOIN questions AS origin ON origin.id = sent.question
+         WHERE origin.host_id = ? AND sent.state = ? ORDER BY sent.at, sent.id",
     )
     .bind(host_id)
     .bind(WAITING)
@@ -210,7 +210,7 @@ pub(crate) async fn settle(transaction: &mut Session, id: &str, is_taken: bool) 
 pub(crate) async fn state(session: &mut Session, id: &str) -> Result<AnswerState, sqlx::Error> {
     // One statement is used, because an accepted answer is recorded before its question is deleted.
     let row = query(
-        "SELECT sent.state AS state, (SELECT count(*) FROM questions AS asked WHERE asked.id = sent.question) AS open
+        "SELECT sent.state AS state, (SELECT count(*) FROM questions AS origin WHERE origin.id = sent.question) AS open
          FROM question_answers AS sent WHERE sent.id = ?",
     )
     .bind(id)

@@ -19,7 +19,7 @@ async fn store() -> (TempDir, SqlStore) {
     (folder, store)
 }
 
-fn said(text: &str) -> Json {
+fn user_message(text: &str) -> Json {
     Json::from([("role", "user".into()), ("content", text.into())])
 }
 
@@ -118,8 +118,8 @@ fn a_process_whose_number_nobody_knows_is_alive_as_long_as_it_is_heard_of() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_said_survives_a_restart() {
     let (folder, store) = store().await;
-    begin(&store, "r", 0, &[said("hi")]).await;
-    assert!(store.keep_step(&step("r", 0, &[said("there")])).await.unwrap());
+    begin(&store, "r", 0, &[user_message("hi")]).await;
+    assert!(store.keep_step(&step("r", 0, &[user_message("there")])).await.unwrap());
     let before = store.export("a").await.unwrap().unwrap().to_string();
     crate::Store::close(&store).await;
     let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
@@ -140,7 +140,7 @@ async fn whoever_has_the_file_open_too_goes_on_where_the_other_paused_and_only_o
             tokio::join!(one.claim_run("r", place + 1, "me", pid), two.claim_run("r", place + 1, "you", pid));
         let (first, second) = (first.unwrap(), second.unwrap());
         assert!(first.is_some() != second.is_some(), "{first:?} {second:?}");
-        let messages = [said("x")];
+        let messages = [user_message("x")];
         let mine = step("r", place + 2, &messages);
         let yours = RunStep { owner: "you", ..mine.clone() };
         let (mine, yours) = tokio::join!(one.keep_step(&mine), two.keep_step(&yours));
@@ -165,7 +165,7 @@ async fn broken_off<T>(work: impl Future<Output = T>, polls: u64) -> Option<T> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_broken_off_in_the_middle_leaves_nothing() {
     let (_folder, store) = store().await;
-    let messages = [said("1"), said("2"), said("3")];
+    let messages = [user_message("1"), user_message("2"), user_message("3")];
     let (mut kept, mut broken) = (0, 0);
     begin(&store, "r", 0, &[]).await;
     // The progress of a number of polls varies.
@@ -189,9 +189,9 @@ async fn what_is_broken_off_in_the_middle_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_nobody_can_read_is_told_with_its_place() {
     let (_folder, store) = store().await;
-    begin(&store, "r", 0, &[said("1"), said("2")]).await;
+    begin(&store, "r", 0, &[user_message("1"), user_message("2")]).await;
     change(&store, "UPDATE messages SET content = '{' WHERE place = 1").await;
-    assert_eq!(store.messages("a", 0, 1).await.unwrap(), [said("1")], "the others can be read");
+    assert_eq!(store.messages("a", 0, 1).await.unwrap(), [user_message("1")], "the others can be read");
     for error in [store.messages("a", 0, 9).await.unwrap_err(), store.export("a").await.unwrap_err()] {
         let error = error.to_string();
         assert!(error.contains("message 1 of the conversation \"a\" is no longer valid JSON"), "{error}");
@@ -220,7 +220,7 @@ async fn saying_and_reading_something_costs_the_same_in_a_conversation_of_any_le
     let (_folder, store) = store().await;
     let (writing, reading) =
         (count_work(raw(&store.durable), 1).await, count_work(raw(&store.swift), 2).await);
-    let messages = vec![said("words"); 10_000];
+    let messages = vec![user_message("words"); 10_000];
     let mut costs = Vec::new();
     for grow in [&messages[..50], &messages, &messages] {
         let length = store.conversation("a").await.unwrap().map_or(0, |found| found.length);

@@ -26,7 +26,7 @@ pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() 
     no_host_has_to_notice_what_is_said(&*fresh().await).await;
 }
 
-pub(super) fn said(text: &str) -> Json {
+pub(super) fn user_message(text: &str) -> Json {
     Json::from([("role", "user".into()), ("content", text.into())])
 }
 
@@ -73,9 +73,9 @@ pub(super) async fn begin(
     run: &str,
     conversation: &str,
     expected: u64,
-    said: &[Json],
+    messages: &[Json],
 ) -> Run {
-    match store.begin_run(&beginning(run, conversation, expected, said)).await.unwrap() {
+    match store.begin_run(&beginning(run, conversation, expected, messages)).await.unwrap() {
         RunStart::Begun(run) => run,
         other => panic!("{run} did not begin: {other:?}"),
     }
@@ -103,7 +103,7 @@ async fn no_conversation_is_there_at_first(store: &dyn Conversations) {
     assert_eq!(store.checkpoints("a", 10).await.unwrap(), []);
     assert_eq!(store.export("a").await.unwrap(), None);
     assert_eq!(store.claim_run("a", 0, ME, 1).await.unwrap(), None);
-    assert!(!store.keep_step(&step("a", 0, &[said("x")])).await.unwrap());
+    assert!(!store.keep_step(&step("a", 0, &[user_message("x")])).await.unwrap());
     assert!(!store.forget_conversation("a").await.unwrap());
     assert_eq!(store.prune(None, Prune::default()).await.unwrap(), 0);
     assert_eq!(store.prune(Some("a"), Prune::default()).await.unwrap(), 0);
@@ -127,8 +127,8 @@ async fn what_was_said_comes_back_as_it_was_said(store: &dyn Conversations) {
 async fn any_text_is_an_id(store: &dyn Conversations) {
     let ids = ["", "a", "A", "a ", "' OR 1=1; --", "%", "ü", "u\u{308}", "🦊", &"x".repeat(10_000)];
     for id in ids {
-        begin(store, id, id, 0, &[said(id)]).await;
-        assert!(store.keep_step(&step(id, 0, &[said("more")])).await.unwrap());
+        begin(store, id, id, 0, &[user_message(id)]).await;
+        assert!(store.keep_step(&step(id, 0, &[user_message("more")])).await.unwrap());
     }
     for id in ids {
         assert_eq!(texts(store, id).await, [id, "more"]);
@@ -145,7 +145,7 @@ async fn any_text_is_an_id(store: &dyn Conversations) {
 /// Not every database supports a NUL character in texts.
 async fn an_id_with_a_nul_is_one_or_is_refused(store: &dyn Conversations) {
     for id in ["a\0b", "a\0c"] {
-        match store.begin_run(&beginning(id, id, 0, &[said(id)])).await {
+        match store.begin_run(&beginning(id, id, 0, &[user_message(id)])).await {
             Ok(_) => assert_eq!(texts(store, id).await, [id]),
             Err(error) => assert_eq!(error.kind, valvehouse_store::StoreErrorKind::Refused, "{error}"),
         }
@@ -159,14 +159,14 @@ async fn a_conversation_may_be_empty(store: &dyn Conversations) {
     assert_eq!(store.messages("a", 0, 10).await.unwrap(), []);
     assert!(store.fork("a", 0, "b", &Json::object()).await.unwrap());
     assert_eq!(store.conversation("b").await.unwrap().unwrap().forked_from, Some(("a".to_owned(), 0)));
-    begin(store, "first words", "a", 0, &[said("hi")]).await;
+    begin(store, "first words", "a", 0, &[user_message("hi")]).await;
     assert_eq!(texts(store, "a").await, ["hi"]);
 }
 
 async fn messages_are_read_by_their_places(store: &dyn Conversations) {
     let messages: Vec<Json> = (0..10i64).map(Json::from).collect();
     begin(store, "r", "a", 0, &messages[..3]).await;
-    conversation_of(store, "b", &[said("somebody else's")]).await;
+    conversation_of(store, "b", &[user_message("somebody else's")]).await;
     assert!(store.keep_step(&step("r", 0, &messages[3..4])).await.unwrap());
     assert!(store.keep_step(&step("r", 1, &[])).await.unwrap());
     assert!(store.keep_step(&step("r", 2, &messages[4..])).await.unwrap());
@@ -179,19 +179,22 @@ async fn messages_are_read_by_their_places(store: &dyn Conversations) {
 }
 
 async fn a_long_message_is_a_message(store: &dyn Conversations) {
-    let long = said(&"ä\"".repeat(1 << 19));
-    conversation_of(store, "a", &[said("before"), long.clone(), said("after")]).await;
+    let long = user_message(&"ä\"".repeat(1 << 19));
+    conversation_of(store, "a", &[user_message("before"), long.clone(), user_message("after")]).await;
     assert_eq!(store.messages("a", 1, 2).await.unwrap()[0].to_string(), long.to_string());
     let exported = store.export("a").await.unwrap().unwrap();
     assert!(store.import(&exported, Some("b")).await.unwrap());
-    assert_eq!(store.messages("b", 0, 3).await.unwrap(), [said("before"), long, said("after")]);
+    assert_eq!(
+        store.messages("b", 0, 3).await.unwrap(),
+        [user_message("before"), long, user_message("after")]
+    );
 }
 
 async fn what_an_agent_keeps_stays_until_it_changes(store: &dyn Conversations) {
     let large = Json::from([("summary", "x".repeat(1 << 20).into()), ("n", json("1.50"))]);
     begin(store, "r", "a", 0, &[]).await;
     assert!(store.keep_step(&RunStep { kept: Some(&large), ..step("r", 0, &[]) }).await.unwrap());
-    assert!(store.keep_step(&step("r", 1, &[said("x")])).await.unwrap());
+    assert!(store.keep_step(&step("r", 1, &[user_message("x")])).await.unwrap());
     let found = store.conversation("a").await.unwrap().unwrap();
     assert_eq!(found.kept.to_string(), large.to_string());
     let other = json(r#"{"b":1,"a":2}"#);
@@ -209,13 +212,13 @@ async fn what_cannot_be_read_back_is_refused_as_a_whole(store: &dyn Conversation
     let deep = |levels: usize| json(&format!("{}{}", "[".repeat(levels), "]".repeat(levels)));
     let (state, pending) = (deep(124), deep(126));
     begin(store, "r", "a", 0, &[deep(126)]).await;
-    let error = store.keep_step(&step("r", 0, &[said("x"), deep(127)])).await.unwrap_err();
+    let error = store.keep_step(&step("r", 0, &[user_message("x"), deep(127)])).await.unwrap_err();
     assert!(error.to_string().contains("nested deeper than 126 levels"), "{error}");
-    let (said, kept) = ([said("x")], Json::from([("x", deep(127))]));
+    let (messages, kept) = ([user_message("x")], Json::from([("x", deep(127))]));
     let refused = [
-        RunStep { checkpoint: Some(("model", &state)), ..step("r", 0, &said) },
-        RunStep { pending: &pending, ..step("r", 0, &said) },
-        RunStep { kept: Some(&kept), ..step("r", 0, &said) },
+        RunStep { checkpoint: Some(("model", &state)), ..step("r", 0, &messages) },
+        RunStep { pending: &pending, ..step("r", 0, &messages) },
+        RunStep { kept: Some(&kept), ..step("r", 0, &messages) },
     ];
     for step in refused {
         assert!(store.keep_step(&step).await.is_err());
@@ -237,7 +240,7 @@ async fn what_cannot_be_read_back_is_refused_as_a_whole(store: &dyn Conversation
 
 async fn the_latest_conversation_comes_first(store: &dyn Conversations) {
     for id in ["a", "b", "c"] {
-        conversation_of(store, id, &[said(id)]).await;
+        conversation_of(store, id, &[user_message(id)]).await;
         until_later().await;
     }
     let with_b = NewRun { agent: "other", ..beginning("more", "b", 1, &[]) };
@@ -263,11 +266,11 @@ async fn until_later() {
 }
 
 async fn a_fork_shares_what_was_said_and_then_goes_its_own_way(store: &dyn Conversations) {
-    conversation_of(store, "a", &[said("1"), said("2"), said("3")]).await;
+    conversation_of(store, "a", &[user_message("1"), user_message("2"), user_message("3")]).await;
     let kept = json(r#"{"summary":"two"}"#);
     assert!(store.fork("a", 2, "b", &kept).await.unwrap());
-    begin(store, "on a", "a", 3, &[said("4a")]).await;
-    begin(store, "on b", "b", 2, &[said("3b")]).await;
+    begin(store, "on a", "a", 3, &[user_message("4a")]).await;
+    begin(store, "on b", "b", 2, &[user_message("3b")]).await;
     assert_eq!(texts(store, "a").await, ["1", "2", "3", "4a"]);
     assert_eq!(texts(store, "b").await, ["1", "2", "3b"]);
     let found = store.conversation("b").await.unwrap().unwrap();
@@ -279,8 +282,8 @@ async fn a_fork_shares_what_was_said_and_then_goes_its_own_way(store: &dyn Conve
 }
 
 async fn a_fork_is_refused_where_there_is_nothing_to_share(store: &dyn Conversations) {
-    conversation_of(store, "a", &[said("1")]).await;
-    conversation_of(store, "b", &[said("another")]).await;
+    conversation_of(store, "a", &[user_message("1")]).await;
+    conversation_of(store, "b", &[user_message("another")]).await;
     assert!(!store.fork("a", 1, "b", &Json::object()).await.unwrap());
     assert!(!store.fork("a", 1, "a", &Json::object()).await.unwrap());
     for (from, length, kept, cause) in [
@@ -296,8 +299,8 @@ async fn a_fork_is_refused_where_there_is_nothing_to_share(store: &dyn Conversat
 }
 
 async fn a_forgotten_conversation_leaves_nothing(store: &dyn Conversations) {
-    conversation_of(store, "a", &[said("secret")]).await;
-    conversation_of(store, "b", &[said("other")]).await;
+    conversation_of(store, "a", &[user_message("secret")]).await;
+    conversation_of(store, "b", &[user_message("other")]).await;
     begin(store, "r", "a", 1, &[]).await;
     let state = json("1");
     assert!(
@@ -305,19 +308,19 @@ async fn a_forgotten_conversation_leaves_nothing(store: &dyn Conversations) {
     );
     let checkpoint = store.latest_checkpoint("r").await.unwrap().unwrap();
     assert!(store.forget_conversation("a").await.unwrap());
-    assert!(!store.keep_step(&step("r", 1, &[said("late")])).await.unwrap(), "its run is gone");
+    assert!(!store.keep_step(&step("r", 1, &[user_message("late")])).await.unwrap(), "its run is gone");
     assert_eq!(store.conversation("a").await.unwrap(), None);
     assert_eq!(store.messages("a", 0, 10).await.unwrap(), []);
     assert_eq!(store.run("r").await.unwrap(), None);
     assert_eq!(store.checkpoint(&checkpoint.id).await.unwrap(), None);
     assert_eq!(store.runs(None, None, 10).await.unwrap().len(), 1);
     assert_eq!(texts(store, "b").await, ["other"]);
-    conversation_of(store, "a", &[said("anew")]).await;
+    conversation_of(store, "a", &[user_message("anew")]).await;
     assert_eq!(texts(store, "a").await, ["anew"]);
 }
 
 async fn no_host_has_to_notice_what_is_said(store: &dyn Store) {
-    conversation_of(store, "a", &[said("1")]).await;
+    conversation_of(store, "a", &[user_message("1")]).await;
     store.fork("a", 1, "b", &Json::object()).await.unwrap();
     store.forget_conversation("a").await.unwrap();
     assert_eq!(store.generation().await.unwrap(), 0);

@@ -1,6 +1,6 @@
 //! Exports and imports of conversations, complete or not at all.
 
-use super::conversations::{begin, conversation_of, ended, said, step, texts};
+use super::conversations::{begin, conversation_of, ended, step, texts, user_message};
 use super::{json, *};
 
 pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
@@ -13,17 +13,17 @@ pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() 
 
 /// Creates a conversation with all features: a fork, a finished run and a waiting one.
 async fn rich(store: &dyn Conversations) {
-    conversation_of(store, "root", &[said("1"), said("2")]).await;
+    conversation_of(store, "root", &[user_message("1"), user_message("2")]).await;
     store.fork("root", 1, "a", &json(r#"{"z":1e2,"a":{}}"#)).await.unwrap();
     let states = [json(r#"{"z":1.50,"a":"ü\u0000"}"#), json("[1,2.0]")];
     begin(store, "first", "a", 1, &[json(r#"{"z":-0,"a":[1e2]}"#)]).await;
     for (place, state) in states.iter().enumerate() {
-        let said = [said("more")];
-        let step = RunStep { checkpoint: Some(("model", state)), ..step("first", place as u64, &said) };
+        let messages = [user_message("more")];
+        let step = RunStep { checkpoint: Some(("model", state)), ..step("first", place as u64, &messages) };
         assert!(store.keep_step(&step).await.unwrap());
     }
     assert!(store.keep_step(&ended("first", 2, RunStatus::Done)).await.unwrap());
-    begin(store, "second", "a", 4, &[said("?")]).await;
+    begin(store, "second", "a", 4, &[user_message("?")]).await;
     let paused = RunStep {
         checkpoint: Some(("tool", &states[0])),
         pending: &states[0],
@@ -98,7 +98,7 @@ async fn nothing_takes_the_place_of_a_conversation(store: &dyn Conversations) {
 }
 
 async fn whoever_worked_on_it_does_so_no_more(store: &dyn Conversations, other: &dyn Conversations) {
-    let run = begin(store, "r", "a", 0, &[said("hi")]).await;
+    let run = begin(store, "r", "a", 0, &[user_message("hi")]).await;
     assert!(run.is_alive());
     assert!(other.import(&exported(store, "a").await, None).await.unwrap());
     let copy = other.run("r").await.unwrap().unwrap();

@@ -30,7 +30,7 @@ fn edit<'a>(source: &'a Source, settings: Option<SettingsEdit<'a>>) -> Edit<'a> 
 }
 
 /// Returns the changes and their authors, newest first.
-async fn told(store: &dyn Store) -> Vec<(u64, String, &'static str)> {
+async fn history_of_a(store: &dyn Store) -> Vec<(u64, String, &'static str)> {
     let versions = store.history("a").await.unwrap();
     versions.into_iter().map(|version| (version.number, version.by, version.action.as_str())).collect()
 }
@@ -41,7 +41,7 @@ async fn a_file_is_written_down_once_however_often_it_is_seen(store: &dyn Store)
         store.record(&[seen("a", Some(text)), seen("never", None)]).await.unwrap();
     }
     let versions = store.history("a").await.unwrap();
-    assert_eq!(told(store).await, [(1, "file".to_owned(), "file")]);
+    assert_eq!(history_of_a(store).await, [(1, "file".to_owned(), "file")]);
     let hash = versions[0].hash.clone().unwrap();
     assert_eq!(hash, valvehouse_store::hash(text));
     assert_eq!((versions[0].kind.as_str(), versions[0].place.as_str()), ("filter", "deep/a.rhai"));
@@ -51,7 +51,11 @@ async fn a_file_is_written_down_once_however_often_it_is_seen(store: &dyn Store)
     assert_eq!(store.generation().await.unwrap(), 0, "what was seen is not a change");
     store.record(&[seen("a", Some("other"))]).await.unwrap();
     store.record(&[seen("a", Some(text))]).await.unwrap();
-    assert_eq!(told(store).await.len(), 3, "what was there before comes back as a version of its own");
+    assert_eq!(
+        history_of_a(store).await.len(),
+        3,
+        "what was there before comes back as a version of its own"
+    );
 }
 
 /// Two hosts watch one folder: the slower one reports a state that the other has replaced long ago.
@@ -121,7 +125,7 @@ async fn each_change_of_settings_is_a_version(store: &dyn Store) {
         (2, "ann".to_owned(), "valves"),
         (1, "file".to_owned(), "file"),
     ];
-    assert_eq!(told(store).await, all, "what changes nothing is not a version");
+    assert_eq!(history_of_a(store).await, all, "what changes nothing is not a version");
     let versions = store.history("a").await.unwrap();
     let valves: Vec<String> = versions.iter().map(|version| version.valves.to_string()).collect();
     let y = r#"{"y":2}"#;
@@ -134,7 +138,7 @@ async fn what_users_set_for_themselves_is_no_version(store: &dyn Store) {
     store.record(&[seen("a", Some("one"))]).await.unwrap();
     store.replace_valves("a", Some("ann"), &json(r#"{"x": 1}"#), "ann").await.unwrap();
     store.record(&[seen("a", Some("one"))]).await.unwrap();
-    assert_eq!(told(store).await.len(), 1);
+    assert_eq!(history_of_a(store).await.len(), 1);
 }
 
 async fn an_edit_is_one_version_with_all_that_it_sets(store: &dyn Store) {
@@ -144,7 +148,7 @@ async fn an_edit_is_one_version_with_all_that_it_sets(store: &dyn Store) {
     let valves = json(r#"{"z": 3}"#);
     let settings = SettingsEdit { valves: &valves, enabled: None, global: Some(false) };
     let second = store.edit(&edit(&two, Some(settings))).await.unwrap();
-    assert_eq!(second, first + 1, "hosts are told");
+    assert_eq!(second, first + 1, "hosts are notified");
     assert_eq!(store.valves("a", None).await.unwrap(), valves);
     assert_eq!(store.switches().await.unwrap()[0].global, Some(false));
     let versions = store.history("a").await.unwrap();
@@ -153,21 +157,21 @@ async fn an_edit_is_one_version_with_all_that_it_sets(store: &dyn Store) {
     assert_eq!((versions[1].valves.to_string(), versions[1].global), (r#"{"x":1}"#.to_owned(), None));
     let nobody = SettingsEdit { valves: &Json::object(), enabled: None, global: None };
     store.edit(&edit(&one, Some(nobody))).await.unwrap();
-    assert_eq!(store.switches().await.unwrap(), [], "as if nobody had ever said");
+    assert_eq!(store.switches().await.unwrap(), [], "as if it had never been set");
     store.record(&[seen("a", Some("one"))]).await.unwrap();
-    assert_eq!(told(store).await.len(), 3, "the file is what the edit says");
+    assert_eq!(history_of_a(store).await.len(), 3, "the file is what the edit says");
 }
 
 async fn what_a_host_saw_first_gets_the_name_of_who_did_it(store: &dyn Store) {
     let (one, two) = (source("one"), source("two"));
     store.record(&[seen("a", Some("one"))]).await.unwrap();
     store.edit(&Edit { since: i64::MAX, ..edit(&one, None) }).await.unwrap();
-    assert_eq!(told(store).await, [(1, "file".to_owned(), "file")], "it was there before");
+    assert_eq!(history_of_a(store).await, [(1, "file".to_owned(), "file")], "it was there before");
     let since = now();
     store.record(&[seen("a", Some("two"))]).await.unwrap();
     store.edit(&Edit { since, ..edit(&two, None) }).await.unwrap();
-    assert_eq!(told(store).await[0], (2, "ann".to_owned(), "update"));
-    assert_eq!(told(store).await.len(), 2);
+    assert_eq!(history_of_a(store).await[0], (2, "ann".to_owned(), "update"));
+    assert_eq!(history_of_a(store).await.len(), 2);
 }
 
 async fn what_is_gone_can_come_back(store: &dyn Store) {
@@ -183,10 +187,10 @@ async fn what_is_gone_can_come_back(store: &dyn Store) {
     assert_eq!((gone.number, gone.hash.as_deref(), gone.place.as_str()), (2, None, "deep/a.rhai"));
     assert!(store.spans().await.unwrap()[0].is_gone);
     store.edit(&Edit { action: Action::Rollback, ..edit(&one, None) }).await.unwrap();
-    assert_eq!(told(store).await[0], (3, "ann".to_owned(), "rollback"));
+    assert_eq!(history_of_a(store).await[0], (3, "ann".to_owned(), "rollback"));
     assert!(!store.spans().await.unwrap()[0].is_gone);
     store.record(&[seen("a", None)]).await.unwrap();
-    assert_eq!(told(store).await[0], (4, "file".to_owned(), "delete"));
+    assert_eq!(history_of_a(store).await[0], (4, "file".to_owned(), "delete"));
 }
 
 async fn a_long_history_loses_its_oldest_versions_and_their_texts(store: &dyn Store) {

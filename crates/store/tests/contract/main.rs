@@ -319,11 +319,11 @@ async fn hosts_come_and_go(store: &dyn Store) {
         .map(|host| (host.host_id, host.pid, host.applied_generation))
         .collect();
     assert_eq!(seen, [("one".to_owned(), 11, 2), ("two".to_owned(), 22, 1)]);
-    let told = Json::from([("x", 1i64.into())]);
-    store.announce("two", 22, 1, Some(&told)).await.unwrap();
+    let status = Json::from([("x", 1i64.into())]);
+    store.announce("two", 22, 1, Some(&status)).await.unwrap();
     store.announce("two", 22, 2, None).await.unwrap();
     let tells: Vec<_> = store.hosts().await.unwrap().into_iter().map(|host| host.tells).collect();
-    assert_eq!(tells, [Json::object(), told], "what is not new stays");
+    assert_eq!(tells, [Json::object(), status], "what is not new stays");
     store.leave("one").await.unwrap();
     assert_eq!(store.hosts().await.unwrap().len(), 1);
 }

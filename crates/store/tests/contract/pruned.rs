@@ -1,6 +1,6 @@
 //! Old checkpoints are pruned; messages and runs that can continue remain.
 
-use super::conversations::{begin, ended, said, step, texts};
+use super::conversations::{begin, ended, step, texts, user_message};
 use super::{json, *};
 
 pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
@@ -12,7 +12,7 @@ pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() 
 /// Creates a run of three steps with a checkpoint each, which ends with the given status.
 async fn run(store: &dyn Conversations, id: &str, conversation: &str, status: RunStatus) {
     let length = store.conversation(conversation).await.unwrap().map_or(0, |found| found.length);
-    begin(store, id, conversation, length, &[said(id)]).await;
+    begin(store, id, conversation, length, &[user_message(id)]).await;
     let state = json("{}");
     for place in 0..3 {
         let status = if place == 2 { status } else { RunStatus::Running };

@@ -12,7 +12,7 @@ pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() 
     many_questions_are_listed_at_once(&*fresh().await).await;
 }
 
-fn asked(id: &str, host: &str, held: Option<Json>) -> StoredQuestion {
+fn question(id: &str, host: &str, held: Option<Json>) -> StoredQuestion {
     StoredQuestion {
         id: id.into(),
         host_id: host.into(),
@@ -29,16 +29,16 @@ fn sent(id: &str, question: &str, by: Option<&str>) -> SentAnswer {
 }
 
 async fn a_question_is_found_while_its_host_lives_and_until_it_is_removed(store: &dyn Store) {
-    let held = asked("q1", "one", Some(json(r#"{"type": "approval", "data": {"tool": "pay"}}"#)));
-    let (other, stale) = (asked("q2", "one", None), asked("q3", "gone", Some(Json::object())));
+    let held = question("q1", "one", Some(json(r#"{"type": "approval", "data": {"tool": "pay"}}"#)));
+    let (other, stale) = (question("q2", "one", None), question("q3", "gone", Some(Json::object())));
     store.add_questions(&[held.clone(), other.clone(), stale]).await.unwrap();
-    assert_eq!(store.held_questions().await.unwrap(), [], "no host was heard of");
+    assert_eq!(store.held_questions().await.unwrap(), [], "no host is known");
     assert_eq!(store.question("q1").await.unwrap(), None);
     store.announce("one", 1, 1, None).await.unwrap();
     assert_eq!(store.held_questions().await.unwrap(), std::slice::from_ref(&held));
     assert_eq!(store.question("q1").await.unwrap(), Some(held.clone()));
     assert_eq!(store.question("q2").await.unwrap(), Some(other.clone()), "found, and in no list");
-    assert_eq!(store.question("q3").await.unwrap(), None, "nobody heard of its host");
+    assert_eq!(store.question("q3").await.unwrap(), None, "its host is not known");
     assert_eq!(store.question("never").await.unwrap(), None);
     // A listed question does not change.
     let changed = StoredQuestion { whose: "user bob".into(), ..held.clone() };
@@ -55,7 +55,7 @@ async fn a_question_is_found_while_its_host_lives_and_until_it_is_removed(store:
 async fn an_answer_waits_until_the_host_that_asked_settles_it(store: &dyn Store) {
     store.announce("one", 1, 1, None).await.unwrap();
     store.announce("two", 2, 1, None).await.unwrap();
-    store.add_questions(&[asked("q1", "one", None), asked("q2", "two", None)]).await.unwrap();
+    store.add_questions(&[question("q1", "one", None), question("q2", "two", None)]).await.unwrap();
     let answers = [sent("a1", "q1", Some("user ann")), sent("a2", "q1", None), sent("a3", "q2", None)];
     for answer in &answers {
         assert!(store.send_answer(answer).await.unwrap());
@@ -83,7 +83,7 @@ async fn an_answer_waits_until_the_host_that_asked_settles_it(store: &dyn Store)
 
 async fn an_answer_to_a_question_that_has_ended_is_refused(store: &dyn Store) {
     store.announce("one", 1, 1, None).await.unwrap();
-    store.add_questions(&[asked("q1", "one", None), asked("q2", "gone", None)]).await.unwrap();
+    store.add_questions(&[question("q1", "one", None), question("q2", "gone", None)]).await.unwrap();
     assert!(!store.send_answer(&sent("a0", "never", None)).await.unwrap());
     assert!(!store.send_answer(&sent("a0", "q2", None)).await.unwrap(), "nobody is there to take it");
     assert!(store.send_answer(&sent("a1", "q1", None)).await.unwrap());
@@ -95,17 +95,18 @@ async fn an_answer_to_a_question_that_has_ended_is_refused(store: &dyn Store) {
 
 async fn what_nobody_removed_is_dropped(store: &dyn Store) {
     store.announce("one", 1, 1, None).await.unwrap();
-    let left = StoredQuestion { ends_ms: now() - 600_000, ..asked("left", "one", None) };
+    let left = StoredQuestion { ends_ms: now() - 600_000, ..question("left", "one", None) };
     store.add_questions(&[left]).await.unwrap();
-    store.add_questions(&[asked("new", "one", None)]).await.unwrap();
+    store.add_questions(&[question("new", "one", None)]).await.unwrap();
     assert_eq!(store.question("left").await.unwrap(), None);
     assert!(store.question("new").await.unwrap().is_some());
 }
 
 async fn many_questions_are_listed_at_once(store: &dyn Store) {
     store.announce("one", 1, 1, None).await.unwrap();
-    let all: Vec<_> =
-        (0..200).map(|number| asked(&format!("q{number}"), "one", Some(i64::from(number).into()))).collect();
+    let all: Vec<_> = (0..200)
+        .map(|number| question(&format!("q{number}"), "one", Some(i64::from(number).into())))
+        .collect();
     store.add_questions(&all).await.unwrap();
     assert_eq!(store.held_questions().await.unwrap().len(), 200);
     let ids: Vec<String> = all.into_iter().map(|question| question.id).collect();

@@ -1,7 +1,9 @@
 //! Only one run at a time works on a conversation; a late writer gets an error, and nothing is stored
 //! partially.
 
-use super::conversations::{ME, NO_PROCESS, begin, beginning, conversation_of, ended, said, step, texts};
+use super::conversations::{
+    ME, NO_PROCESS, begin, beginning, conversation_of, ended, step, texts, user_message,
+};
 use super::{json, *};
 
 pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
@@ -25,7 +27,7 @@ pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() 
 }
 
 async fn a_run_begins_with_what_is_said(store: &dyn Conversations) {
-    let run = begin(store, "r", "a", 0, &[said("hi")]).await;
+    let run = begin(store, "r", "a", 0, &[user_message("hi")]).await;
     assert_eq!((run.id.as_str(), run.conversation.as_str(), run.step), ("r", "a", 0));
     assert_eq!((run.status, run.owner.as_str(), run.pid), (RunStatus::Running, ME, std::process::id()));
     assert_eq!((&run.pending, run.error.as_str()), (&Json::Null, ""));
@@ -37,25 +39,25 @@ async fn a_run_begins_with_what_is_said(store: &dyn Conversations) {
 }
 
 async fn nobody_speaks_while_somebody_works(store: &dyn Conversations) {
-    let run = begin(store, "r", "a", 0, &[said("hi")]).await;
-    let busy = store.begin_run(&beginning("s", "a", 1, &[said("me too")])).await.unwrap();
+    let run = begin(store, "r", "a", 0, &[user_message("hi")]).await;
+    let busy = store.begin_run(&beginning("s", "a", 1, &[user_message("me too")])).await.unwrap();
     assert_eq!(busy, RunStart::Busy(run.clone()), "not even the one who works on it");
     let behind = store.begin_run(&beginning("s", "a", 0, &[])).await.unwrap();
     assert_eq!(behind, RunStart::Busy(run));
     assert_eq!(store.run("s").await.unwrap(), None);
     assert_eq!(texts(store, "a").await, ["hi"]);
-    begin(store, "s", "b", 0, &[said("elsewhere")]).await;
+    begin(store, "s", "b", 0, &[user_message("elsewhere")]).await;
     assert!(store.keep_step(&ended("r", 0, RunStatus::Done)).await.unwrap());
-    begin(store, "t", "a", 1, &[said("now")]).await;
+    begin(store, "t", "a", 1, &[user_message("now")]).await;
 }
 
 async fn a_conversation_that_has_grown_is_told(store: &dyn Conversations) {
-    let moved = store.begin_run(&beginning("r", "a", 3, &[said("x")])).await.unwrap();
+    let moved = store.begin_run(&beginning("r", "a", 3, &[user_message("x")])).await.unwrap();
     assert_eq!(moved, RunStart::Moved(0), "one that is new has no messages");
     assert_eq!(store.conversation("a").await.unwrap(), None);
-    conversation_of(store, "a", &[said("1"), said("2")]).await;
+    conversation_of(store, "a", &[user_message("1"), user_message("2")]).await;
     for expected in [0, 1, 3, u64::MAX] {
-        let moved = store.begin_run(&beginning("r", "a", expected, &[said("x")])).await.unwrap();
+        let moved = store.begin_run(&beginning("r", "a", expected, &[user_message("x")])).await.unwrap();
         assert_eq!(moved, RunStart::Moved(2));
     }
     assert_eq!(texts(store, "a").await, ["1", "2"]);
@@ -69,11 +71,11 @@ async fn a_run_whose_process_is_gone_is_in_nobodys_way(store: &dyn Conversations
     let claimed = store.claim_run("r", 0, ME, std::process::id()).await.unwrap().unwrap();
     assert!(claimed.is_alive());
     assert!(
-        !store.keep_step(&RunStep { owner: "dead", ..step("r", 0, &[said("x")]) }).await.unwrap(),
-        "whoever was given up and comes back is not heard"
+        !store.keep_step(&RunStep { owner: "dead", ..step("r", 0, &[user_message("x")]) }).await.unwrap(),
+        "an owner that was given up and comes back writes nothing"
     );
     assert_eq!(claimed.step, 1);
-    assert!(store.keep_step(&step("r", 1, &[said("x")])).await.unwrap());
+    assert!(store.keep_step(&step("r", 1, &[user_message("x")])).await.unwrap());
 }
 
 async fn what_was_under_way_at_a_takeover_is_refused(store: &dyn Conversations) {
@@ -89,13 +91,13 @@ async fn what_was_under_way_at_a_takeover_is_refused(store: &dyn Conversations) 
         }
         stands = claimed.step;
     }
-    assert!(store.keep_step(&step("r", stands, &[said("x")])).await.unwrap());
+    assert!(store.keep_step(&step("r", stands, &[user_message("x")])).await.unwrap());
     assert_eq!(texts(store, "a").await, ["x"]);
 }
 
 async fn a_new_run_takes_the_place_of_one_that_could_go_on(store: &dyn Conversations) {
     for (place, status) in [RunStatus::Paused, RunStatus::Failed, RunStatus::Done].into_iter().enumerate() {
-        begin(store, status.name(), "a", place as u64, &[said(status.name())]).await;
+        begin(store, status.name(), "a", place as u64, &[user_message(status.name())]).await;
         let pending = json(r#"{"type":"approval"}"#);
         let step = RunStep { pending: &pending, error: "why", ..ended(status.name(), 0, status) };
         assert!(store.keep_step(&step).await.unwrap());
@@ -118,16 +120,16 @@ async fn a_new_run_takes_the_place_of_one_that_could_go_on(store: &dyn Conversat
 }
 
 async fn a_run_has_an_id_of_its_own(store: &dyn Conversations) {
-    begin(store, "r", "a", 0, &[said("hi")]).await;
-    let error = store.begin_run(&beginning("r", "b", 0, &[said("x")])).await.unwrap_err().to_string();
+    begin(store, "r", "a", 0, &[user_message("hi")]).await;
+    let error = store.begin_run(&beginning("r", "b", 0, &[user_message("x")])).await.unwrap_err().to_string();
     assert!(error.contains("start a run") && error.contains("the run \"r\" already exists"), "{error}");
     assert_eq!(store.conversation("b").await.unwrap(), None);
 }
 
 async fn a_step_is_kept_as_a_whole(store: &dyn Conversations) {
-    begin(store, "r", "a", 0, &[said("hi")]).await;
+    begin(store, "r", "a", 0, &[user_message("hi")]).await;
     let (state, pending) = (json(r#"{"z":1.0,"a":[]}"#), json(r#"{"z":1.50,"a":null}"#));
-    let messages = [said("one"), said("two")];
+    let messages = [user_message("one"), user_message("two")];
     let paused = RunStep {
         checkpoint: Some(("tool", &state)),
         status: RunStatus::Paused,
@@ -151,15 +153,15 @@ async fn a_step_is_kept_as_a_whole(store: &dyn Conversations) {
 
 async fn a_step_that_comes_late_is_not_kept(store: &dyn Conversations) {
     begin(store, "r", "a", 0, &[]).await;
-    assert!(store.keep_step(&step("r", 0, &[said("1")])).await.unwrap());
-    let (state, kept, said) = (json("1"), json(r#"{"x":1}"#), [said("late")]);
+    assert!(store.keep_step(&step("r", 0, &[user_message("1")])).await.unwrap());
+    let (state, kept, messages) = (json("1"), json(r#"{"x":1}"#), [user_message("late")]);
     for (owner, expected) in [(ME, 0), (ME, 2), ("other", 1)] {
         let late = RunStep {
             owner,
             checkpoint: Some(("late", &state)),
             status: RunStatus::Failed,
             kept: Some(&kept),
-            ..step("r", expected, &said)
+            ..step("r", expected, &messages)
         };
         assert!(!store.keep_step(&late).await.unwrap());
     }
@@ -171,16 +173,19 @@ async fn a_step_that_comes_late_is_not_kept(store: &dyn Conversations) {
 
 async fn a_run_that_does_not_run_keeps_no_steps(store: &dyn Conversations) {
     for (place, status) in RunStatus::ALL.into_iter().skip(1).enumerate() {
-        begin(store, status.name(), "a", place as u64, &[said("x")]).await;
+        begin(store, status.name(), "a", place as u64, &[user_message("x")]).await;
         assert!(store.keep_step(&ended(status.name(), 0, status)).await.unwrap());
-        assert!(!store.keep_step(&step(status.name(), 1, &[said("late")])).await.unwrap(), "{status:?}");
+        assert!(
+            !store.keep_step(&step(status.name(), 1, &[user_message("late")])).await.unwrap(),
+            "{status:?}"
+        );
     }
 }
 
 async fn a_paused_run_goes_on_with_whoever_claims_it(store: &dyn Conversations) {
     for (place, status) in [RunStatus::Paused, RunStatus::Failed].into_iter().enumerate() {
         let (id, pending) = (status.name(), json(r#"{"hash":"x"}"#));
-        begin(store, id, "a", place as u64, &[said("x")]).await;
+        begin(store, id, "a", place as u64, &[user_message("x")]).await;
         let stopped = RunStep { pending: &pending, error: "why", ..ended(id, 0, status) };
         assert!(store.keep_step(&stopped).await.unwrap());
         let claimed = store.claim_run(id, 1, "other", std::process::id()).await.unwrap().unwrap();
@@ -220,8 +225,9 @@ async fn of_many_who_claim_a_run_one_has_it(store: &dyn Conversations) {
 
 async fn of_many_who_begin_one_begins(store: &dyn Conversations) {
     let runs: Vec<String> = (0..10).map(|number| format!("run {number}")).collect();
-    let said: Vec<[Json; 1]> = runs.iter().map(|run| [said(run)]).collect();
-    let beginnings: Vec<_> = runs.iter().zip(&said).map(|(run, said)| beginning(run, "a", 0, said)).collect();
+    let messages: Vec<[Json; 1]> = runs.iter().map(|run| [user_message(run)]).collect();
+    let beginnings: Vec<_> =
+        runs.iter().zip(&messages).map(|(run, messages)| beginning(run, "a", 0, messages)).collect();
     let begun = beginnings.iter().map(|beginning| store.begin_run(beginning));
     let begun = futures::future::try_join_all(begun).await.unwrap();
     let won: Vec<&str> = begun
@@ -259,8 +265,8 @@ async fn checkpoints_are_found_by_id_and_run_and_listed(store: &dyn Conversation
     begin(store, "r", "a", 0, &[]).await;
     for place in 0..3u64 {
         let state = Json::from([("place", place.into())]);
-        let said = [said("x")];
-        let step = RunStep { checkpoint: Some(("model", &state)), ..step("r", place, &said) };
+        let messages = [user_message("x")];
+        let step = RunStep { checkpoint: Some(("model", &state)), ..step("r", place, &messages) };
         assert!(store.keep_step(&step).await.unwrap());
     }
     assert!(store.keep_step(&ended("r", 3, RunStatus::Done)).await.unwrap());
@@ -279,7 +285,7 @@ async fn checkpoints_are_found_by_id_and_run_and_listed(store: &dyn Conversation
 async fn a_run_can_begin_with_its_first_step(store: &dyn Conversations) {
     let (state, kept) = (json(r#"{"at":"begin"}"#), json(r#"{"seen":1}"#));
     let first = Some(First { name: "begin", state: &state, kept: &kept });
-    let messages = [said("hi")];
+    let messages = [user_message("hi")];
     let beginning = NewRun { first, ..beginning("r", "a", 0, &messages) };
     let RunStart::Begun(run) = store.begin_run(&beginning).await.unwrap() else {
         panic!("nobody is in the way")
@@ -290,6 +296,6 @@ async fn a_run_can_begin_with_its_first_step(store: &dyn Conversations) {
     assert_eq!((checkpoint.step, checkpoint.length, checkpoint.name.as_str()), (1, 1, "begin"));
     assert_eq!(checkpoint.state, state);
     assert_eq!(store.conversation("a").await.unwrap().unwrap().kept, kept);
-    assert!(store.keep_step(&step("r", 1, &[said("more")])).await.unwrap());
+    assert!(store.keep_step(&step("r", 1, &[user_message("more")])).await.unwrap());
     assert_eq!(texts(store, "a").await, ["hi", "more"]);
 }

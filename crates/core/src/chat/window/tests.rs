@@ -111,15 +111,15 @@ fn each_choice_and_each_call_is_a_text_of_its_own() {
             Json::from([("index", index.into()), ("function", Json::from([("arguments", text.into())]))]);
         delta_of(0, Json::from([("tool_calls", vec![call].into())]), None)
     };
-    let said = |index: i64, text: &str| delta_of(index, Json::from([("content", text.into())]), None);
+    let content = |index: i64, text: &str| delta_of(index, Json::from([("content", text.into())]), None);
     let events = [
-        said(0, "sec"),
-        said(1, "secr"),
+        content(0, "sec"),
+        content(1, "secr"),
         call(0, "secret"),
         call(1, "-42"),
         call(0, "-42"),
-        said(0, "ret-42"),
-        said(1, "et-4"),
+        content(0, "ret-42"),
+        content(1, "et-4"),
         delta_of(1, Json::object(), Some("stop")),
         delta_of(0, Json::object(), Some("tool_calls")),
     ];

@@ -10,7 +10,7 @@ use std::fmt;
 use valvehouse_json::{Json, Number, Object};
 
 /// The maximum number of problems in one message.
-const TOLD: usize = 8;
+const MAX_REPORTED: usize = 8;
 
 /// The problems with the arguments of a tool call, because of which the tool was not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Check {
     }
 
     fn tell(&mut self, path: &Path<'_>, problem: impl FnOnce() -> String) {
-        if self.problems.len() < TOLD {
+        if self.problems.len() < MAX_REPORTED {
             self.problems.push(format!("`{path}` {}", problem()));
         } else {
             self.more += 1;

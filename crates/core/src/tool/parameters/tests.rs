@@ -40,7 +40,7 @@ fn nested(depth: usize) -> String {
 
 #[test]
 fn a_bad_declaration_names_path_fault_and_cure() {
-    for (declared, told) in [
+    for (declared, expected) in [
         ("[]", "parameters must be a map of names and declarations, such as #{ city"),
         (r#"{"a": 5}"#, "parameter `a` is 5: give a map, such as #{ type"),
         (r#"{"a": null}"#, "parameter `a` is null: give a map"),
@@ -116,7 +116,7 @@ fn a_bad_declaration_names_path_fault_and_cure() {
         ),
     ] {
         let found = problems(declared);
-        assert!(found.contains(told), "{declared}\n  found: {found}\n  want:  {told}");
+        assert!(found.contains(expected), "{declared}\n  found: {found}\n  want:  {expected}");
     }
     parameters(&nested(16));
     assert!(problems(&nested(17)).contains("nests deeper than 16"));
@@ -125,7 +125,7 @@ fn a_bad_declaration_names_path_fault_and_cure() {
 }
 
 #[test]
-fn every_problem_of_a_declaration_is_told_at_once() {
+fn all_problems_of_a_declaration_are_reported_at_once() {
     let found = Parameters::declare(&json(
         r#"{"a": "x1", "b": {"typ": "string"}, "c": {"items": {"type": "integer", "enum": [1, "2", "3"]}}}"#,
     ));
@@ -202,7 +202,7 @@ fn arguments_come_in_their_declared_type() {
 
 #[test]
 fn a_value_of_another_type_is_refused() {
-    for (declared, given, told) in [
+    for (declared, given, expected) in [
         ("integer", "3.5", "`x` must be a whole number, not 3.5"),
         ("integer", "1e300", "must be a whole number"),
         ("integer", r#""3 apples""#, r#"must be a whole number, not "3 apples""#),
@@ -222,13 +222,13 @@ fn a_value_of_another_type_is_refused() {
         ("object", r#""\"{}\"""#, "must be an object"),
     ] {
         let text = refused(&format!(r#"{{"x": "{declared}"}}"#), &format!(r#"{{"x": {given}}}"#));
-        assert!(text.contains(told), "{declared} {given}: {text}");
+        assert!(text.contains(expected), "{declared} {given}: {text}");
     }
 }
 
 #[test]
 fn a_refusal_names_path_rule_and_value() {
-    for (declared, args, told) in [
+    for (declared, args, expected) in [
         (r#"{"city": {"type": "string", "required": true}}"#, "{}", "`city` is required"),
         (r#"{"city": {"type": "string", "required": true}}"#, r#"{"city": null}"#, "`city` is required"),
         (
@@ -262,7 +262,7 @@ fn a_refusal_names_path_rule_and_value() {
         ("{}", r#""{}""#, "the arguments must be an object of names and values, not string"),
     ] {
         let text = refused(declared, args);
-        assert!(text.contains(told), "{declared} {args}\n  found: {text}\n  want:  {told}");
+        assert!(text.contains(expected), "{declared} {args}\n  found: {text}\n  want:  {expected}");
     }
     assert!(Parameters::default().check(&Json::Null).is_err());
 }
