@@ -27,7 +27,7 @@ impl Resources {
     ) -> Result<Self, Vec<Diagnostic>> {
         let grants = &settings.grants;
         let problem = |code, what: String, key: &str, word: &str| {
-            Diagnostic::of(code, file, what).at_said(source, key, word)
+            Diagnostic::of(code, file, what).at_frontmatter(source, key, word)
         };
         let mut problems = Vec::new();
         for capability in &manifest.requirements {

@@ -57,15 +57,15 @@ impl Claim {
     /// Reads the claim of a text that compiles: only comments count.
     pub(crate) fn of(source: &str) -> Self {
         let pairs = every_pair(source);
-        let said: Vec<&str> =
+        let values: Vec<&str> =
             pairs.iter().filter(|(key, _)| *key == KEY).map(|(_, value)| value.as_str()).collect();
-        let is = |word: &str| said.iter().all(|value| value.eq_ignore_ascii_case(word));
-        if !said.is_empty() && is("true") {
+        let is = |word: &str| values.iter().all(|value| value.eq_ignore_ascii_case(word));
+        if !values.is_empty() && is("true") {
             return Self::Guard;
         }
-        if !said.is_empty() && !is("false") {
+        if !values.is_empty() && !is("false") {
             let at = source.find(KEY).unwrap_or(0);
-            return Self::Unclear { at, line: format!("{KEY}: {}", said.join(", ")) };
+            return Self::Unclear { at, line: format!("{KEY}: {}", values.join(", ")) };
         }
         let header = header_end(source);
         let comments = spans::of(source).into_iter().filter(|(piece, _)| *piece == SpanKind::Comment);
@@ -226,7 +226,7 @@ fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Diagno
         Diagnostic::of(Code::UnknownKey, file, what).at_byte(source, at).help(help).warning()
     };
     let mut problems = Vec::new();
-    let mut told = HashSet::new();
+    let mut seen_names = HashSet::new();
     let header = &source[..header_end(source)];
     let opening = opening_comment(source);
     let inside = opening.as_ptr() as usize - source.as_ptr() as usize;
@@ -242,7 +242,7 @@ fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Diagno
         let is_inside = !opening.is_empty() && (inside..inside + opening.len()).contains(&place);
         let is_read =
             is_inside && is_key(key) && !name.is_empty() && read.contains(name) && reads_as(line, name);
-        if name.is_empty() || !told.insert(name.to_owned()) {
+        if name.is_empty() || !seen_names.insert(name.to_owned()) {
             continue;
         }
         let same = known().find(|known| folded(known) == folded(name));

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_as_one_of_the_function_itself() {
+    fn a_mistake_is_reported_as_one_of_the_function_itself() {
         let error = call(&Interpreter::default(), "fn f() { nothing() }", Vec::new()).unwrap_err();
         assert!(matches!(*error, EvalAltResult::ErrorFunctionNotFound(..)), "{error:?}");
         let error =

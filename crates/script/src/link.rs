@@ -148,10 +148,10 @@ impl<'a> Linker<'a> {
                     None => continue,
                 },
                 Some(Err(wrong)) if wrong.path.as_os_str().is_empty() => {
-                    let told = problem(wrong.code, wrong.message.clone());
+                    let diagnostic = problem(wrong.code, wrong.message.clone());
                     self.problems.push(match &wrong.help {
-                        Some(help) => told.help(help),
-                        None => told,
+                        Some(help) => diagnostic.help(help),
+                        None => diagnostic,
                     });
                 }
                 Some(Err(wrong)) => {
@@ -176,11 +176,11 @@ impl<'a> Linker<'a> {
         if let Some(at) = self.chain.iter().position(|key| *key == module.key) {
             let round = [&self.chain[at..], std::slice::from_ref(&module.key)].concat();
             let round: Vec<String> = round.iter().map(|key| format!("`{key}`")).collect();
-            let told = problem(
+            let diagnostic = problem(
                 Code::ImportCircle,
                 format!("cannot import modules in a cycle: {}", round.join(" imports ")),
             );
-            self.problems.push(told.help("move the shared functions to a third module"));
+            self.problems.push(diagnostic.help("move the shared functions to a third module"));
             return None;
         }
         if let Some(known) = self.indexes.get(&module.key) {
@@ -355,16 +355,18 @@ impl ParsedModule {
                 Stmt::Var(variable, _, position) => {
                     let name = variable.0.name.as_str();
                     if name == "security" || manifest::CONSTANTS.contains(&name) {
-                        let told =
+                        let diagnostic =
                             problem(format!("`{name}` is not allowed in a module")).at(source, *position);
-                        problems
-                            .push(told.help("move it to the importing script, and pass values as arguments"));
+                        problems.push(
+                            diagnostic.help("move it to the importing script, and pass values as arguments"),
+                        );
                     } else if !self.constants.iter().any(|(known, _)| known == name) {
-                        let told = problem(format!(
+                        let diagnostic = problem(format!(
                             "cannot compute `{name}`: the constants of a module are read without running it"
                         ));
-                        let told = told.at(source, *position);
-                        problems.push(told.help("write a literal value, or a function that returns it"));
+                        let diagnostic = diagnostic.at(source, *position);
+                        problems
+                            .push(diagnostic.help("write a literal value, or a function that returns it"));
                     }
                 }
                 other => problems.push(
@@ -379,10 +381,10 @@ impl ParsedModule {
         }
         for function in self.as_written.iter_functions() {
             if let Some(kind) = function.this_type {
-                let told =
+                let diagnostic =
                     problem(format!("cannot export the method `{kind}.{}` from a module", function.name));
                 let help = format!("write `fn {}(value)`", function.name);
-                problems.push(told.at_word(source, function.name).help(help));
+                problems.push(diagnostic.at_word(source, function.name).help(help));
             }
         }
         problems
@@ -429,8 +431,8 @@ fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<ImportS
         let (what, alias) = &**import;
         match what {
             _ if alias.name.is_empty() => {
-                let told = problem("missing name of the imported module", *position);
-                problems.push(told.help("write `import \"lib/words\" as words;`"));
+                let diagnostic = problem("missing name of the imported module", *position);
+                problems.push(diagnostic.help("write `import \"lib/words\" as words;`"));
             }
             Expr::StringConstant(name, place) => written.push(ImportStatement {
                 name: name.to_string(),
@@ -438,8 +440,9 @@ fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<ImportS
                 position: *place,
             }),
             other => {
-                let told = problem("cannot import a computed path", other.position());
-                problems.push(told.help("write the path as a literal: `import \"lib/words\" as words;`"));
+                let diagnostic = problem("cannot import a computed path", other.position());
+                problems
+                    .push(diagnostic.help("write the path as a literal: `import \"lib/words\" as words;`"));
             }
         }
     }
@@ -447,8 +450,10 @@ fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<ImportS
         if let Some(ASTNode::Stmt(Stmt::Import(_, position))) = path.last()
             && !at_top.contains(position)
         {
-            let told = problem("`import` is not allowed within a function", *position);
-            problems.push(told.help("move it to the top of the file; a running script cannot read modules"));
+            let diagnostic = problem("`import` is not allowed within a function", *position);
+            problems.push(
+                diagnostic.help("move it to the top of the file; a running script cannot read modules"),
+            );
         }
         problems.len() < MAX_PROBLEMS
     });

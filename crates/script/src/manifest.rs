@@ -124,7 +124,7 @@ pub(crate) fn read(
 ) -> Result<Manifest, Vec<Diagnostic>> {
     let mut problems = Vec::new();
     let mut wrong = |code, (key, word): (&str, &str), message: String, help: String| {
-        problems.push(Diagnostic::new(code, id, path, message).at_said(source, key, word).help(help));
+        problems.push(Diagnostic::new(code, id, path, message).at_frontmatter(source, key, word).help(help));
     };
     let bad_valve = |whose: &str, message: String| {
         let names: Vec<&str> = message.split('`').skip(1).step_by(2).take(2).collect();
@@ -310,7 +310,7 @@ pub(super) fn misplaced_match(
     } else {
         return None;
     };
-    Some(Diagnostic::of(Code::BadMatch, file, message).at_said(source, "match", "match").help(help))
+    Some(Diagnostic::of(Code::BadMatch, file, message).at_frontmatter(source, "match", "match").help(help))
 }
 
 /// The name that stands for the chat endpoints of all protocols.
@@ -355,7 +355,11 @@ pub(super) fn misplaced_endpoints(
     let message =
         format!("missing hook `inlet`, the only one that runs for the endpoints {}", others.join(", "));
     let help = "write `fn inlet(body)`, or remove those endpoints";
-    Some(Diagnostic::of(Code::BadSwitch, file, message).at_said(source, "endpoints", "endpoints").help(help))
+    Some(
+        Diagnostic::of(Code::BadSwitch, file, message)
+            .at_frontmatter(source, "endpoints", "endpoints")
+            .help(help),
+    )
 }
 
 /// Splits a text at commas.

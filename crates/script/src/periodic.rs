@@ -120,7 +120,7 @@ pub(super) fn read(
     if manifest.ttl.is_some() && !has("pipes") && !has("tools") {
         let problem = of("`ttl` has no effect: missing `fn pipes()` or `fn tools()`");
         let help = "write one of the functions, or remove `ttl`";
-        problems.push(problem.at_said(source, "ttl", "ttl").help(help).warning());
+        problems.push(problem.at_frontmatter(source, "ttl", "ttl").help(help).warning());
     }
     // The overload with the most parameters is used.
     let functions = ast.iter_functions().filter(|function| function.name == name);
@@ -131,7 +131,7 @@ pub(super) fn read(
             let problem = of("`every` has no effect: missing `fn tick()`");
             problems.push(
                 problem
-                    .at_said(source, "every", "every")
+                    .at_frontmatter(source, "every", "every")
                     .help("write `fn tick() { … }`, or remove `every`")
                     .warning(),
             );

@@ -56,10 +56,10 @@ pub(super) fn of_variables(ast: &AST, file: &SourceFile, source: &str) -> Vec<Di
                 && !closure.own.contains(name)
                 && within.is_some_and(|(_, own)| own.contains(name));
             if is_hidden {
-                let told = format!(
+                let message = format!(
                     "this closure uses the function `{name}` instead of the variable of the same name"
                 );
-                let problem = Diagnostic::of(Code::Twice, file, told).at(source, *position);
+                let problem = Diagnostic::of(Code::Twice, file, message).at(source, *position);
                 problems.push(problem.help("rename one of the two").warning());
             }
         }

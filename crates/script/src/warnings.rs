@@ -57,13 +57,13 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnosti
         warnings.len() < MAX_PROBLEMS
     });
     for (at, escape) in escapes_in_backticks(source).into_iter().take(MAX_PROBLEMS) {
-        let told = Diagnostic::of(
+        let diagnostic = Diagnostic::of(
             Code::EscapeInBackticks,
             file,
             format!("`\\{escape}` is not an escape in a string of backticks"),
         );
         let help = "write a literal line break or tab, or use a string in double quotes";
-        warnings.push(told.at_byte(source, at).help(help).warning());
+        warnings.push(diagnostic.at_byte(source, at).help(help).warning());
     }
     warnings
 }

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_file_of_a_folder_made_later_is_told_by_an_event() {
+    async fn the_first_file_of_a_folder_made_later_is_reported_by_an_event() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("a/filters");
         let mut watch = Watch::new([folder.clone()]);

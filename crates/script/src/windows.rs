@@ -80,16 +80,16 @@ pub(super) fn ends(state: &Json) -> Vec<Json> {
 /// Returns all held text as events.
 pub(super) fn rest(state: &Json) -> Json {
     let events = ends(state).into_iter().map(|event| release(state, event));
-    events.flat_map(said).collect::<Vec<_>>().into()
+    events.flat_map(deltas).collect::<Vec<_>>().into()
 }
 
 /// Returns the deltas of events, each with the index of its choice.
-pub(super) fn said(events: Json) -> Vec<Json> {
+pub(super) fn deltas(events: Json) -> Vec<Json> {
     let events = match events {
         Json::Array(events) => events.items(),
         one => vec![one],
     };
-    let said = events.into_iter().filter_map(|event| {
+    let deltas = events.into_iter().filter_map(|event| {
         let Some(delta) = event::delta(&event) else { return Some(event).filter(|event| !event.is_null()) };
         if delta.is_empty() {
             return None;
@@ -97,7 +97,7 @@ pub(super) fn said(events: Json) -> Vec<Json> {
         delta.edit("index", event::choice_index(&event));
         Some(delta)
     });
-    said.collect()
+    deltas.collect()
 }
 
 /// Returns the first events, followed by those of a hook.

@@ -61,7 +61,7 @@ async fn tools_are_functions_and_the_last_value_is_the_result() {
             r#"[1,"dashed"]"#,
         ),
         (
-            r#"let said = ""; try { shop_fails(); } catch (error) { said = `no: ${error}`; } said"#,
+            r#"let reply = ""; try { shop_fails(); } catch (error) { reply = `no: ${error}`; } reply"#,
             r#""no: tools::call: shop_fails: out of stock""#,
         ),
         (r#"tools::call("find_tools", #{ query: "plus", limit: 1 }).tools[0].name"#, r#""shop_plus""#),

@@ -53,7 +53,7 @@ pub(crate) fn read(script: &Script, source: &str) -> Result<ActionFunction, Vec<
     let timeout = match script.manifest.get("timeout").filter(|text| !text.is_empty()) {
         Some(given) => timeout(&given.into()).map_err(|why| {
             let problem = Diagnostic::of(Code::BadAction, &script.file, why.to_string())
-                .at_said(source, "timeout", "timeout");
+                .at_frontmatter(source, "timeout", "timeout");
             vec![problem.help("write the time limit in milliseconds: timeout: 60000")]
         })?,
         None => TIMEOUT,

@@ -17,11 +17,11 @@ fn script(text: &str) -> Arc<Script> {
 }
 
 fn warnings(text: &str) -> Vec<String> {
-    let told = |problem: &Diagnostic| {
+    let describe = |problem: &Diagnostic| {
         assert_eq!(problem.severity, Severity::Warning);
         format!("{}; {}", problem.message, problem.help.as_deref().unwrap_or_default())
     };
-    script(text).warnings.iter().map(told).collect()
+    script(text).warnings.iter().map(describe).collect()
 }
 
 async fn hear(text: &str, event: &str) -> (Result<(), String>, Json) {
@@ -34,7 +34,7 @@ async fn hear(text: &str, event: &str) -> (Result<(), String>, Json) {
 }
 
 #[tokio::test]
-async fn a_callback_is_told_of_its_event_and_finds_what_hooks_find() {
+async fn a_callback_receives_its_event_and_what_hooks_receive() {
     let text = r#"
         const callbacks = true;
         const Valves = #{ prefix: "tool" };
@@ -89,18 +89,18 @@ async fn one_that_breaks_again_and_again_rests_and_leaves_the_hooks_alone() {
 }
 
 #[test]
-fn what_was_meant_otherwise_is_told() {
+fn almost_callbacks_are_reported_with_the_nearest_name() {
     let missing = warnings("fn inlet(body) { body } fn on_text(event) {}");
     assert!(missing[0].starts_with("`on_text` is never called: missing `const callbacks = true`"));
     for (name, near) in
         [("on_tool_begin", "on_tool_"), ("on_tokens", "on_token`"), ("onToolStart", "on_tool_start`")]
     {
-        let told =
+        let problems =
             warnings(&format!("const callbacks = true; fn on_retry(event) {{}} fn {name}(event) {{}}"));
         assert!(
-            told[0]
+            problems[0]
                 .starts_with(&format!("unknown callback `{name}`: it is never called; did you mean `{near}")),
-            "{told:?}"
+            "{problems:?}"
         );
     }
     let empty = warnings("const callbacks = true; fn inlet(body) { body }");

@@ -316,11 +316,11 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
     for (name, _) in given.entries() {
         if *name != *"priority" && !declares(&name) {
             let near = did_you_mean(&name, schema.fields().iter().map(|field| &*field.name));
-            let told =
+            let message =
                 format!("unknown valve `{name}` in the settings: this script does not declare it{near}");
             let help =
                 format!("correct it in `[{}s.{}] valves` of valvehouse.toml", file.kind.as_str(), file.id);
-            unset.push(Diagnostic::of(Code::UnknownName, file, told).help(help));
+            unset.push(Diagnostic::of(Code::UnknownName, file, message).help(help));
         }
     }
     for field in schema.fields().iter().filter(|field| field.secret) {
@@ -333,12 +333,12 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
             }
             None => {
                 taken.remove(&field.name);
-                let told = format!(
+                let message = format!(
                     "the valve `{}` has its default value: the environment variable `{variable}` is not set",
                     field.name
                 );
                 let help = format!("set `{variable}` in the environment of the host");
-                unset.push(Diagnostic::of(Code::ValveMisfit, file, told).help(help));
+                unset.push(Diagnostic::of(Code::ValveMisfit, file, message).help(help));
             }
         }
     }

@@ -30,9 +30,9 @@ fn lines(text: &str, bodies: &[&str]) -> String {
         let _ = script.call(Hook::Inlet, vec![body], &Turn::default());
     }
     let ran = coverage.ran();
-    let told = coverage.runnable().into_iter();
-    let told = told.map(|line| if ran.contains(&line) { format!("{line}") } else { format!("-{line}") });
-    told.collect::<Vec<_>>().join(" ")
+    let report = coverage.runnable().into_iter();
+    let report = report.map(|line| if ran.contains(&line) { format!("{line}") } else { format!("-{line}") });
+    report.collect::<Vec<_>>().join(" ")
 }
 
 #[track_caller]
@@ -112,7 +112,7 @@ fn closures_count_when_they_are_called() {
 }
 
 #[test]
-fn missing_lines_are_told_as_ranges_over_what_cannot_run() {
+fn missing_lines_are_reported_as_ranges_over_what_cannot_run() {
     let text = "fn inlet(body) {\n    if body.n == 1 {\n        body.a = 1;\n\n        // more\n        body.b = 2;\n    }\n    body\n}\nfn other() {\n    1\n}";
     let file = file(text);
     let coverage = Coverage::of(&file);

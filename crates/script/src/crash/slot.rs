@@ -13,14 +13,14 @@ pub(super) static FREE: Mutex<Vec<u16>> = Mutex::new(Vec::new());
 
 thread_local! {
     /// The words of this thread's slot; none before the first use or if all slots are taken.
-    pub(super) static OWN: Cell<Own> = const { Cell::new(Own::NotAsked) };
+    pub(super) static OWN: Cell<Own> = const { Cell::new(Own::Unset) };
     /// Frees the slot when the thread ends.
     static RETURN: Cell<Option<SlotGuard>> = const { Cell::new(None) };
 }
 
 #[derive(Clone, Copy)]
 pub(super) enum Own {
-    NotAsked,
+    Unset,
     None,
     Slot(u16, &'static [AtomicU64; 2]),
 }
@@ -41,7 +41,7 @@ fn slot() -> Option<&'static [AtomicU64; 2]> {
     match OWN.get() {
         Own::Slot(_, words) => Some(words),
         Own::None => None,
-        Own::NotAsked => taken(),
+        Own::Unset => taken(),
     }
 }
 

@@ -10,7 +10,7 @@ const NOTHING_TO_IMPORT: &str = "remove the import: the host's modules, such as 
                                  none; import a file of your own with `import \"lib/words\" as words;`";
 
 /// Returns the problem with an explanation if it is syntax of another language.
-pub(super) fn told(problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
+pub(super) fn describe(problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
     if problem.code == Code::TooComplex {
         return None;
     }
@@ -126,71 +126,71 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
     let before = problem.excerpt.chars().take(problem.column? - 1).collect::<String>();
     let before = before.trim_end();
     let line = problem.excerpt.trim();
-    let told = |what: &str, help| Some((Some(what.to_owned()), help));
+    let explain = |what: &str, help| Some((Some(what.to_owned()), help));
     match at.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()? {
         word if word.starts_with("except") => {
-            return told("unknown keyword `except`", "write `catch (e) { … }`");
+            return explain("unknown keyword `except`", "write `catch (e) { … }`");
         }
         "for" if before.contains('[') => {
-            return told("list comprehensions are not supported", "write `list.map(|x| x * 2)`");
+            return explain("list comprehensions are not supported", "write `list.map(|x| x * 2)`");
         }
-        "and" => return told("unknown operator `and`", "write `&&`"),
+        "and" => return explain("unknown operator `and`", "write `&&`"),
         _ if problem.message.starts_with("expecting ',' to separate the arguments") && is_assigned(&at) => {
-            return told(
+            return explain(
                 "named arguments are not supported",
                 "pass the values in their order, or one map: `f(#{ key: value })`; a list is sorted by \
                  `list.order(|a, b| a.x - b.x)`",
             );
         }
         _ if problem.message.starts_with("expecting ')' for a matching (") && at.starts_with(',') => {
-            return told("tuples are not supported", "write a list: `[1, 2]`");
+            return explain("tuples are not supported", "write a list: `[1, 2]`");
         }
         _ if is_declared(before) && at.starts_with(',') || is_pattern(&problem.message, &at) => {
-            return told(
+            return explain(
                 "`let` declares one variable",
                 "write one `let` for each: `let a = pair[0]; let b = pair[1];`",
             );
         }
         _ if is_declared(before) && at.starts_with(':') => {
-            return told("a variable has no declared type", "remove the `:` and the type: `let x = 5;`");
+            return explain("a variable has no declared type", "remove the `:` and the type: `let x = 5;`");
         }
-        "or" => return told("unknown operator `or`", "write `||`; `a ?? b` is `b` if `a` is ()"),
-        "not" => return told("unknown operator `not`", "write `!`, as in `!(a in b)`"),
+        "or" => return explain("unknown operator `or`", "write `||`; `a ?? b` is `b` if `a` is ()"),
+        "not" => return explain("unknown operator `not`", "write `!`, as in `!(a in b)`"),
         _ if before.ends_with("not") || at.contains("\" not in ") => {
-            return told("unknown operator `not`", "write `!`, as in `!(a in b)`");
+            return explain("unknown operator `not`", "write `!`, as in `!(a in b)`");
         }
         _ if before.ends_with("elif") => {
-            return told("unknown keyword `elif`", "write `else if`");
+            return explain("unknown keyword `elif`", "write `else if`");
         }
         _ if at.starts_with('"') && ["if", "while"].iter().any(|word| ends_with_word(before, word)) => {
-            return told(
+            return explain(
                 "invalid condition: expected true or false, got a text",
                 "compare it: `if text != \"\" { … }`",
             );
         }
         "if" if !before.is_empty() && at.contains(" else ") && !line.starts_with("if ") => {
-            return told(
+            return explain(
                 "the condition must stand before its value",
                 "write `let x = if condition { a } else { b };`",
             );
         }
         _ if ends_with_word(before, "lambda") || at.starts_with("lambda ") => {
-            return told("unknown keyword `lambda`", "write a closure as `|x| x * 2`");
+            return explain("unknown keyword `lambda`", "write a closure as `|x| x * 2`");
         }
         _ if before.contains("for ") && problem.message.contains("'in'") && at.starts_with(',') => {
-            return told(
+            return explain(
                 "`for` needs brackets around two variables",
                 "write `for (item, index) in list { … }`; of a map, `for key in map { let value = map[key]; }`",
             );
         }
         _ if at.starts_with('"') && ends_with_word(before, "f") => {
-            return told(
+            return explain(
                 "unknown prefix `f` of a text",
                 "use backticks for a text with values: `Hello ${name}`",
             );
         }
         _ if line.starts_with("import ") && !line.contains(['"', '`']) => {
-            return told(IMPORT, NOTHING_TO_IMPORT);
+            return explain(IMPORT, NOTHING_TO_IMPORT);
         }
         _ => {}
     }
@@ -200,14 +200,14 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
     // The colon of a map or slice follows its own bracket.
     let statement = before.rsplit([';', '{', '[']).next().unwrap_or(before).trim_start();
     if begins(line) && line.ends_with(':') || at.starts_with(':') && begins(statement) {
-        return told(
+        return explain(
             "`:` cannot start a block",
             "write a block in braces: `if a { … }`, `fn inlet(body) { … }`",
         );
     }
     let bracket = before.rfind('[').filter(|open| !before[*open..].contains([']', '{', '"']));
     if bracket.is_some() && (at.starts_with(':') || at.starts_with(']') && before.ends_with(':')) {
-        return told(
+        return explain(
             "`:` is not a range",
             "write `list[1..3]`, `list.tail(4)` for the last four elements, `list.extract(start, count)` or \
              `text.sub_string(start, count)`",
@@ -215,22 +215,22 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
     }
     let opened = before.rfind('{').filter(|brace| !before[..*brace].ends_with('#'));
     if at.starts_with(':') && opened.is_some() {
-        return told("`{` starts a block, not a map", "write a map as `#{ key: value }`");
+        return explain("`{` starts a block, not a map", "write a map as `#{ key: value }`");
     }
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let word = before.rsplit_once(|letter| !is_part(letter)).map_or(before, |(_, word)| word);
     let is_given_a_value = at.trim_start_matches(is_part).trim_start().starts_with("= ");
     if (word == "var" || nearest(word, ["let"]).is_some()) && is_given_a_value {
-        return told("invalid declaration of a variable", "write `let name = value;`");
+        return explain("invalid declaration of a variable", "write `let name = value;`");
     }
     if let Some((word, help)) = keywords::at_place(before, &at) {
         return Some((Some(format!("unknown keyword `{word}`")), help));
     }
     if at.starts_with("=>") {
-        return told("invalid closure: `=>` is only for `switch`", "write a closure as `|x| x * 2`");
+        return explain("invalid closure: `=>` is only for `switch`", "write a closure as `|x| x * 2`");
     }
     if problem.message.starts_with("expecting a boolean expression") && line.contains(['|', '&']) {
-        return told(
+        return explain(
             "`&&` and `||` take true or false",
             "write `a ?? b` for a default, which is `b` if `a` is (); else compare both sides",
         );

@@ -13,7 +13,7 @@ pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) 
     let kind = error.err_type();
     let message = lower_first(&kind.to_string());
     let problem = Diagnostic::new(code_of(kind), id, path, message).at(source, error.position());
-    if let Some(foreign) = foreign::told(&problem, source) {
+    if let Some(foreign) = foreign::describe(&problem, source) {
         return foreign;
     }
     if let Some(unbalanced) = unclosed::first(kind, &problem, source) {
@@ -63,7 +63,9 @@ fn code_of(kind: &ParseErrorType) -> Code {
         ParseErrorType::ExprTooDeep
         | ParseErrorType::TooManyFunctions
         | ParseErrorType::LiteralTooLarge(..) => Code::TooComplex,
-        ParseErrorType::BadInput(LexError::ImproperSymbol(_, told)) if told.starts_with("more than") => {
+        ParseErrorType::BadInput(LexError::ImproperSymbol(_, description))
+            if description.starts_with("more than") =>
+        {
             Code::TooComplex
         }
         ParseErrorType::UnexpectedEOF | ParseErrorType::BadInput(LexError::UnterminatedString) => {

@@ -27,7 +27,7 @@ impl Diagnostic {
 
     /// Sets the position to a word in the value of a key of the opening comment, otherwise to that key.
     #[must_use]
-    pub(crate) fn at_said(self, source: &str, key: &str, word: &str) -> Self {
+    pub(crate) fn at_frontmatter(self, source: &str, key: &str, word: &str) -> Self {
         let comment = spans::of(source).into_iter().find(|(piece, _)| *piece == SpanKind::Comment);
         let comment = comment.map_or("", |(_, range)| &source[..range.end]);
         let key = comment.match_indices(key).map(|(at, _)| at).find(|&at| {
@@ -38,7 +38,7 @@ impl Diagnostic {
         let Some(key) = key else { return self.at_text(source, word) };
         let line = comment[key..].split_once('\n').map_or(&comment[key..], |(line, _)| line);
         let word =
-            line.split_once(':').and_then(|(name, said)| Some(name.len() + 1 + find_word(said, word)?));
+            line.split_once(':').and_then(|(name, value)| Some(name.len() + 1 + find_word(value, word)?));
         self.at_byte(source, key + word.unwrap_or(0))
     }
 

@@ -78,7 +78,7 @@ fn example<'a>(page: &'a str, word: &str) -> Option<&'a str> {
     rest.split_once("\n```").map(|(example, _)| example)
 }
 
-fn told(problems: &[Diagnostic]) -> String {
+fn report(problems: &[Diagnostic]) -> String {
     problems.iter().map(|problem| format!("{problem}\n")).collect()
 }
 
@@ -96,7 +96,7 @@ fn every_code_has_one_page_with_its_title_and_its_reason() {
 }
 
 #[test]
-fn what_a_page_calls_wrong_is_told_with_its_code_and_what_it_calls_right_is_not() {
+fn a_wrong_example_of_a_page_is_reported_with_its_code_and_a_right_one_is_not() {
     for code in Code::ALL {
         let (wrong, right) = (example(code.page(), "Wrong"), example(code.page(), "Right"));
         if WITHOUT_EXAMPLE.contains(code) {
@@ -104,12 +104,12 @@ fn what_a_page_calls_wrong_is_told_with_its_code_and_what_it_calls_right_is_not(
         } else {
             let found = problems(wrong.unwrap_or_else(|| panic!("{code} has no example")));
             assert!(!found.is_empty(), "{code}: the wrong example is all right");
-            assert!(found.iter().all(|problem| problem.code == *code), "{code}:\n{}", told(&found));
-            assert!(found.iter().all(|problem| problem.help.is_some()), "{code}:\n{}", told(&found));
+            assert!(found.iter().all(|problem| problem.code == *code), "{code}:\n{}", report(&found));
+            assert!(found.iter().all(|problem| problem.help.is_some()), "{code}:\n{}", report(&found));
             assert!(right.is_some(), "{code} does not say how it is right");
         }
         let left = right.map(problems).unwrap_or_default();
-        assert!(left.is_empty(), "{code}: the right example:\n{}", told(&left));
+        assert!(left.is_empty(), "{code}: the right example:\n{}", report(&left));
     }
 }
 

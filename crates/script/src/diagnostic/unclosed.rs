@@ -26,13 +26,13 @@ pub(super) fn first(kind: &ParseErrorType, problem: &Diagnostic, source: &str) -
         return innermost.map(|bracket| unclosed(&bracket, problem, source));
     }
     surplus(source).map(|at| {
-        let told = Diagnostic::new(
+        let diagnostic = Diagnostic::new(
             Code::Unclosed,
             &problem.id,
             &problem.path,
             "unexpected `}`: it closes a block too early",
         );
-        told.at_byte(source, at).help("remove it, so that the code after it is part of the block")
+        diagnostic.at_byte(source, at).help("remove it, so that the code after it is part of the block")
     })
 }
 
@@ -43,15 +43,15 @@ pub(crate) fn comment(file: &SourceFile, source: &str) -> Option<Diagnostic> {
     let text = &source[range.clone()];
     let is_open = piece == SpanKind::Comment && text.starts_with("/*") && !text.ends_with("*/");
     is_open.then(|| {
-        let told = Diagnostic::of(Code::Unclosed, file, "missing end of this comment");
-        told.at_byte(source, range.start).help("add `*/` at its end")
+        let diagnostic = Diagnostic::of(Code::Unclosed, file, "missing end of this comment");
+        diagnostic.at_byte(source, range.start).help("add `*/` at its end")
     })
 }
 
 fn unclosed(bracket: &Bracket, problem: &Diagnostic, source: &str) -> Diagnostic {
-    let told = format!("unclosed `{}`", bracket.letter);
-    let told = Diagnostic::new(Code::Unclosed, &problem.id, &problem.path, told);
-    told.at_byte(source, bracket.at).help(format!("add `{}` at its end", bracket.closing()))
+    let message = format!("unclosed `{}`", bracket.letter);
+    let diagnostic = Diagnostic::new(Code::Unclosed, &problem.id, &problem.path, message);
+    diagnostic.at_byte(source, bracket.at).help(format!("add `{}` at its end", bracket.closing()))
 }
 
 /// Returns the byte position of a problem; the end of the text if it has none.

@@ -98,16 +98,16 @@ impl Sketch {
     /// Returns suggestions for the opening comment.
     fn in_head(&self, before: &str) -> Vec<Suggestion> {
         let line = before.rsplit_once('\n').map_or(before, |(_, line)| line);
-        let Some((key, said)) = line.split_once(':') else {
+        let Some((key, value)) = line.split_once(':') else {
             return reference::frontmatter()
                 .iter()
                 .map(|key| Suggestion::key(key, Is::Keyword, ": "))
                 .collect();
         };
-        let said: BTreeSet<&str> = said.split(',').map(str::trim).collect();
+        let words: BTreeSet<&str> = value.split(',').map(str::trim).collect();
         match key.trim() {
             "requirements" => {
-                let open = reference::CAPABILITIES.iter().filter(|key| !said.contains(key.name));
+                let open = reference::CAPABILITIES.iter().filter(|key| !words.contains(key.name));
                 open.map(|key| Suggestion::new(key.name, Is::Value, "capability").doc(key.doc)).collect()
             }
             "allow_hosts" => self.constant_named("Valves").map_or_else(Vec::new, |valves| {
@@ -208,8 +208,8 @@ impl Sketch {
     fn in_place(&self, at: usize, next: usize) -> Vec<Suggestion> {
         let around = self.around(at);
         let Some(bracket) = around else { return self.at_top() };
-        if let Some(asked) = self.hook_parameters(bracket, next) {
-            return asked;
+        if let Some(parameters) = self.hook_parameters(bracket, next) {
+            return parameters;
         }
         if let Some(keys) = self.map_keys(bracket, next) {
             return keys;
@@ -242,8 +242,8 @@ impl Sketch {
             (bracket + 1..end).filter(|place| *place != next).map(|place| self.word(place)).collect();
         let subject = entry.subject.map(|(name, kind)| Suggestion::new(name, Is::Variable, kind.name()));
         let context = (entry.name == "handler").then(|| Suggestion::new("ctx", Is::Variable, "context"));
-        let asked = reference::PARAMETERS.iter().map(|key| Suggestion::key(key, Is::Variable, ""));
-        let all = subject.into_iter().chain(context).chain(asked);
+        let parameters = reference::PARAMETERS.iter().map(|key| Suggestion::key(key, Is::Variable, ""));
+        let all = subject.into_iter().chain(context).chain(parameters);
         Some(all.filter(|suggestion| !there.contains(suggestion.label.as_str())).collect())
     }
 

@@ -272,10 +272,10 @@ fn parameter(function: &str, name: &str, has_args: bool) -> ValueFacts {
         "args" => ValueFacts::Fields("parameters"),
         "ctx" if has_args => ValueFacts::Type(Type::Handle("context")),
         _ => {
-            let asked = reference::PARAMETERS.iter().find(|key| key.name == name);
+            let parameter = reference::PARAMETERS.iter().find(|key| key.name == name);
             let usual = ["body", "event", "ctx", "messages", "message", "context", "result"];
             let usual = usual.into_iter().find(|usual| *usual == name);
-            asked.map(|key| key.kind).or(usual.map(Type::Handle)).map_or(UNKNOWN, ValueFacts::Type)
+            parameter.map(|key| key.kind).or(usual.map(Type::Handle)).map_or(UNKNOWN, ValueFacts::Type)
         }
     }
 }

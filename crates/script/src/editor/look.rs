@@ -77,18 +77,22 @@ impl Sketch {
                 (function.signature(), docs.join("\n\n").trim().to_owned())
             }
             Meaning::Bound(binding) => {
-                let asked = reference::PARAMETERS.iter().find(|key| key.name == binding.name);
+                let parameter = reference::PARAMETERS.iter().find(|key| key.name == binding.name);
                 match self.bound(binding) {
                     ValueFacts::Type(kind) => {
                         let about = match kind {
                             Type::Handle(name) => reference::handle(name).map_or("", |handle| handle.about),
                             _ => "",
                         };
-                        (format!("{}: {kind}", binding.name), asked.map_or(about, |key| key.doc).to_owned())
+                        (
+                            format!("{}: {kind}", binding.name),
+                            parameter.map_or(about, |key| key.doc).to_owned(),
+                        )
                     }
-                    ValueFacts::Fields(constant) => {
-                        (format!("{}: {constant}", binding.name), asked.map_or("", |key| key.doc).to_owned())
-                    }
+                    ValueFacts::Fields(constant) => (
+                        format!("{}: {constant}", binding.name),
+                        parameter.map_or("", |key| key.doc).to_owned(),
+                    ),
                 }
             }
             Meaning::Constant(constant) => {

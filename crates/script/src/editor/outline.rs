@@ -313,13 +313,13 @@ impl Sketch {
         keys.map(|place| {
             let value = place + 2;
             let below = if self.word(value) == "#{" { self.fields(value) } else { Vec::new() };
-            let said = |key: &str| below.iter().find(|field| field.name == key);
-            let doc = said("description").map(|field| field.written.trim_matches('"').to_owned());
-            let shown = said("value").map(|field| field.written.clone());
+            let subfield = |key: &str| below.iter().find(|field| field.name == key);
+            let doc = subfield("description").map(|field| field.written.trim_matches('"').to_owned());
+            let shown = subfield("value").map(|field| field.written.clone());
             Field {
                 name: self.word(place).trim_matches('"').to_owned(),
                 at: self.at(place),
-                kind: self.kind_of_field(value, said("value"), said("type")),
+                kind: self.kind_of_field(value, subfield("value"), subfield("type")),
                 written: shown.unwrap_or_else(|| self.written(value)),
                 doc: doc.unwrap_or_default(),
             }

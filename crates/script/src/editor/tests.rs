@@ -186,7 +186,7 @@ fn declarations_are_found() {
 }
 
 #[test]
-fn the_call_that_is_written_is_told() {
+fn the_call_at_the_cursor_is_reported() {
     let call = |text: &str| {
         let (sketch, at) = cut(text);
         sketch.call(at).map(|call| (call.ways[0].0.clone(), call.argument))
@@ -237,7 +237,7 @@ fn no_text_breaks_it() {
 #[test]
 fn an_outline_names_what_stands_at_the_top() {
     let text = "import \"lib/a\" as a;\nconst Valves = #{ limit: 4, deep: #{ value: 1 } };\nfn inlet(body, valves) { }\nfn own() { }";
-    let told: Vec<(String, SymbolKind, usize)> = Sketch::of(text)
+    let symbols: Vec<(String, SymbolKind, usize)> = Sketch::of(text)
         .symbols()
         .into_iter()
         .map(|symbol| (symbol.name, symbol.kind, symbol.below.len()))
@@ -248,5 +248,5 @@ fn an_outline_names_what_stands_at_the_top() {
         ("inlet", SymbolKind::Hook, 0),
         ("own", SymbolKind::Function, 0),
     ];
-    assert_eq!(told, expected.map(|(name, kind, below)| (name.to_owned(), kind, below)));
+    assert_eq!(symbols, expected.map(|(name, kind, below)| (name.to_owned(), kind, below)));
 }

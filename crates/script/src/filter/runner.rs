@@ -247,8 +247,8 @@ impl ScriptFilter {
         for value in windows::ends(&self.state(ctx)) {
             let mut end = FilterContext { value, ..ctx.clone() };
             match self.run_hook(Hook::Stream, &mut end)? {
-                Verdict::Continue => rest.extend(windows::said(end.value)),
-                Verdict::Respond(value) => rest.extend(windows::said(value)),
+                Verdict::Continue => rest.extend(windows::deltas(end.value)),
+                Verdict::Respond(value) => rest.extend(windows::deltas(value)),
                 refused => return Ok(refused),
             }
         }

@@ -36,10 +36,10 @@ fn with_workload(text: &str) -> (Arc<ScriptFilter>, impl Fn() -> Option<Workload
     let script = Arc::new(script);
     let metrics_by_name = Hook::ALL.map(|hook| script.hook(hook).map(|_| script.metrics().of(hook.name())));
     let filter = Arc::new(ScriptFilter::new(script, Arc::default(), metrics_by_name));
-    let asked = filter.clone();
+    let runner = filter.clone();
     let workload = move || {
         let value = Json::parse(br#"{"messages":[]}"#).unwrap();
-        asked.workload(Hook::Inlet, &FilterContext { value, turn: Turn::default() })
+        runner.workload(Hook::Inlet, &FilterContext { value, turn: Turn::default() })
     };
     (filter, workload)
 }

@@ -93,10 +93,10 @@ pub(super) fn requirement(capability: &str, source: &str) -> Fix {
     };
     let mut at = start;
     for line in source[start..end].split_inclusive('\n') {
-        let said = line.trim_start_matches("/*").trim_start_matches([' ', '\t', '*']);
-        if said.starts_with("requirements:") {
+        let content = line.trim_start_matches("/*").trim_start_matches([' ', '\t', '*']);
+        if content.starts_with("requirements:") {
             let line_end = at + line.trim_end().len();
-            let is_empty = said.trim_end() == "requirements:";
+            let is_empty = content.trim_end() == "requirements:";
             let text = if is_empty { format!(" {capability}") } else { format!(", {capability}") };
             return Fix::new(title, line_end..line_end, text);
         }

@@ -32,15 +32,15 @@ fn problems(source: &str) -> Vec<Diagnostic> {
 }
 
 /// Returns the problems of a line, and the line after each fix.
-fn said_of(line: &str) -> String {
+fn report_of(line: &str) -> String {
     let source = script_of(line);
-    let mut said = format!("> {line}\n");
+    let mut report = format!("> {line}\n");
     for problem in problems(&source) {
         let place = problem.line.map_or_else(|| "?".to_owned(), |line| (line as isize - 3).to_string());
         let place = if place == "0" { String::new() } else { format!(" (line {place})") };
-        said.push_str(&format!("  {}{place} {}\n", problem.code, problem.message));
+        report.push_str(&format!("  {}{place} {}\n", problem.code, problem.message));
         if let Some(help) = &problem.help {
-            said.push_str(&format!("    help: {help}\n"));
+            report.push_str(&format!("    help: {help}\n"));
         }
         if let Some(fix) = fix(&problem, &source) {
             let fixed = fix.applied(&source);
@@ -51,25 +51,25 @@ fn said_of(line: &str) -> String {
             assert!(is_gone, "{line}: the fix leaves {problem}\n{fixed}");
             let changed = fixed.lines().filter(|fixed| !source.lines().any(|line| line == *fixed));
             let changed: Vec<&str> = changed.map(str::trim).collect();
-            said.push_str(&format!("    fix: {}: {}\n", fix.title, changed.join(" / ")));
+            report.push_str(&format!("    fix: {}: {}\n", fix.title, changed.join(" / ")));
         }
     }
-    said
+    report
 }
 
 #[test]
 fn lines_of_other_languages_are_explained_and_fixed() {
     let lines = LINES.lines().filter_map(|line| line.strip_prefix("> "));
-    let said: String = lines.map(said_of).collect();
+    let report: String = lines.map(report_of).collect();
     if std::env::var_os("VALVEHOUSE_UPDATE").is_some() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/fix/lines.txt");
-        std::fs::write(path, said).unwrap();
+        std::fs::write(path, report).unwrap();
         return;
     }
-    for (said, expected) in said.lines().zip(LINES.lines()) {
-        assert_eq!(said, expected);
+    for (line, expected) in report.lines().zip(LINES.lines()) {
+        assert_eq!(line, expected);
     }
-    assert_eq!(said, LINES);
+    assert_eq!(report, LINES);
 }
 
 #[test]

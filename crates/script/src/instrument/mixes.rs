@@ -255,8 +255,8 @@ fn values_without_order_are_an_error_that_names_both() {
 #[test]
 fn a_comparison_that_fails_can_be_caught() {
     let script = script("try { let less = a < b; a = less; } catch (e) { a = e.message; }", "a");
-    let told = outcome(&script, "x".into(), 3i64.into()).unwrap().to_string();
-    assert!(told.contains("cannot compare a string with a number by `<`"), "{told}");
+    let message = outcome(&script, "x".into(), 3i64.into()).unwrap().to_string();
+    assert!(message.contains("cannot compare a string with a number by `<`"), "{message}");
 }
 
 #[test]

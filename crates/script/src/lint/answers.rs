@@ -75,7 +75,7 @@ fn lost(view: &View<'_>, function: &Body, answering: &HashSet<String>, problems:
         let ends = [tails(flow.body.statements()), tails(flow.branch.statements())].concat();
         taken.extend(ends.into_iter().map(|(_, place)| place));
     }
-    let mut told = HashSet::new();
+    let mut positions = HashSet::new();
     tree::each_block(&function.statements, &mut |block: &[Stmt]| {
         for statement in block {
             let (call, position) = match statement {
@@ -89,7 +89,7 @@ fn lost(view: &View<'_>, function: &Body, answering: &HashSet<String>, problems:
             let name = call.name.as_str();
             let builds = is_built(view, call);
             let gives = call.namespace.path.is_empty() && answering.contains(name);
-            if !(builds || gives) || taken.contains(&position) || !told.insert(position) {
+            if !(builds || gives) || taken.contains(&position) || !positions.insert(position) {
                 continue;
             }
             // The last value of a closure is returned to its caller.

@@ -208,7 +208,7 @@ fn unused(view: &View<'_>) -> Vec<Diagnostic> {
             }
         });
     }
-    let told: HashSet<usize> = script.warnings.iter().filter_map(|problem| problem.line).collect();
+    let reported_lines: HashSet<usize> = script.warnings.iter().filter_map(|problem| problem.line).collect();
     let is_idle = |function: &&Body| {
         !function.is_closure()
             && !function.name.starts_with('_')
@@ -216,12 +216,14 @@ fn unused(view: &View<'_>) -> Vec<Diagnostic> {
             && !is_called_by_host(&function.name, script.file.kind)
     };
     let problems = view.functions.iter().filter(is_idle).map(|function| {
-        let told =
+        let diagnostic =
             Diagnostic::of(Code::UnusedFunction, view.file, format!("unused function `{}`", function.name));
-        told.at_function(view.source, &function.name).help(help_for_unused(&function.name, script.file.kind))
+        diagnostic
+            .at_function(view.source, &function.name)
+            .help(help_for_unused(&function.name, script.file.kind))
     });
     // A line with another problem, such as a misspelled hook, is not reported twice.
-    problems.filter(|problem| problem.line.is_none_or(|line| !told.contains(&line))).collect()
+    problems.filter(|problem| problem.line.is_none_or(|line| !reported_lines.contains(&line))).collect()
 }
 
 fn help_for_unused(name: &str, kind: Kind) -> String {

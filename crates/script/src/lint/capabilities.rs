@@ -29,14 +29,19 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let mut problems: Vec<Diagnostic> = Vec::new();
     for capability in manifest.requirements.iter().filter(|capability| !is_used(capability)) {
         let name = capability.name();
-        let told = Diagnostic::of(Code::UnusedCapability, view.file, format!("unused capability `{name}`"));
-        problems.push(told.at_said(view.source, "requirements", name).help("remove it from `requirements`"));
+        let diagnostic =
+            Diagnostic::of(Code::UnusedCapability, view.file, format!("unused capability `{name}`"));
+        problems.push(
+            diagnostic
+                .at_frontmatter(view.source, "requirements", name)
+                .help("remove it from `requirements`"),
+        );
     }
     if !manifest.allow_hosts.is_empty() && !manifest.requirements.contains(&Capability::Http) {
-        let told = "`allow_hosts` has no effect: missing `http` in `requirements`";
-        let told = Diagnostic::of(Code::UnusedCapability, view.file, told);
+        let message = "`allow_hosts` has no effect: missing `http` in `requirements`";
+        let diagnostic = Diagnostic::of(Code::UnusedCapability, view.file, message);
         let help = "add `requirements: http`, or remove `allow_hosts`";
-        problems.push(told.at_said(view.source, "allow_hosts", "allow_hosts").help(help));
+        problems.push(diagnostic.at_frontmatter(view.source, "allow_hosts", "allow_hosts").help(help));
     }
     problems
 }

@@ -29,8 +29,8 @@ fn unreachable(view: &View<'_>, block: &[Stmt]) -> Option<Diagnostic> {
     let last = block.iter().position(ends)?;
     let next = block[last + 1..].iter().find(|next| !matches!(next, Stmt::Noop(_) | Stmt::Share(_)))?;
     let position = beginning(next)?;
-    let told = view.problem(Code::Unreachable, position, "unreachable code");
-    Some(told.help(format!(
+    let diagnostic = view.problem(Code::Unreachable, position, "unreachable code");
+    Some(diagnostic.help(format!(
         "{} always ends the block before this line; remove one of the two",
         ending(&block[last])
     )))
@@ -87,12 +87,12 @@ fn idle(view: &View<'_>, block: &[Stmt]) -> Option<Diagnostic> {
         };
         let is_comparison = call.op_token.is_some() && COMPARISONS.contains(&&*call.name);
         is_comparison.then(|| {
-            let told = view.problem(
+            let diagnostic = view.problem(
                 Code::IdleComparison,
                 position,
                 format!("unused result of the comparison `{}`", call.name),
             );
-            told.help(match &*call.name {
+            diagnostic.help(match &*call.name {
                 "==" => "assign with a single `=`, or use the comparison in an `if`",
                 _ => "use the comparison in an `if`, or assign it with `let x =`",
             })
@@ -123,8 +123,9 @@ fn unread(view: &View<'_>, function: &Body) -> Vec<Diagnostic> {
     let unread = declared.into_iter().filter(|(name, _)| !name.starts_with('_') && !read.contains(name));
     unread
         .map(|(name, position)| {
-            let told = view.problem(Code::UnusedVariable, position, format!("unused variable `{name}`"));
-            told.help(format!("remove it, or rename it to `_{name}` to keep it"))
+            let diagnostic =
+                view.problem(Code::UnusedVariable, position, format!("unused variable `{name}`"));
+            diagnostic.help(format!("remove it, or rename it to `_{name}` to keep it"))
         })
         .collect()
 }
@@ -143,9 +144,9 @@ fn lost(view: &View<'_>, function: &Body) -> Option<Diagnostic> {
             assigned = assigned.or(Some(assignment.1.lhs.position()));
         }
     });
-    let told =
+    let diagnostic =
         view.problem(Code::LostAssignment, assigned?, format!("the value assigned to `{subject}` is lost"));
-    Some(told.help(format!(
+    Some(diagnostic.help(format!(
         "end the hook with `{subject}` to return it, or change it in place: `{subject}.messages = …`"
     )))
 }

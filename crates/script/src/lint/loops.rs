@@ -8,7 +8,7 @@ use rhai::{Expr, Position, Stmt};
 pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     let warnings = view.script.map_or(&[][..], |script| &script.warnings);
-    let is_told = |position: Position| {
+    let is_reported = |position: Position| {
         let line = position.line();
         warnings.iter().any(|problem| problem.code == Code::NeedlessLoop && problem.line == line)
     };
@@ -16,7 +16,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
         tree::each(&function.statements, &mut |node, _| {
             let Node::Stmt(statement) = node else { return };
             if let Some((position, message, help)) =
-                needless(statement).filter(|(position, ..)| !is_told(*position))
+                needless(statement).filter(|(position, ..)| !is_reported(*position))
             {
                 problems.push(view.problem(Code::NeedlessLoop, position, message).help(help));
             }

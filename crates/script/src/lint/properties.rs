@@ -107,8 +107,8 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
                         true => format!("unknown key `{name}`: nothing reads it"),
                         false => format!("unknown key `{name}`: nothing sets it"),
                     };
-                    let told = view.problem(Code::UnknownProperty, *position, what);
-                    problems.push(told.help(format!("did you mean `{near}`?")));
+                    let diagnostic = view.problem(Code::UnknownProperty, *position, what);
+                    problems.push(diagnostic.help(format!("did you mean `{near}`?")));
                 }
                 handle = next(here, link);
             }

@@ -29,8 +29,8 @@ fn unfilled(view: &View<'_>, function: &Body) -> Vec<Diagnostic> {
     let unfilled = texts.into_iter().filter(|(name, _)| own.contains(name));
     unfilled
         .map(|(name, position)| {
-            let told = format!("`${{{name}}}` is not replaced in double quotes");
-            view.problem(Code::UnfilledText, position, told)
+            let message = format!("`${{{name}}}` is not replaced in double quotes");
+            view.problem(Code::UnfilledText, position, message)
                 .help("use backticks for a text with values: `Hello ${name}`")
         })
         .collect()

@@ -43,16 +43,16 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
 /// Reports a filter without hooks.
 fn without_hook(view: &View<'_>) -> Option<Diagnostic> {
     let script = view.script.filter(|script| script.file.kind == Kind::Filter)?;
-    let told = [Code::AlmostHook, Code::DeadCallback];
-    let is_told = script.warnings.iter().any(|problem| told.contains(&problem.code));
+    let codes = [Code::AlmostHook, Code::DeadCallback];
+    let is_reported = script.warnings.iter().any(|problem| codes.contains(&problem.code));
     let runs = script.hooks().next().is_some()
         || script.has_done()
         || !script.scheduled().is_empty()
         || !script.callbacks.is_empty()
         || script.pipe.is_some();
-    (!runs && !is_told).then(|| {
-        let told = Diagnostic::of(Code::NoHook, view.file, "the filter has no hook: it never runs");
-        told.at_byte(view.source, 0).help("write at least one hook, such as `fn inlet(body) { body }`")
+    (!runs && !is_reported).then(|| {
+        let diagnostic = Diagnostic::of(Code::NoHook, view.file, "the filter has no hook: it never runs");
+        diagnostic.at_byte(view.source, 0).help("write at least one hook, such as `fn inlet(body) { body }`")
     })
 }
 
@@ -159,8 +159,10 @@ fn without_result(view: &View<'_>, function: &Body) -> Option<Diagnostic> {
         _ => return None,
     };
     gives.then(|| {
-        let told = "the handler returns a value on one path and nothing on this one: the model gets `null`";
-        view.problem(Code::NoResult, position, told).help("return a value on every path, or `error(\"…\")`")
+        let message =
+            "the handler returns a value on one path and nothing on this one: the model gets `null`";
+        view.problem(Code::NoResult, position, message)
+            .help("return a value on every path, or `error(\"…\")`")
     })
 }
 

@@ -58,10 +58,10 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
         for field in schema.fields().iter().filter(|field| field.name != "priority") {
             if !is_read(&field.name) && (is_users || !names_host(&field.name)) {
                 let what = format!("unused valve `{}`", field.name);
-                let told = Diagnostic::of(Code::UnusedValve, view.file, what);
-                let told = told.at_path(view.source, &format!("{whose}.{}", field.name));
+                let diagnostic = Diagnostic::of(Code::UnusedValve, view.file, what);
+                let diagnostic = diagnostic.at_path(view.source, &format!("{whose}.{}", field.name));
                 let how = if is_users { "__user__.valves" } else { "valves" };
-                problems.push(told.help(format!("read it with `{how}.{}`, or remove it", field.name)));
+                problems.push(diagnostic.help(format!("read it with `{how}.{}`, or remove it", field.name)));
             }
         }
     }

@@ -71,7 +71,7 @@ fn every_way_to_change_a_file_is_seen_by_the_next_look() {
     assert_eq!(look(&mut loader, &folder).files.len(), 1);
     save(&folder, "deep/er/c.rhai", SCRIPT);
     let twice = look(&mut loader, &folder);
-    assert_eq!((text(&twice, "c"), twice.problems.len()), (SCRIPT.to_owned(), 2), "both are told");
+    assert_eq!((text(&twice, "c"), twice.problems.len()), (SCRIPT.to_owned(), 2), "both are reported");
     std::fs::remove_dir_all(folder.path().join("deep")).unwrap();
     let once = look(&mut loader, &folder);
     assert_eq!((text(&once, "c"), once.problems.len()), (OTHER.to_owned(), 0));

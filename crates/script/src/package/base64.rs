@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_base64_and_what_is_no_text_are_told_apart() {
+    fn invalid_base64_and_bytes_that_are_not_text_have_different_errors() {
         refuses(&[
             (r#"base64::decode("a b")"#, "not valid base64"),
             (r#"base64::decode("/w==")"#, "not UTF-8 text: invalid byte at offset 0"),

@@ -109,8 +109,8 @@ impl Own {
 
     fn messages(&self, id: &str, from: u64, to: u64) -> RhaiResultOf<Vec<Json>> {
         let found = self.wait(self.chats.messages(self.user.clone(), id.to_owned(), from, to))?;
-        for said in found.iter().flatten() {
-            charge_bytes(said.size_estimate() as u64)?;
+        for message in found.iter().flatten() {
+            charge_bytes(message.size_estimate() as u64)?;
         }
         found.ok_or_else(|| {
             fail(
@@ -122,8 +122,8 @@ impl Own {
 
     fn title(&self, chat: &ChatRecord) -> RhaiResultOf<String> {
         let beginning = self.messages(&chat.id, 0, BEGINNING)?;
-        let first = beginning.iter().find(|said| message::role_of(said) == "user");
-        let text = first.map_or_else(String::new, |said| message::text_of(said).to_string());
+        let first = beginning.iter().find(|message| message::role_of(message) == "user");
+        let text = first.map_or_else(String::new, |message| message::text_of(message).to_string());
         Ok(line(&text, TITLE))
     }
 
@@ -190,15 +190,15 @@ fn read(id: &str, options: &Dynamic) -> RhaiResultOf<Array> {
                     return Ok(messages);
                 }
                 at += some.len() as u64;
-                for said in some {
-                    bytes += said.size_estimate();
+                for message in some {
+                    bytes += message.size_estimate();
                     if bytes > MAX_BYTES {
                         return Err(fail(
                             NAME,
                             "the messages exceeded their limit of 8 MiB; read fewer with `limit`",
                         ));
                     }
-                    messages.push(live(&said, Shape::Message));
+                    messages.push(live(&message, Shape::Message));
                 }
             }
         },
@@ -227,12 +227,12 @@ fn search(text: &str, options: &Dynamic) -> RhaiResultOf<Array> {
                     if some.is_empty() {
                         break;
                     }
-                    for (index, said) in (at..).zip(&some) {
-                        let said_text = message::text_of(said);
-                        bytes += said_text.len();
-                        budget::charge((said_text.len() / BYTES_OF_AN_OPERATION) as u64)
+                    for (index, message) in (at..).zip(&some) {
+                        let message_text = message::text_of(message);
+                        bytes += message_text.len();
+                        budget::charge((message_text.len() / BYTES_OF_AN_OPERATION) as u64)
                             .map_err(budget::ended)?;
-                        let Some(excerpt) = excerpt(&said_text, &wanted) else { continue };
+                        let Some(excerpt) = excerpt(&message_text, &wanted) else { continue };
                         let title = match &title {
                             Some(title) => title,
                             None => title.insert(own.title(&chat)?),
@@ -241,7 +241,7 @@ fn search(text: &str, options: &Dynamic) -> RhaiResultOf<Array> {
                             ("id", chat.id.as_str().into()),
                             ("title", title.as_str().into()),
                             ("index", index.into()),
-                            ("role", message::role_of(said).as_str().into()),
+                            ("role", message::role_of(message).as_str().into()),
                             ("text", excerpt.into()),
                         ]);
                         found.push(live(&match_, Shape::Plain));

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_told() {
+    fn an_invalid_table_is_an_error_with_its_place() {
         refuses(&[
             (r#"csv::parse("a,b\n1,2\n3")"#, "row 3 has 1 values, expected 2"),
             (r#"csv::parse("a,a\n1,2")"#, "duplicate column `a`"),

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_options_that_do_not_fit_are_told() {
+    fn keys_and_options_that_do_not_fit_are_errors() {
         refuse(&[
             ("jwt::sign(#{}, \"s\", #{})", "missing `algorithm`"),
             ("jwt::sign(#{}, \"\", #{ algorithm: \"HS256\" })", "the secret is empty"),

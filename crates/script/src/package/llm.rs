@@ -171,8 +171,8 @@ fn embed(given: &Dynamic, options: &Dynamic) -> RhaiResultOf<Dynamic> {
             }
             let plugin = call.caller.plugin.to_string();
             let request = EmbedRequest { texts: texts.clone(), model: model.clone() };
-            let asked = models.embed(plugin, request, call.turn.clone());
-            let embedded = budget::wait(&call.turn, asked)?.map_err(|error| fail(NAME, error))?;
+            let reply = models.embed(plugin, request, call.turn.clone());
+            let embedded = budget::wait(&call.turn, reply)?.map_err(|error| fail(NAME, error))?;
             charge_embedding(&embedded, bytes)?;
             if embedded.vectors.len() != count {
                 return Err(fail(NAME, "the model returned another number of vectors than of texts"));
@@ -198,8 +198,8 @@ fn chat(name: &str, request: &Dynamic) -> RhaiResultOf<Dynamic> {
         name,
         || request.deep_clone(),
         || {
-            let asked = models.chat(plugin, request.deep_clone(), call.turn.clone());
-            budget::wait(&call.turn, asked)?.map_err(|error| fail(name, error))
+            let reply = models.chat(plugin, request.deep_clone(), call.turn.clone());
+            budget::wait(&call.turn, reply)?.map_err(|error| fail(name, error))
         },
     )?;
     Ok(live(&answer, Shape::Message))
@@ -224,13 +224,13 @@ fn stream(request: &Dynamic) -> RhaiResultOf<OpenAnswer> {
         NAME,
         || request.deep_clone(),
         || {
-            let asked = models.stream(plugin, request.deep_clone(), call.turn.clone());
-            let asked = asked.map(move |event| {
+            let replies = models.stream(plugin, request.deep_clone(), call.turn.clone());
+            let replies = replies.map(move |event| {
                 // The claim is held as long as the answer is read.
                 let _ = &claim;
                 event.map(Item::Event).map_err(|error| error.to_string())
             });
-            events = Some(asked.boxed());
+            events = Some(replies.boxed());
             Ok(())
         },
     )?;

@@ -94,8 +94,8 @@ fn ask(question: &Dynamic) -> Answer<Dynamic> {
     let timeout = event.remove("timeout").and_then(|ms| ms.as_i64()).unwrap_or(ASK_TIMEOUT_MS);
     let Some(call) = call::current() else { return Err(error("cannot ask a person outside of a turn")) };
     let timeout = Duration::from_millis(u64::try_from(timeout).unwrap_or(0));
-    let asked = call.turn.ask(&call.caller.plugin, event, timeout);
-    let answer = budget::wait_for_person(&call.turn, asked)?;
+    let pending = call.turn.ask(&call.caller.plugin, event, timeout);
+    let answer = budget::wait_for_person(&call.turn, pending)?;
     if answer == Err(NobodyAnswers::Paused) {
         return Err(budget::ended(budget::ExceededLimit::Paused));
     }

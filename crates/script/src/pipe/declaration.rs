@@ -77,11 +77,11 @@ pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Di
             }
         }
         true => listed(script).map_err(|why| {
-            let told = problem(format!("`pipes()` {why}"), "pipes").into_iter();
+            let problems = problem(format!("`pipes()` {why}"), "pipes").into_iter();
             let help = script
                 .help_for_list()
                 .unwrap_or("write `fn pipes() { [#{ id: \"small\", name: \"Small\" }] }`");
-            told.map(|problem| problem.help(help)).collect::<Vec<_>>()
+            problems.map(|problem| problem.help(help)).collect::<Vec<_>>()
         })?,
         false => {
             let title = script.manifest.get("title").filter(|title| !title.is_empty());

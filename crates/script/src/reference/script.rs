@@ -66,7 +66,7 @@ pub fn entry(name: &str) -> Option<&'static EntryPoint> {
 const BODY: Option<(&str, Type)> = Some(("body", Type::Handle("body")));
 const CTX: Option<(&str, Type)> = Some(("ctx", Type::Handle("ctx")));
 const EVENT: Option<(&str, Type)> = Some(("event", Type::Handle("event")));
-const TOLD: Option<(&str, Type)> = Some(("event", Type::Map));
+const CALLBACK_EVENT: Option<(&str, Type)> = Some(("event", Type::Map));
 
 const fn filter(
     name: &'static str,
@@ -78,7 +78,7 @@ const fn filter(
 }
 
 const fn callback(name: &'static str, doc: &'static str) -> EntryPoint {
-    EntryPoint { name, role: ScriptRole::Callback, subject: TOLD, doc, begins: "" }
+    EntryPoint { name, role: ScriptRole::Callback, subject: CALLBACK_EVENT, doc, begins: "" }
 }
 
 const ENTRIES: &[EntryPoint] = &[

@@ -122,10 +122,10 @@ fn every_function_of_the_host_has_its_place_on_the_page() {
         .iter()
         .filter(|function| function.origin == FunctionOrigin::Host && !function.module.contains("::"))
     {
-        let is_told = page.contains(&format!("`{}`\\\n", function.signature()))
+        let is_documented = page.contains(&format!("`{}`\\\n", function.signature()))
             || function.is_method
                 && page.contains(&function.signature().split_once('.').unwrap().1.replace('|', "\\|"));
-        assert!(is_told, "{} is not on the page", function.signature());
+        assert!(is_documented, "{} is not on the page", function.signature());
     }
     assert!(!page.contains("\n\n\n"), "a section is empty");
 }

@@ -100,9 +100,9 @@ fn inlet(body) {
 requirements: kv, llm
 */
 fn outlet(body) {
-    let said = body.messages.last().text;
+    let answer = body.messages.last().text;
     after(|| {
-        let request = #{ messages: [#{ role: "user", content: "A title in five words:\n" + said }], max_tokens: 20 };
+        let request = #{ messages: [#{ role: "user", content: "A title in five words:\n" + answer }], max_tokens: 20 };
         kv::chat::set("title", llm::chat(request).content);
     });
 }
@@ -284,10 +284,10 @@ fn inlet(body) {
          of the request. Nothing is fetched.",
         r#"
 fn inlet(body) {
-    let said = body.messages.last("user");
+    let question = body.messages.last("user");
     for file in uploads::list() {
         if file.has_content && (file.type ?? "").starts_with("text/") {
-            said.text += "\n\n" + file.name + ":\n" + text::truncate(uploads::text(file.name), 4_000);
+            question.text += "\n\n" + file.name + ":\n" + text::truncate(uploads::text(file.name), 4_000);
         }
     }
     body
@@ -300,10 +300,10 @@ fn inlet(body) {
         "The text of documents as bytes, from `files`, `http` or `uploads`.",
         r#"
 fn inlet(body) {
-    let said = body.messages.last("user");
+    let question = body.messages.last("user");
     for file in uploads::list() {
         if file.has_content && file.name.ends_with(".docx") {
-            said.text += "\n\n" + text::truncate(documents::text(uploads::bytes(file.name)), 20_000);
+            question.text += "\n\n" + text::truncate(documents::text(uploads::bytes(file.name)), 20_000);
         }
     }
     body

@@ -55,8 +55,8 @@ fn every_sleep_of_the_standard_packages_is_refused() {
     assert!(odd.is_empty(), "{odd:?}");
     for seconds in ["60", "60.0"] {
         let error = engine::new().eval::<rhai::Dynamic>(&format!("sleep({seconds})")).unwrap_err();
-        let told = crate::diagnostic::summary_of_run(&error);
-        assert!(told.contains("write time::sleep(milliseconds)"), "{told}");
+        let message = crate::diagnostic::summary_of_run(&error);
+        assert!(message.contains("write time::sleep(milliseconds)"), "{message}");
     }
 }
 

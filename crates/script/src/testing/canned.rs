@@ -25,7 +25,7 @@ pub(super) struct Model(Arc<Mutex<Asking>>);
 #[derive(Default)]
 struct Asking {
     answers: VecDeque<Reply>,
-    asked: Vec<Json>,
+    requests: Vec<Json>,
     unanswered: Option<String>,
 }
 
@@ -43,8 +43,8 @@ impl Model {
     }
 
     /// Returns its requests so far.
-    pub(super) fn asked(&self) -> Vec<Json> {
-        self.0.lock().asked.iter().map(Json::deep_clone).collect()
+    pub(super) fn requests(&self) -> Vec<Json> {
+        self.0.lock().requests.iter().map(Json::deep_clone).collect()
     }
 
     /// Returns the reason why a request had no answer.
@@ -54,8 +54,8 @@ impl Model {
 
     fn next(&self, request: &Json) -> Result<Reply, Error> {
         let mut asking = self.0.lock();
-        asking.asked.push(request.deep_clone());
-        let count = asking.asked.len();
+        asking.requests.push(request.deep_clone());
+        let count = asking.requests.len();
         asking.answers.pop_front().ok_or_else(|| {
             let why = format!(
                 "the model was called {} and {} canned; add one: canned::model(\"…\")",
@@ -113,10 +113,10 @@ impl Models for Model {
                 Answer::Whole(whole) => whole,
                 Answer::Stream(chunks) => provider::whole(chunks).await?,
             };
-            let said = response::message_of(&answer);
+            let message = response::message_of(&answer);
             Ok(Json::from([
-                ("content", message::text_of(&said).as_str().into()),
-                ("tool_calls", said.get("tool_calls").unwrap_or_else(Json::array)),
+                ("content", message::text_of(&message).as_str().into()),
+                ("tool_calls", message.get("tool_calls").unwrap_or_else(Json::array)),
                 ("finish_reason", answer.at_path("choices.0").field("finish_reason")),
                 ("usage", answer.field("usage")),
                 ("model", answer.field("model")),
@@ -132,8 +132,8 @@ impl Models for Model {
         let events = answer.map(|answer| match answer {
             Ok(Answer::Stream(chunks)) => chunks.map(|chunk| chunk.map(|chunk| chunk.event)).boxed(),
             Ok(Answer::Whole(whole)) => {
-                let said = response::message_of(&whole);
-                let event = event::of_choice(&whole, &whole.at_path("choices.0"), &said);
+                let message = response::message_of(&whole);
+                let event = event::of_choice(&whole, &whole.at_path("choices.0"), &message);
                 stream::iter([Ok(event)]).boxed()
             }
             Err(error) => stream::iter([Err(error)]).boxed(),
@@ -228,14 +228,14 @@ fn chunk(chunk: &Json) -> Json {
 }
 
 /// Creates the reply of a message; its keys `usage` and `finish_reason` belong to the whole answer.
-fn message_reply(said: Json) -> Reply {
-    let (usage, why) = (said.remove("usage"), said.remove("finish_reason"));
+fn message_reply(message: Json) -> Reply {
+    let (usage, why) = (message.remove("usage"), message.remove("finish_reason"));
     if usage.is_none() && why.is_none() {
-        return Reply::message(said);
+        return Reply::message(message);
     }
-    let natural = response::natural_finish(&said);
+    let natural = response::natural_finish(&message);
     let why = why.and_then(|why| why.as_str().map(str::to_owned)).unwrap_or_else(|| natural.to_owned());
-    let completion = Head::with_id("chatcmpl-canned", "test").completion(said, &why);
+    let completion = Head::with_id("chatcmpl-canned", "test").completion(message, &why);
     completion.put("usage", usage);
     Reply::whole(completion)
 }
@@ -253,22 +253,22 @@ fn numbered(delta: &Json) {
 
 /// Converts a test's message: the role may be missing, and calls may have the short form.
 fn message_of(given: &Json) -> Json {
-    let said = match given {
+    let message = match given {
         Json::Object(_) => given.deep_clone(),
         other => message::assistant(other.to_string()),
     };
-    if said.get("role").is_none() {
-        let rest = said.entries();
+    if message.get("role").is_none() {
+        let rest = message.entries();
         let entries = [("role".into(), "assistant".into())].into_iter().chain(rest);
         return message_of(&Json::Object(entries.collect()));
     }
-    if said.get("content").is_none() {
-        said.put("content", Json::Null);
+    if message.get("content").is_none() {
+        message.put("content", Json::Null);
     }
-    for (index, call) in said.list("tool_calls").iter().enumerate() {
+    for (index, call) in message.list("tool_calls").iter().enumerate() {
         written_out(call, index);
     }
-    said
+    message
 }
 
 /// Converts `#{ name, arguments }` into the format of providers.
@@ -309,7 +309,7 @@ pub(super) struct Hosts(Arc<Mutex<Serving>>);
 #[derive(Default)]
 struct Serving {
     places: Vec<Place>,
-    asked: Vec<Json>,
+    requests: Vec<Json>,
 }
 
 /// The answers of a URL, or of all URLs with a prefix.
@@ -346,19 +346,19 @@ impl Hosts {
         }
     }
 
-    pub(super) fn asked(&self) -> Vec<Json> {
-        self.0.lock().asked.iter().map(Json::deep_clone).collect()
+    pub(super) fn requests(&self) -> Vec<Json> {
+        self.0.lock().requests.iter().map(Json::deep_clone).collect()
     }
 
     /// Answers one request. The last answer of a URL is repeated.
     pub(super) fn answer(&self, ask: &Ask) -> Result<web::WebResponse, WebError> {
-        let asked = ask.to_json();
-        let text = |name: &str| asked.text_or_empty(name);
+        let request = ask.to_json();
+        let text = |name: &str| request.text_or_empty(name);
         let (method, url) = (text("method"), text("url"));
         // Null if the body is not JSON.
-        asked.put("json", Json::parse(text("body").as_bytes()).ok());
+        request.put("json", Json::parse(text("body").as_bytes()).ok());
         let mut serving = self.0.lock();
-        serving.asked.push(asked.deep_clone());
+        serving.requests.push(request.deep_clone());
         let Some(place) = serving.places.iter_mut().find(|place| place.is_meant(&method, &url)) else {
             return Err(WebError::new(format!(
                 "missing canned answer for {method} {url}; add it to the test: canned::http(\"{url}\", #{{ \

@@ -352,7 +352,7 @@ impl TestEnvironment {
         };
         let sandbox = Sandbox::of_test(outside, self.on.coverage.clone());
         let compiled = sandbox.compile(&self.declared.file, &settings);
-        compiled.map(Arc::new).map_err(|problems| told_of(&problems))
+        compiled.map(Arc::new).map_err(|problems| report_of(&problems))
     }
 }
 
@@ -393,7 +393,7 @@ fn answer_of(result: &Json) -> Result<valvehouse_core::tool::ToolResult, valveho
     }
 }
 
-fn told_of(problems: &[Diagnostic]) -> String {
+fn report_of(problems: &[Diagnostic]) -> String {
     let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
     errors.map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -45,7 +45,7 @@ pub(super) fn is_final(error: &EvalAltResult) -> bool {
 }
 
 /// Describes an error of a test, at its position in the test file.
-pub(super) fn told(
+pub(super) fn describe(
     tests: &Script,
     function: &str,
     error: &EvalAltResult,

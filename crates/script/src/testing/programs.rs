@@ -13,7 +13,7 @@ pub(super) struct CannedShell(Arc<Mutex<Runs>>);
 #[derive(Default)]
 struct Runs {
     programs: Vec<CannedProgram>,
-    asked: Vec<Json>,
+    calls: Vec<Json>,
 }
 
 /// The outputs of one program.
@@ -46,8 +46,8 @@ impl CannedShell {
     }
 
     /// Returns the calls so far.
-    pub(super) fn asked(&self) -> Vec<Json> {
-        self.0.lock().asked.iter().map(Json::deep_clone).collect()
+    pub(super) fn calls(&self) -> Vec<Json> {
+        self.0.lock().calls.iter().map(Json::deep_clone).collect()
     }
 
     /// Returns the output of one call. The last output of a program is repeated.
@@ -60,7 +60,7 @@ impl CannedShell {
         };
         let mut runs = self.0.lock();
         let text = |text: &Option<String>| text.as_deref().map(Json::from).into();
-        runs.asked.push(Json::from([
+        runs.calls.push(Json::from([
             ("argv", argv),
             ("stdin", text(&options.stdin)),
             ("folder", text(&options.folder)),

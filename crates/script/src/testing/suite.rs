@@ -122,10 +122,10 @@ impl Suite {
     }
 
     /// Runs one of its tests in its own environment.
-    pub async fn run(&self, test: &str, asked: &SuiteOptions) -> TestResult {
+    pub async fn run(&self, test: &str, options: &SuiteOptions) -> TestResult {
         let begun = Instant::now();
-        let golden = (golden_folder(&self.tests.file.path), asked.update);
-        let on = On { name: test.to_owned(), golden, coverage: asked.coverage.clone() };
+        let golden = (golden_folder(&self.tests.file.path), options.update);
+        let on = On { name: test.to_owned(), golden, coverage: options.coverage.clone() };
         let environment = TestEnvironment::new(&self.compiled, &self.settings, on);
         let failed = self.failed(test, &environment).await;
         TestResult {
@@ -144,7 +144,7 @@ impl Suite {
             let _guard = Guard::enter(budget);
             let _running = RunningCall::enter(&tests.caller, &on.turn(), on.resources());
             let result = tests.evaluate(&name, Args::new());
-            result.err().map(|error| failure::told(&tests, &name, &error, on.wrong.lock().take()))
+            result.err().map(|error| failure::describe(&tests, &name, &error, on.wrong.lock().take()))
         });
         let failed = run.await.unwrap_or_else(|error| {
             let problem = Diagnostic::of(Code::TestFailed, &self.tests.file, error.to_string());

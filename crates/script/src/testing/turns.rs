@@ -134,8 +134,8 @@ impl TestEnvironment {
     /// Creates a turn in this environment.
     fn in_turn(self: &Arc<Self>, facts: TurnFacts, context: Context) -> Turn {
         let (people, questions) = (self.people.clone(), Questions::default());
-        let heard = questions.clone();
-        let events = Events::listening(move |event| people.hear(event, &heard), Some(questions));
+        let open_questions = questions.clone();
+        let events = Events::listening(move |event| people.hear(event, &open_questions), Some(questions));
         let facts = TurnFacts { states: Some(facts.states.clone().unwrap_or_default()), ..facts };
         let turn = Turn::new(facts, context, events);
         let _ = turn.local::<Here>().0.set(Arc::downgrade(self));

@@ -71,7 +71,7 @@ fn located(script: &Script, source: &str, what: String) -> Diagnostic {
     let of_parameters = named().filter(|path| what.contains(&format!("parameter `{path}`")));
     let paths = of_parameters.map(|path| format!("parameters.{path}")).chain(named().map(str::to_owned));
     let in_code = of_handler.into_iter().chain(paths).map(|path| problem.clone().at_path(source, &path));
-    let mut places = in_code.chain(named().map(|key| problem.clone().at_said(source, key, key)));
+    let mut places = in_code.chain(named().map(|key| problem.clone().at_frontmatter(source, key, key)));
     places.find(|place| place.line.is_some()).unwrap_or_else(|| problem.clone()).help(DECLARED)
 }
 
@@ -147,7 +147,7 @@ fn module(script: &Script, source: &str) -> (Vec<ToolFunction>, Vec<Diagnostic>)
         Ok(info) => info.tags,
         Err(why) => return failed("tool_info", why),
     };
-    let told = |error: &rhai::EvalAltResult| format!("failed: {}", diagnostic::summary_of_run(error));
+    let failure = |error: &rhai::EvalAltResult| format!("failed: {}", diagnostic::summary_of_run(error));
     if script.manifest.ttl.is_some() {
         // With `ttl`, the host calls `tools()` in the background. The list may come from another version, so
         // missing functions are warnings.
@@ -160,7 +160,7 @@ fn module(script: &Script, source: &str) -> (Vec<ToolFunction>, Vec<Diagnostic>)
     match script.list("tools") {
         Ok(listed) => of_list(script, source, &listed.flatten(), &default_tags),
         Err(error) => {
-            let (tools, problems) = failed("tools", told(&error));
+            let (tools, problems) = failed("tools", failure(&error));
             let help = |problem: Diagnostic| match script.help_for_list() {
                 Some(help) => problem.help(help),
                 None => problem,
@@ -306,9 +306,9 @@ fn entry_of(entry: &Dynamic) -> Result<(Json, FunctionRef), Vec<String>> {
         Some(handler) => pointer(handler).map_err(|wrong| vec![wrong])?,
         None => return Err(vec!["missing `handler`".into()]),
     };
-    let mut said = rhai::Map::clone(&map);
-    said.remove("handler");
-    let declared = json_of(&said.into()).map_err(|error| vec![diagnostic::summary_of_run(&error)])?;
+    let mut fields = rhai::Map::clone(&map);
+    fields.remove("handler");
+    let declared = json_of(&fields.into()).map_err(|error| vec![diagnostic::summary_of_run(&error)])?;
     Ok((declared, handler))
 }
 

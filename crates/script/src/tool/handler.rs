@@ -114,7 +114,7 @@ enum CallFailure {
     /// The tool returned an error.
     Refused(ToolError),
     /// The tool failed: the message for the model, and the cause for the log.
-    Broken { told: ToolError, cause: String },
+    Broken { message: ToolError, cause: String },
 }
 
 impl From<Rejection> for CallFailure {
@@ -132,10 +132,10 @@ impl ScriptTool {
             self.call_metrics.record_skipped();
             return Err(breaker.rejection(rest).into());
         }
-        let (told, broke) = match self.measured(args, turn) {
+        let (result, broke) = match self.measured(args, turn) {
             Ok(result) => (Ok(result), None),
-            Err(CallFailure::Refused(told)) => (Err(told), None),
-            Err(CallFailure::Broken { told, cause }) => (Err(told), Some(cause)),
+            Err(CallFailure::Refused(error)) => (Err(error), None),
+            Err(CallFailure::Broken { message, cause }) => (Err(message), Some(cause)),
         };
         match broke {
             None => breaker.record_success(admission),
@@ -143,7 +143,7 @@ impl ScriptTool {
             Some(_) if turn.is_over() => {}
             Some(cause) => breaker.record_failure(&cause),
         }
-        told
+        result
     }
 
     fn measured(&self, args: &Json, turn: &Turn) -> Result<ToolResult, CallFailure> {
@@ -236,7 +236,7 @@ impl ScriptTool {
     /// Logs the cause and returns the message for the model.
     fn broken(&self, what: String, cause: String) -> CallFailure {
         tracing::error!(plugin = self.script.id(), tool = self.name(), "{cause}");
-        CallFailure::Broken { told: format!("the tool `{}` {what}", self.name()).into(), cause }
+        CallFailure::Broken { message: format!("the tool `{}` {what}", self.name()).into(), cause }
     }
 }
 

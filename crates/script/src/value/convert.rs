@@ -157,8 +157,8 @@ mod tests {
         let text = Dynamic::from("x".repeat(1 << 20));
         let many = |count: usize| json_of(&Dynamic::from(vec![text.clone(); count]));
         assert!(many(15).is_ok());
-        let told = crate::diagnostic::summary_of_run(&many(17).unwrap_err());
-        assert_eq!(told, "a new value exceeded its limit of 16 MB");
+        let message = crate::diagnostic::summary_of_run(&many(17).unwrap_err());
+        assert_eq!(message, "a new value exceeded its limit of 16 MB");
         let mut doubled = Dynamic::from(vec![text]);
         for _ in 0..20 {
             let shared = doubled.into_shared();

@@ -106,8 +106,8 @@ async fn a_script_works_in_its_folder() {
         assert_eq!(run(code, &data).await, expected, "{code}");
     }
     std::fs::write(data.join("large"), "0123456789\n".repeat(200_000)).unwrap();
-    let told = run(r#"try { files::read("large"); } catch (e) { body.out = e.message; }"#, &data).await;
-    assert!(told.contains("1 MiB, which ends with line 95325 of 200000"), "{told}");
+    let message = run(r#"try { files::read("large"); } catch (e) { body.out = e.message; }"#, &data).await;
+    assert!(message.contains("1 MiB, which ends with line 95325 of 200000"), "{message}");
 }
 
 #[tokio::test]
@@ -150,8 +150,8 @@ async fn a_script_reads_its_variables() {
     let dir = tempfile::tempdir().unwrap();
     let code = r#"body.out = [env::get("PATH").len() > 0, env::get("NOT_SET_ANYWHERE")];"#;
     assert_eq!(run(code, dir.path()).await, "[true,null]");
-    let told = run(r#"env::get("HOME");"#, dir.path()).await;
-    assert!(told.contains("valvehouse grant x env=HOME"), "{told}");
+    let message = run(r#"env::get("HOME");"#, dir.path()).await;
+    assert!(message.contains("valvehouse grant x env=HOME"), "{message}");
 }
 
 #[tokio::test]

@@ -92,8 +92,8 @@ async fn what_cannot_be_kept_says_why() {
         (r#"let s = "x"; s.pad(70_000, "x"); kv::set("t", s);"#, "a value exceeded its limit of 64 KiB"),
     ];
     for (code, words) in cases {
-        let told = run(&keeping(code, &kv), &Turn::default()).await.unwrap_err().to_string();
-        assert!(told.contains(words), "{code}: {told}");
+        let message = run(&keeping(code, &kv), &Turn::default()).await.unwrap_err().to_string();
+        assert!(message.contains(words), "{code}: {message}");
     }
 }
 
@@ -131,7 +131,7 @@ async fn turns_at_the_same_time_lose_nothing_and_versions_share_the_map() {
     assert_eq!(gives(&kv, r#"body.out = [kv::get("n"), kv::get("u")];"#).await, "[500,500]");
 }
 
-/// Maps whose writes are counted; they fail while they are told to.
+/// Maps whose writes are counted; they fail while the flag is set.
 fn written() -> (Arc<Kv>, Arc<AtomicUsize>, Arc<AtomicBool>) {
     let (writes, fails): (Arc<AtomicUsize>, Arc<AtomicBool>) = Default::default();
     let (counted, failing) = (writes.clone(), fails.clone());
@@ -269,9 +269,9 @@ async fn an_update_that_another_host_overtook_runs_again_on_what_is_stored() {
     // What ends with the turn belongs to this host alone.
     assert_eq!(gives(&kv, r#"body.out = kv::chat::update("n", |old| 1);"#).await, "1");
     assert_eq!(calls.load(SeqCst), 3);
-    let told = run(&keeping(r#"kv::update("n", |old| 1);"#, &kv), &Turn::default()).await.unwrap_err();
+    let message = run(&keeping(r#"kv::update("n", |old| 1);"#, &kv), &Turn::default()).await.unwrap_err();
     assert!(
-        told.to_string().contains("kv::update") && told.to_string().contains("the disk is full"),
-        "{told}"
+        message.to_string().contains("kv::update") && message.to_string().contains("the disk is full"),
+        "{message}"
     );
 }

@@ -184,10 +184,10 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         ),
     ];
     for (text, code, words) in cases {
-        let told = lints(text);
-        assert!(told.contains(&format!("warning[{code}]")) && told.contains(words), "{text}\n{told}");
-        assert_eq!(told.matches("warning[").count(), 1, "{text}\n{told}");
-        assert!(told.contains("help: "), "{text}\n{told}");
+        let report = lints(text);
+        assert!(report.contains(&format!("warning[{code}]")) && report.contains(words), "{text}\n{report}");
+        assert_eq!(report.matches("warning[").count(), 1, "{text}\n{report}");
+        assert!(report.contains("help: "), "{text}\n{report}");
     }
 }
 
@@ -249,8 +249,8 @@ fn no_script_of_ours_is_doubted() {
             let read = read_file(kind, &top.join(folder), &path).unwrap();
             // A script that an operator has to grant first is compiled where it is tested.
             let Ok(script) = Script::compile(&read.file, &Settings::default()) else { continue };
-            let told: String = script.lints().iter().map(|problem| format!("{problem}\n")).collect();
-            assert_eq!(told, "", "{}", path.display());
+            let report: String = script.lints().iter().map(|problem| format!("{problem}\n")).collect();
+            assert_eq!(report, "", "{}", path.display());
             seen += 1;
         }
     }

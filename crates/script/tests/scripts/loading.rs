@@ -13,7 +13,7 @@ fn compile(text: &str) -> Result<Script, Vec<Diagnostic>> {
     Script::compile(&file, &Settings::default())
 }
 
-fn told(text: &str) -> String {
+fn report(text: &str) -> String {
     match compile(text) {
         Ok(script) => script.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
         Err(problems) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
@@ -85,9 +85,9 @@ fn what_does_not_load_says_where_why_and_what_to_do() {
         ("import \"../secret\" as s; fn inlet(body) { }", &["invalid module path `../secret`"]),
     ];
     for (text, words) in cases {
-        let told = told(text);
+        let report = report(text);
         for word in words {
-            assert!(told.contains(word), "{text}\n{told}\nlacks {word}");
+            assert!(report.contains(word), "{text}\n{report}\nlacks {word}");
         }
     }
 }
@@ -220,9 +220,9 @@ async fn events_are_emitted_in_order_also_before_an_error() {
     let body = Json::parse(br#"{"messages":[]}"#).unwrap();
     run_in(text, Hook::Inlet, body.clone(), &turn).await.unwrap_err();
     let events = turn.events().take();
-    let said: Vec<String> =
+    let descriptions: Vec<String> =
         events.iter().map(|event| event.0.at_path("data.description").to_string()).collect();
-    assert_eq!(said, [r#""one""#, r#""two""#]);
+    assert_eq!(descriptions, [r#""one""#, r#""two""#]);
     let error = run("fn inlet(body) { emit(#{ data: 1 }); }").await.unwrap_err();
     assert!(error.to_string().contains("a map with a `type`"), "{error}");
 }
@@ -267,8 +267,8 @@ async fn valves_come_from_script_configuration_and_store_in_that_order() {
         ..Settings::default()
     };
     let script = Script::compile(&file, &settings).unwrap();
-    let told: Vec<String> = script.warnings.iter().map(ToString::to_string).collect();
-    assert!(told.len() == 1 && told[0].contains("`c`"), "{told:?}");
+    let warnings: Vec<String> = script.warnings.iter().map(ToString::to_string).collect();
+    assert!(warnings.len() == 1 && warnings[0].contains("`c`"), "{warnings:?}");
     let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
     let body = Json::parse(br#"{"messages":[]}"#).unwrap();
     let ChainOutcome::Done(body) = chain.run(Hook::Inlet, body, &Turn::default()).await.unwrap() else {
@@ -337,8 +337,11 @@ fn what_is_legal_and_not_meant_is_doubted() {
         ),
     ];
     for (text, words, place) in cases {
-        let told = told(text);
-        assert!(told.contains("warning") && told.contains(words) && told.contains(place), "{text}\n{told}");
+        let report = report(text);
+        assert!(
+            report.contains("warning") && report.contains(words) && report.contains(place),
+            "{text}\n{report}"
+        );
     }
     let fine = [
         "fn inlet(body) { body.model.trim(); let s = \"a\\n\"; s.replace(\"a\", \"b\"); }",
@@ -346,12 +349,12 @@ fn what_is_legal_and_not_meant_is_doubted() {
         "fn inlet(body) { for m in body.messages { if m.role == \"user\" { m.content += \"x\"; } } }",
     ];
     for text in fine {
-        assert_eq!(told(text), "", "{text}");
+        assert_eq!(report(text), "", "{text}");
     }
 }
 
 #[test]
-fn a_function_that_takes_the_place_of_the_hosts_is_told() {
+fn a_function_that_shadows_one_of_the_host_is_reported() {
     let cases = [
         (
             "fn inlet(body) { deny(1) }\nfn deny(a) { }",
@@ -369,15 +372,15 @@ fn a_function_that_takes_the_place_of_the_hosts_is_told() {
         ("fn count(role) { } fn inlet(body) { body.n = body.messages.count(1); }", "`value.count(_)`"),
     ];
     for (text, words) in cases {
-        let told = told(text);
-        assert!(told.contains(words) && told.contains("rename it"), "{text}\n{told}");
+        let report = report(text);
+        assert!(report.contains(words) && report.contains("rename it"), "{text}\n{report}");
     }
     for text in [
         "fn deny_it(a) { } fn inlet(body) { }",
         "fn count(role) { } fn inlet(body) { }",
         "fn push(a, b, c, d, e) { } fn inlet(body) { }",
     ] {
-        assert_eq!(told(text), "", "{text}");
+        assert_eq!(report(text), "", "{text}");
     }
 }
 
@@ -432,8 +435,8 @@ fn what_would_take_long_to_read_is_refused_where_it_is_too_much() {
     ];
     for (text, words) in cases {
         let began = Instant::now();
-        let told = told(&text);
-        assert!(told.contains(words), "{}: {}", &text[..60], &told[..told.len().min(300)]);
+        let report = report(&text);
+        assert!(report.contains(words), "{}: {}", &text[..60], &report[..report.len().min(300)]);
         assert!(began.elapsed() < Duration::from_secs(5), "{}: {:?}", &text[..60], began.elapsed());
     }
     let fine = [
@@ -446,7 +449,7 @@ fn what_would_take_long_to_read_is_refused_where_it_is_too_much() {
         ),
     ];
     for text in fine {
-        assert_eq!(told(&text), "", "{}", &text[..60]);
+        assert_eq!(report(&text), "", "{}", &text[..60]);
     }
 }
 
@@ -480,8 +483,12 @@ async fn what_a_hook_hands_back_is_bounded() {
         let began = Instant::now();
         let body = Json::from([("messages", Json::array())]);
         let failed = run_in(&text, hook, body, &Turn::default()).await.expect_err(&text);
-        let told = format!("{failed:?}");
-        assert!(told.contains(words) && told.contains("\"x\""), "{text}: {}", &told[..told.len().min(400)]);
+        let report = format!("{failed:?}");
+        assert!(
+            report.contains(words) && report.contains("\"x\""),
+            "{text}: {}",
+            &report[..report.len().min(400)]
+        );
         assert!(began.elapsed() < Duration::from_secs(5), "{text}: {:?}", began.elapsed());
     }
     // A body of twenty megabytes goes through, whatever is built around what is in it.
@@ -515,7 +522,7 @@ async fn a_call_at_the_end_of_a_hook_gives_nothing_and_a_value_without_a_semicol
 }
 
 #[test]
-fn a_closure_that_sees_a_function_in_place_of_a_variable_is_told() {
+fn a_closure_that_sees_a_function_in_place_of_a_variable_is_reported() {
     let hidden = "fn words() { 1 }\nfn use_it(words) {\n    let f = |x| words.a + x;\n    f.call(1)\n}";
     let problem = compile(hidden).unwrap().warnings.remove(0).to_string();
     assert!(
@@ -552,7 +559,7 @@ fn a_secret_valve_is_taken_from_the_environment_where_the_configuration_says_so(
 }
 
 #[test]
-fn words_of_python_are_told_with_how_they_are_written_here() {
+fn words_of_python_are_reported_with_how_they_are_written_here() {
     for (text, words) in [
         ("fn inlet(body) { let x = body.messages[-4:]; }", "`list.tail(4)` for the last four"),
         ("fn inlet(body) { let x = body.messages[:3]; }", "`:` is not a range"),
@@ -570,14 +577,14 @@ fn words_of_python_are_told_with_how_they_are_written_here() {
         ("const Valves = #{ n: #{ value: 1, ge: 1 } };\nfn inlet(body) { }", "here it is `minimum`"),
         ("const Valves = #{ n: #{ value: 1, le: 1 } };\nfn inlet(body) { }", "here it is `maximum`"),
     ] {
-        let told = told(text);
-        assert!(told.contains(words) || words == "error", "{text}\n{told}");
-        assert!(!told.contains("unknown prefix `f`") || text.contains("f\""), "{text}\n{told}");
+        let report = report(text);
+        assert!(report.contains(words) || words == "error", "{text}\n{report}");
+        assert!(!report.contains("unknown prefix `f`") || text.contains("f\""), "{text}\n{report}");
     }
 }
 
 #[tokio::test]
-async fn what_breaks_at_run_is_said_in_words_of_scripts() {
+async fn errors_at_run_use_the_words_of_scripts() {
     for (code, words) in [
         (
             "body.messages.keep_last(\"3\");",
@@ -604,8 +611,8 @@ async fn what_breaks_at_run_is_said_in_words_of_scripts() {
         ("1.5.pad(3, 'a');", &["pad (float, integer, char)"]),
     ] {
         let error = run(&format!("fn inlet(body) {{ {code} }}")).await.expect_err(code);
-        let told = format!("{error:?}");
-        assert!(words.iter().all(|word| told.contains(word)), "{code}: {told}");
+        let report = format!("{error:?}");
+        assert!(words.iter().all(|word| report.contains(word)), "{code}: {report}");
     }
 }
 
@@ -632,15 +639,15 @@ async fn events_are_sent_and_lines_printed_as_in_open_webui() {
 
 #[test]
 fn a_pattern_in_backticks_reads_its_own_escapes_and_what_fills_a_list_has_no_value() {
-    let doubts = |code: &str| told(&format!("fn inlet(body) {{ {code} }}"));
+    let doubts = |code: &str| report(&format!("fn inlet(body) {{ {code} }}"));
     let fine = doubts(r"body.x = regex::replace(body.y, `\n\s*\n`, `a`); let l = []; l.push(1); body.l = l;");
     assert_eq!(fine, "");
     let held = doubts(r"let blank = `\n\s*\n`; body.x = regex::replace(body.y, blank, `a`);");
     assert_eq!(held, "");
     assert!(doubts(r"body.x = regex::replace(body.y, `a`, `b`) + `\n`;").contains("V602"));
     for code in ["let l = []; body.x = l.push(1);", "let s = \"a\"; body.x = s.pad(4, \"*\");"] {
-        let told = doubts(code);
-        assert!(told.contains("V601") && told.contains("in a statement of its own"), "{code}\n{told}");
+        let report = doubts(code);
+        assert!(report.contains("V601") && report.contains("in a statement of its own"), "{code}\n{report}");
     }
 }
 

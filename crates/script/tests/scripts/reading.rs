@@ -84,7 +84,7 @@ async fn text(code: &str, settings: Settings) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_piece_leaves_before_the_model_has_said_the_second() {
+async fn the_first_piece_leaves_before_the_model_has_sent_the_second() {
     for code in [
         "for event in llm::stream(#{ messages: body.messages }) { yield_text(event.text); }",
         "for event in llm::stream(#{ messages: body.messages }) { yield_piece(event); }",
@@ -95,21 +95,21 @@ async fn the_first_piece_leaves_before_the_model_has_said_the_second() {
         let more = model.more.clone();
         let pipes = pipes(code, Settings { models: Some(Arc::new(model)), ..Settings::default() });
         let Ok(Answer::Stream(mut pieces)) = ask(&pipes, true).await else { panic!("{code}: no stream") };
-        let mut said = String::new();
+        let mut output = String::new();
         let mut ids = Vec::new();
-        while said != "one" {
+        while output != "one" {
             let piece = pieces.next().await.unwrap().unwrap().event;
             ids.push(piece.text("id").unwrap());
-            said += &event::text(&piece);
+            output += &event::text(&piece);
         }
         more.notify_one();
         while let Some(piece) = pieces.next().await {
             let piece = piece.unwrap().event;
             ids.push(piece.text("id").unwrap());
-            said += &event::text(&piece);
+            output += &event::text(&piece);
         }
         ids.dedup();
-        assert_eq!((said.as_str(), ids.len()), ("one two", 1), "{code}");
+        assert_eq!((output.as_str(), ids.len()), ("one two", 1), "{code}");
     }
 }
 
@@ -133,8 +133,8 @@ async fn what_a_pipe_returns_stands_behind_what_it_yielded() {
         (r#"yield_text("a"); throw "broken""#, "broken"),
         (r#"parallel([|| yield_text("a"), || yield_text("a")]); ()"#, "aa/stop"),
     ] {
-        let said = text(code, model()).await;
-        assert!(said.contains(wanted), "{code}: {said}");
+        let output = text(code, model()).await;
+        assert!(output.contains(wanted), "{code}: {output}");
     }
 }
 
@@ -152,7 +152,7 @@ async fn who_leaves_ends_the_model_and_the_script() {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("the model is still asked");
+    panic!("the model is still called");
 }
 
 /// A host that sends these parts, the second and those behind it when it is let.
@@ -201,15 +201,15 @@ async fn a_host_is_read_by_lines_events_and_chunks() {
     ] {
         let (url, more) = host(PARTS).await;
         more.notify_one();
-        let said = text(&code.replace('U', &format!("\"{url}\"")), Settings::default()).await;
-        assert!(said.contains(wanted), "{code}: {said}");
+        let output = text(&code.replace('U', &format!("\"{url}\"")), Settings::default()).await;
+        assert!(output.contains(wanted), "{code}: {output}");
     }
     let (url, more) = host(&[b"\xff\n", b""]).await;
     more.notify_one();
-    let said =
+    let output =
         text(&format!("for line in http::stream(\"{url}\") {{ yield_text(line); }}"), Settings::default())
             .await;
-    assert!(said.contains("byte 0 is not UTF-8; read `chunks`"), "{said}");
+    assert!(output.contains("byte 0 is not UTF-8; read `chunks`"), "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -219,19 +219,19 @@ async fn the_first_line_of_a_host_leaves_before_the_second_is_there() {
     let Ok(Answer::Stream(mut pieces)) = ask(&pipes(&code, Settings::default()), true).await else {
         panic!("no stream")
     };
-    let mut said = String::new();
-    while said != "one" {
-        said += &event::text(&pieces.next().await.unwrap().unwrap().event);
+    let mut output = String::new();
+    while output != "one" {
+        output += &event::text(&pieces.next().await.unwrap().unwrap().event);
     }
     more.notify_one();
     while let Some(piece) = pieces.next().await {
-        said += &event::text(&piece.unwrap().event);
+        output += &event::text(&piece.unwrap().event);
     }
-    assert_eq!(said, "onetwo");
+    assert_eq!(output, "onetwo");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_hosts_are_asked_beside_each_other() {
+async fn several_hosts_are_requested_in_parallel() {
     let server = valvehouse_testkit::loopback::Server::start(|request| {
         valvehouse_testkit::loopback::ok(request.split(' ').take(2).collect::<Vec<_>>().join(" "))
     })

@@ -22,8 +22,9 @@ async fn passes(kind: Kind, script: &str, test: &str) {
 
 async fn fails(script: &str, test: &str) -> String {
     let failed = ran(Kind::Filter, script, test).await.failed.expect("it fails");
-    let told: Vec<String> = failed.differences().iter().map(|change| change.to_json().to_string()).collect();
-    format!("{}\n{}", failed.problem, told.join("\n"))
+    let changes: Vec<String> =
+        failed.differences().iter().map(|change| change.to_json().to_string()).collect();
+    format!("{}\n{}", failed.problem, changes.join("\n"))
 }
 
 const LIMIT: &str = r#"
@@ -79,24 +80,25 @@ async fn valves_and_users_are_what_the_test_says() {
 
 #[tokio::test]
 async fn a_failed_assertion_has_a_place_and_the_difference() {
-    let told = fails(LIMIT, r#"assert_eq(inlet("hi").messages, [#{ role: "user", content: "hi" }]);"#).await;
+    let report =
+        fails(LIMIT, r#"assert_eq(inlet("hi").messages, [#{ role: "user", content: "hi" }]);"#).await;
     assert!(
-        told.starts_with(
+        report.starts_with(
             "filters/x.test.rhai:2:1: error[V703]: the actual value differs from the expected value"
         ),
-        "{told}"
+        "{report}"
     );
-    assert!(told.contains(r#"{"op":"add","path":"/0""#), "{told}");
-    let told = fails(LIMIT, "try { assert(1 > 2, \"no\"); } catch { }").await;
-    assert!(told.contains("x.test.rhai:2:7: error[V703]: no"), "{told}");
-    let told = fails(LIMIT, "throws(|| inlet(\"hi\"));").await;
-    assert!(told.contains("did not throw an error"), "{told}");
-    let told = fails(LIMIT, "let x = nothing_here();").await;
-    assert!(told.contains("x.test.rhai:2:9") && told.contains("nothing_here"), "{told}");
-    let told = fails(LIMIT, "loop { }").await;
-    assert!(told.contains("limit of 10000000 operations"), "{told}");
-    let told = fails(LIMIT, "inlet(conversation([\"a\", \"b\", \"c\"]));").await;
-    assert!(told.contains("more than 2"), "{told}");
+    assert!(report.contains(r#"{"op":"add","path":"/0""#), "{report}");
+    let report = fails(LIMIT, "try { assert(1 > 2, \"no\"); } catch { }").await;
+    assert!(report.contains("x.test.rhai:2:7: error[V703]: no"), "{report}");
+    let report = fails(LIMIT, "throws(|| inlet(\"hi\"));").await;
+    assert!(report.contains("did not throw an error"), "{report}");
+    let report = fails(LIMIT, "let x = nothing_here();").await;
+    assert!(report.contains("x.test.rhai:2:9") && report.contains("nothing_here"), "{report}");
+    let report = fails(LIMIT, "loop { }").await;
+    assert!(report.contains("limit of 10000000 operations"), "{report}");
+    let report = fails(LIMIT, "inlet(conversation([\"a\", \"b\", \"c\"]));").await;
+    assert!(report.contains("more than 2"), "{report}");
 }
 
 #[tokio::test]
@@ -130,10 +132,10 @@ allow_hosts: api.example.com
 fn inlet(body) {
     let answer = http::get("https://api.example.com/x", #{ query: #{ q: "1" } });
     emit(#{ type: "status", data: #{ description: "asking" } });
-    let said = llm::chat(#{ messages: [#{ role: "user", content: answer.json().word }] });
-    kv::set("said", said.content, 60);
+    let reply = llm::chat(#{ messages: [#{ role: "user", content: answer.json().word }] });
+    kv::set("reply", reply.content, 60);
     let sure = ask(#{ type: "confirmation", data: #{} });
-    body.told = [answer.status, said.content, sure, env::get("NAME"), files::read("data/a.txt"), time::unix()];
+    body.out = [answer.status, reply.content, sure, env::get("NAME"), files::read("data/a.txt"), time::unix()];
     print("done");
 }
 "#;
@@ -145,14 +147,14 @@ fn inlet(body) {
         canned::file("data/a.txt", "text");
         clock::set("2026-11-21T10:00:00Z");
         let now = time::unix();
-        assert_eq(inlet("go").told, [200, "hello", true, "value", "text", now]);
+        assert_eq(inlet("go").out, [200, "hello", true, "value", "text", now]);
         assert_eq(seen::http()[0].url, "https://api.example.com/x?q=1");
         assert_eq(seen::model()[0].messages[0].content, "hi");
         assert_eq(seen::events().map(|event| event.type), ["status", "confirmation"]);
         assert_eq(seen::log(), [#{ level: "info", text: "done" }]);
-        assert_eq(kv::get("said"), "hello");
+        assert_eq(kv::get("reply"), "hello");
         clock::advance(61);
-        assert_eq(kv::get("said"), ());
+        assert_eq(kv::get("reply"), ());
     "#;
     passes(Kind::Filter, script, test).await;
     let refused = fails(script, "inlet(\"go\");").await;
@@ -213,7 +215,7 @@ async fn tools_are_called_as_a_model_would() {
 }
 
 #[tokio::test]
-async fn what_is_no_test_file_is_told() {
+async fn an_invalid_test_file_is_reported() {
     let script = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", "fn inlet(body) {}");
     for (tests, wrong) in [
         ("fn helper() {}", "no test"),
@@ -260,14 +262,14 @@ async fn an_assignment_that_writes_nothing_names_what_was_absent() {
     "#;
     passes(Kind::Filter, WRITES, test).await;
     let guard = format!("/*\nsecurity: true\n*/{WRITES}");
-    let told = fails(&guard, r#"inlet(conversation(["hi"]));"#).await;
-    assert!(told.contains("cannot assign through `?.`: `body.metadata` is ()"), "{told}");
-    assert!(told.contains("a guard must not lose an assignment"), "{told}");
+    let report = fails(&guard, r#"inlet(conversation(["hi"]));"#).await;
+    assert!(report.contains("cannot assign through `?.`: `body.metadata` is ()"), "{report}");
+    assert!(report.contains("a guard must not lose an assignment"), "{report}");
     for (call, wanted) in [
         (r#"outlet(conversation(["hi", "answer"]));"#, "`body.metadata` is ()"),
         (r#"run_function("add", []);"#, "`own.a` is ()"),
     ] {
-        let told = fails(WRITES, call).await;
-        assert!(told.contains(wanted), "{call}: {told}");
+        let report = fails(WRITES, call).await;
+        assert!(report.contains(wanted), "{call}: {report}");
     }
 }

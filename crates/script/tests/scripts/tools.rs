@@ -89,9 +89,9 @@ fn what_does_not_load_says_where_why_and_what_to_do() {
         ),
     ];
     for (text, words) in cases {
-        let told = compile(text).map(drop).expect_err(text);
+        let problems = compile(text).map(drop).expect_err(text);
         for word in *words {
-            assert!(told.contains(word), "{text}\n{told}lacks {word}");
+            assert!(problems.contains(word), "{text}\n{problems}lacks {word}");
         }
     }
 }
@@ -110,7 +110,7 @@ fn handlers_come_in_all_their_forms() {
         "fn tools() { let unit = \"c\"; [#{ name: \"a\", handler: |args| unit }] }",
     ];
     for text in cases {
-        let script = compile(text).unwrap_or_else(|told| panic!("{text}\n{told}"));
+        let script = compile(text).unwrap_or_else(|problems| panic!("{text}\n{problems}"));
         assert_eq!(script.tools(&Arc::default()).len(), 1, "{text}");
     }
 }
@@ -140,8 +140,8 @@ fn a_file_may_serve_prompts_and_resources_and_no_tool() {
 }
 
 #[test]
-fn what_is_wrong_with_prompts_and_resources_is_said() {
-    for (text, told) in [
+fn invalid_prompts_and_resources_are_reported() {
+    for (text, expected) in [
         ("fn prompts() { 5 }", "`prompts()` returned"),
         ("fn prompts() { [#{ name: \"a\" }] }", "without a `handler`"),
         ("fn prompts() { [#{ name: \"a b\", handler: |args| 1 }] }", "1 to 64 of"),
@@ -152,6 +152,6 @@ fn what_is_wrong_with_prompts_and_resources_is_said() {
         ("fn resources() { throw \"no\" }\nfn resource(uri) { 1 }", "`resources()` failed: no"),
     ] {
         let found = compile(text).unwrap_err();
-        assert!(found.contains(told), "{text}\n  found: {found}\n  want:  {told}");
+        assert!(found.contains(expected), "{text}\n  found: {found}\n  want:  {expected}");
     }
 }

@@ -112,8 +112,8 @@ async fn one_that_throws_ends_the_others_unless_they_settle() {
     assert_eq!(run(code).await, r#"[{"value":1},{"error":"broken"},{"value":3}]"#);
     let wrong = run("parallel([1]);").await;
     assert!(wrong.contains("`functions` must be an array of functions"), "{wrong}");
-    let asked = run(r#"parallel([|| ask(#{ type: "input", data: #{} })]);"#).await;
-    assert!(asked.contains("call `ask` before or after it"), "{asked}");
+    let error = run(r#"parallel([|| ask(#{ type: "input", data: #{} })]);"#).await;
+    assert!(error.contains("call `ask` before or after it"), "{error}");
     assert_eq!(run("body.out = parallel([]); body").await, "[]");
 }
 
@@ -133,8 +133,8 @@ async fn what_waits_beside_each_other_shares_one_budget() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_runs_again_after_a_pause_neither_waits_nor_asks_again() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = asked.clone();
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = requests.clone();
     let server = Server::start(move |_| {
         count.fetch_add(1, SeqCst);
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n\xff\x00".to_vec()
@@ -155,11 +155,11 @@ async fn a_step_that_runs_again_after_a_pause_neither_waits_nor_asks_again() {
     pauses.begin(Json::Null);
     let first = run_with(&code, Settings::default(), &turn).await;
     assert!(first.starts_with(r#"["ff00","ff00","#), "{first}");
-    assert_eq!(asked.load(SeqCst), 5);
+    assert_eq!(requests.load(SeqCst), 5);
     let recorded = pauses.host_calls();
     let again = Turn::default().pausing(Pauses::default());
     again.pauses().unwrap().restore_host_calls(&recorded);
     again.pauses().unwrap().begin(Json::Null);
     assert_eq!(run_with(&code, Settings::default(), &again).await, first);
-    assert_eq!(asked.load(SeqCst), 5);
+    assert_eq!(requests.load(SeqCst), 5);
 }

@@ -84,8 +84,11 @@ async fn an_answer_has_status_headers_text_and_json() {
         assert_eq!(gives(&code).await, expected, "{code}");
     }
     let code = format!(r#"try {{ http::get("{missing}").json(); }} catch (e) {{ body.out = e.message; }}"#);
-    let said = gives(&code).await;
-    assert!(said.contains("the answer with status 404 is not JSON") && said.contains("it is `no`"), "{said}");
+    let output = gives(&code).await;
+    assert!(
+        output.contains("the answer with status 404 is not JSON") && output.contains("it is `no`"),
+        "{output}"
+    );
     let error = refuses("body.json();").await;
     assert!(error.contains("not an answer of `http::`"), "{error}");
 }
@@ -158,17 +161,20 @@ async fn a_host_that_is_not_granted_is_refused_with_the_command_that_grants_it()
     let server = echo().await;
     let url = server.url("/");
     let code = |url: &str| format!(r#"try {{ http::get("{url}"); }} catch (e) {{ body.out = e.message; }}"#);
-    let said = gives(&code("https://example.org/")).await;
+    let output = gives(&code("https://example.org/")).await;
     assert_eq!(
-        said,
+        output,
         "\"http::get: cannot request https://example.org/: the host `example.org` is not one of the hosts that this plugin may reach (127.0.0.1); grant it with: valvehouse grant weather http=example.org\""
     );
     let script = script(&code(&url), &["*.example.org"]);
-    let said = run(script, &Turn::default()).await.unwrap();
-    assert!(said.contains(&format!("valvehouse grant weather http=127.0.0.1:{}", server.port)), "{said}");
+    let output = run(script, &Turn::default()).await.unwrap();
+    assert!(output.contains(&format!("valvehouse grant weather http=127.0.0.1:{}", server.port)), "{output}");
     let hop = Server::start(|_| redirect(302, "http://10.0.0.1/")).await;
-    let said = gives(&code(&hop.url("/"))).await;
-    assert!(said.contains("redirects to another address") && !said.contains("valvehouse grant"), "{said}");
+    let output = gives(&code(&hop.url("/"))).await;
+    assert!(
+        output.contains("redirects to another address") && !output.contains("valvehouse grant"),
+        "{output}"
+    );
     assert_eq!(server.hits(), 0);
 }
 
@@ -177,9 +183,9 @@ async fn a_script_declares_public_hosts_and_no_private_ones() {
     let text = "/*\nrequirements: http\nallow_hosts: 127.0.0.1, api.example.com\n*/\nfn inlet(body) { try { http::get(\"http://127.0.0.1:1/\"); } catch (e) { body.out = e.message; } }";
     let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
     let script = Script::compile(&file, &Settings::default()).unwrap();
-    let said = run(Arc::new(script), &Turn::default()).await.unwrap();
-    assert!(!said.contains("connection refused"), "{said}");
-    assert!(said.contains("valvehouse grant x http=127.0.0.1:1"), "{said}");
+    let output = run(Arc::new(script), &Turn::default()).await.unwrap();
+    assert!(!output.contains("connection refused"), "{output}");
+    assert!(output.contains("valvehouse grant x http=127.0.0.1:1"), "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,8 +200,8 @@ async fn a_server_that_does_not_answer_is_an_error_that_can_be_caught() {
         (format!(r#"http::get("http://{gone}/")"#), "connection refused"),
         (format!(r#"http::get("{url}", #{{ timeout: 2000 }})"#), "did not complete its response within 2 s"),
     ] {
-        let said = gives(&format!("try {{ {code}; }} catch (e) {{ body.out = e.message; }}")).await;
-        assert!(said.contains(words), "{said}");
+        let output = gives(&format!("try {{ {code}; }} catch (e) {{ body.out = e.message; }}")).await;
+        assert!(output.contains(words), "{output}");
     }
     assert_eq!(silent.hits(), 1);
 }
@@ -256,9 +262,9 @@ async fn a_body_that_is_no_text_is_read_as_bytes_and_never_as_text() {
             r#"[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBOR/8A"}}]"#,
         ),
     ] {
-        let said = gives(&code.replace('U', &format!("\"{url}\""))).await;
+        let output = gives(&code.replace('U', &format!("\"{url}\""))).await;
         let wanted = expected.replace("iVBORw==/", "iVBOR/8A\"]");
-        assert_eq!(said, wanted, "{code}");
+        assert_eq!(output, wanted, "{code}");
     }
 }
 

@@ -40,8 +40,8 @@ pub(super) fn refuses(cases: &[(&str, &str)]) {
         match engine.eval::<Dynamic>(snippet) {
             Ok(value) => panic!("{snippet} gives {value}"),
             Err(error) => {
-                let told = of_run(&Sources::new(Path::new("test"), ""), "test", &error);
-                assert!(told.contains(words), "{snippet}: {told}");
+                let message = of_run(&Sources::new(Path::new("test"), ""), "test", &error);
+                assert!(message.contains(words), "{snippet}: {message}");
             }
         }
     }

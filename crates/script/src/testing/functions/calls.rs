@@ -159,16 +159,16 @@ fn chat(request: &Dynamic, options: &Dynamic) -> RhaiResultOf<Dynamic> {
     let streams = streams.is_some_and(|stream| stream == true.into());
     let turn = environment.turn();
     let (answer, events) = waited(&turn, environment.clone().chat(body, streams))?;
-    let asked = environment.model.asked().pop().and_then(|asked| asked.get("messages"));
-    let told = [
+    let messages = environment.model.requests().pop().and_then(|request| request.get("messages"));
+    let fields = [
         ("text", text_of(&answer)),
         ("message", response::message_of(&answer)),
         ("finish_reason", answer.at_path("choices.0.finish_reason")),
         ("usage", answer.field("usage")),
-        ("messages", asked.unwrap_or_else(Json::array)),
+        ("messages", messages.unwrap_or_else(Json::array)),
         ("events", events.into()),
     ];
-    Ok(live(&Json::from(told), Shape::Body))
+    Ok(live(&Json::from(fields), Shape::Body))
 }
 
 fn text_of(answer: &Json) -> Json {
@@ -177,12 +177,12 @@ fn text_of(answer: &Json) -> Json {
 
 /// Returns the result of a stream.
 fn streamed(answer: &Json, events: Vec<Json>) -> Json {
-    let said = response::message_of(answer);
+    let message = response::message_of(answer);
     let thought: String = events.iter().map(|event| event::reasoning(event).to_string()).collect();
     Json::from([
         ("text", text_of(answer)),
         ("reasoning", thought.into()),
-        ("tool_calls", said.get("tool_calls").unwrap_or_else(Json::array)),
+        ("tool_calls", message.get("tool_calls").unwrap_or_else(Json::array)),
         ("finish_reason", answer.at_path("choices.0.finish_reason")),
         ("events", events.into()),
     ])

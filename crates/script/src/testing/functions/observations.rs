@@ -11,17 +11,17 @@ use valvehouse_json::Json;
 type Look = fn(&TestEnvironment) -> Vec<Json>;
 
 const LOOKS: [(&str, &str, Look); 6] = [
-    ("model", "Returns the requests to the model.", |environment| environment.model.asked()),
+    ("model", "Returns the requests to the model.", |environment| environment.model.requests()),
     (
         "http",
         "Returns the requests to other hosts, each `#{ method, url, headers, body, json }`.",
-        |environment| environment.hosts.asked(),
+        |environment| environment.hosts.requests(),
     ),
     ("tools", "Returns the calls of canned tools, each `#{ name, args }`.", |environment| {
         environment.tool_calls.lock().iter().map(Json::deep_clone).collect()
     }),
     ("shell", "Returns the calls of programs, each `#{ argv, stdin, folder }`.", |environment| {
-        environment.shell.asked()
+        environment.shell.calls()
     }),
     (
         "events",
