@@ -128,7 +128,9 @@ impl InstrumentedBodies {
             budget::forgive(1);
             let Some(map) = inputs.first() else { return Ok(Dynamic::UNIT) };
             let mut map = context.eval_expression_tree(map)?;
-            set_order(&mut map, tag.as_int().unwrap_or_default());
+            if let Ok(tag) = tag.as_int() {
+                set_order(&mut map, tag);
+            }
             Ok(map)
         });
         engine.register_custom_syntax([ADDED, "$expr$", "$expr$"], false, |context, inputs| {

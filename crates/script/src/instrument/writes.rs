@@ -110,7 +110,7 @@ pub(super) fn look(source: &Dynamic, state: &Dynamic) -> Result<(), Box<EvalAltR
             "a guard must not lose an assignment; test the value first, or set a default with `ensure`";
         return Err(ThrownError::bug(format!("{message}; {help}"), position.line()).into_error(*position));
     }
-    let line = position.line().map(|line| format!("line {line}: ")).unwrap_or_default();
+    let line = position.line().map_or_else(String::new, |line| format!("line {line}: "));
     log::log(tracing::Level::WARN, &format!("{line}{message}, and the value is dropped"));
     Ok(())
 }

@@ -81,7 +81,9 @@ fn register(module: &mut Module, function: &FuncMetadata, cost: Cost, original: 
                             Ok(json_text_of(map).unwrap_or(text))
                         }
                         (Ok(mut sum), _) if sum.is_map() && order.is_some() => {
-                            sum.set_tag(order.unwrap_or_default());
+                            if let Some(order) = order {
+                                sum.set_tag(order);
+                            }
                             Ok(sum)
                         }
                         (answer, _) => answer,

@@ -148,6 +148,32 @@ fn take(rest: &mut usize, bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
+impl order::KeyOrders {
+    /// Copies a value to Rhai's own values, with the order of its keys.
+    pub(crate) fn dynamic_of(&self, json: &Json) -> Dynamic {
+        match json {
+            Json::Array(array) => {
+                array.items().iter().map(|item| self.dynamic_of(item)).collect::<rhai::Array>().into()
+            }
+            Json::Object(object) => {
+                let entries = object.entries();
+                let fields = entries.iter().map(|(key, value)| (key.as_str().into(), self.dynamic_of(value)));
+                let mut map = Dynamic::from(fields.collect::<rhai::Map>());
+                if let Some(tag) = self.tag(entries.iter().map(|(key, _)| key.as_str())) {
+                    order::set(&mut map, tag);
+                }
+                map
+            }
+            plain => live(plain, Shape::Plain),
+        }
+    }
+}
+
+/// Returns the JSON text of a map with its keys in order; `None` if it contains a value without a JSON form.
+pub(crate) fn json_text_of(tagged: &Dynamic) -> Option<Dynamic> {
+    written(&json_of(tagged).ok()?).ok().map(Dynamic::from)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

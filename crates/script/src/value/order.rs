@@ -3,12 +3,9 @@
 //! Rhai's own maps sort their keys. A map from a literal in another order has the number of that order as its tag,
 //! which copies keep. Its entries are listed in that order, followed by the keys that were added later.
 
-use super::convert::{json_of, live, written};
-use super::handle::Shape;
 use rhai::{Array, Dynamic, Map};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use valvehouse_json::Json;
 
 /// The key orders of all scripts.
 static ORDERS: RwLock<Table> = RwLock::new(Table { places: Vec::new(), free: Vec::new() });
@@ -46,25 +43,6 @@ impl KeyOrders {
             }
         };
         i64::try_from(place + 1).ok()
-    }
-
-    /// Copies a value to Rhai's own values, with the order of its keys.
-    pub(crate) fn dynamic_of(&self, json: &Json) -> Dynamic {
-        match json {
-            Json::Array(array) => {
-                array.items().iter().map(|item| self.dynamic_of(item)).collect::<Array>().into()
-            }
-            Json::Object(object) => {
-                let entries = object.entries();
-                let fields = entries.iter().map(|(key, value)| (key.as_str().into(), self.dynamic_of(value)));
-                let mut map = Dynamic::from(fields.collect::<Map>());
-                if let Some(tag) = self.tag(entries.iter().map(|(key, _)| key.as_str())) {
-                    set(&mut map, tag);
-                }
-                map
-            }
-            plain => live(plain, Shape::Plain),
-        }
     }
 }
 
@@ -145,15 +123,11 @@ pub(crate) fn in_order_of(tagged: &Dynamic, values: Dynamic) -> Dynamic {
     }
 }
 
-/// Returns the JSON text of a map with its keys in order; `None` if it contains a value without a JSON form.
-pub(crate) fn json_text_of(tagged: &Dynamic) -> Option<Dynamic> {
-    written(&json_of(tagged).ok()?).ok().map(Dynamic::from)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::dynamic_of;
+    use crate::value::{dynamic_of, json_of};
+    use valvehouse_json::Json;
 
     fn map(keys: &[&str]) -> Dynamic {
         keys.iter().map(|key| ((*key).into(), Dynamic::ONE)).collect::<Map>().into()
