@@ -210,9 +210,9 @@ async fn a_guard_that_lists_an_endpoint_sees_the_texts_that_flow_in() {
         (
             host.request("POST", "/v1/embeddings")
                 .body(json!({"model": MODEL, "input": "secret"}).to_string()),
-            "must be JSON",
+            "send JSON",
         ),
-        (form(&host, "/v1/images/edits", edit.replace("\r\n", "\n")), "must be JSON"),
+        (form(&host, "/v1/images/edits", edit.replace("\r\n", "\n")), "send JSON"),
     ] {
         let answer = Answer::of(request).await;
         assert!(answer.status == 400 && answer.message().contains(words), "{}", answer.body());
@@ -277,7 +277,7 @@ async fn no_route_leads_around_a_guard_of_chats_unless_the_operator_opens_it() {
     let prompt = json!({"model": MODEL, "prompt": "x"});
     ask(&host, "/v1/completions", prompt.clone())
         .await
-        .refused(403, "these guards of chats would not run for it: guard");
+        .refused(403, "these guards would not run for it: guard");
     ask(&host, "/v1/batches", json!({})).await.refused(403, "list \"batches\" in `routes` of the provider");
     assert!(host.upstream.requests().is_empty());
     assert_eq!(ask(&host, "/v1/embeddings", json!({"model": MODEL, "input": "x"})).await.status, 200);

@@ -109,7 +109,7 @@ fn embeddings(body: &[u8], model: &str) -> Result<Json, Error> {
             let texts: Option<Vec<String>> =
                 list.items().iter().map(|item| item.as_str().map(str::to_owned)).collect();
             texts.ok_or_else(|| {
-                invalid("`input` must be a text or a list of texts: the demo model reads no tokens")
+                invalid("`input` must be a text or a list of texts: the demo model does not accept tokens")
             })?
         }
         _ => return Err(invalid("missing `input`: a text or a list of texts")),

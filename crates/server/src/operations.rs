@@ -17,7 +17,7 @@ use valvehouse_json::{Json, Object};
 /// Returns the routes for liveness, readiness and the answers to questions of plugins.
 pub(crate) fn routes() -> Routes {
     Routes::new("Operation", Callers::Everyone)
-        .route("/livez", get("Returns 200 while the process answers.", live))
+        .route("/livez", get("Returns 200 while the process responds.", live))
         .route(
             "/readyz",
             get("Returns 200 if requests should be sent here.", ready::ready)

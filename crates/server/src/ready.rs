@@ -180,7 +180,7 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
     let folders = snapshot.plan().folders_exist();
     let mut checks = vec![
         Check::needed("serving", !stopping, goes_on.into()),
-        Check::needed("generation", snapshot.generation > 0, format!("{} is running", snapshot.generation)),
+        Check::needed("generation", snapshot.generation > 0, format!("generation {} is running", snapshot.generation)),
         match &hosts {
             Ok(hosts) => {
                 Check::needed("store", true, format!("the store is available, at change {}", hosts.stored))
@@ -235,7 +235,7 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
 }
 
 fn listed(what: &str, names: &[&str]) -> String {
-    if names.is_empty() { "all well".into() } else { format!("{what}: {}", names.join(", ")) }
+    format!("{what}: {}", if names.is_empty() { "none".to_owned() } else { names.join(", ") })
 }
 
 fn plugins(snapshot: &Snapshot) -> BTreeMap<String, &'static str> {

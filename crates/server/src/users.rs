@@ -14,10 +14,10 @@ use valvehouse_store::{UserRecords, forget_user};
 /// Returns the routes, which require the operators' key.
 pub(crate) fn routes(app: &Arc<App>) -> Routes {
     Routes::new("Operation", Callers::Operators)
-        .route("/api/v1/users/{user}/records", get("Counts what is stored of a user.", count))
+        .route("/api/v1/users/{user}/records", get("Counts the stored records of a user.", count))
         .route(
             "/api/v1/users/{user}/records",
-            delete("Deletes what is stored of a user, and returns the numbers of what was there.", forget),
+            delete("Deletes the stored records of a user and returns their numbers.", forget),
         )
         .map(|router| router.route_layer(from_fn_with_state(app.clone(), auth::operators_only)))
 }
@@ -72,7 +72,7 @@ async fn forget(
 ) -> Result<Reply<Records>, ApiError> {
     is_named(&user)?;
     let records = forget_user(&**app.host.store(), app.host.kv(), &user).await?;
-    tracing::info!(user, "deleted what is stored of a user");
+    tracing::info!(user, "deleted the stored records of a user");
     Ok(Reply(records.into()))
 }
 

@@ -89,5 +89,5 @@ impl Provider for RetryingProvider {
 
 /// Returns the error of a provider that no longer forwards bytes.
 pub(super) fn no_way() -> Error {
-    Error::Host("the provider no longer supports requests that are passed on unread".into())
+    Error::Host("the provider no longer supports forwarded requests".into())
 }

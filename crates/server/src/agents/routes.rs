@@ -20,14 +20,14 @@ const OUTCOME: &str =
 pub(crate) fn routes(app: &Arc<App>) -> Routes {
     Routes::new("Agents", Callers::Operators)
         .route("/api/v1/agents", get("Lists the models with a memory.", runs::agents))
-        .route("/api/v1/agents/{agent}/runs", get("Lists runs of an agent, the newest first.", runs::list))
+        .route("/api/v1/agents/{agent}/runs", get("Lists runs of an agent, newest first.", runs::list))
         .route(
             "/api/v1/agents/{agent}/runs",
             post("Starts a run.", launch::begin)
                 .takes::<launch::BeginRun>()
                 .returns::<Outcome>()
                 .streams()
-                .takes_header("x-valvehouse-events", "`1` adds what plugins emit to the stream.")
+                .takes_header("x-valvehouse-events", "`1` adds the events of plugins to the stream.")
                 .runs_turns()
                 .result(OUTCOME),
         )
@@ -39,7 +39,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/agents/conversations",
-            get("Lists conversations, the most recently used first.", conversations::list),
+            get("Lists conversations, most recently used first.", conversations::list),
         )
         .route(
             "/api/v1/agents/conversations/import",
@@ -55,7 +55,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/agents/conversations/{chat_id}/checkpoints",
-            get("Lists the checkpoints of a conversation, the newest first.", conversations::checkpoints),
+            get("Lists the checkpoints of a conversation, newest first.", conversations::checkpoints),
         )
         .route(
             "/api/v1/agents/conversations/{chat_id}/export",
@@ -79,7 +79,7 @@ fn of_users(app: &Arc<App>) -> Routes {
     Routes::new("Agents", Callers::Users)
         .route(
             "/api/v1/agents/runs/{run}/pending",
-            get("Returns what a run waits for, and the possible decisions.", runs::pending),
+            get("Returns the pending action of a run and the possible decisions.", runs::pending),
         )
         .route(
             "/api/v1/agents/runs/{run}/resume",

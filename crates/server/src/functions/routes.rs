@@ -25,14 +25,14 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/functions/create",
-            post("Creates a plugin; live when it answers, refused if it does not load.", scripts::create)
+            post("Creates a plugin, which is live when the response arrives; rejected if it does not load.", scripts::create)
                 .conflicts()
                 .unusable(),
         )
         .route("/api/v1/functions/id/{id}", get("Returns a plugin with its text.", function::show))
         .route(
             "/api/v1/functions/id/{id}/update",
-            post("Replaces the text of a plugin; refused if it does not load.", scripts::update)
+            post("Replaces the text of a plugin; rejected if it does not load.", scripts::update)
                 .conflicts()
                 .unusable(),
         )
@@ -45,14 +45,14 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         .route(
             "/api/v1/functions/id/{id}/adopt",
             post(
-                "Gives a plugin what was stored for a removed one of the same id, or drops it.",
+                "Assigns the records of a removed plugin to the plugin with the same id, or deletes them.",
                 scripts::adopt,
             )
             .conflicts(),
         )
         .route(
             "/api/v1/functions/id/{id}/release",
-            post("Runs versions again that are quarantined after a crash.", scripts::release).conflicts(),
+            post("Releases versions that were quarantined after a crash.", scripts::release).conflicts(),
         )
         .route(
             "/api/v1/functions/id/{id}/delete",
@@ -60,7 +60,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/functions/id/{id}/toggle",
-            post("Switches a plugin on or off.", scripts::toggle).conflicts(),
+            post("Enables or disables a plugin.", scripts::toggle).conflicts(),
         )
         .route(
             "/api/v1/functions/id/{id}/toggle/global",
@@ -69,29 +69,29 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/functions/id/{id}/valves",
-            get("Returns the stored values of its valves, secrets masked.", valves::stored),
+            get("Returns the stored values of the plugin's valves with secrets masked.", valves::stored),
         )
         .route(
             "/api/v1/functions/id/{id}/valves/spec",
-            get("Returns its valves as JSON Schema; null if it has none.", valves::spec),
+            get("Returns the plugin's valves as JSON Schema; null if it has none.", valves::spec),
         )
         .route(
             "/api/v1/functions/id/{id}/valves/effective",
-            get("Returns the values in force with their sources.", valves::effective),
+            get("Returns the effective values with their sources.", valves::effective),
         )
         .route(
             "/api/v1/functions/id/{id}/valves/update",
-            post("Replaces all stored values of its valves; the next turn uses them.", valves::update)
+            post("Replaces all stored values of the plugin's valves; the next turn uses them.", valves::update)
                 .conflicts()
                 .unusable(),
         )
         .route(
             "/api/v1/functions/id/{id}/history",
-            get("Lists the versions of a plugin, the newest first.", history::list),
+            get("Lists the versions of a plugin, newest first.", history::list),
         )
         .route(
             "/api/v1/functions/id/{id}/history/{version}",
-            get("Returns a version with its text, its valves and the differences.", history::show),
+            get("Returns a version with its text, the plugin's valves and the differences.", history::show),
         )
         .route(
             "/api/v1/functions/id/{id}/rollback",
@@ -107,11 +107,11 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/functions/id/{id}/valves/user/spec",
-            get("Returns its user valves as JSON Schema; null if it has none.", valves::user_spec),
+            get("Returns the plugin's user valves as JSON Schema; null if it has none.", valves::user_spec),
         )
         .route(
             "/api/v1/functions/id/{id}/valves/user/update",
-            post("Replaces all values that a user had set.", valves::update_user).conflicts().unusable(),
+            post("Replaces all values that a user set.", valves::update_user).conflicts().unusable(),
         );
     operators.merge(users)
 }

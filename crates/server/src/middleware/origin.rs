@@ -35,7 +35,7 @@ pub(super) fn check_host(app: &App, parts: &Parts) -> Result<(), Error> {
         None => Ok(()),
         Some(host) => Err(forbidden(
             format!(
-                "this host is not allowed to answer for {:?}: add the name to the settings: [server] hosts = [{:?}]",
+                "unknown host name {:?}; add it with [server] hosts = [{:?}]",
                 host,
                 name_of(host).unwrap_or("…")
             ),
@@ -69,8 +69,8 @@ pub(super) fn check_origin(
         return Ok(headers.get(header::ORIGIN).cloned());
     }
     let help = match endpoint.may_be_shared() {
-        true => format!("; add it to the settings: [server] origins = [{origin:?}]"),
-        false => "; operators' routes are only for the page of this host".to_owned(),
+        true => format!("; add it with [server] origins = [{origin:?}]"),
+        false => "; operators' routes accept requests only from this host's own page".to_owned(),
     };
     Err(forbidden(
         format!("a page of {origin} is not allowed to send requests to this host{help}"),

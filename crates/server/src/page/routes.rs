@@ -19,7 +19,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         .route(
             "/api/v1/models/{model}/chain",
             get(
-                "Returns the filters of a model in running order, and why the others do not run.",
+                "Returns the filters of a model in running order, and the reasons why the others do not run.",
                 chain::show,
             ),
         )

@@ -119,7 +119,7 @@ impl RequestBody {
         match is_readable {
             true => Ok(()),
             false => Err(Error::invalid(
-                "cannot pass the request on: filters of this host read its texts, so it must be JSON (content-type application/json, each field once) or a complete form (multipart/form-data)",
+                "cannot forward the request: filters of this host read its texts; send JSON (content-type application/json, each field once) or a complete form (multipart/form-data)",
                 None,
             )),
         }

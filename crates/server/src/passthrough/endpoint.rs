@@ -51,7 +51,7 @@ pub(crate) async fn through(
 /// Rejects a WebSocket, which cannot be passed through.
 pub(super) async fn realtime(headers: HeaderMap) -> Response {
     let error = Error::Request {
-        message: "cannot open a realtime session: this host does not pass WebSockets on; connect to the service directly, or \
+        message: "cannot open a realtime session: this host does not forward WebSockets; connect to the service directly, or \
                   use /v1/audio/speech, /v1/audio/transcriptions and /v1/chat/completions"
             .into(),
         param: None,

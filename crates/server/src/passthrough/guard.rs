@@ -49,7 +49,7 @@ pub(super) fn check_no_way_around(
     }
     Err(Error::Request {
         message: format!(
-            "cannot pass /v1/{path} on: these guards of chats would not run for it: {}; {how} `routes` of the provider",
+            "cannot forward /v1/{path}: these guards would not run for it: {}; {how} `routes` of the provider",
             blind.join(", ")
         ),
         param: None,
@@ -204,7 +204,7 @@ fn json_texts(
     let unseen = || {
         Error::invalid(
             format!(
-                "cannot pass `{field}` on: filters of this host read the texts of {endpoint}, but it contains something else, such as tokens; send texts (LangChain: check_embedding_ctx_length=False)"
+                "invalid `{field}`: expected texts, because filters of this host read the texts of {endpoint}, got something else, such as tokens; send texts (LangChain: check_embedding_ctx_length=False)"
             ),
             Some(field),
         )

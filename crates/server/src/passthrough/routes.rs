@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 /// responses.
 pub(crate) fn routes() -> Routes {
     Routes::new("Passed through", Callers::Chats)
-        .route("/v1/embeddings", with_json(post("Creates embeddings; passed on by `model`.", relay)))
-        .route("/v1/completions", with_json(post("Completes a text; passed on by `model`.", relay)))
-        .route("/v1/moderations", with_json(post("Moderates inputs; passed on by `model`.", relay)))
-        .route("/v1/rerank", with_json(post("Ranks documents; passed on by `model`.", relay)))
+        .route("/v1/embeddings", with_json(post("Creates embeddings; the provider is selected by `model`.", relay)))
+        .route("/v1/completions", with_json(post("Completes a text; the provider is selected by `model`.", relay)))
+        .route("/v1/moderations", with_json(post("Moderates inputs; the provider is selected by `model`.", relay)))
+        .route("/v1/rerank", with_json(post("Ranks documents; the provider is selected by `model`.", relay)))
         .route(
             "/v1/audio/{*rest}",
-            with_any(post("Creates, transcribes or translates speech; passed on by `model`.", relay)),
+            with_any(post("Creates, transcribes or translates speech; the provider is selected by `model`.", relay)),
         )
-        .route("/v1/images/{*rest}", with_any(post("Creates or edits images; passed on by `model`.", relay)))
+        .route("/v1/images/{*rest}", with_any(post("Creates or edits images; the provider is selected by `model`.", relay)))
         .route("/v1/files", passed_on(get("Lists files of a service.", relay)))
         .route("/v1/files", with_form(post("Uploads a file to a service.", relay)))
         .route("/v1/files/{*rest}", passed_on(get("Returns a file of a service, or its content.", relay)))
@@ -41,15 +41,15 @@ pub(crate) fn routes() -> Routes {
             "/v1/messages/batches/{*rest}",
             passed_on(delete("Deletes a batch of an Anthropic service.", relay)),
         )
-        .route("/v1/realtime", get("Refused: WebSockets are not passed on.", realtime).fails(404))
+        .route("/v1/realtime", get("Always rejected: WebSockets to providers are not supported.", realtime).fails(404))
         .route(
             "/v1/realtime/{*rest}",
-            post("Refused: sessions and their secrets need WebSockets, which are not passed on.", realtime),
+            post("Always rejected: sessions and their secrets need WebSockets to the provider, which are not supported.", realtime),
         )
         .route(
             "/openai/deployments/{model}/{*rest}",
             with_json(post(
-                "Serves a chat or another route for Azure's clients; `api-version` is not passed on.",
+                "Serves a chat or another route for Azure's clients; `api-version` is not forwarded.",
                 azure::deployment,
             )),
         )
@@ -57,7 +57,7 @@ pub(crate) fn routes() -> Routes {
 
 /// Describes a route whose response comes from the provider.
 fn passed_on(operation: Operation) -> Operation {
-    operation.describes(describe).fails(404).result("The answer of the service.")
+    operation.describes(describe).fails(404).result("The response of the provider.")
 }
 
 fn with_json(operation: Operation) -> Operation {
@@ -82,7 +82,7 @@ fn body(media_types: &[&str]) -> Value {
 fn describe(description: &mut Description<'_>) {
     let text = json!({"type": "string"});
     for (name, place, about) in [
-        ("rest", "path", "The rest of the path, as the service has it."),
+        ("rest", "path", "The rest of the path, as defined by the provider."),
         (
             "x-valvehouse-provider",
             "header",

@@ -35,7 +35,7 @@ pub(super) async fn follow(State(app): State<Arc<App>>) -> EventStream {
         view: ClientView::default(),
         app,
     };
-    let hello = stream::once(std::future::ready(Bytes::from_static(b": what happens here\n\n")));
+    let hello = stream::once(std::future::ready(Bytes::from_static(b": valvehouse events\n\n")));
     let events = stream::unfold(feed, |mut feed| async { Some((feed.next().await?, feed)) });
     let bytes = hello.chain(events).take_until(stopped);
     let mut response = Response::default();

@@ -14,7 +14,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         .route("/api/v1/traces/contents", get("Lists the plugins whose values are recorded.", list::contents))
         .route(
             "/api/v1/traces/contents/{plugin}",
-            put("Starts or stops to record the values of a plugin.", list::keep_contents),
+            put("Starts or stops recording the values of a plugin.", list::keep_contents),
         )
         .route("/api/v1/traces/{id}", get("Returns a request with its steps, lines and events.", list::one))
         .route(
