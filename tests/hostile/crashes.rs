@@ -152,7 +152,7 @@ fn no_file_makes_a_host_unstartable() {
     let mut host = Host::start_in(&folder);
     assert!(host.ask("calm", "hello", false).is(200));
     let log = host.end();
-    assert!(log.contains("V010") && log.contains("while the plugin was loaded"), "{log}");
+    assert!(log.contains("V010") && log.contains("while the plugin was being loaded"), "{log}");
 }
 
 /// Returns a child process that has computed for some time.

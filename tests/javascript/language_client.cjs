@@ -181,7 +181,7 @@ async function authoring(file, words) {
     assert.equal(applied(file.text, layout), execFileSync(binary, ["fmt", "-"], { input: file.text, encoding: "utf8" }));
     assert.match(applied(file.text, layout), /\n    m\.text = regex/);
     await file.change("fn inlet(body) {\n    (\n}");
-    await assert.rejects(request(protocol.DocumentFormattingRequest.type, file, options), /2:5: this `\(` is never closed/);
+    await assert.rejects(request(protocol.DocumentFormattingRequest.type, file, options), /2:5: unclosed `\(`/);
     await file.change(FILTER);
     await file.save();
 

@@ -128,7 +128,7 @@ pub(super) fn remember_captured(shared: &Dynamic) {
 pub(super) fn forget() {
     let call = CALL.try_with(|call| call.try_borrow_mut().ok().and_then(|mut call| call.take()));
     if let Ok(Some(call)) = call {
-        call.caller.breaker.trip("it exceeded its memory limit by far within one operation");
+        call.caller.breaker.trip("a single operation exceeded its memory limit and could not be interrupted");
         std::mem::forget(call);
     }
 }

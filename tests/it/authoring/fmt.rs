@@ -40,7 +40,7 @@ fn what_cannot_be_formatted_stays_as_it_is_and_is_named() {
     project
         .run("fmt")
         .ends(65)
-        .says("cannot format filters/a.rhai:2:14: this `(` is never closed")
+        .says("cannot format filters/a.rhai:2:14: unclosed `(`")
         .prints("filters/b.rhai: formatted");
     assert_eq!(read(&project, "filters/a.rhai"), open);
     project.run("fmt nowhere").ends(2).says("unknown file or folder `nowhere`");

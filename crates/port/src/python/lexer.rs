@@ -367,7 +367,7 @@ impl<'a> Lexer<'a> {
                     Some((last, ..)) => {
                         return Err(self.error(format!("`{operator}` does not close `{last}`")));
                     }
-                    None => return Err(self.error(format!("`{operator}` closes nothing"))),
+                    None => return Err(self.error(format!("unexpected `{operator}`"))),
                 }
             }
             _ => {}

@@ -24,7 +24,7 @@ pub(crate) fn together<T: 'static>(
     let parts = works.len().min(limit);
     let Ok(_parts) = turn.load().claim(Share::Parts, parts, MAX_PARTS) else {
         return Err(error(format!(
-            "cannot start {parts} parallel calls: one request may have at most {MAX_PARTS} under way; lower \
+            "cannot start {parts} parallel calls: a request has at most {MAX_PARTS} concurrent parts; lower \
              `limit`"
         )));
     };

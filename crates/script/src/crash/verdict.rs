@@ -17,7 +17,7 @@ pub(super) fn judge(left: &LeftOver, list: &mut List, now: i64) -> Vec<Entry> {
     list.suspects.retain(|suspect| now.saturating_sub(suspect.at) < MEMORY.as_millis() as i64);
     let mut caught: Vec<Entry> = Vec::new();
     if let Some((signal, Some(ran))) = &left.fault {
-        let when = if ran.is_loading { "was loaded" } else { "ran" };
+        let when = if ran.is_loading { "was being loaded" } else { "ran" };
         caught.push(Entry::new(
             ran,
             now,
@@ -26,7 +26,7 @@ pub(super) fn judge(left: &LeftOver, list: &mut List, now: i64) -> Vec<Entry> {
     } else {
         for ran in &left.running {
             if ran.is_loading && ran.age >= LONG_LOAD {
-                caught.push(Entry::new(ran, now, "the process ended while the plugin was loaded".into()));
+                caught.push(Entry::new(ran, now, "the process ended while the plugin was being loaded".into()));
             } else if ran.age >= LONG_CALL && !list.suspect(ran, now) {
                 let why = "the process ended twice while the plugin was stuck in one call";
                 caught.push(Entry::new(ran, now, why.into()));

@@ -5,9 +5,9 @@ use super::finding::Diagnostic;
 use super::keywords;
 use valvehouse_core::text::nearest;
 
-const IMPORT: &str = "the host's modules need no import";
-const NOTHING_TO_IMPORT: &str = "remove the import: the host's modules, such as json:: and http::, need \
-                                 none; import a file of your own with `import \"lib/words\" as words;`";
+const IMPORT: &str = "the host's modules are available without an import";
+const NOTHING_TO_IMPORT: &str = "remove the import: the host's modules, such as json:: and http::, are \
+                                 available without one; import a file of your own with `import \"lib/words\" as words;`";
 
 /// Returns the problem with an explanation if it is syntax of another language.
 pub(super) fn describe(problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
@@ -83,7 +83,7 @@ fn of_message(problem: &Diagnostic) -> Option<(&'static str, &'static str)> {
             ("unknown operator `:=`", "write `let x = 5;` to declare a variable, `x = 5;` to change it")
         }
         _ if text.starts_with("'->' ") => {
-            ("a function has no return type", "remove `->` and the type behind it: `fn name(a) { … }`")
+            ("a function has no return type", "remove `->` and the type after it: `fn name(a) { … }`")
         }
         _ if text.starts_with("'(* .. *)' ") => {
             ("unknown operator `**` before an argument", "pass the map or list itself: `helper(options)`")

@@ -370,7 +370,7 @@ pub(super) fn verdict(
     let text = hook == Hook::StreamEnd && value.is_string();
     if !fits && !text {
         let misfit = wrong(script, hook, &format!("returned {}", article(value.type_name())));
-        let hint = "a function returns the value of its last line, also with a `;` at the end";
+        let hint = "a function returns the value of its last line, even with a `;` at the end";
         return Err(PluginError::new(format!("{}; {hint}", misfit.cause)));
     }
     let value = json_of(value).map_err(|error| {

@@ -103,7 +103,7 @@ fn of_message(message: &str, spot: &Spot<'_>) -> Option<Fix> {
         }
         "single quotes are for one character" => single_quotes(spot),
         "unknown operator `?`" => ternary(spot),
-        "the condition must stand before its value" => conditional(spot),
+        "the condition must precede the values" => conditional(spot),
         "`for` needs brackets around two variables" => two_variables(spot),
         "`{` starts a block, not a map" => map(spot),
         "invalid closure: `=>` is only for `switch`" => arrow(spot),
@@ -133,7 +133,7 @@ fn declared_type(spot: &Spot<'_>) -> Option<Fix> {
 
 /// Removes a line that is not needed.
 fn of_line(message: &str, spot: &Spot<'_>) -> Option<Fix> {
-    let is_import = message == "the host's modules need no import";
+    let is_import = message == "the host's modules are available without an import";
     let row = spot.row().trim();
     let is_here = is_import && (row.starts_with("import ") || row.starts_with("from "))
         || message == "unknown keyword `pass`" && row == "pass";

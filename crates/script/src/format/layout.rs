@@ -56,11 +56,11 @@ pub fn format(source: &str) -> Result<String, FormatError> {
         return Err(FormatError::at(text, at, why));
     }
     let lexemes =
-        lex(text).map_err(|at| FormatError::at(text, at, "this text or comment is never closed"))?;
+        lex(text).map_err(|at| FormatError::at(text, at, "unclosed text or comment"))?;
     let formatted = written(text, &lexemes)?;
     // A final check that the layout has not changed the tokens.
     let again =
-        lex(&formatted).map_err(|_| FormatError::at(text, 0, "the formatted text would not be readable"))?;
+        lex(&formatted).map_err(|_| FormatError::at(text, 0, "the formatted text would be invalid"))?;
     if let Some((lexeme, _)) = lexemes
         .iter()
         .zip(again.iter().map(Some).chain(std::iter::repeat(None)))
@@ -113,7 +113,7 @@ fn written(text: &str, lexemes: &[Lexeme<'_>]) -> Result<String, FormatError> {
         }
     }
     if let Some(open) = open.last() {
-        let message = format!("this `{}` is never closed", open.sign);
+        let message = format!("unclosed `{}`", open.sign);
         return Err(FormatError::at(text, open.at, message));
     }
     if !out.is_empty() {
@@ -129,9 +129,9 @@ fn close(text: &str, lexeme: &Lexeme<'_>, open: &mut Vec<Open<'_>>) -> Result<()
     match open.pop() {
         Some(opened) if closes(&opened) => Ok(()),
         Some(opened) => {
-            Err(FormatError::at(text, opened.at, format!("this `{}` is never closed", opened.sign)))
+            Err(FormatError::at(text, opened.at, format!("unclosed `{}`", opened.sign)))
         }
-        None => Err(FormatError::at(text, lexeme.at, format!("this `{}` closes nothing", lexeme.text))),
+        None => Err(FormatError::at(text, lexeme.at, format!("unexpected `{}`", lexeme.text))),
     }
 }
 

@@ -162,12 +162,12 @@ fn texts_comments_and_line_ends_keep_their_bytes() {
 #[test]
 fn what_is_not_closed_is_refused_with_its_place() {
     for (source, place) in [
-        ("fn f() {\n  g(\n}", "2:4: this `(` is never closed"),
-        ("fn f() {", "1:8: this `{` is never closed"),
-        ("fn f() { } }", "1:12: this `}` closes nothing"),
-        ("let a = \"b;\n", "1:9: this text or comment is never closed"),
-        ("a /* b", "1:3: this text or comment is never closed"),
-        ("a `b ${c", "1:3: this text or comment is never closed"),
+        ("fn f() {\n  g(\n}", "2:4: unclosed `(`"),
+        ("fn f() {", "1:8: unclosed `{`"),
+        ("fn f() { } }", "1:12: unexpected `}`"),
+        ("let a = \"b;\n", "1:9: unclosed text or comment"),
+        ("a /* b", "1:3: unclosed text or comment"),
+        ("a `b ${c", "1:3: unclosed text or comment"),
     ] {
         assert_eq!(format(source).unwrap_err().to_string(), place, "{source}");
     }

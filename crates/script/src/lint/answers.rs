@@ -125,7 +125,7 @@ fn try_as_value(view: &View<'_>, function: &Body) -> Option<Diagnostic> {
         view.problem(
             Code::TryAsValue,
             *position,
-            "`try` has the value `()`, also if its blocks end with another value",
+            "`try` has the value `()`, even if its blocks end with another value",
         )
         .help("write `return …;` inside the blocks, or set a variable there and return it at the end")
     })

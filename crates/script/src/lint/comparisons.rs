@@ -104,7 +104,7 @@ fn appended(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>, above: &[Node<'_
     };
     let ends_here = matches!(links.last(), Some(Link::Call(last)) if std::ptr::eq(*last, &**call));
     (is_list && ends_here).then(|| {
-        let message = format!("`append` joins two lists, and got {}; the call fails here", kind.as_str());
+        let message = format!("`append` expects a list, got {}; the call fails here", kind.as_str());
         view.problem(Code::ForeignKinds, *position, message).help("write `push(value)` to add one element")
     })
 }

@@ -17,7 +17,7 @@ const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIEN
 
 #[export_module]
 pub(super) mod functions {
-    /// A text or bytes as base64, in the standard alphabet and padded.
+    /// Encodes a text or bytes as base64, in the standard alphabet and padded.
     #[rhai_fn(return_raw)]
     pub fn encode(data: TextOrBytes) -> RhaiResultOf<String> {
         with_bytes("base64::encode", "data", &data, |bytes| {
@@ -26,7 +26,7 @@ pub(super) mod functions {
         })
     }
 
-    /// A text or bytes as base64 in the alphabet of URLs, without padding, as in a JWT.
+    /// Encodes a text or bytes as base64 in the alphabet of URLs, without padding, as in a JWT.
     #[rhai_fn(return_raw)]
     pub fn encode_url(data: TextOrBytes) -> RhaiResultOf<String> {
         with_bytes("base64::encode_url", "data", &data, |bytes| {
@@ -35,7 +35,7 @@ pub(super) mod functions {
         })
     }
 
-    /// Decodes base64, standard or URL-safe, padded or not, or a URL of the form `data:image/png;base64,…`.
+    /// Decodes base64, standard or URL-safe, padded or not, or a URL of the form `data:image/png;base64,…`, as bytes.
     #[rhai_fn(return_raw)]
     pub fn decode_bytes(text: &str) -> RhaiResultOf<Bytes> {
         let text = match text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {

@@ -48,7 +48,8 @@ pub(super) fn module() -> Module {
     effect(
         "list",
         &["options: map", "Array"],
-        "The same with options: `limit`, at most 100, and `before`, the `updated_at` of the last one that is known.",
+        "Like `chats::list` with options: `limit`, at most 100, and `before`, the `updated_at` of the last conversation \
+         already listed.",
     )
     .set_into_module(&mut module, |options: AnyMap| list(&options));
     effect(
@@ -61,21 +62,20 @@ pub(super) fn module() -> Module {
     effect(
         "read",
         &["id: &str", "options: map", "Array"],
-        "The same with options: `from`, the index of the first message, and `limit`.",
+        "Like `chats::read` with options: `from`, the index of the first message, and `limit`.",
     )
     .set_into_module(&mut module, |id: &str, options: AnyMap| read(id, &options));
     effect(
         "search",
         &["text: &str", "Array"],
-        "Returns the messages of the user's latest 100 conversations that contain a text, upper and lower case being \
-         equal, the newest conversation first and at most 20: `#{ id, title, index, role, text }`, with the text \
-         around the match. At most 8 MiB of messages are searched.",
+        "Returns the messages of the user's latest 100 conversations that contain a text, ignoring case, the newest \
+         conversation first and at most 20: `#{ id, title, index, role, text }`, with the text around the match. At most 8 MiB of messages are searched.",
     )
     .set_into_module(&mut module, |text: &str| search(text, &Map::new().into()));
     effect(
         "search",
         &["text: &str", "options: map", "Array"],
-        "The same with an option: `limit`, at most 100.",
+        "Like `chats::search` with an option: `limit`, at most 100.",
     )
     .set_into_module(&mut module, |text: &str, options: AnyMap| search(text, &options));
     module

@@ -18,28 +18,29 @@ const WALKS: u64 = 4;
 
 #[export_module]
 pub(super) mod functions {
-    /// The rows of a table: maps, whose keys are the names in the first row. All values are texts.
+    /// Parses a table and returns its rows: maps, whose keys are the names in the first row. All values are texts.
     #[rhai_fn(return_raw)]
     pub fn parse(text: &str) -> RhaiResultOf<Dynamic> {
         read(text, b',', true)
     }
 
-    /// The same with options: `header: false` returns arrays, including the first row; `delimiter` is the separator
-    /// of values, `","`.
+    /// Like `csv::parse` with options: `header: false` returns arrays, including the first row; `delimiter` is the
+    /// separator of values (`","`).
     #[rhai_fn(return_raw, name = "parse")]
     pub fn parse_with(text: &str, options: AnyMap) -> RhaiResultOf<Dynamic> {
         let options = Options::read("csv::parse", &options, &["delimiter", "header"])?;
         read(text, delimiter(&options)?, options.truth_or("header", true)?)
     }
 
-    /// A table of rows: maps, whose keys are the first row, or arrays. Values are texts, numbers, booleans and `()`,
-    /// which is empty.
+    /// Writes rows as a table: maps, whose keys are the first row, or arrays. Values are texts, numbers, booleans, and
+    /// `()` for an empty field.
     #[rhai_fn(return_raw)]
     pub fn write(rows: AnyArray) -> RhaiResultOf<String> {
         written(&rows, b',', None)
     }
 
-    /// The same with options: `columns`, the keys of the maps in their order; `delimiter`, `","`.
+    /// Like `csv::write` with options: `columns` lists the keys of the maps in their order; `delimiter` is the separator
+    /// of values (`","`).
     #[rhai_fn(return_raw, name = "write")]
     pub fn write_with(rows: AnyArray, options: AnyMap) -> RhaiResultOf<String> {
         let options = Options::read("csv::write", &options, &["delimiter", "columns"])?;

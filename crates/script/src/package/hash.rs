@@ -10,25 +10,26 @@ use valvehouse_core::text::hex;
 
 #[export_module]
 pub(super) mod functions {
-    /// The SHA-256 of a text or of bytes, 64 hexadecimal digits.
+    /// Returns the SHA-256 of a text or of bytes, 64 hexadecimal digits.
     #[rhai_fn(return_raw)]
     pub fn sha256(data: TextOrBytes) -> RhaiResultOf<String> {
         with_bytes("hash::sha256", "data", &data, |bytes| Ok(hex(&Sha256::digest(bytes))))
     }
 
-    /// The MD5 of a text or of bytes, 32 hexadecimal digits; for checksums only.
+    /// Returns the MD5 of a text or of bytes, 32 hexadecimal digits; for checksums only.
     #[rhai_fn(return_raw)]
     pub fn md5(data: TextOrBytes) -> RhaiResultOf<String> {
         with_bytes("hash::md5", "data", &data, |bytes| Ok(hex(&Md5::digest(bytes))))
     }
 
-    /// The HMAC-SHA-256 of a text or of bytes with a key, 64 hexadecimal digits.
+    /// Returns the HMAC-SHA-256 of a text or of bytes with a key, 64 hexadecimal digits.
     #[rhai_fn(return_raw)]
     pub fn hmac_sha256(key: TextOrBytes, data: TextOrBytes) -> RhaiResultOf<String> {
         Ok(hex(&signed("hash::hmac_sha256", "sha256", &key, &data)?))
     }
 
-    /// The digest of a text or of bytes, as bytes: `algorithm` is `"sha256"`, `"sha384"`, `"sha512"` or `"md5"`.
+    /// Returns the digest of a text or of bytes, as bytes: `algorithm` is `"sha256"`, `"sha384"`, `"sha512"` or
+    /// `"md5"`.
     #[rhai_fn(return_raw)]
     pub fn digest(algorithm: &str, data: TextOrBytes) -> RhaiResultOf<Bytes> {
         let digest = with_bytes("hash::digest", "data", &data, |bytes| {
@@ -43,7 +44,7 @@ pub(super) mod functions {
         Bytes::new(digest?)
     }
 
-    /// The HMAC of a text or of bytes with a key, as bytes, which can be the key of another call: `algorithm` is
+    /// Returns the HMAC of a text or of bytes with a key, as bytes, which can be the key of another call: `algorithm` is
     /// `"sha256"`, `"sha384"` or `"sha512"`.
     #[rhai_fn(return_raw)]
     pub fn hmac(algorithm: &str, key: TextOrBytes, data: TextOrBytes) -> RhaiResultOf<Bytes> {

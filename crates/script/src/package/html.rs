@@ -10,7 +10,7 @@ use valvehouse_json::{Json, Object};
 
 #[export_module]
 pub(super) mod functions {
-    /// The text with `&`, `<`, `>`, `"` and `'` written as entities.
+    /// Returns the text with `&`, `<`, `>`, `"` and `'` replaced by entities.
     #[rhai_fn(return_raw)]
     pub fn escape(text: &str) -> RhaiResultOf<String> {
         check_walk(text, 1)?;
@@ -31,7 +31,7 @@ pub(super) mod functions {
         Ok(escaped.finish())
     }
 
-    /// The text with entities (`&amp;`, `&#39;`, `&eacute;`, …) written as characters.
+    /// Returns the text with entities (`&amp;`, `&#39;`, `&eacute;`, …) replaced by their characters.
     #[rhai_fn(return_raw)]
     pub fn unescape(text: &str) -> RhaiResultOf<String> {
         check_size("html::unescape", text.len())?;
@@ -39,8 +39,8 @@ pub(super) mod functions {
         Ok(html_escape::decode_html_entities(text).into_owned())
     }
 
-    /// The visible text of an HTML page: no tags, comments, scripts and styles; entities as
-    /// characters; a line for each paragraph, item, row or heading; white space folded.
+    /// Returns the visible text of an HTML page, without tags, comments, scripts and styles. Entities are
+    /// characters, each paragraph, item, row or heading is a line, and white space is collapsed.
     #[rhai_fn(return_raw)]
     pub fn text(html: &str) -> RhaiResultOf<String> {
         check_size("html::text", html.len())?;

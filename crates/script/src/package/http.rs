@@ -81,14 +81,14 @@ pub(super) fn module() -> Module {
     effect("all", &["requests: array", "Array"], all).set_into_module(&mut module, |requests: AnyArray| {
         self::all(&requests, &Dynamic::from(rhai::Map::new()))
     });
-    let settling = "The same with the options of parallel(): `limit`, and `settle: true` for `#{ value }` or `#{ error }` of each.";
+    let settling = "Like `http::all` with the options of parallel(): `limit`, and `settle: true` for `#{ value }` or `#{ error }` of each.";
     effect("all", &["requests: array", "options: map", "Array"], settling)
         .set_into_module(&mut module, |requests: AnyArray, options: AnyMap| self::all(&requests, &options));
     let streams = "Sends a GET request and reads the answer as a stream: `for line in http::stream(url) { … \
                    }`. The answer has `status` and `headers`.";
     effect("stream", &["url: &str", "stream"], streams)
         .set_into_module(&mut module, |url: &str| stream(url, &Dynamic::UNIT));
-    let streams = "The same with options: those of http::request(), `method`, and `read`: `\"lines\"` (texts; the default), \
+    let streams = "Like `http::stream` with options: those of http::request(), `method`, and `read`: `\"lines\"` (texts; the default), \
                    `\"sse\"` (server-sent events, `#{ event, data }`) or `\"chunks\"` (bytes). `timeout` is \
                    for the headers of the answer; its body has at most 64 MiB.";
     effect("stream", &["url: &str", "options: map", "stream"], streams)

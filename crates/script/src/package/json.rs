@@ -11,7 +11,8 @@ pub(super) const MAX_VALUES: usize = 200_000;
 
 #[export_module]
 pub(super) mod functions {
-    /// The value of a JSON text, with keys in order. Fails with line and column if the text is not valid JSON.
+    /// Parses a JSON text and returns its value, with keys in order. Fails with line and column if the text is not
+    /// valid JSON.
     #[rhai_fn(return_raw)]
     pub fn parse(text: &str) -> RhaiResultOf<Dynamic> {
         let json =
@@ -19,13 +20,13 @@ pub(super) mod functions {
         Ok(live(&json, Shape::Plain))
     }
 
-    /// A value as compact JSON text.
+    /// Returns a value as compact JSON text.
     #[rhai_fn(return_raw)]
     pub fn stringify(value: Dynamic) -> RhaiResultOf<String> {
         output::json("json::stringify", &json_of(&value)?, None)
     }
 
-    /// A value as indented JSON text, with this number of spaces per level, 0 to 16.
+    /// Returns a value as JSON text, indented by `indent` spaces per level, 0 to 16.
     #[rhai_fn(return_raw, name = "stringify")]
     pub fn stringify_indented(value: Dynamic, indent: i64) -> RhaiResultOf<String> {
         match usize::try_from(indent) {

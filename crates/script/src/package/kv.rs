@@ -184,7 +184,9 @@ fn functions(scope: Scope) -> Module {
     effect(
         "update",
         &["key: &str", "change: FnPtr", "options: map", "Dynamic"],
-        &format!("The same in {place}. {FAST}"),
+        &format!(
+            "Replaces a value in {place} with the result of a function and returns the new value. {FAST}"
+        ),
     )
     .set_into_module(
         &mut module,
@@ -195,7 +197,10 @@ fn functions(scope: Scope) -> Module {
     effect(
         "update",
         &["key: &str", "change: FnPtr", "ttl_seconds: number", "Dynamic"],
-        &format!("The same; the new value in {place} expires after `ttl_seconds`.\n{UPDATES}"),
+        &format!(
+            "Replaces a value in {place} with the result of a function and returns the new value, which expires after \
+             `ttl_seconds`.\n{UPDATES}"
+        ),
     )
     .set_into_module(
         &mut module,
@@ -206,7 +211,10 @@ fn functions(scope: Scope) -> Module {
     effect(
         "update",
         &["key: &str", "change: FnPtr", "ttl_seconds: number", "options: map", "Dynamic"],
-        &format!("The same; the new value in {place} expires after `ttl_seconds`. {FAST}"),
+        &format!(
+            "Replaces a value in {place} with the result of a function and returns the new value, which expires after \
+             `ttl_seconds`. {FAST}"
+        ),
     )
     .set_into_module(
         &mut module,
@@ -234,7 +242,7 @@ fn functions(scope: Scope) -> Module {
     effect(
         "window",
         &["key: &str", "seconds: number", "limit: i64", "options: map", "window"],
-        &format!("The same in {place}. {FAST}"),
+        &format!("Counts an event in {place}, like `window` without options. {FAST}"),
     )
     .set_into_module(&mut module, move |key: &str, seconds: AnyNumber, limit: i64, options: Map| {
         scope.window(key, &seconds, limit, Some(options))

@@ -24,7 +24,7 @@ pub(super) fn module() -> Module {
         &["request: map", "result"],
         "Sends a chat request to a model of this host: `llm::chat(#{ model: \"assistant\", messages: [#{ \
          role: \"user\", content: \"…\" }] })`.\n\
-         Gives `#{ content, tool_calls, finish_reason, usage, model, id }`. The default `model` is that of \
+         Returns `#{ content, tool_calls, finish_reason, usage, model, id }`. The default `model` is that of \
          the turn.\n\
          The filters of that model run, except for those of this script.",
     )
@@ -39,7 +39,7 @@ pub(super) fn module() -> Module {
     effect(
         "all",
         &["requests: array", "options: map", "Array"],
-        "The same with the options of parallel(): `limit`, and `settle: true` for `#{ value }` or `#{ error }` of each.",
+        "Like `llm::all` with the options of parallel(): `limit`, and `settle: true` for `#{ value }` or `#{ error }` of each.",
     )
     .set_into_module(&mut module, |requests: AnyArray, options: AnyMap| all(&requests, &options));
     effect(
@@ -61,7 +61,7 @@ pub(super) fn module() -> Module {
     effect(
         "embed",
         &["texts", "options: map", "array"],
-        "The same with an option: `model`, a model of this host that serves /v1/embeddings. Vectors of different \
+        "Like `llm::embed` with an option: `model`, a model of this host that serves /v1/embeddings. Vectors of different \
          models cannot be compared.",
     )
     .set_into_module(&mut module, |texts: Dynamic, options: AnyMap| embed(&texts, &options));
@@ -175,7 +175,8 @@ fn embed(given: &Dynamic, options: &Dynamic) -> RhaiResultOf<Dynamic> {
             let embedded = budget::wait(&call.turn, reply)?.map_err(|error| fail(NAME, error))?;
             charge_embedding(&embedded, bytes)?;
             if embedded.vectors.len() != count {
-                return Err(fail(NAME, "the model returned another number of vectors than of texts"));
+                let vectors = embedded.vectors.len();
+                return Err(fail(NAME, format!("the model returned {vectors} vectors for {count} texts")));
             }
             let numbers: usize = embedded.vectors.iter().map(Vec::len).sum();
             budget::charge(numbers as u64 / 64).map_err(budget::ended)?;

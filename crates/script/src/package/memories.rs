@@ -42,8 +42,7 @@ fn functions() -> Module {
     effect(
         "available",
         &["bool"],
-        "Returns true if the script has the grant and the request a verified user, whose memories the other functions \
-         find.",
+        "Returns true if the script has the grant and the request has a verified user.",
     )
     .set_into_module(&mut module, || -> RhaiResultOf<bool> {
         let call = super::argument::running("memories::available")?;
@@ -72,7 +71,7 @@ fn functions() -> Module {
     effect(
         "search",
         &["text: &str", "count: i64", "options: map", "Array"],
-        "The same; with `min_score` only memories that have at least this score, from -1.0 to 1.0 (equal).",
+        "Like `memories::search` with an option: `min_score`, the minimum score of a result, from -1.0 to 1.0 (equal).",
     )
     .set_into_module(&mut module, |text: &str, count: i64, options: AnyMap| search(text, count, &options));
     effect("delete", &["id: &str", "bool"], "Deletes a memory of the user and returns true if it existed.")
@@ -108,11 +107,12 @@ impl Memories {
             budget::wait(&self.call.turn, self.models.embed(plugin, request, self.call.turn.clone()))?;
         let embedded = embedded.map_err(|error| fail(self.name, error))?;
         charge_embedding(&embedded, bytes)?;
-        match embedded.vectors.len() == count {
+        let vectors = embedded.vectors.len();
+        match vectors == count {
             true => Ok(embedded),
             false => Err(fail(
                 self.name,
-                "the model for embeddings returned another number of vectors than of texts",
+                format!("the model for embeddings returned {vectors} vectors for {count} texts"),
             )),
         }
     }

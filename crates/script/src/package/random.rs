@@ -7,7 +7,7 @@ use valvehouse_json::Json;
 
 #[export_module]
 pub(super) mod functions {
-    /// A whole number from `a` to `b`, both included.
+    /// Returns a whole number from `a` to `b`, both included.
     #[rhai_fn(volatile, return_raw)]
     pub fn int(a: i64, b: i64) -> RhaiResultOf<i64> {
         if a > b {
@@ -19,13 +19,13 @@ pub(super) mod functions {
         host_calls::once("random::int", || vec![Json::from(a), b.into()].into(), || Ok(fastrand::i64(a..=b)))
     }
 
-    /// A number from 0 up to, but not including, 1.
+    /// Returns a number from 0 up to, but not including, 1.
     #[rhai_fn(volatile)]
     pub fn float() -> f64 {
         host_calls::value("random::float", fastrand::f64)
     }
 
-    /// One element of an array.
+    /// Returns one element of an array. Fails for an empty array.
     #[rhai_fn(volatile, return_raw)]
     pub fn choice(array: AnyArray) -> RhaiResultOf<Dynamic> {
         let items = items("random::choice", "array", &array)?;

@@ -11,21 +11,21 @@ use std::sync::Arc;
 
 #[export_module]
 pub(super) mod functions {
-    /// Returns `true` if the pattern matches anywhere in the text. `(?i)` ignores case, `(?m)` lets `^` and `$`
-    /// stand at lines, `(?s)` lets `.` match line breaks.
+    /// Returns `true` if the pattern matches anywhere in the text. `(?i)` ignores case, `(?m)` makes `^` and `$`
+    /// match at line breaks, `(?s)` makes `.` match line breaks.
     #[rhai_fn(return_raw)]
     pub fn is_match(text: &str, pattern: &str) -> RhaiResultOf<bool> {
         Ok(compiled("regex::is_match", pattern)?.find_at(text, 0)?.is_some())
     }
 
-    /// The first match as text, or `()`.
+    /// Returns the first match as text; `()` if there is none.
     #[rhai_fn(return_raw)]
     pub fn find(text: &str, pattern: &str) -> RhaiResultOf<Dynamic> {
         let found = compiled("regex::find", pattern)?.find_at(text, 0)?;
         Ok(found.map_or(Dynamic::UNIT, |span| text[span].into()))
     }
 
-    /// All matches as texts, from left to right.
+    /// Returns all matches as texts, from left to right.
     #[rhai_fn(return_raw)]
     pub fn find_all(text: &str, pattern: &str) -> RhaiResultOf<Array> {
         let (mut list, mut pulse) = (List::new("regex::find_all"), Pulse::new());
@@ -37,7 +37,8 @@ pub(super) mod functions {
         Ok(list.finish())
     }
 
-    /// The first match and its groups, `[whole, group 1, …]`, or `()`; an unmatched group is `()`.
+    /// Returns the first match with its groups, `[whole, group 1, …]`; `()` if there is none. An unmatched group is
+    /// `()`.
     #[rhai_fn(return_raw)]
     pub fn captures(text: &str, pattern: &str) -> RhaiResultOf<Dynamic> {
         match compiled("regex::captures", pattern)?.captures_at(text, 0)? {
@@ -46,7 +47,7 @@ pub(super) mod functions {
         }
     }
 
-    /// All matches with their groups, `[[whole, group 1, …], …]`.
+    /// Returns all matches with their groups, `[[whole, group 1, …], …]`.
     #[rhai_fn(return_raw)]
     pub fn captures_all(text: &str, pattern: &str) -> RhaiResultOf<Array> {
         let (mut list, mut pulse) = (List::new("regex::captures_all"), Pulse::new());
@@ -58,8 +59,8 @@ pub(super) mod functions {
         Ok(list.finish())
     }
 
-    /// The text with every match replaced. In the replacement `$1` and `${name}` stand for groups,
-    /// `$0` for the whole match and `$$` for a dollar sign.
+    /// Returns the text with every match replaced. In the replacement, `$1` and `${name}` are groups, `$0` is the
+    /// whole match and `$$` a dollar sign.
     #[rhai_fn(return_raw)]
     pub fn replace(text: ImmutableString, pattern: &str, replacement: &str) -> RhaiResultOf<ImmutableString> {
         let regex = compiled("regex::replace", pattern)?;
@@ -70,7 +71,7 @@ pub(super) mod functions {
         replace_each(text, &regex, with_groups, |found, into| template.expand(&whole, found, into))
     }
 
-    /// The text with every match replaced by what the closure returns for its groups:
+    /// Returns the text with every match replaced by the result of the closure, which receives the groups:
     /// `regex::replace(text, "[a-z]+", |g| g[0].len)`.
     #[rhai_fn(return_raw, name = "replace")]
     pub fn replace_by(
@@ -88,7 +89,7 @@ pub(super) mod functions {
         })
     }
 
-    /// Splits the text at the matches.
+    /// Splits the text at the matches and returns the parts.
     #[rhai_fn(return_raw)]
     pub fn split(text: &str, pattern: &str) -> RhaiResultOf<Array> {
         let (mut list, mut pulse) = (List::new("regex::split"), Pulse::new());
@@ -105,7 +106,7 @@ pub(super) mod functions {
         Ok(list.finish())
     }
 
-    /// The text as a pattern that matches exactly this text.
+    /// Returns a pattern that matches exactly this text.
     #[rhai_fn(return_raw)]
     pub fn escape(text: &str) -> RhaiResultOf<String> {
         check_size("regex::escape", text.len() * 2)?;

@@ -15,31 +15,31 @@ const COMPARED_BYTES: usize = 1_024;
 
 #[export_module]
 pub(super) mod functions {
-    /// The numbers from 0 to `count - 1`, as `0..count`: `for i in range(3) { … }`.
+    /// Returns the numbers from 0 to `count - 1`, as `0..count`: `for i in range(3) { … }`.
     #[rhai_fn(global)]
     pub fn range(count: i64) -> Range<i64> {
         Range { start: 0, end: count }
     }
 
-    /// The sum of a list of numbers; 0 of an empty one.
+    /// Returns the sum of a list of numbers; 0 if it is empty.
     #[rhai_fn(global, return_raw)]
     pub fn sum(list: AnyArray) -> RhaiResultOf<Dynamic> {
         total(&list)
     }
 
-    /// The largest number or text of a list.
+    /// Returns the largest number or text of a list. Fails if the list is empty.
     #[rhai_fn(global, name = "max", return_raw)]
     pub fn max_of(list: AnyArray) -> RhaiResultOf<Dynamic> {
         extreme("max", &list, Ordering::Greater)
     }
 
-    /// The smallest number or text of a list.
+    /// Returns the smallest number or text of a list. Fails if the list is empty.
     #[rhai_fn(global, name = "min", return_raw)]
     pub fn min_of(list: AnyArray) -> RhaiResultOf<Dynamic> {
         extreme("min", &list, Ordering::Less)
     }
 
-    /// A sorted copy of a list of numbers or texts, as `list.order()`.
+    /// Returns a sorted copy of a list of numbers or texts, like `list.order()`.
     #[rhai_fn(global, return_raw)]
     pub fn sorted(context: NativeCallContext<'_>, list: AnyArray) -> RhaiResultOf<Dynamic> {
         let mut items = Dynamic::from(elements("sorted", &list)?);

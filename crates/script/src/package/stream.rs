@@ -20,7 +20,8 @@ const MAX_WINDOW: usize = 1 << 20;
 #[export_module]
 pub(super) mod functions {
     /// Changes every text of a streamed event, including matches that are split across events: the last `longest`
-    /// characters of each text wait in `state` for the next event, so a match of up to that length is complete.
+    /// characters of each text are held back in `state` until the next event, so that a match of up to this length
+    /// is complete.
     /// `change` receives a text and returns the new one: `stream::window(event, state, 40, |text|
     /// regex::replace(text, "sk-[a-z0-9]{20,}", "[key]"))`. Each choice, its content, thinking, refusal and the
     /// arguments of each call have their own window; log probabilities stay with their text. At the end of the
@@ -36,9 +37,9 @@ pub(super) mod functions {
         run(&context, &event, &state, longest, &change, Tail::Words)
     }
 
-    /// The same, but only the end of a text that could become a match waits. `tail` is a pattern that matches it,
-    /// such as `[!-~]+\z` for the last word, or a closure that receives a text and returns its end. An end of more
-    /// than `longest` characters does not wait.
+    /// Like `stream::window`, but only the end of a text that could become a match is held back. `tail` is a pattern
+    /// that matches this end, such as `[!-~]+\z` for the last word, or a closure that receives a text and returns its
+    /// end. An end of more than `longest` characters is sent at once.
     #[rhai_fn(return_raw, name = "window")]
     pub fn window_until(
         context: NativeCallContext<'_>,

@@ -13,7 +13,7 @@ const MAX_COMPARISONS: usize = 4_000_000;
 
 #[export_module]
 pub(super) mod functions {
-    /// The elements of an array as one text, with the separator between them.
+    /// Joins the elements of an array to one text, with the separator between them.
     #[rhai_fn(return_raw)]
     pub fn join(array: AnyArray, separator: &str) -> RhaiResultOf<String> {
         let mut joined = Text::new("text::join");
@@ -26,52 +26,52 @@ pub(super) mod functions {
         Ok(joined.finish())
     }
 
-    /// The text without white space at both ends.
+    /// Returns the text without white space at both ends.
     pub fn trim(text: ImmutableString) -> ImmutableString {
         text.trim().into()
     }
 
-    /// The text without white space at its start.
+    /// Returns the text without white space at its start.
     pub fn trim_start(text: ImmutableString) -> ImmutableString {
         text.trim_start().into()
     }
 
-    /// The text without white space at its end.
+    /// Returns the text without white space at its end.
     pub fn trim_end(text: ImmutableString) -> ImmutableString {
         text.trim_end().into()
     }
 
-    /// The text without this prefix; unchanged if it does not start with it.
+    /// Returns the text without this prefix; unchanged if it does not start with it.
     pub fn strip_prefix(text: ImmutableString, prefix: &str) -> ImmutableString {
         text.strip_prefix(prefix).map_or_else(|| text.clone(), Into::into)
     }
 
-    /// The text without this suffix; unchanged if it does not end with it.
+    /// Returns the text without this suffix; unchanged if it does not end with it.
     pub fn strip_suffix(text: ImmutableString, suffix: &str) -> ImmutableString {
         text.strip_suffix(suffix).map_or_else(|| text.clone(), Into::into)
     }
 
-    /// The lines of a text, without their line breaks (`\n` or `\r\n`).
+    /// Returns the lines of a text, without their line breaks (`\n` or `\r\n`).
     #[rhai_fn(return_raw)]
     pub fn lines(text: &str) -> RhaiResultOf<Array> {
         check_walk(text, 1)?;
         list("text::lines", text.lines())
     }
 
-    /// The words of a text, separated by white space.
+    /// Returns the words of a text, which are separated by white space.
     #[rhai_fn(return_raw)]
     pub fn words(text: &str) -> RhaiResultOf<Array> {
         check_walk(text, 1)?;
         list("text::words", text.split_whitespace())
     }
 
-    /// The text with every `from` replaced by `to`.
+    /// Returns the text with every `from` replaced by `to`.
     #[rhai_fn(return_raw)]
     pub fn replace(text: ImmutableString, from: &str, to: &str) -> RhaiResultOf<ImmutableString> {
         replace_first(text, from, to, usize::MAX)
     }
 
-    /// The text with the first `count` places of `from` replaced by `to`.
+    /// Returns the text with the first `count` occurrences of `from` replaced by `to`.
     #[rhai_fn(return_raw, name = "replace")]
     pub fn replace_count(
         text: ImmutableString,
@@ -82,20 +82,20 @@ pub(super) mod functions {
         replace_first(text, from, to, super::count("text::replace", "count", count)?)
     }
 
-    /// The text truncated to `n` characters; if truncated, the last one is `…`.
+    /// Truncates the text to `n` characters; if truncated, the last one is `…`.
     #[rhai_fn(return_raw)]
     pub fn truncate(text: ImmutableString, n: i64) -> RhaiResultOf<ImmutableString> {
         cut(text, n, "…")
     }
 
-    /// The text truncated to `n` characters, ending with the mark if truncated; the mark is included in `n`, and
-    /// omitted if it does not match.
+    /// Truncates the text to `n` characters; if truncated, it ends with the mark. The mark is included in `n`, and
+    /// omitted if it does not fit.
     #[rhai_fn(return_raw, name = "truncate")]
     pub fn truncate_with(text: ImmutableString, n: i64, mark: &str) -> RhaiResultOf<ImmutableString> {
         cut(text, n, mark)
     }
 
-    /// A number with this many digits after the point: `text::fixed(3.14159, 2)` is `"3.14"`.
+    /// Returns a number with `digits` digits after the point: `text::fixed(3.14159, 2)` is `"3.14"`.
     #[rhai_fn(return_raw)]
     pub fn fixed(number: AnyNumber, digits: i64) -> RhaiResultOf<String> {
         let digits = match digits {
@@ -109,7 +109,7 @@ pub(super) mod functions {
         })
     }
 
-    /// The similarity of two texts, from 0.0 to 1.0 (equal): the share of characters that need no insertion,
+    /// Returns the similarity of two texts, from 0.0 to 1.0 (equal): the share of characters that need no insertion,
     /// deletion, replacement or swap. Texts of thousands of characters are compared by shared letter pairs.
     #[rhai_fn(return_raw)]
     pub fn similar(a: &str, b: &str) -> RhaiResultOf<f64> {

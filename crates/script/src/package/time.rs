@@ -13,19 +13,19 @@ const MAX_PATTERN: usize = 1024;
 
 #[export_module]
 pub(super) mod functions {
-    /// The current time in seconds since 1970.
+    /// Returns the current time in seconds since 1970.
     #[rhai_fn(volatile)]
     pub fn unix() -> i64 {
         super::now().as_second()
     }
 
-    /// The current time in milliseconds since 1970.
+    /// Returns the current time in milliseconds since 1970.
     #[rhai_fn(volatile)]
     pub fn unix_ms() -> i64 {
         super::now().as_millisecond()
     }
 
-    /// Milliseconds since the turn began.
+    /// Returns the milliseconds since the start of the turn.
     #[rhai_fn(volatile)]
     pub fn elapsed_ms() -> i64 {
         super::super::turn::elapsed_ms()
@@ -38,32 +38,32 @@ pub(super) mod functions {
         super::super::waiting::pause("time::sleep", float("time::sleep", "ms", &ms)?)
     }
 
-    /// The current time as `2026-11-21T03:46:00Z`.
+    /// Returns the current time in the form `2026-11-21T03:46:00Z`.
     #[rhai_fn(volatile)]
     pub fn iso() -> String {
         Timestamp::from_second(unix()).unwrap_or_default().to_string()
     }
 
-    /// A time as `2026-11-21T03:46:00Z`, with milliseconds if it has any.
+    /// Returns a time in the form `2026-11-21T03:46:00Z`, with milliseconds if it has any.
     #[rhai_fn(return_raw, name = "iso")]
     pub fn iso_at(unix: AnyNumber) -> RhaiResultOf<String> {
         Ok(timestamp("time::iso", &unix)?.to_string())
     }
 
-    /// A time in a time zone: `2026-11-21T04:46:00+01:00`.
+    /// Returns a time in a time zone, in the form `2026-11-21T04:46:00+01:00`.
     #[rhai_fn(return_raw, name = "iso")]
     pub fn iso_in(unix: AnyNumber, zone: &str) -> RhaiResultOf<String> {
         let time = timestamp("time::iso", &unix)?.to_zoned(find_zone("time::iso", zone)?);
         written("time::iso", "%Y-%m-%dT%H:%M:%S%.f%:z", &time)
     }
 
-    /// A time formatted with a strftime pattern, in UTC: `time::format(0, "%d.%m.%Y")` is `"01.01.1970"`.
+    /// Formats a time with a strftime pattern, in UTC: `time::format(0, "%d.%m.%Y")` is `"01.01.1970"`.
     #[rhai_fn(return_raw)]
     pub fn format(unix: AnyNumber, strftime: &str) -> RhaiResultOf<String> {
         written("time::format", strftime, &timestamp("time::format", &unix)?.to_zoned(TimeZone::UTC))
     }
 
-    /// A time formatted with a strftime pattern, in a time zone.
+    /// Formats a time with a strftime pattern, in a time zone.
     #[rhai_fn(return_raw, name = "format")]
     pub fn format_in(unix: AnyNumber, strftime: &str, zone: &str) -> RhaiResultOf<String> {
         let time = timestamp("time::format", &unix)?.to_zoned(find_zone("time::format", zone)?);

@@ -9,16 +9,15 @@ use valvehouse_tokens::{BESIDE, Counter, DEFAULT_MODEL};
 
 #[export_module]
 pub(super) mod functions {
-    /// The tokens of a text, or of messages as OpenAI counts them: their texts, 3 more for each
-    /// message and 3 for the answer; images are not counted. In the encoding of current OpenAI models
-    /// (o200k).
+    /// Counts the tokens of a text, or of messages as OpenAI does: their texts, 3 more for each message
+    /// and 3 for the answer; images are not counted. Uses the encoding of current OpenAI models (o200k).
     #[rhai_fn(return_raw)]
     pub fn count(text_or_messages: Dynamic) -> RhaiResultOf<i64> {
         total(&text_or_messages, DEFAULT_MODEL)
     }
 
-    /// The tokens of a text or of messages for this model: exact for OpenAI's models with any provider;
-    /// for any other model an estimate of four bytes a token.
+    /// Counts the tokens of a text or of messages for this model: exact for OpenAI's models with any
+    /// provider, for any other model an estimate of four bytes per token.
     #[rhai_fn(return_raw, name = "count")]
     pub fn count_for(text_or_messages: Dynamic, model: &str) -> RhaiResultOf<i64> {
         total(&text_or_messages, model)

@@ -42,20 +42,20 @@ pub(super) fn module() -> Module {
          needed. Returns the result; throws the tool's error.",
     )
     .set_into_module(&mut module, |name: &str, arguments: AnyMap| call(CALL, name, &arguments));
-    effect("call", &["name: &str", "any"], "The same without arguments.")
+    effect("call", &["name: &str", "any"], "Calls a tool without arguments, like `tools::call`.")
         .set_into_module(&mut module, |name: &str| call(CALL, name, &Map::new().into()));
     effect(
         "all",
         &["calls: array", "Array"],
         "Calls several tools in parallel: `tools::all([#{ name: \"weather\", args: #{ city: \"Rome\" } \
-         }])`. Returns the results in order. At most 8 run at a time, also with a higher `limit`. If one \
+         }])`. Returns the results in order. At most 8 run at a time, even with a higher `limit`. If one \
          fails, the others are canceled and the error is thrown.",
     )
     .set_into_module(&mut module, |calls: AnyArray| all(&calls, &Map::new().into()));
     effect(
         "all",
         &["calls: array", "options: map", "Array"],
-        "The same with the options of parallel(): `limit`, and `settle: true` for `#{ value }` or `#{ error }` of each.",
+        "Like `tools::all` with the options of parallel(): `limit`, and `settle: true` for `#{ value }` or `#{ error }` of each.",
     )
     .set_into_module(&mut module, |calls: AnyArray, options: AnyMap| all(&calls, &options));
     module
@@ -106,7 +106,7 @@ pub(crate) fn register_callable(module: &mut Module) {
         .set_into_module(module, |name: &str| call(CALL, name, &Map::new().into()));
     module.set_custom_type::<KernelHandle>("kernel");
     let method = |params: &[&str]| {
-        effect(INVOKE, params, "Calls a tool of the turn, as `tools::call` does.")
+        effect(INVOKE, params, "Calls a tool of the turn, like `tools::call`.")
             .with_namespace(FnNamespace::Global)
     };
     method(&["kernel: &mut kernel", "name: &str", "arguments: map", "any"])

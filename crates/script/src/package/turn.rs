@@ -36,7 +36,7 @@ pub(crate) fn register(module: &mut Module) {
                 "/// Sends an event `#{ type, data }` to the client: `emit(#{ type: \"status\", data: #{ \
                  description: \"Searching\", done: false } })`."
             }
-            _ => "/// The same as emit(), with Open WebUI's name.",
+            _ => "/// Sends an event, like emit(), under Open WebUI's name.",
         };
         global(name, &["event: map"], about).set_into_module(module, |event: Dynamic| send_event(&event));
     }
@@ -46,7 +46,7 @@ pub(crate) fn register(module: &mut Module) {
                 "/// Sends a question `#{type, data, timeout?}` to the client and waits for the answer of a \
                  person. `timeout` is in ms, 60 000 by default."
             }
-            _ => "/// The same as ask(), called as in Open WebUI.",
+            _ => "/// Sends a question and waits for the answer, like ask(), under Open WebUI's name.",
         };
         global(name, &["question: map", "any"], about)
             .set_into_module(module, |question: Dynamic| ask(&question));
@@ -181,7 +181,7 @@ pub(super) fn models() -> Module {
         call::current().map(|call| call.turn.facts().models.clone()).into()
     }
     let mut module = Module::new();
-    effect("list", &["array"], "Returns the models of this host, a list of `#{ id, name, provider }` and what the settings say of them: \
+    effect("list", &["array"], "Returns the models of this host, a list of `#{ id, name, provider }` with their properties in the settings: \
          `description`, `abilities`, `context_length` (tokens), `price` (of a million tokens, `#{ input, output }`).")
         .set_into_module(&mut module, || match all() {
             Json::Null => live(&Json::array(), Shape::Plain),

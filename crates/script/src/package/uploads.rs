@@ -129,7 +129,7 @@ impl Upload {
             return Err(fail(
                 function,
                 format!(
-                    "cannot read `{name}`: the client sent no content of it; send the file as a data: URL"
+                    "cannot read `{name}`: the client did not send its content; send the file as a data: URL"
                 ),
             ));
         };

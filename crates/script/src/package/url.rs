@@ -14,7 +14,7 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(
 
 #[export_module]
 pub(super) mod functions {
-    /// The text percent-encoded as one part of a URL: `"a b/c"` is `"a%20b%2Fc"`.
+    /// Percent-encodes a text as one part of a URL: `"a b/c"` is `"a%20b%2Fc"`.
     #[rhai_fn(return_raw)]
     pub fn encode(text: &str) -> RhaiResultOf<String> {
         check_walk(text, 1)?;
@@ -32,9 +32,9 @@ pub(super) mod functions {
         Ok(decoded.into_owned())
     }
 
-    /// The parts of a URL: `scheme`, `username`, `host`, `port`, `path`, `query`, `fragment`. What it
-    /// does not have is `()`; the port is the scheme's where none is written. `query` is a map of
-    /// decoded texts, with an array where a name comes more than once.
+    /// Parses a URL and returns its parts: `scheme`, `username`, `host`, `port`, `path`, `query`, `fragment`.
+    /// Missing parts are `()`; the port defaults to that of the scheme. `query` is a map of decoded texts, with
+    /// an array for a name that occurs more than once.
     #[rhai_fn(return_raw)]
     pub fn parse(text: &str) -> RhaiResultOf<Map> {
         check_size("url::parse", text.len().saturating_mul(3))?;
@@ -54,7 +54,7 @@ pub(super) mod functions {
         Ok(parts.into_iter().map(|(name, part)| (name.into(), part)).collect())
     }
 
-    /// A map as the query of a URL: `#{ a: 1, b: "x y" }` is `"a=1&b=x%20y"`. An array repeats its
+    /// Encodes a map as the query of a URL: `#{ a: 1, b: "x y" }` is `"a=1&b=x%20y"`. An array repeats its
     /// name for each element; `()` is omitted.
     #[rhai_fn(return_raw)]
     pub fn query(map: AnyMap) -> RhaiResultOf<String> {

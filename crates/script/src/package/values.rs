@@ -6,7 +6,7 @@ use rhai::plugin::*;
 
 #[export_module]
 pub(super) mod functions {
-    /// A new random identifier (UUID version 4), such as `"f47ac10b-58cc-4372-a567-0e02b2c3d479"`.
+    /// Returns a new random identifier (UUID version 4), such as `"f47ac10b-58cc-4372-a567-0e02b2c3d479"`.
     #[rhai_fn(volatile)]
     pub fn uuid() -> String {
         host_calls::value("uuid", || ::uuid::Uuid::new_v4().to_string())

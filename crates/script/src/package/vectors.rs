@@ -39,7 +39,7 @@ fn functions(scope: Scope) -> Module {
     effect(
         "add",
         &["id: &str", "vector: array"],
-        &format!("Stores a vector in {place} under an id, in place of an earlier one."),
+        &format!("Stores a vector in {place} under an id, replacing an earlier one."),
     )
     .set_into_module(&mut module, move |id: &str, vector: AnyArray| scope.add(id, &vector, &Dynamic::UNIT));
     effect(
@@ -76,7 +76,7 @@ fn functions(scope: Scope) -> Module {
     effect(
         "nearest",
         &["vector: array", "count: i64", "options: map", "Array"],
-        &format!("The same in {place}; with `min_score` only entries that have at least this score."),
+        &format!("Searches {place} like `nearest` with an option: `min_score`, the minimum score of a result."),
     )
     .set_into_module(&mut module, move |vector: AnyArray, count: i64, options: AnyMap| {
         scope.nearest(&vector, count, &options)

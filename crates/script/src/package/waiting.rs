@@ -65,15 +65,15 @@ pub(super) mod functions {
     }
 
     /// Calls functions concurrently and returns their results in order: `parallel([|| http::get(a), ||
-    /// http::get(b)])`. At most 8 wait at a time. If one throws, the others are canceled and `parallel` throws the
+    /// http::get(b)])`. At most 8 run at a time. If one throws, the others are canceled and `parallel` throws the
     /// same error. They share the budget of the call and cannot use `ask`.
     #[rhai_fn(return_raw, volatile)]
     pub fn parallel(context: NativeCallContext<'_>, functions: AnyArray) -> RhaiResultOf<Array> {
         at_once("parallel", &context, &functions, PARALLEL, false)
     }
 
-    /// The same with options: `limit`, the number that wait at a time, at most 64; `settle: true` waits for all of
-    /// them and returns `#{ value }` or `#{ error }` for each.
+    /// Like `parallel` with options: `limit` is the number of functions that run at a time, at most 64 (8);
+    /// `settle: true` waits for all of them and returns `#{ value }` or `#{ error }` for each.
     #[rhai_fn(return_raw, volatile, name = "parallel")]
     pub fn parallel_with(
         context: NativeCallContext<'_>,

@@ -67,7 +67,7 @@ fn called_by_the_host() -> String {
     }
     let rows = PARAMETERS.iter().map(|key| [format!("`{}`", key.name), key.doc.to_owned()]);
     let about = "Any of these functions can have the following parameters, by name and in any order.";
-    let _ = write!(text, "\n### Parameters\n\n{about}\n\n{}", table(["parameter", "what it is"], rows));
+    let _ = write!(text, "\n### Parameters\n\n{about}\n\n{}", table(["parameter", "meaning"], rows));
     text
 }
 
@@ -191,7 +191,7 @@ fn language() -> String {
         };
         by_kind.entry(kind).or_default().insert(&function.name);
     }
-    let mut text = "\n## The language's own\n\nThese functions are part of [Rhai](https://rhai.rs/book/) \
+    let mut text = "\n## Functions of Rhai\n\nThese functions are part of [Rhai](https://rhai.rs/book/) \
                     and described in its book. Those of arrays and maps work on live values as well: \
                     `filter` and `find` return the same live elements. `eval` and `sleep` \
 are not available.\n"

@@ -46,7 +46,7 @@ pub(super) const HANDLES: &[Keys] = &[
     Keys {
         name: "body",
         about: "The request or conversation of a turn: in `inlet` the request of the client, in `outlet` \
-                the conversation with the answer last. The model and the client get the changed body.",
+                the conversation with the answer last. The model and the client receive the changed body.",
         shape: Some(Shape::Body),
         words: &[
             writable(
@@ -95,7 +95,7 @@ pub(super) const HANDLES: &[Keys] = &[
             writable(
                 "features",
                 Type::Map,
-                "The features that the client switched on, for example web search. They are not sent to the \
+                "The features that the client enabled, for example web search. They are not sent to the \
                  model.",
             ),
             writable("chat_id", Type::Text, "The conversation's id; `()` if the client sends none."),
@@ -103,7 +103,7 @@ pub(super) const HANDLES: &[Keys] = &[
             writable(
                 "id",
                 Type::Text,
-                "The id of the message that is being answered; `()` where there is none.",
+                "The id of the message that is being answered; `()` if there is none.",
             ),
             writable("chat_id", Type::Text, "The conversation's id; `()` if the client sends none."),
             writable("session_id", Type::Text, "The client's session; `()` if it sends none."),
@@ -113,7 +113,7 @@ pub(super) const HANDLES: &[Keys] = &[
                 Type::Any,
                 "The user id that the client sent; `__user__` is the user as known to the host.",
             ),
-            writable("filter_ids", Type::Array, "The toggle filters that the request asks for."),
+            writable("filter_ids", Type::Array, "The toggle filters that the request selects."),
             writable("tool_ids", Type::Array, "The tools of the model that the request selects."),
         ],
         ..MAP
@@ -152,7 +152,7 @@ pub(super) const HANDLES: &[Keys] = &[
                 Type::Text,
                 "In a message of the role `tool`: the call that it answers.",
             ),
-            writable("name", Type::Text, "The name of the author or of the tool; `()` where there is none."),
+            writable("name", Type::Text, "The name of the author or of the tool; `()` if there is none."),
             writable(
                 "reasoning_content",
                 Type::Text,
@@ -161,20 +161,20 @@ pub(super) const HANDLES: &[Keys] = &[
             writable(
                 "refusal",
                 Type::Text,
-                "The reason for which the model refused to answer; `()` if it did not.",
+                "The reason why the model refused to answer; `()` if it did not.",
             ),
             readable(
                 "usage",
                 Type::Handle("usage"),
                 "The tokens of the answer, in `outlet`; `()` if the service does not report them.",
             ),
-            readable("finish_reason", Type::Text, "The reason for which the answer ended, in `outlet`."),
+            readable("finish_reason", Type::Text, "The reason why the answer ended, in `outlet`."),
         ],
         ..MAP
     },
     Keys {
         name: "text_place",
-        about: "A place with text, one of `texts`. Reading and writing it applies to the event or message.",
+        about: "A text of an event or message, an element of `texts`. Reading and writing it applies to the event or message.",
         is_open: false,
         ..MAP
     },
@@ -214,7 +214,7 @@ pub(super) const HANDLES: &[Keys] = &[
             writable(
                 "args",
                 Type::Map,
-                "The tool's arguments; the tool gets those assigned in `pre_invocation`.",
+                "The tool's arguments; the tool receives those assigned in `pre_invocation`.",
             ),
             readable(
                 "caller",
@@ -246,7 +246,7 @@ pub(super) const HANDLES: &[Keys] = &[
             readable(
                 "finish_reason",
                 Type::Text,
-                "The reason for which the answer ended: `\"stop\"`, `\"length\"`, `\"tool_calls\"` …",
+                "The reason why the answer ended: `\"stop\"`, `\"length\"`, `\"tool_calls\"` …",
             ),
             readable(
                 "usage",
@@ -346,7 +346,7 @@ pub(super) const HANDLES: &[Keys] = &[
             readable("method", Type::Text, "`\"POST\"`"),
             readable("path", Type::Text, "The path of its URL."),
             readable("headers", Type::Map, "Its headers, by names in lower case."),
-            readable("client", Type::Text, "The address of the client; `()` where there is none."),
+            readable("client", Type::Text, "The address of the client; `()` if there is none."),
         ],
         ..MAP
     },
@@ -413,7 +413,7 @@ pub(super) const HANDLES: &[Keys] = &[
     },
     Keys {
         name: "error",
-        about: "The error that `catch (e)` gets. The keys of a thrown map are its keys as well.",
+        about: "The error that `catch (e)` receives. The keys of a thrown map are its keys as well.",
         words: &[readable("retry_after", Type::Number, "Seconds to wait, if the thrown map has this key.")],
         ..MAP
     },

@@ -147,8 +147,8 @@ const ENTRIES: &[EntryPoint] = &[
         role: ScriptRole::Tool,
         subject: Some(("args", Type::Map)),
         doc: "Runs when a model calls the tool of this file. Its arguments are checked before, against \
-              `const parameters`; the second parameter, `ctx`, is the turn's context. What it returns is \
-              the result; `error(reason)` or `throw` tell the model why there is none.",
+              `const parameters`; the second parameter, `ctx`, is the turn's context. Its return \
+              value is the result; `error(reason)` or `throw` send the reason of a failure to the model.",
         begins: "#{ }",
     },
     EntryPoint {
@@ -183,7 +183,7 @@ const ENTRIES: &[EntryPoint] = &[
         name: "resource",
         role: ScriptRole::Tool,
         subject: Some(("uri", Type::Text)),
-        doc: "With `resources()`: returns the content of a resource, a text, `#{ text | blob, mimeType }` or a list of those; `()` where there is none.",
+        doc: "With `resources()`: returns the content of a resource, a text, `#{ text | blob, mimeType }` or a list of those; `()` if there is none.",
         begins: "()",
     },
     EntryPoint {
@@ -208,7 +208,7 @@ const ENTRIES: &[EntryPoint] = &[
         begins: "emit(#{ type: \"status\", data: #{ description: \"Done\", done: true } });",
     },
     callback("on_chain_start", "A run starts: `input`."),
-    callback("on_chain_end", "A run has its answer: `result`."),
+    callback("on_chain_end", "A run ended with an answer: `result`."),
     callback("on_chain_error", "A run failed: `error`."),
     callback("on_llm_start", "A model call starts: `messages`."),
     callback("on_llm_end", "A model answered: `response`."),
@@ -238,10 +238,10 @@ const ENTRIES: &[EntryPoint] = &[
         "A tool tagged `retriever` failed: `tool`, `args`, `tool_call_id`, `error`.",
     ),
     callback("on_turn_start", "A run starts: `input`."),
-    callback("on_turn_end", "A run has its answer: `result`."),
+    callback("on_turn_end", "A run ended with an answer: `result`."),
     callback("on_turn_error", "A run failed: `error`."),
-    callback("on_llm_call", "What a model is sent, behind all other filters: `messages`, `model`."),
-    callback("on_tool_call", "What a tool is given, behind all other filters: `tool`, `args`."),
+    callback("on_llm_call", "The input of a model call, after all other filters: `messages`, `model`."),
+    callback("on_tool_call", "The arguments of a tool call, after all other filters: `tool`, `args`."),
     callback("on_token", "A chunk of a model's text: `token`."),
     callback("on_interrupt", "The run stops for a person: `pending`."),
     callback("on_resume", "The run continues: `decision`."),
@@ -249,14 +249,14 @@ const ENTRIES: &[EntryPoint] = &[
 
 /// The parameters that every function called by the host may have, by name and in any order.
 pub const PARAMETERS: &[KeyDoc] = &[
-    key("valves", Type::Map, "The script's settings in force."),
+    key("valves", Type::Map, "The script's effective settings."),
     key("state", Type::Map, "A map of this script for this turn, which all of its hooks share."),
     key("__id__", Type::Text, "The script's own id, its file's name."),
     key("__user__", Type::Handle("__user__"), "The user of the request: `id name email role valves`."),
     key(
         "__metadata__",
         Type::Map,
-        "One map per turn that all hooks of all filters share: what `inlet` puts there, `outlet` reads.",
+        "One map per turn that all hooks of all filters share: `outlet` reads the entries that `inlet` stores.",
     ),
     key(
         "__model__",
@@ -268,14 +268,14 @@ pub const PARAMETERS: &[KeyDoc] = &[
         Type::Handle("__request__"),
         "The HTTP request: `method path headers client`, without credentials.",
     ),
-    key("__chat_id__", Type::Text, "The conversation's id, \"\" where there is none."),
+    key("__chat_id__", Type::Text, "The conversation's id, \"\" if there is none."),
     key(
         "__message_id__",
         Type::Text,
-        "The id of the message that is being answered, \"\" where there is none.",
+        "The id of the message that is being answered, \"\" if there is none.",
     ),
-    key("__features__", Type::Any, "The features that the client switched on; `()` if it sends none."),
-    key("__files__", Type::Any, "Uploaded files; `()` where there are none."),
+    key("__features__", Type::Any, "The features that the client enabled; `()` if it sends none."),
+    key("__files__", Type::Any, "Uploaded files; `()` if there are none."),
     key(
         "__event_emitter__",
         Type::Closure,
@@ -381,7 +381,7 @@ pub const CONSTANTS: &[KeyDoc] = &[
         Type::Array,
         "The endpoints at which it runs: `\"chat\"` (all chat protocols; the default), `\"embeddings\"`, `\"images\"`, `\"completions\"`. Except for chats, only `inlet` runs: each input text is a message of `body.messages`, `body.endpoint` names the endpoint, and edited contents are written back.",
     ),
-    key("toggle", Type::Boolean, "`true`: it runs only for requests that ask for it."),
+    key("toggle", Type::Boolean, "`true`: it runs only for requests that select it."),
     key("icon", Type::Text, "A picture for people: a URL, `data:` included."),
     key("on_tool_error", Type::Boolean, "`true`: `post_invocation` sees failed tool calls too."),
     key("callbacks", Type::Boolean, "`true`: its functions `on_…` receive the events of agents."),
@@ -421,7 +421,7 @@ pub const VALVE_KEYS: &[KeyDoc] = &[
         "The type, if it is not that of the default.",
     ),
     key("title", Type::Text, "The display name."),
-    key("description", Type::Text, "What it does."),
+    key("description", Type::Text, "The description of the setting."),
     key("minimum", Type::Number, "The minimum value."),
     key("maximum", Type::Number, "The maximum value."),
     key("enum", Type::Array, "The allowed values."),
@@ -442,7 +442,7 @@ pub const PARAMETER_KEYS: &[KeyDoc] = &[
     key("required", Type::Boolean, "`true`: a call without it is rejected."),
     key("default", Type::Any, "The value if the model sends none."),
     key("enum", Type::Array, "The only values it may have."),
-    key("items", Type::Map, "What the elements of an array are."),
+    key("items", Type::Map, "The type of an array's elements."),
     key("properties", Type::Map, "The fields of an object."),
     key("minimum", Type::Number, "The minimum value."),
     key("maximum", Type::Number, "The maximum value."),

@@ -90,8 +90,8 @@ fn inlet(body) {
     },
     Theme {
         title: "After the answer",
-        about: "`after(|| …)` and `fn done(body)` run when the client has the last byte of its answer, or \
-                is gone. They run in the background: their errors are logged and counted. They have the \
+        about: "`after(|| …)` and `fn done(body)` run when the client has received its answer or \
+                disconnected. They run in the background: their errors are logged and counted. They have the \
                 limits of a hook and 60 s including waiting; their events are not sent to a client.",
         module: "",
         names: &["after"],
@@ -165,7 +165,7 @@ fn inlet(body) {
     },
     Theme {
         title: "Answers of pipes",
-        about: "`fn pipe(body)` answers as a model. Yielded pieces are sent at once, the returned value \
+        about: "`fn pipe(body)` answers as a model. Yielded chunks are sent at once, the returned value \
                 after them. It may also return a streamed answer.",
         module: "",
         names: &["yield_text", "yield_piece"],
@@ -207,7 +207,7 @@ fn outlet(body) {
     theme(
         "stream",
         "`stream::`",
-        "Finds a text in a stream also if it is split over several events.",
+        "Finds a text in a stream even if it is split across several events.",
         r#"
 fn stream(event, state) {
     stream::window(event, state, 60, |text| regex::replace(text, "sk-[A-Za-z0-9]{20,50}", "[key]"));
@@ -337,10 +337,10 @@ fn inlet(body) {
     theme(
         "memories",
         "`memories::`",
-        "Texts that are remembered of the user of a request, for all scripts with the grant: `valvehouse grant ID \
+        "Stored texts about the user of a request, shared by all scripts with the grant: `valvehouse grant ID \
          memories`. `memories::user::` has the same functions. A user is verified by its key (`user` in `[server] keys`), a \
-         token, trusted headers or the command line; a name in the body of a request is not enough. Without a verified \
-         user they fail. Search uses the model of `[embeddings]`.",
+         token, trusted headers or the command line; a name in the body of a request is not enough. The functions \
+         fail without a verified user. Search uses the model of `[embeddings]`.",
         r#"
 /*
 requirements: memories
@@ -359,8 +359,8 @@ fn inlet(body) {
         "chats",
         "`chats::`",
         "The stored conversations of the user of a request, read only: `valvehouse grant ID chats`. Models with `memory = \
-         true` store conversations that have a chat id. Only conversations that a verified user began are found, and \
-         only by the same user.",
+         true` store conversations that have a chat id. Only conversations that a verified user started are found, and \
+         only by that user.",
         r#"
 /*
 requirements: chats
@@ -376,8 +376,8 @@ fn handler(args) {
         "Values that a script stores beyond a turn and a restart. `kv::` is the script's own map, \
          `kv::user::` one per user, `kv::chat::` one per chat (without a chat id it is the turn's); all \
          three have the same functions. Hosts that share a database exchange entries ten times a second: \
-         what `incr` and `window` count adds up, of other writes to one key the last one stays, and a \
-         window gives each host a share of its room ([several \
+         counts of `incr` and `window` are added; for other writes to a key, the last one wins. A window \
+         gives each host a share of its limit ([several \
          hosts](several-hosts.md#kv-limits-and-budgets)).",
         r#"
 /*

@@ -153,7 +153,7 @@ pub(crate) fn register(module: &mut Module) {
     let as_hex = "Returns the bytes as lower-case hexadecimal digits.";
     let address = "Returns the bytes as a data URL, `data:image/png;base64,…`, for the `url` of an image. \
                    The type of PNG, JPEG, GIF, WebP and PDF is detected.";
-    let typed = "The same with a media type.";
+    let typed = "Returns the bytes as a data URL with this media type.";
     // Both kinds of bytes have the same methods.
     fn read(bytes: &mut Dynamic) -> Answer<Bytes> {
         Bytes::of(bytes).ok_or_else(|| error("the value is not bytes"))

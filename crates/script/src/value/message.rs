@@ -53,7 +53,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event],
         kind: Type::Text,
         is_writable: true,
-        about: "The same as `text`, under the name that pipelines use.",
+        about: "The same as `text`, under the name used by pipelines.",
         read: read_event_text,
         write: write_event_text,
     },
@@ -74,7 +74,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event],
         kind: Type::Any,
         is_writable: true,
-        about: "The reason for which the answer ends with this event: `\"stop\"`, `\"length\"`, \
+        about: "The reason why the answer ends with this event: `\"stop\"`, `\"length\"`, \
                 `\"tool_calls\"` …; `()` if it continues.",
         read: |map| {
             let reason = choice(map).and_then(|choice| choice.get("finish_reason"));
@@ -120,7 +120,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event, Shape::Message, Shape::Body],
         kind: Type::ListOf("text_place"),
         is_writable: false,
-        about: "All places with text: content, reasoning, refusals, arguments of tools, log probabilities, \
+        about: "All texts: content, reasoning, refusals, arguments of tools, log probabilities, \
                 citations. Check all of them to redact a text.",
         read: |map| {
             let places = event::texts(&json(map));
@@ -156,7 +156,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Message],
         kind: Type::Array,
         is_writable: true,
-        about: "The content as a list of parts, also if it is one text.",
+        about: "The content as a list of parts, even if it is one text.",
         read: |map| Ok(live(&parts(map), Shape::Plain)),
         write: |map, value| {
             let value = json_of(value)?;
@@ -377,7 +377,7 @@ pub(super) fn register(module: &mut Module) {
     }
 
     module.set_custom_type::<event::TextPlace>("text");
-    method("get$text", &["place: &mut text_place", "text"], "The text at this place.")
+    method("get$text", &["place: &mut text_place", "text"], "The text.")
         .set_into_module(module, |place: &mut event::TextPlace| text_dynamic(&place.text()));
     method("set$text", &["place: &mut text_place", "text: &str"], "").set_into_module(
         module,
@@ -389,7 +389,7 @@ pub(super) fn register(module: &mut Module) {
     method(
         "get$kind",
         &["place: &mut text_place", "text"],
-        "The kind of the place: `\"content\"`, `\"reasoning\"`, `\"arguments\"` …",
+        "The kind of the text: `\"content\"`, `\"reasoning\"`, `\"arguments\"` …",
     )
     .set_into_module(module, |place: &mut event::TextPlace| text_dynamic(place.kind));
     for name in ["to_string", "to_debug", "print", "debug"] {

@@ -518,7 +518,7 @@ async fn a_call_at_the_end_of_a_hook_gives_nothing_and_a_value_without_a_semicol
         run_in("fn inlet(body) { body.messages.keep_last(1) }", Hook::Inlet, body(two), &Turn::default())
             .await
             .unwrap_err();
-    assert!(wrong.to_string().contains("also with a `;` at the end"), "{wrong}");
+    assert!(wrong.to_string().contains("even with a `;` at the end"), "{wrong}");
 }
 
 #[test]

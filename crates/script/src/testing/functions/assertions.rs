@@ -23,7 +23,7 @@ pub(super) fn register(module: &mut Module) {
             holds(&ctx, condition, || "the condition is false".into())
         },
     );
-    function("assert", &["condition: bool", "message", "()"], "The same, and says why.").set_into_module(
+    function("assert", &["condition: bool", "message", "()"], "Fails with this message if the condition is false.").set_into_module(
         module,
         |ctx: NativeCallContext<'_>, condition: bool, message: Dynamic| {
             holds(&ctx, condition, || message.to_string())
@@ -32,12 +32,12 @@ pub(super) fn register(module: &mut Module) {
     function(
         "assert_eq",
         &["actual", "expected", "()"],
-        "Fails if two values differ, and shows the difference. The order of keys is ignored.",
+        "Fails and shows the difference if two values differ. The order of keys is ignored.",
     )
     .set_into_module(module, |ctx: NativeCallContext<'_>, actual: Dynamic, expected: Dynamic| {
         equal(&ctx, &actual, &expected, "the actual value differs from the expected value")
     });
-    function("assert_eq", &["actual", "expected", "message", "()"], "The same, with a message.")
+    function("assert_eq", &["actual", "expected", "message", "()"], "Fails with this message and the difference if two values differ.")
         .set_into_module(
             module,
             |ctx: NativeCallContext<'_>, actual: Dynamic, expected: Dynamic, message: ImmutableString| {
@@ -80,7 +80,7 @@ pub(super) fn register(module: &mut Module) {
             })
         },
     );
-    function("fail", &["message", "()"], "Fails.")
+    function("fail", &["message", "()"], "Fails with this message.")
         .set_into_module(module, |ctx: NativeCallContext<'_>, message: Dynamic| {
             holds(&ctx, false, || message.to_string())
         });
@@ -99,7 +99,7 @@ pub(super) fn register(module: &mut Module) {
                                                  test --update` writes the file.",
     )
     .set_into_module(module, |ctx: NativeCallContext<'_>, value: Dynamic| golden(&ctx, &value, None));
-    function("assert_golden", &["value", "name: &str", "()"], "The same with a file of another name.")
+    function("assert_golden", &["value", "name: &str", "()"], "Fails if a value differs from the file of this name in NAME.golden, like `assert_golden`.")
         .set_into_module(module, |ctx: NativeCallContext<'_>, value: Dynamic, name: ImmutableString| {
             golden(&ctx, &value, Some(&name))
         });

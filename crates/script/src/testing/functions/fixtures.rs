@@ -51,7 +51,7 @@ pub(super) fn canned() -> Module {
                         Several answers are used in order; the last one is repeated.";
     within("http", &["url: &str", "answer", "()"], HTTP)
         .set_into_module(&mut module, |url: &str, answer: Dynamic| http(None, url, &answer));
-    within("http", &["method: &str", "url: &str", "answer", "()"], "The same for requests with this method.")
+    within("http", &["method: &str", "url: &str", "answer", "()"], "Sets the answer for a URL, like `canned::http`, only for requests with this method.")
         .set_into_module(&mut module, |method: &str, url: &str, answer: Dynamic| {
             http(Some(method), url, &answer)
         });
@@ -68,7 +68,7 @@ pub(super) fn canned() -> Module {
     within(
         "answer",
         &["value", "()"],
-        "Sets a person's answer to the next `ask`; without it nobody answers.",
+        "Sets a person's answer to the next `ask`; without it, the question is not answered.",
     )
     .set_into_module(&mut module, |value: Dynamic| -> RhaiResultOf<()> {
         environment("canned::answer")?.people.answer(json_of(&value)?.deep_clone());
