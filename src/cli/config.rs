@@ -13,7 +13,7 @@ pub(super) fn run(args: &args::Config, config: &Config, out: &Console) -> Result
     let all: Vec<Effective> = config::effective(config).into_iter().filter(wanted).collect();
     if let Some(key) = args.key.as_deref().filter(|_| all.is_empty()) {
         return Err(CommandError::usage(format!(
-            "unknown setting `{key}`; valvehouse config lists the settings in force, valvehouse config --reference all settings"
+            "unknown setting `{key}`; valvehouse config lists the effective settings, valvehouse config --reference all settings"
         )));
     }
     if out.is_json() {

@@ -1,5 +1,5 @@
 //! The reloading of `valvehouse.toml` while a host runs. Valid changes are applied, others are reported, and
-//! the current settings stay in force after an error.
+//! the current settings stay active after an error.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use valvehouse_terminal::Console;
 /// The time for which a save by renaming may leave a missing or truncated file.
 const GAP: Duration = Duration::from_millis(150);
 
-const IN_FORCE: &str = "the previous settings stay in force";
+const IN_FORCE: &str = "the previous settings stay active";
 
 /// The inputs of the settings, read at the start and again while the host runs.
 pub(super) struct Reading {
@@ -77,7 +77,7 @@ impl SettingsFile {
         }
     }
 
-    /// Applies the current file, or reports why the previous settings stay in force.
+    /// Applies the current file, or reports why the previous settings stay active.
     pub(super) async fn apply(&mut self, trigger: Trigger, app: &App, reading: &Reading, out: &Console) {
         let mut text = read(&self.path);
         if trigger == Trigger::Save {

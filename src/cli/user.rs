@@ -48,11 +48,11 @@ pub(super) async fn run(args: &args::User, config: &Config, out: &Console) -> Re
         args::User::Forget { yes: false, .. } => {
             let user = clean(user);
             Err(CommandError::usage(format!(
-                "nothing was deleted; to delete all of this for good: valvehouse user forget {user} --yes"
+                "nothing was deleted; to delete all of this permanently: valvehouse user forget {user} --yes"
             )))
         }
         args::User::Forget { .. } => {
-            out.say(&clean(&format!("deleted what was stored of `{user}`")));
+            out.say(&clean(&format!("deleted the stored records of `{user}`")));
             Ok(Exit::Done)
         }
         args::User::Show { .. } => Ok(Exit::Done),

@@ -96,7 +96,7 @@ fn a_save_runs_the_last_request_again_and_shows_what_the_filters_make_of_it_now(
         &POLITE
             .replace(r#"body.messages.append"#, r#"body.messages[-1].content = "ho"; body.messages.append"#),
     );
-    assert_eq!(event(&server, "reload").text("change").as_deref(), Some("reloaded"));
+    assert_eq!(event(&server, "reload").text("change").as_deref(), Some("updated"));
     let replay = event(&server, "replay");
     assert_eq!(replay.at_path("asked.0.after").to_string(), r#""ho""#, "{replay}");
     assert_eq!(replay.at_path("answer").items().len(), 0, "{replay}");

@@ -144,7 +144,7 @@ pub(in crate::cli) enum Command {
     Grant(Grant),
     /// Show the effective settings and their sources
     Config(Config),
-    /// Show the filters that run for a model, their order, and why others do not run; or explain a problem code
+    /// Show the filters of a model, their order and the reasons why others do not run, or explain a problem code
     Explain(Explain),
     /// Check that a running host responds
     Health(Health),
@@ -163,7 +163,7 @@ pub(in crate::cli) enum Command {
   valvehouse list                             pending changes, and how they would weaken the guard
   valvehouse confirm pii_guard")]
     Confirm(Confirm),
-    /// Give a plugin the data stored for a removed plugin with its id
+    /// Assign the stored data of a removed plugin to the plugin with the same id
     #[command(after_help = "Examples:
   valvehouse adopt weather                    its valves, grants and kv entries
   valvehouse adopt weather --drop             delete them instead")]
@@ -180,7 +180,7 @@ pub(in crate::cli) enum Command {
     /// Maintain the store
     #[command(subcommand)]
     Store(Store),
-    /// Show or delete what is stored of one user
+    /// Show or delete the stored records of a user
     #[command(subcommand)]
     User(User),
     /// Generate a key for clients or operators
@@ -318,7 +318,7 @@ pub(in crate::cli) struct Check {
     /// Check these files, folders or ids of plugins [default: all]
     #[arg(value_name = "PATH")]
     pub(in crate::cli) paths: Vec<PathBuf>,
-    /// Count warnings as findings
+    /// Treat warnings as errors
     #[arg(long)]
     pub(in crate::cli) strict: bool,
     /// Load the files whose paths are read, one per line, and write an empty line for each
@@ -607,23 +607,23 @@ pub(in crate::cli) struct Migrate {
 /// `valvehouse user`
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum User {
-    /// Count what is stored of a user
+    /// Count the stored records of a user
     Show {
         /// The id of the user
         user: String,
     },
-    /// Delete what is stored of a user
+    /// Delete the stored records of a user
     #[command(after_help = "Examples:
   valvehouse user forget ann                  show what would be deleted
   valvehouse user forget ann --yes            delete it
 
 Deletes memories, vectors, conversations with their runs, user valves, entries of kv::user and stored
-responses. A host that runs on this project does it; without one, the store is changed. It does not
-delete entries that scripts keep under their own keys, traces in memory, logs, or data stored by providers.")]
+responses. If a host runs on this project, it deletes them; otherwise, the command changes the store. Not
+deleted are entries that scripts store under their own keys, traces in memory, logs, or data stored by providers.")]
     Forget {
         /// The id of the user
         user: String,
-        /// Delete it for good
+        /// Delete the records permanently
         #[arg(long)]
         yes: bool,
     },
@@ -676,7 +676,7 @@ pub(in crate::cli) struct History {
     /// Show this version [default: list all]
     #[arg(value_name = "VERSION")]
     pub(in crate::cli) version: Option<u64>,
-    /// Compare it with the current version, not with the one before it
+    /// Compare the version with the current one instead of the previous one
     #[arg(long, requires = "version")]
     pub(in crate::cli) current: bool,
 }

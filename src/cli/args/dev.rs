@@ -36,7 +36,7 @@ pub(in crate::cli) struct Dev {
     /// On save, run the last request again and show the differences
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "recorded")]
     pub(in crate::cli) replay: Option<Models>,
-    /// Run no tests on save
+    /// Do not run tests on save
     #[arg(long)]
     pub(in crate::cli) no_tests: bool,
 }

@@ -27,7 +27,7 @@ Name a script by file or id; it runs with the project's valves and budgets. It i
 access no other host, file, program or model, and kv writes are discarded; --live allows all of that. A
 turn always calls its model, and questions are not answered. To run a tool, use valvehouse invoke TOOL.
 
-Exit codes: 1 the script rejected the body, 65 it does not load or failed.")]
+Exit codes: 1 the script rejected the body, 65 the script does not load or failed.")]
 pub(in crate::cli) struct Run {
     /// Run this hook, `action` for the press of a button, `turn` for a whole turn through all filters, `pipe` for a model of a script, or `tick`, `pipes` or `tools`, which need no body
     #[arg(value_name = "HOOK", value_parser = PossibleValuesParser::new(hooks()))]
@@ -74,7 +74,7 @@ pub(in crate::cli) enum Print {
     Difference,
     /// The value after the hook, as JSON
     Value,
-    /// Its text: the last message or the answer
+    /// The text of the last message or of the answer
     Text,
 }
 

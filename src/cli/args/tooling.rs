@@ -48,7 +48,7 @@ pub(in crate::cli) struct Definitions {
   valvehouse fmt --check                      change nothing; list the files that are not formatted
   valvehouse fmt - < draft.rhai               format stdin, for editors
 
-Sets indentation, blanks between tokens and blank lines. Lines are neither joined nor split; comments
+Sets indentation, spaces between tokens and blank lines. Lines are neither joined nor split; comments
 and texts keep their bytes. A formatted file is not changed by a second run.
 
 Exit codes: 1 --check found a file that is not formatted, 65 a bracket, text or comment is not closed.")]
@@ -78,7 +78,7 @@ impl From<Fmt> for FmtOptions {
 Provides the problems of valvehouse check, completion, hover, definitions and outlines. See
 docs/editors.md for the setup. Scripts are not run, except functions that list a file's tools.")]
 pub(in crate::cli) struct Lsp {
-    /// Accepted for editors that pass it; has no effect
+    /// Accept this flag of editors, which has no effect
     #[arg(long, hide = true)]
     pub(in crate::cli) stdio: bool,
 }

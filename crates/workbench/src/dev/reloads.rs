@@ -34,7 +34,7 @@ impl Reloads {
 
 /// One change as text.
 struct News {
-    /// One of `reloaded mended loaded renamed removed valves settings broken missing problem`.
+    /// One of `updated loaded renamed removed valves settings listed stale broken missing problem`.
     word: &'static str,
     id: Option<Arc<str>>,
     /// The rest of the report.
@@ -70,9 +70,9 @@ impl News {
             Change::Removed(id) => Self::new("removed", id, ""),
             Change::Updated(id) => match before.plugins.get(id).map(|plugin| &plugin.state) {
                 Some(State::Stale(_) | State::Broken(_)) => {
-                    warned(Self::new("mended", id, "the saved version is running"), id)
+                    warned(Self::new("updated", id, "the saved version is running"), id)
                 }
-                _ => warned(Self::new("reloaded", id, ""), id),
+                _ => warned(Self::new("updated", id, ""), id),
             },
             Change::Settings(id) => match valves(before.plugins.get(id), now.plugins.get(id)) {
                 changes if changes.is_empty() => warned(Self::new("settings", id, "changed"), id),
@@ -81,7 +81,7 @@ impl News {
             Change::Listed(id) => {
                 warned(Self::new("listed", id, "its models or tools were listed again"), id)
             }
-            Change::Stale(id, problems) => bad("broken", id, "its last good version keeps running", problems),
+            Change::Stale(id, problems) => bad("stale", id, "its last good version keeps running", problems),
             Change::Broken(id, problems) => {
                 bad("broken", id, "it does not load and has never loaded", problems)
             }
