@@ -180,7 +180,11 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
     let folders = snapshot.plan().folders_exist();
     let mut checks = vec![
         Check::needed("serving", !stopping, goes_on.into()),
-        Check::needed("generation", snapshot.generation > 0, format!("generation {} is running", snapshot.generation)),
+        Check::needed(
+            "generation",
+            snapshot.generation > 0,
+            format!("generation {} is running", snapshot.generation),
+        ),
         match &hosts {
             Ok(hosts) => {
                 Check::needed("store", true, format!("the store is available, at change {}", hosts.stored))

@@ -26,7 +26,11 @@ pub(super) fn judge(left: &LeftOver, list: &mut List, now: i64) -> Vec<Entry> {
     } else {
         for ran in &left.running {
             if ran.is_loading && ran.age >= LONG_LOAD {
-                caught.push(Entry::new(ran, now, "the process ended while the plugin was being loaded".into()));
+                caught.push(Entry::new(
+                    ran,
+                    now,
+                    "the process ended while the plugin was being loaded".into(),
+                ));
             } else if ran.age >= LONG_CALL && !list.suspect(ran, now) {
                 let why = "the process ended twice while the plugin was stuck in one call";
                 caught.push(Entry::new(ran, now, why.into()));

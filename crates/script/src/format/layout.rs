@@ -55,8 +55,7 @@ pub fn format(source: &str) -> Result<String, FormatError> {
         let why = "a carriage return without a line feed; write a line break in its place";
         return Err(FormatError::at(text, at, why));
     }
-    let lexemes =
-        lex(text).map_err(|at| FormatError::at(text, at, "unclosed text or comment"))?;
+    let lexemes = lex(text).map_err(|at| FormatError::at(text, at, "unclosed text or comment"))?;
     let formatted = written(text, &lexemes)?;
     // A final check that the layout has not changed the tokens.
     let again =
@@ -128,9 +127,7 @@ fn close(text: &str, lexeme: &Lexeme<'_>, open: &mut Vec<Open<'_>>) -> Result<()
     };
     match open.pop() {
         Some(opened) if closes(&opened) => Ok(()),
-        Some(opened) => {
-            Err(FormatError::at(text, opened.at, format!("unclosed `{}`", opened.sign)))
-        }
+        Some(opened) => Err(FormatError::at(text, opened.at, format!("unclosed `{}`", opened.sign))),
         None => Err(FormatError::at(text, lexeme.at, format!("unexpected `{}`", lexeme.text))),
     }
 }

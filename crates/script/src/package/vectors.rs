@@ -76,7 +76,9 @@ fn functions(scope: Scope) -> Module {
     effect(
         "nearest",
         &["vector: array", "count: i64", "options: map", "Array"],
-        &format!("Searches {place} like `nearest` with an option: `min_score`, the minimum score of a result."),
+        &format!(
+            "Searches {place} like `nearest` with an option: `min_score`, the minimum score of a result."
+        ),
     )
     .set_into_module(&mut module, move |vector: AnyArray, count: i64, options: AnyMap| {
         scope.nearest(&vector, count, &options)

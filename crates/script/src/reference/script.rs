@@ -269,11 +269,7 @@ pub const PARAMETERS: &[KeyDoc] = &[
         "The HTTP request: `method path headers client`, without credentials.",
     ),
     key("__chat_id__", Type::Text, "The conversation's id, \"\" if there is none."),
-    key(
-        "__message_id__",
-        Type::Text,
-        "The id of the message that is being answered, \"\" if there is none.",
-    ),
+    key("__message_id__", Type::Text, "The id of the message that is being answered, \"\" if there is none."),
     key("__features__", Type::Any, "The features that the client enabled; `()` if it sends none."),
     key("__files__", Type::Any, "Uploaded files; `()` if there are none."),
     key(

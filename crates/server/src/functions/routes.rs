@@ -25,9 +25,12 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/functions/create",
-            post("Creates a plugin, which is live when the response arrives; rejected if it does not load.", scripts::create)
-                .conflicts()
-                .unusable(),
+            post(
+                "Creates a plugin, which is live when the response arrives; rejected if it does not load.",
+                scripts::create,
+            )
+            .conflicts()
+            .unusable(),
         )
         .route("/api/v1/functions/id/{id}", get("Returns a plugin with its text.", function::show))
         .route(
@@ -81,9 +84,12 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/functions/id/{id}/valves/update",
-            post("Replaces all stored values of the plugin's valves; the next turn uses them.", valves::update)
-                .conflicts()
-                .unusable(),
+            post(
+                "Replaces all stored values of the plugin's valves; the next turn uses them.",
+                valves::update,
+            )
+            .conflicts()
+            .unusable(),
         )
         .route(
             "/api/v1/functions/id/{id}/history",

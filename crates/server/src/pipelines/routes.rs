@@ -32,7 +32,9 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
             delete("Deletes the file of a filter.", files::delete).fails(404).conflicts().unusable()
         }))
         .merge(both("/pipelines/reload", || post("Scans the files now.", list::reload)))
-        .merge(both("/{id}/valves", || get("Returns the effective values of a filter's valves with secrets masked.", valves::valves)))
+        .merge(both("/{id}/valves", || {
+            get("Returns the effective values of a filter's valves with secrets masked.", valves::valves)
+        }))
         .merge(both("/{id}/valves/spec", || get("Returns a filter's valves as JSON Schema.", valves::spec)))
         .merge(both("/{id}/valves/update", || {
             post("Replaces all stored values of a filter's valves.", valves::update).conflicts().unusable()

@@ -23,12 +23,14 @@ pub(super) fn register(module: &mut Module) {
             holds(&ctx, condition, || "the condition is false".into())
         },
     );
-    function("assert", &["condition: bool", "message", "()"], "Fails with this message if the condition is false.").set_into_module(
-        module,
-        |ctx: NativeCallContext<'_>, condition: bool, message: Dynamic| {
-            holds(&ctx, condition, || message.to_string())
-        },
-    );
+    function(
+        "assert",
+        &["condition: bool", "message", "()"],
+        "Fails with this message if the condition is false.",
+    )
+    .set_into_module(module, |ctx: NativeCallContext<'_>, condition: bool, message: Dynamic| {
+        holds(&ctx, condition, || message.to_string())
+    });
     function(
         "assert_eq",
         &["actual", "expected", "()"],
@@ -37,13 +39,17 @@ pub(super) fn register(module: &mut Module) {
     .set_into_module(module, |ctx: NativeCallContext<'_>, actual: Dynamic, expected: Dynamic| {
         equal(&ctx, &actual, &expected, "the actual value differs from the expected value")
     });
-    function("assert_eq", &["actual", "expected", "message", "()"], "Fails with this message and the difference if two values differ.")
-        .set_into_module(
-            module,
-            |ctx: NativeCallContext<'_>, actual: Dynamic, expected: Dynamic, message: ImmutableString| {
-                equal(&ctx, &actual, &expected, &message)
-            },
-        );
+    function(
+        "assert_eq",
+        &["actual", "expected", "message", "()"],
+        "Fails with this message and the difference if two values differ.",
+    )
+    .set_into_module(
+        module,
+        |ctx: NativeCallContext<'_>, actual: Dynamic, expected: Dynamic, message: ImmutableString| {
+            equal(&ctx, &actual, &expected, &message)
+        },
+    );
     function("assert_ne", &["actual", "other", "()"], "Fails if two values are equal.").set_into_module(
         module,
         |ctx: NativeCallContext<'_>, actual: Dynamic, other: Dynamic| -> RhaiResultOf<()> {
@@ -99,10 +105,14 @@ pub(super) fn register(module: &mut Module) {
                                                  test --update` writes the file.",
     )
     .set_into_module(module, |ctx: NativeCallContext<'_>, value: Dynamic| golden(&ctx, &value, None));
-    function("assert_golden", &["value", "name: &str", "()"], "Fails if a value differs from the file of this name in NAME.golden, like `assert_golden`.")
-        .set_into_module(module, |ctx: NativeCallContext<'_>, value: Dynamic, name: ImmutableString| {
-            golden(&ctx, &value, Some(&name))
-        });
+    function(
+        "assert_golden",
+        &["value", "name: &str", "()"],
+        "Fails if a value differs from the file of this name in NAME.golden, like `assert_golden`.",
+    )
+    .set_into_module(module, |ctx: NativeCallContext<'_>, value: Dynamic, name: ImmutableString| {
+        golden(&ctx, &value, Some(&name))
+    });
 }
 
 fn holds(ctx: &NativeCallContext<'_>, holds: bool, message: impl FnOnce() -> String) -> RhaiResultOf<()> {

@@ -43,11 +43,19 @@ pub(super) fn register(module: &mut Module) {
     .set_into_module(module, |request: Dynamic, options: Dynamic| chat(&request, &options));
     function("invoke", &["args: map", "any"], INVOKE)
         .set_into_module(module, |args: Dynamic| invoke(None, &args));
-    function("invoke", &["tool: &str", "args: map", "any"], "Calls one of the script's several tools, like `invoke`.")
-        .set_into_module(module, |tool: &str, args: Dynamic| invoke(Some(tool), &args));
+    function(
+        "invoke",
+        &["tool: &str", "args: map", "any"],
+        "Calls one of the script's several tools, like `invoke`.",
+    )
+    .set_into_module(module, |tool: &str, args: Dynamic| invoke(Some(tool), &args));
     function("action", &["body", "any"], ACTION).set_into_module(module, |body: Dynamic| action(None, &body));
-    function("action", &["body", "button: &str", "any"], "Presses one of the script's several buttons, like `action`.")
-        .set_into_module(module, |body: Dynamic, button: &str| action(Some(button), &body));
+    function(
+        "action",
+        &["body", "button: &str", "any"],
+        "Presses one of the script's several buttons, like `action`.",
+    )
+    .set_into_module(module, |body: Dynamic, button: &str| action(Some(button), &body));
     function(
         "run_function",
         &["name: &str", "arguments: array", "any"],

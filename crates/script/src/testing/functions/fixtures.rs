@@ -51,10 +51,14 @@ pub(super) fn canned() -> Module {
                         Several answers are used in order; the last one is repeated.";
     within("http", &["url: &str", "answer", "()"], HTTP)
         .set_into_module(&mut module, |url: &str, answer: Dynamic| http(None, url, &answer));
-    within("http", &["method: &str", "url: &str", "answer", "()"], "Sets the answer for a URL, like `canned::http`, only for requests with this method.")
-        .set_into_module(&mut module, |method: &str, url: &str, answer: Dynamic| {
-            http(Some(method), url, &answer)
-        });
+    within(
+        "http",
+        &["method: &str", "url: &str", "answer", "()"],
+        "Sets the answer for a URL, like `canned::http`, only for requests with this method.",
+    )
+    .set_into_module(&mut module, |method: &str, url: &str, answer: Dynamic| {
+        http(Some(method), url, &answer)
+    });
     within(
         "tool",
         &["name: &str", "result", "()"],
