@@ -22,15 +22,15 @@ fn each_save_is_reported_and_a_broken_file_with_its_line_until_it_is_mended() {
     let server = project.dev("");
     server.wait_for_line("curl http://");
     project.write("filters/polite.rhai", &POLITE.replace("polite", "very polite"));
-    server.wait_for_line("reloaded polite");
+    server.wait_for_line("updated polite");
     project.write("filters/polite.rhai", "fn inlet(body) {\n    body.x = ;\n}\n");
-    server.wait_for_line("broken polite: its last good version keeps running");
+    server.wait_for_line("stale polite: its last good version keeps running");
     server.wait_for_line("filters/polite.rhai:2:14: error");
     server.wait_for_line("    body.x = ;");
     server.wait_for_line("             ^");
     server.wait_for_line("= help: ");
     project.write("filters/polite.rhai", POLITE);
-    server.wait_for_line("mended polite");
+    server.wait_for_line("updated polite: the saved version is running");
     project.run("valves set polite signature=Bye").ends(0);
     server.wait_for_line(r#"valves polite: signature "-- yours" → "Bye""#);
     std::fs::rename(project.path("filters/polite.rhai"), project.path("filters/kind.rhai")).unwrap();
@@ -52,13 +52,13 @@ fn each_request_is_a_line_with_a_bar_and_what_the_filters_changed() {
     assert!(server.wait_for_line("polite outlet  /messages/2/content").ends_with(r#"-- yours""#));
     server.wait_for_line("polite: looking");
     project.write("filters/polite.rhai", "fn inlet(body) { deny(\"closed\", 403) }");
-    server.wait_for_line("reloaded polite");
+    server.wait_for_line("updated polite");
     assert_eq!(server.says("hi").0, 403);
     assert!(server.wait_for_line("#2  chat  demo  403").ends_with("  !"));
     server.wait_for_line("polite inlet  refused  closed");
     // The output shows the line of an error.
     project.write("filters/polite.rhai", "fn inlet(body) {\n    let x = 1;\n    x.nothing();\n}");
-    server.wait_for_line("reloaded polite");
+    server.wait_for_line("updated polite");
     assert_eq!(server.says("hi").0, 500);
     let broke = server.wait_for_line("polite inlet  failed");
     assert!(broke.contains("filters/polite.rhai:3:7: function not found: nothing"), "{broke}");
@@ -163,7 +163,7 @@ fn test_the_answer_is_signed() {
     let project = Project::new().filter("polite", POLITE).with("filters/polite.test.rhai", TESTS);
     let server = project.dev("");
     project.write("filters/polite.rhai", &POLITE.replace("Be polite", "Be rude"));
-    server.wait_for_line("reloaded polite");
+    server.wait_for_line("updated polite");
     server.wait_for_line("tests of polite: 1 of 2 failed");
     server.wait_for_line("failed test_the_model_is_asked_to_be_polite");
     server.wait_for_line("filters/polite.test.rhai:3:");

@@ -140,7 +140,7 @@ async fn what_cannot_be_is_refused_in_the_callers_protocol_with_advice() {
     let handshake = handshake
         .header("sec-websocket-version", "13")
         .header("sec-websocket-key", "a2V5a2V5a2V5a2V5MTIzNA==");
-    Answer::of(handshake).await.refused(404, "this host does not pass WebSockets on");
+    Answer::of(handshake).await.refused(404, "this host does not forward WebSockets");
     assert!(host.upstream.requests().is_empty(), "nothing of a session reaches a service");
     let packed = post(&host, "/v1/embeddings", "x").header("content-encoding", "gzip").bearer_auth("k");
     Answer::of(packed).await.refused(400, "content-encoding gzip is not supported");

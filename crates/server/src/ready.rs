@@ -234,7 +234,7 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
         .filter(|plugin| plugin.state_name() != "live")
         .map(|plugin| &*plugin.id)
         .collect();
-    checks.push(Check::new("plugins", unwell.is_empty(), listed("not in order", &unwell)));
+    checks.push(Check::new("plugins", unwell.is_empty(), listed("not live", &unwell)));
     checks
 }
 

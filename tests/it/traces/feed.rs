@@ -18,7 +18,7 @@ impl Feed {
     async fn open(host: &TestHost) -> Self {
         let response = host.request("GET", "/api/v1/events").send().await.unwrap();
         let mut feed = Self { response, buffer: String::new() };
-        feed.until("what happens here").await;
+        feed.until("valvehouse events").await;
         feed
     }
 
