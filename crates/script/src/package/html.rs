@@ -48,9 +48,9 @@ pub(super) mod functions {
         Ok(markup::text(html))
     }
 
-    /// The elements of an HTML page that a CSS selector matches, as maps `#{ tag, attributes, text, html }`: the name in
-    /// lower case, a map of the attributes, the visible text as `html::text` returns it (of scripts and styles the
-    /// content), and the HTML of the element itself. `html::select(page, "article.news > h2 a[href^=http]")`.
+    /// Returns the elements of an HTML page that match a CSS selector, as maps `#{ tag, attributes, text, html }`:
+    /// the name in lower case, a map of the attributes, the visible text as `html::text` returns it (of scripts and
+    /// styles the content), and the HTML of the element. `html::select(page, "article.news > h2 a[href^=http]")`.
     ///
     /// A selector has names, `*`, `#id`, `.class`, `[name]`, `[name=value]` (also `~= |= ^= $= *=`, and `i` before `]`
     /// to ignore case), `:first-child`, `:last-child`, `:nth-child(2n+1)`, `:not(…)`, the relations ` `, `>`, `+`, `~`,
