@@ -170,7 +170,7 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
         }
         "if" if !before.is_empty() && at.contains(" else ") && !line.starts_with("if ") => {
             return explain(
-                "the condition must stand before its value",
+                "the condition must precede the values",
                 "write `let x = if condition { a } else { b };`",
             );
         }
