@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use valvehouse::json::Json;
-use valvehouse::valve::{Field, Kind, MASK, Schema};
+use valvehouse::valve::{Field, Layer, MASK, ValveKind as Kind, ValveSchema as Schema};
 
 /// The value that nobody may see, unlike anything else in the input.
 const SECRET: &str = "sEcReT/7";
@@ -19,7 +19,7 @@ fuzz_target!(|input: &[u8]| {
         Ok(schema) => {
             let described = described(&schema);
             in_force(&schema, &described, &[]);
-            in_force(&schema, &described, &[&sent]);
+            in_force(&schema, &described, &[Layer::lenient(&sent)]);
             each_value(&schema, &sent);
             update(&schema, &described, &sent);
             // The fuzzer reads constants too, and would put this one into names.
@@ -49,7 +49,7 @@ fn drop_patterns(properties: &mut Value) {
 }
 
 /// The values in force are those declared, all of them, and as the schema says.
-fn in_force(schema: &Schema, described: &jsonschema::Validator, layers: &[&Json]) -> Json {
+fn in_force(schema: &Schema, described: &jsonschema::Validator, layers: &[Layer<'_>]) -> Json {
     let (values, problems) = schema.effective(layers);
     assert!(!layers.is_empty() || problems.is_empty(), "the defaults do not fit: {problems:?}");
     let names = schema.fields().iter().map(|field| field.name.as_str());
@@ -113,15 +113,15 @@ fn each_value(schema: &Schema, sent: &Json) {
 /// was shown changes nothing.
 fn update(schema: &Schema, described: &jsonschema::Validator, sent: &Json) {
     let Ok(stored) = schema.check_update(sent) else { return };
-    let (_, problems) = schema.effective(&[&stored]);
+    let (_, problems) = schema.effective(&[Layer::lenient(&stored)]);
     assert!(problems.is_empty(), "what was stored does not fit: {problems:?}");
-    let values = in_force(schema, described, &[&stored]);
+    let values = in_force(schema, described, &[Layer::lenient(&stored)]);
     for (name, value) in stored.as_object().expect("what is stored is a map").entries() {
         assert_eq!(values.get(&name), Some(value));
     }
     let sent_back = schema.unmask(&schema.mask(&values), &stored);
     let again = schema.check_update(&sent_back).expect("what was shown is accepted");
-    assert_eq!(schema.effective(&[&again]).0.to_string(), values.to_string());
+    assert_eq!(schema.effective(&[Layer::lenient(&again)]).0.to_string(), values.to_string());
 }
 
 /// A secret, fitting or not, is in nothing that is shown.
@@ -136,7 +136,7 @@ fn secrets(schema: &Schema) {
             }
         }
     }
-    let (values, problems) = schema.effective(&[&sent]);
+    let (values, problems) = schema.effective(&[Layer::lenient(&sent)]);
     let shown = schema.mask(&values);
     hides(&format!("{shown} {problems:?}"));
     hides(&schema.json_schema().to_string());

@@ -3,7 +3,7 @@
 use super::args;
 use super::project::{self, Project, Reach};
 use valvehouse_config::Config;
-use valvehouse_core::valve::{ValveError, ValveSchema};
+use valvehouse_core::valve::{Layer, ValveError, ValveSchema};
 use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, check_valve, table};
@@ -57,7 +57,8 @@ impl<'a> Valves<'a> {
         let (section, all) = (kind.folder(), app::settings_of_kind(config, kind));
         let configured = all.get(id).filter(|_| user.is_none());
         let configured_by = project::configured_by(config, &format!("{section}.{id}.valves"));
-        let configured = Json::from(configured.map(|settings| settings.valves.clone()));
+        let configured = configured.map(|settings| schema.typed(&settings.valves, &settings.untyped_valves));
+        let configured = configured.unwrap_or_default();
         Ok(Self { project, id, user, schema, configured, configured_by })
     }
 
@@ -176,8 +177,12 @@ impl<'a> Valves<'a> {
 
     async fn in_force(&self) -> Result<InForce, CommandError> {
         let stored = self.project.store.valves(self.id, self.user).await?;
-        let (values, problems) = self.schema.effective(&[&self.configured, &stored]);
+        let (values, problems) = self.schema.effective(&self.layers(&stored));
         Ok(InForce { values: self.schema.mask(&values), stored, problems })
+    }
+
+    fn layers<'v>(&'v self, stored: &'v Json) -> [Layer<'v>; 2] {
+        [Layer::exact(&self.configured), Layer::lenient(stored)]
     }
 
     fn check_key(&self, key: &str) -> Result<(), CommandError> {
@@ -195,7 +200,7 @@ struct InForce {
 impl InForce {
     /// Returns the source of a value: the topmost layer with a valid one.
     fn source<'v>(&self, valves: &'v Valves<'_>, key: &str) -> &'v str {
-        match valves.schema.layer_in_force(key, &[&valves.configured, &self.stored]) {
+        match valves.schema.layer_in_force(key, &valves.layers(&self.stored)) {
             None => "default",
             Some(0) => &valves.configured_by,
             Some(_) => "stored",

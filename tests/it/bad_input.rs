@@ -191,9 +191,11 @@ fn inlet(body, valves, __user__) { body.seen = [valves.max, valves.word, __user_
         .start()
         .await;
     undisturbed(&host).await;
-    assert_eq!(host.upstream.last().json()["seen"], json!([4, "5", 0]));
-    let text = problem_text(&host, "limit");
+    assert_eq!(host.upstream.last().json()["seen"], json!([4, "w", 0]));
+    let text = told(&host, "limit");
     assert!(text.contains("warning") && text.contains("valve `max` must be"), "{text}");
+    assert!(text.contains("valve `word` must be text, but 5 was given; \"w\" is used instead"), "{text}");
+    assert!(text.contains("correct it in `[filters.limit] valves` of valvehouse.toml"), "{text}");
     assert!(text.contains("limit.rhai:2:"), "it stands where the valve is declared: {text}");
 
     host.set_valves("limit", None, json!({"max": 0, "word": ["x"]})).await;
@@ -201,8 +203,8 @@ fn inlet(body, valves, __user__) { body.seen = [valves.max, valves.word, __user_
     let mut body = saying(MODEL, "hi");
     body["user"] = json!("ann");
     assert_eq!(host.chat(&body).await.text(), "hello from upstream (good)");
-    assert_eq!(host.upstream.last().json()["seen"], json!([4, "5", 0]));
-    assert!(problem_text(&host, "limit").contains("but 0 was given"), "{}", problem_text(&host, "limit"));
+    assert_eq!(host.upstream.last().json()["seen"], json!([4, "w", 0]));
+    assert!(told(&host, "limit").contains("but 0 was given"), "{}", told(&host, "limit"));
 }
 
 #[tokio::test]

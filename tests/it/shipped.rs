@@ -1,6 +1,7 @@
 //! Tests of the shipped filters.
 
 use crate::kernel::*;
+use valvehouse::valve::Layer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -56,7 +57,7 @@ fn shipped(id: &str, valves: &str) -> FilterEntry {
 fn with_users(id: &str, settings: &Settings, users: &[(&str, &str)]) -> FilterEntry {
     let script = compiled(id, settings);
     let effective = |values: Json| {
-        script.manifest.user_valves.as_ref().map(|schema| schema.effective(&[&values]).0.freeze())
+        script.manifest.user_valves.as_ref().map(|schema| schema.effective(&[Layer::lenient(&values)]).0.freeze())
     };
     let users = UserValves {
         by_user: users

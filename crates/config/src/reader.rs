@@ -6,7 +6,7 @@ use crate::error::ConfigProblem;
 use crate::origin::Origin;
 use crate::reference::{Form, SettingRow, Values, row};
 use crate::secret::SecretSource;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 use valvehouse_core::text::{did_you_mean, nearest};
@@ -322,13 +322,23 @@ impl<'l> Reader<'l> {
 
     /// A table whose keys are read by somebody else.
     pub(super) fn table(&mut self, key: &'static str) -> Json {
-        match self.take(key).map(|setting| setting.opened().to_json()) {
-            None => Json::object(),
-            Some(all @ Json::Object(_)) => all,
+        self.typed_table(key).0
+    }
+
+    /// The same with the names of the values that came as bare text, which says nothing of their types.
+    pub(super) fn typed_table(&mut self, key: &'static str) -> (Json, BTreeSet<String>) {
+        let setting = self.take(key).map(Setting::opened);
+        match setting.as_ref().map(|setting| &setting.node) {
+            None => (Json::object(), BTreeSet::new()),
+            Some(Node::Table(table)) => {
+                let untyped = table.iter().filter(|(_, value)| value.origin.is_untyped());
+                let untyped = untyped.map(|(name, _)| name.clone()).collect();
+                (setting.as_ref().map_or_else(Json::object, Setting::to_json), untyped)
+            }
             Some(_) => {
                 let example = self.row(key).map_or("", |row| row.example);
                 self.wrong(key, &format!("must be a table, such as {example}"));
-                Json::object()
+                (Json::object(), BTreeSet::new())
             }
         }
     }

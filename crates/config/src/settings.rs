@@ -8,7 +8,7 @@ use crate::provider::ProviderSettings;
 use crate::reference::Values;
 use crate::secret::{Secret, SecretSource};
 use indexmap::IndexMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -407,13 +407,20 @@ pub struct PluginSettings {
     pub enabled: bool,
     /// Values of its valves, unchecked: only the script declares them.
     pub valves: Json,
+    /// The names of the values that came as text of the environment or the command line, which has no types.
+    pub untyped_valves: BTreeSet<String>,
     /// Limits other than the usual ones.
     pub budget: BudgetSettings,
 }
 
 impl Default for PluginSettings {
     fn default() -> Self {
-        Self { enabled: true, valves: Json::object(), budget: BudgetSettings::default() }
+        Self {
+            enabled: true,
+            valves: Json::object(),
+            untyped_valves: BTreeSet::new(),
+            budget: BudgetSettings::default(),
+        }
     }
 }
 

@@ -183,7 +183,7 @@ impl Plugin {
     /// Returns `true` if any of its valves is set in the configuration or in the store.
     fn has_values(&self) -> bool {
         let layers = self.script.iter().flat_map(|script| script.valve_layers());
-        layers.into_iter().any(|layer| layer.as_object().is_some_and(|values| !values.is_empty()))
+        layers.into_iter().any(|layer| layer.values.as_object().is_some_and(|values| !values.is_empty()))
     }
 
     /// Returns the tools of the script with their filters; empty if it is disabled.

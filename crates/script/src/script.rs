@@ -19,6 +19,7 @@ use std::sync::Arc;
 use valvehouse_core::breaker::Breaker;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::metrics::{PluginMetrics, PromptCacheCounter};
+use valvehouse_core::valve::Layer;
 use valvehouse_json::Json;
 
 /// The largest priority of a script. The host's own filters run after it: they ask for approval and report calls.
@@ -32,6 +33,8 @@ pub struct Script {
     pub manifest: Manifest,
     /// The effective valves; read-only.
     pub valves: Json,
+    /// The configured values of its valves, with secrets from the environment.
+    pub(super) configured: Json,
     /// The identity of its calls.
     pub(super) caller: Arc<Caller>,
     /// The identity of its background calls, with a circuit breaker of its own.
@@ -86,9 +89,10 @@ impl Script {
         priority.min(MAX_PRIORITY)
     }
 
-    /// Returns the values that override the declared valves: those of the configuration and those of the store.
-    pub fn valve_layers(&self) -> [&Json; 2] {
-        [&self.settings.configured, &self.settings.stored]
+    /// Returns the values that its valves were made of, over those that it declares: the configuration's, and
+    /// the store's.
+    pub fn valve_layers(&self) -> [Layer<'_>; 2] {
+        [Layer::exact(&self.configured), Layer::lenient(&self.settings.stored)]
     }
 
     /// Returns the metrics of its calls, across all versions.

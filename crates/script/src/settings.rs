@@ -3,6 +3,7 @@
 use super::budget::Budget;
 use super::resources::{Background, Chats, HostTools, Models};
 use super::schedule::Lists;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::Grants;
@@ -15,9 +16,12 @@ use valvehouse_store::{Kv, VectorIndex};
 /// The host's settings for a script: values of its valves, budgets, grants and resources.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The valves of the configuration file.
+    /// From the configuration: the file, over it the environment.
     pub configured: Json,
-    /// The valves of the store.
+    /// The names of the configured values that came as text of the environment or the command line, which has no
+    /// types: they are converted to the types of their valves. The others must have these types.
+    pub untyped_valves: BTreeSet<String>,
+    /// From the store.
     pub stored: Json,
     /// The budget of `stream` and `stream_end`.
     pub stream: Budget,
@@ -83,6 +87,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             configured: Json::Null,
+            untyped_valves: BTreeSet::new(),
             stored: Json::Null,
             stream: Budget { operations: 50_000, time: Duration::from_millis(5), ..HOOK },
             hook: HOOK,

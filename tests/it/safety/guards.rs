@@ -261,13 +261,21 @@ async fn a_guard_that_a_model_no_longer_lists_runs_for_it_until_that_is_confirme
 
 #[tokio::test]
 async fn a_slip_in_the_valves_of_a_guard_never_gives_it_the_values_of_its_script() {
-    let source = "/*\nsecurity: true\n*/\nconst Valves = #{ word: \"bomb\", most: 3 };\nfn inlet(body, valves) { if body.messages[-1].text.contains(valves.word) { deny(\"guarded\", 403); } body }";
+    let source = "/*\nsecurity: true\n*/\nconst Valves = #{ word: \"bomb\", most: 3, on: true };\nfn inlet(body, valves) { if valves.on && body.messages[-1].text.contains(valves.word) { deny(\"guarded\", 403); } body }";
     let valves = |text: &str| format!("[filters.guard]\nvalves = {{ {text} }}\n");
     let mut host =
         TestHost::new().filter("guard", source).config(&valves("word = \"topsecret\"")).start().await;
     let settings = host.settings();
     host.ask("topsecret").await.refused(403, "guarded");
-    for slip in ["wrod = \"topsecret\"", "word = [\"topsecret\"]", "word = \"topsecret\", most = \"many\""] {
+    for slip in [
+        "wrod = \"topsecret\"",
+        "word = [\"topsecret\"]",
+        "word = 5",
+        "word = \"topsecret\", most = \"many\"",
+        "word = \"topsecret\", most = \"3\"",
+        "word = \"topsecret\", on = \"no\"",
+        "word = \"topsecret\", on = 0",
+    ] {
         host.reconfigure(&settings.replace("word = \"topsecret\"", slip)).await;
         assert_ne!(host.ask("topsecret").await.status, 200, "{slip}");
         host.restart().await;

@@ -33,8 +33,10 @@ pub(super) fn named<T>(
 }
 
 pub(super) fn plugin(it: &mut Reader<'_>) -> PluginSettings {
+    let (valves, untyped_valves) = it.typed_table("valves");
     PluginSettings {
-        valves: it.table("valves"),
+        valves,
+        untyped_valves,
         enabled: it.truth("enabled"),
         budget: it.section("budget", |it| BudgetSettings {
             ms: it.whole_given("ms"),

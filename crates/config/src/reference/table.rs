@@ -886,7 +886,7 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "filters.ID.valves",
                 Form::Valves,
                 "{}",
-                "Values of its valves. They override the script's defaults; stored values override them. A secret valve can be `\"env:NAME\"`.",
+                "Values of its valves, of the types that the script declares: an invalid one is reported, and the value below is used. A guard (`security: true`) with an invalid or unknown one does not load. They override the script's defaults; stored values override them. A secret valve can be `\"env:NAME\"`. Texts of environment variables are converted: `no` to false, `5` to a number.",
                 "{ max_turns = 8 }",
             ),
             it(
@@ -928,7 +928,7 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "tools.ID.valves",
                 Form::Valves,
                 "{}",
-                "Values of its valves. A secret valve can be `\"env:NAME\"`.",
+                "Values of its valves, of the types that the script declares. A secret valve can be `\"env:NAME\"`.",
                 "{ unit = \"celsius\" }",
             ),
             it(
@@ -970,7 +970,7 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "actions.ID.valves",
                 Form::Valves,
                 "{}",
-                "Values of its valves. A secret valve can be `\"env:NAME\"`.",
+                "Values of its valves, of the types that the script declares. A secret valve can be `\"env:NAME\"`.",
                 "{ separator = \";\" }",
             ),
             it(

@@ -6,8 +6,19 @@ use super::redact::MIN_SECRET;
 use super::redact::is_too_short;
 use crate::limits::{BrokenRule, clipped};
 use crate::text::did_you_mean;
+use std::collections::BTreeSet;
 use std::fmt;
 use valvehouse_json::{Json, Number};
+
+/// The treatment of a value whose type is not the declared one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coercion {
+    /// The value is refused, except an integer for a number. For sources that have types, such as a settings file.
+    Exact,
+    /// The value is converted where possible: `"5"` to 5 and `"no"` to false. For forms, command lines and
+    /// environment variables, whose values are texts, and for stored values.
+    Lenient,
+}
 
 /// The reason why a value is invalid for a valve.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,7 +65,24 @@ impl ValveSchema {
                 message: format!("unknown valve `{name}`{hint}"),
             });
         };
-        field.check(value).map_err(|(rule, asks)| field.refuse(value, rule, &asks))
+        field.check(value, Coercion::Lenient).map_err(|(rule, asks)| field.refuse(value, rule, &asks))
+    }
+
+    /// Returns the values with those of `texts` converted to the types of their valves, because their source has
+    /// no types. A value that cannot be converted stays as it is.
+    #[must_use]
+    pub fn typed(&self, values: &Json, texts: &BTreeSet<String>) -> Json {
+        let typed = values.deep_clone();
+        for name in texts {
+            if let Some(value) = values.get(name)
+                && let Some(field) = self.field(name)
+                && let Ok(value) = convert(field.kind, &field.rules, &value, Coercion::Lenient)
+            {
+                // A new object accepts any key.
+                typed.edit(name, value);
+            }
+        }
+        typed
     }
 
     /// Returns the values to store for an update over HTTP, which replace all stored values. Unknown keys and
@@ -85,7 +113,7 @@ impl ValveSchema {
 }
 
 impl Field {
-    pub(super) fn check(&self, value: &Json) -> Result<Json, BrokenRule> {
+    pub(super) fn check(&self, value: &Json, coercion: Coercion) -> Result<Json, BrokenRule> {
         if value.is_null() {
             return if self.optional {
                 Ok(Json::Null)
@@ -96,7 +124,7 @@ impl Field {
         if self.secret && value.as_str() == Some(MASK) {
             return Err(("secret", "must be the secret, not its mask".into()));
         }
-        let fitting = fit(self.kind, &self.rules, value)?;
+        let fitting = fit(self.kind, &self.rules, value, coercion)?;
         if self.secret && is_too_short(&fitting) {
             return Err(("secret", format!("must have at least {MIN_SECRET} characters to be a secret")));
         }
@@ -111,13 +139,28 @@ impl Field {
 }
 
 /// Returns a value in this type, if it satisfies the rules.
-pub(super) fn fit(kind: ValveKind, rules: &Rules, value: &Json) -> Result<Json, BrokenRule> {
-    let fitting = match kind {
-        ValveKind::Array => list(rules.items.as_ref(), value)?,
-        _ => scalar(kind, value).ok_or_else(|| ("type", format!("must be {}", kind.in_words())))?,
-    };
+pub(super) fn fit(
+    kind: ValveKind,
+    rules: &Rules,
+    value: &Json,
+    coercion: Coercion,
+) -> Result<Json, BrokenRule> {
+    let fitting = convert(kind, rules, value, coercion)?;
     rules.limits.check(&fitting)?;
     Ok(fitting)
+}
+
+/// Returns a value in this type.
+fn convert(kind: ValveKind, rules: &Rules, value: &Json, coercion: Coercion) -> Result<Json, BrokenRule> {
+    let is_exact = ValveKind::of(value)
+        .is_some_and(|of| of == kind || (kind, of) == (ValveKind::Number, ValveKind::Integer));
+    if coercion == Coercion::Exact && !is_exact {
+        return Err(("type", format!("must be {}", kind.in_words())));
+    }
+    match kind {
+        ValveKind::Array => list(rules.items.as_ref(), value, coercion),
+        _ => scalar(kind, value).ok_or_else(|| ("type", format!("must be {}", kind.in_words()))),
+    }
 }
 
 fn scalar(kind: ValveKind, value: &Json) -> Option<Json> {
@@ -153,7 +196,7 @@ fn finite(value: f64) -> Option<Json> {
 }
 
 /// Reads a list, JSON in a string, or a text with commas, as forms edit it.
-fn list(items: Option<&Items>, value: &Json) -> Result<Json, BrokenRule> {
+fn list(items: Option<&Items>, value: &Json, coercion: Coercion) -> Result<Json, BrokenRule> {
     let given = match value {
         Json::Array(array) => array.items(),
         Json::Text(text) if text.trim_start().starts_with('[') => match Json::parse(text.as_bytes()) {
@@ -168,7 +211,7 @@ fn list(items: Option<&Items>, value: &Json) -> Result<Json, BrokenRule> {
     };
     let mut fitting = Vec::with_capacity(given.len());
     for (position, item) in given.iter().enumerate() {
-        let item = fit(items.kind, &items.rules, item)
+        let item = fit(items.kind, &items.rules, item, coercion)
             .map_err(|(rule, asks)| (rule, format!("item {} {asks}", position + 1)))?;
         fitting.push(item);
     }

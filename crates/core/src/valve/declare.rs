@@ -1,6 +1,6 @@
 //! Conversion of a script's valve declarations to a schema, or to a list of all their problems.
 
-use super::check::fit;
+use super::check::{Coercion, fit};
 use super::field::{Field, Items, Rules, ValveKind};
 use super::field::{MASK, ValveSchema};
 use super::redact::MIN_SECRET;
@@ -243,11 +243,7 @@ impl Declaration<'_> {
 
 /// Checks a default without conversion, except from integers to numbers.
 fn strictly(kind: ValveKind, rules: &Rules, value: &Json) -> Result<Json, BrokenRule> {
-    let of = ValveKind::of(value);
-    if of != Some(kind) && !(kind == ValveKind::Number && of == Some(ValveKind::Integer)) {
-        return Err(("type", format!("must be {}", kind.in_words())));
-    }
-    fit(kind, rules, value)
+    fit(kind, rules, value, Coercion::Exact)
 }
 
 /// Returns the common type of the items of a default list, if there is one.

@@ -1,9 +1,31 @@
 //! Layers of valve values, and the masking of secrets.
 
+use super::check::Coercion;
 use super::field::Field;
 use super::field::{MASK, ValveSchema};
 use crate::limits::clipped;
 use valvehouse_json::Json;
+
+/// Values that override those of the layers below.
+#[derive(Debug, Clone, Copy)]
+pub struct Layer<'a> {
+    /// The values by the names of their valves: an object, or null for none.
+    pub values: &'a Json,
+    /// The treatment of values of other types than the declared ones.
+    pub coercion: Coercion,
+}
+
+impl<'a> Layer<'a> {
+    /// Creates a layer whose values have types, such as those of a settings file.
+    pub fn exact(values: &'a Json) -> Self {
+        Self { values, coercion: Coercion::Exact }
+    }
+
+    /// Creates a layer whose values are converted, such as stored ones.
+    pub fn lenient(values: &'a Json) -> Self {
+        Self { values, coercion: Coercion::Lenient }
+    }
+}
 
 /// The prefix of the key that marks a stored value as a secret.
 const SECRET_MARK: &str = "$secret:";
@@ -50,7 +72,7 @@ impl ValveSchema {
     ///
     /// An invalid value is replaced by that of the layer below and reported as a problem, because stored values
     /// must not break a new version of a script. Unknown keys and nulls are ignored.
-    pub fn effective(&self, layers: &[&Json]) -> (Json, Vec<String>) {
+    pub fn effective(&self, layers: &[Layer<'_>]) -> (Json, Vec<String>) {
         let (values, mut problems) = (Json::object(), Vec::new());
         for field in &self.fields {
             // A new object accepts any key.
@@ -60,11 +82,12 @@ impl ValveSchema {
     }
 
     /// Returns the index of the layer that an effective value comes from; `None` for the default.
-    pub fn layer_in_force(&self, name: &str, layers: &[&Json]) -> Option<usize> {
-        let fits = |layer: &&Json| {
-            let is_dropped = !self.field(name).is_some_and(|field| field.secret) && was_secret(layer, name);
-            let value = layer.get(name).filter(|value| !value.is_null() && !is_dropped);
-            value.is_some_and(|value| self.check(name, &value).is_ok())
+    pub fn layer_in_force(&self, name: &str, layers: &[Layer<'_>]) -> Option<usize> {
+        let field = self.field(name)?;
+        let fits = |layer: &Layer<'_>| {
+            let is_dropped = !field.secret && was_secret(layer.values, name);
+            let value = layer.values.get(name).filter(|value| !value.is_null() && !is_dropped);
+            value.is_some_and(|value| field.check(&value, layer.coercion).is_ok())
         };
         layers.iter().rposition(fits)
     }
@@ -105,10 +128,10 @@ impl ValveSchema {
 }
 
 impl Field {
-    fn in_force(&self, layers: &[&Json], problems: &mut Vec<String>) -> Json {
+    fn in_force(&self, layers: &[Layer<'_>], problems: &mut Vec<String>) -> Json {
         let mut refused = Vec::new();
-        let is_dropped = |layer: &&&Json| !self.secret && was_secret(layer, &self.name);
-        if layers.iter().any(|layer| is_dropped(&layer)) {
+        let is_dropped = |layer: &Layer<'_>| !self.secret && was_secret(layer.values, &self.name);
+        if layers.iter().any(is_dropped) {
             problems.push(format!(
                 "valve `{0}` was stored as a secret and is no longer one, so its stored value is ignored; set \
                  `{0}` again",
@@ -116,10 +139,10 @@ impl Field {
             ));
         }
         let given = layers.iter().rev().filter(|layer| !is_dropped(layer));
-        let given = given.filter_map(|layer| layer.get(&self.name));
+        let given = given.filter_map(|layer| Some((layer.values.get(&self.name)?, layer.coercion)));
         let mut used = self.default.deep_clone();
-        for value in given.filter(|value| !value.is_null()) {
-            match self.check(&value) {
+        for (value, coercion) in given.filter(|(value, _)| !value.is_null()) {
+            match self.check(&value, coercion) {
                 Ok(value) => {
                     used = value;
                     break;

@@ -18,9 +18,9 @@ mod layers;
 mod redact;
 mod user_secrets;
 
-pub use check::ValveError;
+pub use check::{Coercion, ValveError};
 pub use field::{Field, MASK, ValveKind, ValveSchema};
-pub use layers::{is_mark, priority, was_secret};
+pub use layers::{Layer, is_mark, priority, was_secret};
 pub use redact::{MIN_SECRET, Redactor, SecretGroup};
 
 #[cfg(test)]

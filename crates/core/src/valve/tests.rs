@@ -181,7 +181,7 @@ fn a_refused_secret_is_not_printed() {
     let schema = schema(r#"{"key": {"value": "sk-one", "secret": true, "pattern": "^sk-"}}"#);
     let error = schema.check("key", &"hunter2".into()).unwrap_err();
     assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
-    let (_, problems) = schema.effective(&[&json(r#"{"key": "hunter2"}"#)]);
+    let (_, problems) = schema.effective(&[Layer::lenient(&json(r#"{"key": "hunter2"}"#))]);
     assert!(!problems[0].contains("hunter2") && !problems[0].contains("sk-one"), "{problems:?}");
 }
 
@@ -197,7 +197,7 @@ fn an_update_drops_unknown_keys_and_nulls() {
 fn later_layers_lie_over_earlier_ones() {
     let (file, store) =
         (json(r#"{"max_turns": 8, "rate": 1}"#), json(r#"{"max_turns": "9", "words": null, "gone": 1}"#));
-    let (values, problems) = rich().effective(&[&file, &store]);
+    let (values, problems) = rich().effective(&[Layer::exact(&file), Layer::lenient(&store)]);
     assert!(problems.is_empty(), "{problems:?}");
     assert_eq!(values.get("max_turns"), Some(9i64.into()));
     assert_eq!(values.get("rate"), Some(1.0.into()));
@@ -206,9 +206,39 @@ fn later_layers_lie_over_earlier_ones() {
 }
 
 #[test]
+fn an_exact_layer_is_not_converted_except_integers_to_numbers() {
+    let schema = rich();
+    for given in [
+        r#"{"debug": "no"}"#,
+        r#"{"debug": 1}"#,
+        r#"{"max_turns": "5"}"#,
+        r#"{"max_turns": 5.0}"#,
+        r#"{"rate": "0.25"}"#,
+        r#"{"prompt": 5}"#,
+        r#"{"prompt": true}"#,
+        r#"{"words": "a, b"}"#,
+        r#"{"words": ["a", 1]}"#,
+        r#"{"ports": ["80"]}"#,
+    ] {
+        let (file, stored) = (json(given), Json::object());
+        let (values, problems) = schema.effective(&[Layer::exact(&file), Layer::lenient(&stored)]);
+        assert_eq!(problems.len(), 1, "{given}: {problems:?}");
+        let name = &file.keys()[0];
+        assert_eq!(values.get(name), schema.effective(&[]).0.get(name), "{given}");
+        assert_eq!(schema.layer_in_force(name, &[Layer::exact(&file)]), None, "{given}");
+        assert!(schema.effective(&[Layer::lenient(&file)]).1.is_empty(), "{given}");
+        // The same value as text of the environment has no type of its own.
+        let typed = schema.typed(&file, &[name.to_string()].into());
+        assert!(schema.effective(&[Layer::exact(&typed)]).1.is_empty(), "{given}");
+    }
+    let fits = json(r#"{"debug": false, "max_turns": 5, "rate": 2, "words": ["a"], "ports": [80]}"#);
+    assert!(schema.effective(&[Layer::exact(&fits)]).1.is_empty());
+}
+
+#[test]
 fn a_stored_value_that_no_longer_fits_gives_way_and_says_so() {
     let (file, store) = (json(r#"{"max_turns": 8}"#), json(r#"{"max_turns": 900, "rate": "often"}"#));
-    let (values, problems) = rich().effective(&[&file, &store]);
+    let (values, problems) = rich().effective(&[Layer::exact(&file), Layer::lenient(&store)]);
     assert_eq!((values.get("max_turns"), values.get("rate")), (Some(8i64.into()), Some(0.5.into())));
     assert_eq!(problems[0], "valve `max_turns` must be 500 or less, but 900 was given; 8 is used instead");
     assert!(problems[1].ends_with("; 0.5 is used instead"), "{problems:?}");
@@ -218,10 +248,10 @@ fn a_stored_value_that_no_longer_fits_gives_way_and_says_so() {
 fn what_a_script_does_to_its_values_stays_with_it() {
     let schema = rich();
     let layer = json(r#"{"ports": [80]}"#);
-    let (values, _) = schema.effective(&[&layer]);
+    let (values, _) = schema.effective(&[Layer::lenient(&layer)]);
     values.get("words").unwrap().as_array().unwrap().push("c".into()).unwrap();
     values.get("ports").unwrap().as_array().unwrap().push(1i64.into()).unwrap();
-    assert_eq!(schema.effective(&[&layer]).0.get("words"), Some(json(r#"["a","b"]"#)));
+    assert_eq!(schema.effective(&[Layer::lenient(&layer)]).0.get("words"), Some(json(r#"["a","b"]"#)));
     assert_eq!(layer, json(r#"{"ports": [80]}"#));
 }
 
@@ -229,7 +259,7 @@ fn what_a_script_does_to_its_values_stays_with_it() {
 fn secrets_leave_masked_and_come_back_whole() {
     let schema = rich();
     let stored = json(r#"{"api_key": "sk-real"}"#);
-    let (values, _) = schema.effective(&[&stored]);
+    let (values, _) = schema.effective(&[Layer::lenient(&stored)]);
     let shown = schema.mask(&values);
     assert_eq!(shown.get("api_key"), Some(MASK.into()));
     assert_eq!(values.get("api_key"), Some("sk-real".into()));
@@ -294,7 +324,7 @@ fn every_schema_compiles_and_accepts_the_effective_values() {
     {
         let described = serde_json::Value::from(&schema.json_schema());
         let validator = jsonschema::draft202012::new(&described).unwrap();
-        for layers in [vec![], vec![&layer]] {
+        for layers in [vec![], vec![Layer::lenient(&layer)]] {
             let values = serde_json::Value::from(&schema.effective(&layers).0);
             let errors: Vec<_> = validator.iter_errors(&values).map(|error| error.to_string()).collect();
             assert!(errors.is_empty(), "{errors:?} in {values}");
@@ -343,7 +373,7 @@ proptest! {
         let sent = Json::object();
         sent.set(name, value).unwrap();
         if let Ok(stored) = schema.check_update(&sent) {
-            let (values, problems) = schema.effective(&[&stored]);
+            let (values, problems) = schema.effective(&[Layer::lenient(&stored)]);
             prop_assert!(problems.is_empty(), "{:?}", problems);
             if let Some(kept) = stored.get(name) {
                 prop_assert_eq!(values.get(name), Some(kept));

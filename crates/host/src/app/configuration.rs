@@ -87,7 +87,11 @@ pub fn settings_of_kind(config: &Config, kind: Kind) -> &IndexMap<String, config
 
 /// Returns the settings of one plugin.
 pub(super) fn plugin(kind: Kind, settings: &config::PluginSettings) -> PluginPlan {
-    let mut own = Settings { configured: settings.valves.clone(), ..Settings::default() };
+    let mut own = Settings {
+        configured: settings.valves.clone(),
+        untyped_valves: settings.untyped_valves.clone(),
+        ..Settings::default()
+    };
     for budget in [&mut own.stream, &mut own.hook, &mut own.tool] {
         match settings.budget.ms.map(Duration::from_millis) {
             // The limit of a tool or an action is a timeout, which includes waiting.

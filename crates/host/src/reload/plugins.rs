@@ -10,6 +10,7 @@ use crate::report::Change;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use valvehouse_core::valve::Layer;
 use valvehouse_json::Json;
 use valvehouse_script::{
     Code, Diagnostic, FolderScan, Imports, Kind, LoadedFile, Script, SourceFile, UserValves, says_of_itself,
@@ -281,7 +282,7 @@ impl Reload {
                 let rows =
                     self.stored_for(&self.stored.user_valves, &plugin.id).map_or(&[][..], Vec::as_slice);
                 rows.iter().for_each(|(_, values)| self.compiler.secrets.add_user(schema, values));
-                let effective = |values: &Json| schema.effective(&[values]).0.freeze();
+                let effective = |values: &Json| schema.effective(&[Layer::lenient(values)]).0.freeze();
                 plugin.users = Arc::new(UserValves {
                     by_user: rows.iter().map(|(user, values)| (user.clone(), effective(values))).collect(),
                     default: effective(&Json::Null),

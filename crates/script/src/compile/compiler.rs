@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 use valvehouse_config::Capability;
 use valvehouse_core::breaker::Breaker;
 use valvehouse_core::text::did_you_mean;
-use valvehouse_core::valve::{Redactor, ValveSchema};
+use valvehouse_core::valve::{Layer, Redactor, ValveSchema};
 use valvehouse_json::Json;
 
 impl Script {
@@ -116,23 +116,28 @@ impl Script {
         problems.extend(shadow::of_variables(&as_written, file, source));
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
         problems.extend(of_modules);
-        let (configured, unset) = configured(&manifest.valves, &settings.configured, file);
-        // A guard without its configured values may accept everything.
+        let (configured, unset) = configured(&manifest.valves, settings, file);
+        // A guard without the values that the settings mean to give it may let everything pass.
         let is_guard = file.kind == Kind::Filter && manifest.security;
         let is_slip = |problem: &Diagnostic| is_guard && problem.code == Code::UnknownName;
         problems.extend(unset.into_iter().map(|problem| match is_slip(&problem) {
             true => problem,
             false => problem.warning(),
         }));
-        let (valves, misfits) = manifest.valves.effective(&[&configured, &settings.stored]);
-        let of_settings = if is_guard { manifest.valves.effective(&[&configured]).1 } else { Vec::new() };
+        let (valves, misfits) = manifest.valves.effective(&[Layer::exact(&configured), Layer::lenient(&settings.stored)]);
+        let of_settings = manifest.valves.effective(&[Layer::exact(&configured)]).1;
         problems.extend(misfits.into_iter().map(|misfit| {
             let word = misfit.split('`').nth(1).unwrap_or("Valves").to_owned();
-            let is_slip = of_settings.contains(&misfit);
+            let is_configured = of_settings.contains(&misfit);
             let problem =
                 Diagnostic::of(Code::ValveMisfit, file, misfit).at_path(source, &format!("Valves.{word}"));
-            if is_slip {
-                return problem.help(format!("correct it in `[filters.{id}] valves` of valvehouse.toml"));
+            if is_configured {
+                let place = match settings.untyped_valves.contains(&word) {
+                    true => "the environment variable or the option that sets it".to_owned(),
+                    false => format!("`[{}s.{id}] valves` of valvehouse.toml", file.kind.as_str()),
+                };
+                let problem = problem.help(format!("correct it in {place}"));
+                return if is_guard { problem } else { problem.warning() };
             }
             let help = format!("set another value, or reset the valve: valvehouse valves reset {id} {word}");
             problem.help(help).warning()
@@ -158,7 +163,7 @@ impl Script {
         let folded = folded(engine, &code, &plain, values, &linked, beside).map_err(parse_problem)?;
         let mut script = Self::assembled(file, settings, manifest, valves, folded, linked.sources);
         (script.hooks, script.callbacks, script.resources) = (hooks, callbacks, Arc::new(resources));
-        (script.done, script.tick) = (done, tick);
+        (script.done, script.tick, script.configured) = (done, tick, configured);
         problems.extend(pipe::misplaced(&script.ast, file, source));
         if pipe::is_pipe(&script.ast) {
             script.pipe = match pipe::read(&script, source) {
@@ -262,6 +267,7 @@ impl Script {
             tick: None,
             manifest,
             valves: valves.freeze(),
+            configured: Json::Null,
             warnings: Vec::new(),
             breaker,
             prompt_cache: Arc::default(),
@@ -308,10 +314,16 @@ fn unless_it_panics<T>(
     })
 }
 
-/// Reads the configured values of valves, secret ones from the environment as `env:NAME`. Also returns the problems
-/// of variables that are not set.
-pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) -> (Json, Vec<Diagnostic>) {
+/// Reads the values that the configuration gives valves, secret ones from the environment where it says
+/// `env:NAME`; and the variables that are not set.
+pub(super) fn configured(
+    schema: &ValveSchema,
+    settings: &Settings,
+    file: &SourceFile,
+) -> (Json, Vec<Diagnostic>) {
+    let given = &settings.configured;
     let (taken, mut unset) = (given.deep_clone(), Vec::new());
+    let mut texts = settings.untyped_valves.clone();
     let declares = |name: &str| schema.fields().iter().any(|field| field.name == name);
     for (name, _) in given.entries() {
         if *name != *"priority" && !declares(&name) {
@@ -330,6 +342,7 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
             Some(value) => {
                 // The object is a new copy and the value a text, so the change cannot fail.
                 taken.edit(&field.name, value);
+                texts.insert(field.name.clone());
             }
             None => {
                 taken.remove(&field.name);
@@ -342,7 +355,7 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
             }
         }
     }
-    (taken, unset)
+    (schema.typed(&taken, &texts), unset)
 }
 
 /// Returns the problem of a priority that is reserved for the host.

@@ -14,7 +14,7 @@ use crate::sandbox::{Sandbox, SandboxScript, TestOutside};
 use crate::{Coverage, Lists, ScheduledCall, Script, Settings, SourceFile};
 use futures::FutureExt as _;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,6 +27,7 @@ use valvehouse_core::metrics::PluginMetrics;
 use valvehouse_core::provider::{BUILTIN_EMBEDDING, builtin_embedding};
 use valvehouse_core::tool::{Retry, Tool, ToolSpec};
 use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
+use valvehouse_core::valve::Layer;
 use valvehouse_json::{Json, Object};
 use valvehouse_os::{Folders, Programs, Variables};
 use valvehouse_store::{Kv, NewVector, VectorIndex};
@@ -329,7 +330,7 @@ impl TestEnvironment {
         };
         laid.script = Some(script.clone());
         let schema = script.manifest.user_valves.as_ref();
-        let default = Json::from(schema.map(|schema| schema.effective(&[&laid.user_valves]).0.freeze()));
+        let default = Json::from(schema.map(|schema| schema.effective(&[Layer::lenient(&laid.user_valves)]).0.freeze()));
         let users = Arc::new(UserValves { default, ..UserValves::default() });
         let mut own = SandboxScript::new(script, users);
         own.tools = own.tools.into_iter().map(without_pauses).collect();
@@ -340,7 +341,12 @@ impl TestEnvironment {
 
     fn compiled(&self, laid: &TestInputs) -> Result<Arc<Script>, String> {
         let settings =
-            Settings { configured: laid.valves.clone(), lists: laid.lists.clone(), ..self.settings.clone() };
+            Settings {
+            configured: laid.valves.clone(),
+            untyped_valves: BTreeSet::new(),
+            lists: laid.lists.clone(),
+            ..self.settings.clone()
+        };
         let (hosts, shell) = (self.hosts.clone(), self.shell.clone());
         let folders = laid.files.as_ref().map(Files::folders).unwrap_or_default();
         let outside = TestOutside {

@@ -559,7 +559,30 @@ fn a_secret_valve_is_taken_from_the_environment_where_the_configuration_says_so(
 }
 
 #[test]
-fn words_of_python_are_reported_with_how_they_are_written_here() {
+fn values_of_the_environment_are_converted_and_those_of_the_file_are_not() {
+    let text = "/*\nsecurity: true\n*/\nconst Valves = #{ on: true, most: 3, pin: #{ value: 12345678, secret: true } };\nfn inlet(body, valves) { body }";
+    let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
+    let with = |configured: &str, untyped: &[&str]| {
+        let configured = Json::parse(configured.as_bytes()).unwrap();
+        let untyped_valves = untyped.iter().map(ToString::to_string).collect();
+        Script::compile(&file, &Settings { configured, untyped_valves, ..Settings::default() })
+    };
+    let given = r#"{"on": "no", "most": "7"}"#;
+    let loaded = with(given, &["on", "most"]).unwrap();
+    assert_eq!(loaded.valves.to_string(), r#"{"on":false,"most":7,"pin":12345678}"#);
+    let told = |refused: Result<Script, Vec<Diagnostic>>| -> String {
+        refused.map(|_| ()).unwrap_err().iter().map(ToString::to_string).collect()
+    };
+    let refused = told(with(given, &["most"]));
+    assert!(refused.contains("valve `on` must be true or false, but \"no\" was given"), "{refused}");
+    assert!(refused.contains("correct it in `[filters.x] valves` of valvehouse.toml"), "{refused}");
+    assert!(!refused.contains("`most`"), "{refused}");
+    let refused = told(with(r#"{"most": "many"}"#, &["most"]));
+    assert!(refused.contains("correct it in the environment variable"), "{refused}");
+}
+
+#[test]
+fn words_of_python_are_told_with_how_they_are_written_here() {
     for (text, words) in [
         ("fn inlet(body) { let x = body.messages[-4:]; }", "`list.tail(4)` for the last four"),
         ("fn inlet(body) { let x = body.messages[:3]; }", "`:` is not a range"),

@@ -142,7 +142,7 @@ fn with_valves(script: Script, given: &[(String, String)]) -> Result<Script, Com
     if given.is_empty() {
         return Ok(script);
     }
-    let stored = match script.valve_layers()[1] {
+    let stored = match script.valve_layers()[1].values {
         layer @ Json::Object(_) => layer.deep_clone(),
         _ => Json::object(),
     };
