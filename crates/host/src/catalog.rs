@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use valvehouse_core::filter::FilterEntry;
-use valvehouse_core::text::did_you_mean;
+use valvehouse_core::text::{did_you_mean, nearest};
 use valvehouse_core::tool::{Tool, is_entry_tool};
 use valvehouse_script::{Code, Diagnostic, Kind, Role, ScriptedTool, ServedTool};
 
@@ -226,7 +226,7 @@ impl Catalog {
         let of_kind =
             |kind: Kind| plugins.values().filter(move |plugin| plugin.kind == kind).map(|plugin| &*plugin.id);
         let native = || builtin::GUARDED.iter().map(|(id, _)| *id).chain(native.iter().map(Tool::name));
-        let mut unknown: Vec<(String, String)> = Vec::new();
+        let mut unknown: Vec<(String, String, Option<&str>)> = Vec::new();
         for (kind, id) in plan.plugins.keys() {
             let is_known = of_kind(*kind).any(|known| known == id)
                 || *kind == Kind::Tool && native().any(|known| known == id);
@@ -235,6 +235,7 @@ impl Catalog {
                 unknown.push((
                     format!("{}s.{id}", kind.as_str()),
                     format!("unknown {} `{id}`{near}", kind.as_str()),
+                    unconfigured_guard(*kind, id, plugins, plan),
                 ));
             }
         }
@@ -244,14 +245,19 @@ impl Catalog {
                 unknown.push((
                     format!("grants.{id}"),
                     format!("unknown plugin `{id}`{}", did_you_mean(id, known())),
+                    None,
                 ));
             }
         }
         unknown.sort();
-        for (section, why) in unknown {
+        for (section, why, guard) in unknown {
             let what = format!("`[{section}]` has no effect: {why}");
-            let problem = Diagnostic::new(Code::UnknownName, "", &file, what);
-            self.problems.push(problem.help("correct the name, or remove the section").warning());
+            let problem = |what: &str| Diagnostic::new(Code::UnknownName, "", &file, what);
+            self.problems.push(match guard {
+                None => problem(&what).help("correct the name, or remove the section").warning(),
+                Some(guard) => problem(&format!("{what}; the guard `{guard}` runs without these settings"))
+                    .help(format!("correct the name, or add a section `[filters.{guard}]` for the guard")),
+            });
         }
     }
 
@@ -279,8 +285,15 @@ impl Catalog {
     }
 }
 
-/// Returns a tool with the filters that it names, or an error if one is unavailable: the tool could do what
-/// that filter prevents.
+/// Returns the guard that settings of this unknown name are probably meant for: it has a similar name, and no settings
+/// of its own.
+fn unconfigured_guard<'p>(kind: Kind, id: &str, plugins: &'p Plugins, plan: &Plan) -> Option<&'p str> {
+    let guards = plugins.values().filter(|plugin| plugin.kind == Kind::Filter && plugin.security);
+    let guard = nearest(id, guards.map(|plugin| &*plugin.id)).filter(|_| kind == Kind::Filter)?;
+    (!plan.plugins.contains_key(&(Kind::Filter, guard.to_owned()))).then_some(guard)
+}
+
+/// A tool with the filters it names. Without one of them it could do what that would prevent.
 fn with_filters(scripted: &ScriptedTool, plugins: &Plugins) -> Result<Tool, String> {
     let mut tool = scripted.tool.clone();
     for id in &scripted.filters {

@@ -5,6 +5,7 @@ use super::with;
 use crate::host::{TestHost, saying, until};
 use crate::upstream::MODEL;
 use serde_json::json;
+use valvehouse::script::Severity;
 
 const GUARD: &str = "/*\nsecurity: true\n*/\nfn inlet(body) { if body.messages[-1].text == \"bad\" { deny(\"guarded\", 403); } body }\nfn pre_invocation(ctx) { ctx }";
 
@@ -164,6 +165,29 @@ async fn settings_for_what_is_not_there_are_problems() {
         assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     }
     assert!(host.problems("guard").iter().any(|problem| problem.message.contains("`wrod`")));
+}
+
+#[tokio::test]
+async fn settings_that_miss_a_guard_by_a_slip_are_an_error_and_requests_go_on() {
+    let slip = "[filters.gaurd]\nvalves = { word = \"bad\" }\n";
+    let host = TestHost::new().filter("guard", GUARD).config(slip).start().await;
+    let problem = |host: &TestHost| {
+        let problems = host.snapshot().problems.clone();
+        problems.into_iter().find(|problem| problem.message.contains("filters.gaurd")).unwrap()
+    };
+    let found = problem(&host);
+    assert_eq!(found.severity, Severity::Error, "{found}");
+    assert!(found.message.contains("did you mean `guard`?"), "{found}");
+    assert!(found.message.contains("the guard `guard` runs without these settings"), "{found}");
+    host.ask("bad").await.refused(403, "guarded");
+    assert_eq!(host.ask("good").await.status, 200, "the script of that name may still come");
+    // With a section of its own, the guard lacks nothing; a filter is not a guard.
+    let both = format!("{slip}[filters.guard]\n");
+    let host = TestHost::new().filter("guard", GUARD).config(&both).start().await;
+    assert_eq!(problem(&host).severity, Severity::Warning);
+    let unguarded = GUARD.replace("security: true", "author: Ann");
+    let host = TestHost::new().filter("guard", &unguarded).config(slip).start().await;
+    assert_eq!(problem(&host).severity, Severity::Warning);
 }
 
 #[tokio::test]
