@@ -97,14 +97,19 @@ impl Setting {
     }
 }
 
-/// Lays bare text over what the path leads to; says why when the path leads nowhere.
+/// Lays bare text over what the path leads to; says why when the path leads nowhere. JSON of an object sets the keys in
+/// it, and leaves the others of the table there as they are.
 pub(super) fn lay_over(table: &mut Table, path: &[&str], text: &str, origin: &Origin) -> Result<(), String> {
     let Some((key, rest)) = path.split_first().filter(|(key, _)| !key.is_empty()) else {
         return Err("does not name a setting".to_owned());
     };
     let key = known_key(table, key);
     if rest.is_empty() {
-        table.insert(key, Setting::new(Node::Text(text.to_owned()), origin));
+        let given = Setting::new(Node::Text(text.to_owned()), origin);
+        match table.get_mut(&key) {
+            Some(setting) => merge(setting, given),
+            None => _ = table.insert(key, given),
+        }
         return Ok(());
     }
     let empty =
@@ -117,6 +122,19 @@ pub(super) fn lay_over(table: &mut Table, path: &[&str], text: &str, origin: &Or
         Node::List(entries) => lay_over_entry(entries, rest, text, origin),
         node => Err(format!("needs {key} to be a table, and {key} is {}", node.kind())),
     }
+}
+
+/// Lays a setting over another one: tables key by key, anything else as a whole.
+fn merge(setting: &mut Setting, given: Setting) {
+    let below = std::mem::replace(setting, given.clone());
+    let (Node::Table(mut table), Node::Table(over)) = (below.opened().node, given.opened().node) else { return };
+    for (key, value) in over {
+        match table.get_mut(&key) {
+            Some(setting) => merge(setting, value),
+            None => _ = table.insert(key, value),
+        }
+    }
+    setting.node = Node::Table(table);
 }
 
 fn lay_over_entry(

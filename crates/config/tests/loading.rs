@@ -155,7 +155,35 @@ fn flags_win_over_environment_over_file_over_default() {
 }
 
 #[test]
-fn everything_can_be_set_by_the_environment() {
+fn json_of_a_table_sets_the_keys_in_it_and_leaves_the_others() {
+    let project = Project::new(
+        "[server]\nkeys = ['sk-file']\nmax_body_mb = 1\n[filters.turn_limit]\nenabled = false\nvalves = { max_turns = 8, on = true }\n[[providers]]\nname = 'a'\nkind = 'vllm'\n",
+    );
+    let keys = |config: &Config| config.server.keys.len();
+    let same = project.load(&[("VALVEHOUSE__SERVER", "{}")], &[]).unwrap();
+    assert_eq!((keys(&same), same.server.max_body_mb), (1, 1));
+    let env = [
+        ("VALVEHOUSE__SERVER", r#"{"max_body_mb": 2, "pipelines": false}"#),
+        ("VALVEHOUSE__FILTERS", r#"{"turn_limit": {"valves": {"max_turns": 9}}, "other": {}}"#),
+        ("VALVEHOUSE__FILTERS__TURN_LIMIT__VALVES", r#"{"word": "x"}"#),
+    ];
+    let config = project.load(&env, &[("server", r#"{"pipelines": true}"#)]).unwrap();
+    assert_eq!((keys(&config), config.server.max_body_mb, config.server.pipelines), (1, 2, true));
+    let filter = &config.filters["turn_limit"];
+    assert!(!filter.enabled && config.filters.contains_key("other"));
+    assert_eq!(filter.valves.to_string(), r#"{"max_turns":9,"on":true,"word":"x"}"#);
+    assert_eq!(filter.untyped_valves.iter().collect::<Vec<_>>(), ["max_turns", "word"]);
+    assert_eq!(config.origin("server.keys").to_string(), "in valvehouse.toml:2:1");
+    assert_eq!(config.origin("server.max_body_mb").to_string(), "from VALVEHOUSE__SERVER");
+    // A list is one value.
+    let config = project.load(&[("VALVEHOUSE__SERVER__KEYS", r#"["b", "c"]"#)], &[]).unwrap();
+    assert_eq!(keys(&config), 2);
+    let refused = project.load(&[("VALVEHOUSE__PROVIDERS", "{}")], &[]).unwrap_err().to_string();
+    assert!(refused.contains("providers must be a list in brackets, not a table"), "{refused}");
+}
+
+#[test]
+fn everything_can_be_said_by_the_environment() {
     let config = from_env(&[
         ("VALVEHOUSE__SERVER__KEYS", "a, b"),
         ("VALVEHOUSE__SERVER__PIPELINES", "off"),
