@@ -10,6 +10,7 @@ use crate::file::{FileError, MAX_SETTINGS, read_text};
 use crate::origin::Origin;
 use crate::secret::SecretSource;
 use crate::settings::Config;
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::Path;
 use valvehouse_core::provider::PIPES;
@@ -36,9 +37,7 @@ impl Config {
     /// # Errors
     /// Returns everything that is wrong with the settings, with file and line.
     pub fn load(project: &Path, overrides: &[(String, String)]) -> Result<Self, ConfigError> {
-        let env = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        Self::load_with(project, env, overrides)
+        Self::load_with(project, std::env::vars_os(), overrides)
     }
 
     /// Reads the settings of a project with the variables of `env` instead of those of the process.
@@ -47,7 +46,7 @@ impl Config {
     /// Returns everything that is wrong with the settings, with file and line.
     pub fn load_with(
         project: &Path,
-        env: impl IntoIterator<Item = (String, String)>,
+        env: impl IntoIterator<Item = (OsString, OsString)>,
         overrides: &[(String, String)],
     ) -> Result<Self, ConfigError> {
         let (config, log) = read_all(project, env, overrides)?;
@@ -58,7 +57,7 @@ impl Config {
 /// The settings, and what reading them found out.
 fn read_all(
     project: &Path,
-    env: impl IntoIterator<Item = (String, String)>,
+    env: impl IntoIterator<Item = (OsString, OsString)>,
     overrides: &[(String, String)],
 ) -> Result<(Config, Log), ConfigError> {
     let mut log = Log::default();
@@ -111,8 +110,25 @@ fn file(project: &Path) -> Result<Table, Vec<ConfigProblem>> {
     }
 }
 
-fn lay_env_over(table: &mut Table, env: impl IntoIterator<Item = (String, String)>, log: &mut Log) {
-    let mut ours: Vec<_> = env.into_iter().filter(|(name, _)| name.starts_with(PREFIX)).collect();
+fn lay_env_over(table: &mut Table, env: impl IntoIterator<Item = (OsString, OsString)>, log: &mut Log) {
+    let mut ours = Vec::new();
+    for (name, value) in env {
+        // A name that is not text is shown with `\u{fffd}` in place of the other bytes.
+        let shown = name.to_string_lossy().into_owned();
+        if !shown.starts_with(PREFIX) {
+            continue;
+        }
+        match (name.into_string(), value.into_string()) {
+            (Ok(name), Ok(value)) => ours.push((name, value)),
+            (name, _) => {
+                let part = if name.is_err() { "name" } else { "value" };
+                log.problem(
+                    &Origin::Env(shown),
+                    format!("this {part} is not valid UTF-8: write it in UTF-8, or unset the variable"),
+                );
+            }
+        }
+    }
     // Wholes before their parts: …__PROVIDERS is laid before …__PROVIDERS__OPENAI__API_KEY.
     ours.sort_by_key(|(name, _)| (name.matches("__").count(), name.clone()));
     for (name, text) in ours {

@@ -26,7 +26,8 @@ impl Project {
     fn load(&self, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Config, ConfigError> {
         let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
         let flags: Vec<_> = flags.iter().map(owned).collect();
-        Config::load_with(self.path(), env.iter().map(owned), &flags)
+        let env = env.iter().map(|(key, value)| ((*key).into(), (*value).into()));
+        Config::load_with(self.path(), env, &flags)
     }
 }
 
@@ -212,6 +213,23 @@ fn everything_can_be_said_by_the_environment() {
         Grant::Only(vec!["a.example.com".into(), "b.example.com".into()])
     );
     assert_eq!(config.grants["weather"].shell, Grant::Everything);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_variable_that_is_not_utf_8_is_refused_and_never_shown() {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt as _;
+    let bytes = |text: &[u8]| OsString::from_vec(text.to_vec());
+    let load = |name: &[u8], value: &[u8]| {
+        Config::load_with(Project::empty().path(), [(bytes(name), bytes(value))], &[])
+    };
+    let refused = load(b"VALVEHOUSE__ADMIN__KEY", b"hunter2\xff").unwrap_err().to_string();
+    assert!(refused.contains("from VALVEHOUSE__ADMIN__KEY: this value is not valid UTF-8"), "{refused}");
+    assert!(!refused.contains("hunter2"), "{refused}");
+    let refused = load(b"VALVEHOUSE__ADMIN\xff__KEY", b"x").unwrap_err().to_string();
+    assert!(refused.contains("this name is not valid UTF-8"), "{refused}");
+    load(b"OTHER\xff", b"\xff").unwrap();
 }
 
 #[test]

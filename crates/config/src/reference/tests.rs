@@ -103,7 +103,7 @@ fn values_of_the_environment_are_shown_as_they_are_understood() {
         ("PROVIDERS__MINE__KIND", "ollama"),
         ("PROVIDERS__MINE__API_KEY", "cAnArY"),
     ];
-    let variables = variables.map(|(name, text)| (format!("VALVEHOUSE__{name}"), text.to_owned()));
+    let variables = variables.map(|(name, text)| (format!("VALVEHOUSE__{name}").into(), text.into()));
     let folder = tempfile::tempdir().unwrap();
     let config = Config::load_with(folder.path(), variables, &[]).unwrap();
     let shown: BTreeMap<String, String> =
