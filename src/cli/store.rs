@@ -25,14 +25,17 @@ fn settings(
     key: Option<&str>,
     config: &Config,
 ) -> Result<StoreSettings, CommandError> {
-    let source = |text: &str| SecretSource::parse(text, &config.project);
-    let url = source(url).read().map_err(|unread| CommandError::usage(format!("{name}: {unread}")))?;
+    let source = |text: &str| match SecretSource::near_miss(text) {
+        Some(right) => Err(CommandError::usage(format!("{name}: invalid source of a secret; write {right}"))),
+        None => Ok(SecretSource::parse(text, &config.project)),
+    };
+    let url = source(url)?.read().map_err(|unread| CommandError::usage(format!("{name}: {unread}")))?;
     let address = StoreAddress::parse(url.expose(), &config.project)
         .map_err(|problem| CommandError::usage(format!("{name} {problem}")))?;
     let has_key_beside =
         matches!(&address, StoreAddress::Sqlite(file) if file.with_extension("key").exists());
     let key = match key {
-        Some(key) => Some(source(key)),
+        Some(key) => Some(source(key)?),
         None if has_key_beside => None,
         None => config.store.key.clone(),
     };

@@ -5,7 +5,7 @@ use super::tree::{Node, Setting, Table};
 use crate::error::ConfigProblem;
 use crate::origin::Origin;
 use crate::reference::{Form, SettingRow, Values, row};
-use crate::secret::SecretSource;
+use crate::secret::{SecretSource, near_miss};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
@@ -310,7 +310,13 @@ impl<'l> Reader<'l> {
         let mut read = Vec::new();
         for (name, setting) in table.rest() {
             match &setting.node {
-                Node::Text(text) => read.push((name, SecretSource::parse(text, project))),
+                Node::Text(text) => match SecretSource::near_miss(text) {
+                    Some(right) => {
+                        let message = format!("{} {}", table.key(&name), near_miss(&right));
+                        table.log.problem(&setting.origin, message);
+                    }
+                    None => read.push((name, SecretSource::parse(text, project))),
+                },
                 node => {
                     let message = format!("{} must be text in quotes, not {}", table.key(&name), node.kind());
                     table.log.problem(&setting.origin, message);

@@ -99,12 +99,38 @@ pub enum SecretUnread {
 impl SecretSource {
     /// From `env:NAME`, `file:PATH` (relative to the project) or the secret itself.
     pub fn parse(text: &str, project: &Path) -> Self {
+        let text = text.trim_start();
         if let Some(name) = text.strip_prefix("env:") {
             Self::Env(name.trim().to_owned())
         } else if let Some(path) = text.strip_prefix("file:") {
             Self::File(project.join(path.trim()))
         } else {
             Self::Literal(Secret::new(text))
+        }
+    }
+
+    /// Returns the right spelling of a text that almost names a source, such as `ENV:NAME`, `$NAME` and `${NAME}`. As a
+    /// literal, such a text would be the secret itself.
+    pub fn near_miss(text: &str) -> Option<String> {
+        let text = text.trim_start();
+        let variable = |name: &str| format!("env:{}", name.trim());
+        // `env:$NAME` has the right prefix and the wrong name.
+        let inner = text.strip_prefix("env:").unwrap_or(text).trim();
+        let expansion = inner.strip_prefix('$').and_then(|name| {
+            match name.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
+                Some(name) => is_variable(name).then_some(name),
+                None => (is_variable(name) && !name.contains(|c: char| c.is_ascii_lowercase())).then_some(name),
+            }
+        });
+        let expansion = expansion.or_else(|| inner.strip_prefix("os.environ/"));
+        if let Some(name) = expansion {
+            return Some(variable(name));
+        }
+        let (word, rest) = text.split_once(':')?;
+        match word.trim_start_matches('$').trim().to_ascii_lowercase().as_str() {
+            "env" if word != "env" => Some(variable(rest)),
+            "file" if word != "file" => Some(format!("file:{}", rest.trim())),
+            _ => None,
         }
     }
 
@@ -155,9 +181,45 @@ impl SecretSource {
     }
 }
 
+/// The problem of a text that almost names the source of a secret.
+pub(crate) fn near_miss(right: &str) -> String {
+    format!(
+        "is not a source of a secret: write {right:?}; a secret that really is this text can be read from a file, \"file:PATH\""
+    )
+}
+
+fn is_variable(name: &str) -> bool {
+    let is_inner = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.len() > 1 && name.chars().all(is_inner) && !name.starts_with(|c: char| c.is_ascii_digit())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_that_almost_names_a_source_has_its_right_spelling() {
+        for (text, right) in [
+            ("ENV:OPENAI_KEY", "env:OPENAI_KEY"),
+            ("Env: OPENAI_KEY", "env:OPENAI_KEY"),
+            ("env :OPENAI_KEY", "env:OPENAI_KEY"),
+            ("$env:OPENAI_KEY", "env:OPENAI_KEY"),
+            ("$OPENAI_KEY", "env:OPENAI_KEY"),
+            ("${OPENAI_KEY}", "env:OPENAI_KEY"),
+            (" ${openai_key}", "env:openai_key"),
+            ("env:$OPENAI_KEY", "env:OPENAI_KEY"),
+            ("os.environ/OPENAI_KEY", "env:OPENAI_KEY"),
+            ("FILE:secrets/key", "file:secrets/key"),
+        ] {
+            assert_eq!(SecretSource::near_miss(text).as_deref(), Some(right), "{text}");
+            assert_eq!(SecretSource::near_miss(right), None, "{right}");
+        }
+        for literal in ["sk-1", "$ecret", "$", "$1", "${a b}", "env: KEY", " env:KEY", "sha256:00", "environment:x"] {
+            assert_eq!(SecretSource::near_miss(literal), None, "{literal}");
+        }
+        let source = SecretSource::parse(" env: KEY", Path::new("."));
+        assert_eq!(source, SecretSource::Env("KEY".into()));
+    }
 
     #[test]
     fn a_secret_does_not_show() {

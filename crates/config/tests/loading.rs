@@ -288,6 +288,16 @@ fn every_bad_input_is_reported_with_its_place_and_its_cure() {
         ("server = 1", "server must be a table, not a whole number"),
         ("[admin]\nkey = ''", ":2:1: admin.key is empty"),
         ("[admin]\nkey = 'env:'", "admin.key is empty"),
+        (
+            "[admin]\nkey = 'ENV:ADMIN_KEY'",
+            ":2:1: admin.key is not a source of a secret: write \"env:ADMIN_KEY\"",
+        ),
+        ("[server]\nkeys = ['$CHAT_KEY']", "server.keys[0] is not a source of a secret: write \"env:CHAT_KEY\""),
+        ("[server]\nkeys = [{ key = '${CHAT_KEY}' }]", "server.keys[0].key is not a source of a secret"),
+        (
+            "[[mcp]]\nname = 'm'\ncommand = 'x'\nenv = { TOKEN = 'Env:TOKEN' }",
+            "mcp.m.env.TOKEN is not a source of a secret: write \"env:TOKEN\"",
+        ),
         ("[folders]\nfilters = ''", "folders.filters is empty"),
         ("[store]\nurl = 'mysql://u:hunter2@h'", "store.url must begin with sqlite:// or postgres://"),
         ("[store]\nurl = 'sqlite::memory:'", "store.url must name a file"),

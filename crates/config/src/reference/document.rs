@@ -11,11 +11,12 @@ error that suggests the most similar known one.
 
 Each key can also be set by an environment variable, `VALVEHOUSE__SECTION__KEY`, or on the command line,
 `--set section.key=value`, where lists can be written with commas. The command line overrides the environment, which
-overrides the file, which overrides the defaults. Write secrets as `env:NAME` or `file:PATH`.
+overrides the file, which overrides the defaults. Write secrets as `env:NAME` or `file:PATH`; other spellings, such as
+`$NAME` or `ENV:NAME`, are refused.
 
-A table can be set as JSON: `VALVEHOUSE__SERVER={\"listen\": \"127.0.0.1:80\"}` sets the keys in it and leaves the others of
-`[server]` unchanged, and `{}` changes nothing. A list, `[…]`, replaces the whole list: `VALVEHOUSE__PROVIDERS` replaces all
-`[[providers]]`, and `VALVEHOUSE__PROVIDERS__NAME__API_KEY` sets one key of one provider.
+A table can be set as JSON: `VALVEHOUSE__SERVER={\"max_body_mb\": 64}` sets the keys in it and leaves the others of
+`[server]` unchanged; `{}` changes nothing. A list, `[…]`, replaces the whole list: `VALVEHOUSE__PROVIDERS` replaces all
+`[[providers]]`, whereas `VALVEHOUSE__PROVIDERS__NAME__API_KEY` sets one key of one provider.
 
 `valvehouse config` shows the effective settings and their sources; `valvehouse config --reference` prints this page,
 and `--schema` a JSON Schema for completion and checks in editors: name it in the first line,

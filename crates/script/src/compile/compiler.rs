@@ -21,7 +21,7 @@ use crate::{
 use rhai::{Dynamic, Module, Shared};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
-use valvehouse_config::Capability;
+use valvehouse_config::{Capability, SecretSource};
 use valvehouse_core::breaker::Breaker;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_core::valve::{Layer, Redactor, ValveSchema};
@@ -337,6 +337,13 @@ pub(super) fn configured(
     }
     for field in schema.fields().iter().filter(|field| field.secret) {
         let Some(text) = given.text(&field.name) else { continue };
+        if let Some(right) = SecretSource::near_miss(&text).filter(|right| right.starts_with("env:")) {
+            taken.remove(&field.name);
+            let told = format!("the valve `{}` does not name the source of a secret", field.name);
+            let help = format!("write {right:?} in `[{}s.{}] valves`", file.kind.as_str(), file.id);
+            unset.push(Diagnostic::of(Code::UnknownName, file, told).help(help));
+            continue;
+        }
         let Some(variable) = text.strip_prefix("env:").map(str::trim) else { continue };
         match std::env::var(variable).ok().filter(|value| !value.is_empty()) {
             Some(value) => {
