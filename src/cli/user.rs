@@ -13,7 +13,7 @@ const COUNTED: [(&str, &str); 6] = [
     ("vectors", "vectors of scripts"),
     ("conversations", "conversations"),
     ("valves", "plugins with valves of the user"),
-    ("entries", "entries of kv::user"),
+    ("entries", "entries of kv::user and kv::chat"),
     ("responses", "stored responses"),
 ];
 

@@ -209,11 +209,11 @@ pub struct UserRecords {
     pub memories: u64,
     /// Vectors in scopes of the user.
     pub vectors: u64,
-    /// Conversations that the verified user started.
+    /// Conversations that the user began, and those without a verified user whose requests named this one.
     pub conversations: u64,
     /// Plugins for which the user set valves.
     pub valves: u64,
-    /// Entries in `kv::user`.
+    /// Entries of scripts in `kv::user`, and in `kv::chat` of these conversations.
     pub entries: u64,
     /// Responses and conversations of the Responses API.
     pub responses: u64,
@@ -238,7 +238,12 @@ impl UserRecords {
     }
 }
 
-/// Returns the scope of a user's kv entries and vectors.
+/// Returns the scope of the entries of a chat.
+pub(crate) fn scope_of_chat(chat: &str) -> String {
+    format!("chat/{chat}")
+}
+
+/// Returns the scope of a user's entries and vectors.
 pub(crate) fn scope_of(user: &str) -> String {
     format!("user/{user}")
 }

@@ -2,7 +2,7 @@
 
 use crate::error::StoreError;
 use crate::kv::Kv;
-use crate::record::{UserRecords, scope_of};
+use crate::record::{UserRecords, scope_of, scope_of_chat};
 use crate::store::Store;
 
 /// Deletes all records of a user, and returns their numbers. `kv` has the maps of the running host, or maps
@@ -11,7 +11,9 @@ use crate::store::Store;
 /// # Errors
 /// Returns an error if the store fails. Calling it again deletes the rest.
 pub async fn forget_user(store: &dyn Store, kv: &Kv, user: &str) -> Result<UserRecords, StoreError> {
-    let entries = kv.clear_scope(&scope_of(user));
+    let chats = store.user_chats(user).await?;
+    let scopes = std::iter::once(scope_of(user)).chain(chats.iter().map(|chat| scope_of_chat(chat)));
+    let entries = scopes.map(|scope| kv.clear_scope(&scope)).sum();
     kv.flush_all().await?;
     // Maps without a write function do not write themselves.
     let changes = kv.take_changes();

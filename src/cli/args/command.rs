@@ -617,9 +617,10 @@ pub(in crate::cli) enum User {
   valvehouse user forget ann                  show what would be deleted
   valvehouse user forget ann --yes            delete it
 
-Deletes memories, vectors, conversations with their runs, user valves, entries of kv::user and stored
-responses. If a host runs on this project, it deletes them; otherwise, the command changes the store. Not
-deleted are entries that scripts store under their own keys, traces in memory, logs, or data stored by providers.")]
+Deletes memories, vectors, conversations with their runs, user valves, entries of kv::user and of these
+conversations, and stored responses, and overwrites them in an SQLite store. If a host runs on this project, it
+deletes them; otherwise, the command changes the store. Not deleted are entries that scripts store under their own
+keys, traces in memory, logs, or data stored by providers.")]
     Forget {
         /// The id of the user
         user: String,

@@ -17,6 +17,7 @@ use crate::rows::{
 };
 use crate::settings::StoredSettings;
 use crate::sql::{Lock, Session};
+use crate::sqlite::erase::erase;
 use crate::sqlite::open;
 use crate::store::Store;
 #[cfg(feature = "postgres")]
@@ -39,17 +40,28 @@ impl Store for SqlStore {
 
     fn user_records<'a>(&'a self, user: &'a str) -> StoreFuture<'a, UserRecords> {
         self.work("count the records of a user", async move {
-            users::count(&mut self.swift.session().await?, user).await
+            let mut session = self.swift.session().await?;
+            let chats = users::chats(&mut session, user).await?;
+            users::count(&mut session, user, &chats).await
         })
     }
 
     fn forget_user<'a>(&'a self, user: &'a str) -> StoreFuture<'a, UserRecords> {
         self.work("delete the records of a user", async move {
+            let chats = users::chats(&mut self.swift.session().await?, user).await?;
             let mut transaction = self.begin(Lock::Settings).await?;
-            let records = users::forget(&mut transaction, user).await?;
+            let records = users::forget(&mut transaction, user, &chats).await?;
             raise(&mut transaction).await?;
             transaction.commit().await?;
+            erase(&self.durable).await?;
             Ok(records)
+        })
+    }
+
+    fn user_chats<'a>(&'a self, user: &'a str) -> StoreFuture<'a, Vec<String>> {
+        self.work("list the conversations of a user", async move {
+            let chats = users::chats(&mut self.swift.session().await?, user).await?;
+            Ok(chats.into_iter().map(|chat| chat.id).collect())
         })
     }
 

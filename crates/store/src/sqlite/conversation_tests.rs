@@ -2,7 +2,10 @@
 
 use super::tests::raw;
 use crate::sql_store::SqlStore;
-use crate::{Conversations as _, NewRun, RUN_SILENCE, Run, RunStart, RunStatus, RunStep, now};
+use crate::{
+    Conversations as _, First, Kv, NewRun, RUN_SILENCE, Run, RunStart, RunStatus, RunStep, Store as _, UserRecords,
+    forget_user, now,
+};
 use sqlx::SqlitePool;
 use std::pin::pin;
 use std::sync::Arc;
@@ -49,6 +52,54 @@ async fn begin(store: &SqlStore, run: &str, expected: u64, messages: &[Json]) {
 
 async fn change(store: &SqlStore, sql: &'static str) {
     sqlx::query(sql).execute(raw(&store.swift)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forgotten_user_is_in_no_byte_of_the_files() {
+    const SECRET: &str = "the-sister-is-called-Lea";
+    let (folder, store) = store().await;
+    let conversation = async |id: &str, kept: &str, text: &str| {
+        let (state, kept) = (Json::from(text), Json::parse(kept.as_bytes()).unwrap());
+        let messages: Vec<Json> = (0..40).map(|turn| said(&format!("{turn} {}", text.repeat(40)))).collect();
+        let new = NewRun {
+            conversation: id,
+            first: Some(First { name: "begin", state: &state, kept: &kept }),
+            ..beginning(id, 0, &messages)
+        };
+        assert!(matches!(store.begin_run(&new).await.unwrap(), RunStart::Begun(_)));
+    };
+    conversation("verified", r#"{"user": "ann", "verified_user": "ann"}"#, SECRET).await;
+    conversation("claimed", r#"{"user": "\u0061nn"}"#, SECRET).await;
+    conversation("claimed~1", r#"{"user": "ann"}"#, SECRET).await;
+    conversation("bobs", r#"{"user": "bob"}"#, "hello").await;
+    conversation("proven", r#"{"user": "ann", "verified_user": "bob"}"#, "hello").await;
+    conversation("nobodys", "{}", "hello").await;
+    let kv = Kv::load(Vec::new());
+    kv.map("notes", "chat/claimed").set("note", &SECRET.into(), None).unwrap();
+    kv.map("notes", "chat/bobs").set("note", &"hello".into(), None).unwrap();
+    store.kv_write(&kv.take_changes()).await.unwrap();
+    // Deleted long before: its pages are free.
+    conversation("gone", r#"{"user": "ann"}"#, SECRET).await;
+    store.forget_conversation("gone").await.unwrap();
+    let bytes = || {
+        let files = std::fs::read_dir(folder.path()).unwrap();
+        files.flat_map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect::<Vec<u8>>()
+    };
+    let is_in = |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+    assert!(is_in(&bytes(), SECRET));
+
+    let counted = store.user_records("ann").await.unwrap();
+    assert_eq!((counted.conversations, counted.entries), (3, 1));
+    assert_eq!(forget_user(&store, &kv, "ann").await.unwrap(), counted);
+    assert!(!is_in(&bytes(), SECRET), "deleted rows can be read");
+    assert!(is_in(&bytes(), "hello"));
+    assert_eq!(store.user_records("ann").await.unwrap(), UserRecords::default());
+    for kept in ["bobs", "proven", "nobodys"] {
+        assert!(store.conversation(kept).await.unwrap().is_some(), "{kept}");
+    }
+    // Nothing is left to erase, and the store goes on.
+    forget_user(&store, &kv, "ann").await.unwrap();
+    begin(&store, "r", 0, &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

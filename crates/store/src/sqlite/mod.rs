@@ -1,5 +1,6 @@
 //! The embedded store: one SQLite file, which any number of processes may share.
 
+pub(crate) mod erase;
 pub(crate) mod forget;
 pub(crate) mod open;
 

@@ -1,0 +1,61 @@
+//! Overwrites what was deleted: SQLite leaves it in free pages of the file and in the write-ahead log.
+
+use super::open::SECURE_DELETE;
+use crate::sql::{Pool, Session, query, query_scalar, query_text};
+use std::time::Duration;
+
+/// The number of pages that are overwritten in one transaction, during which other writers wait.
+const CHUNK: i64 = 256;
+const TRIES: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Overwrites the free pages of a file with zeros, and empties its write-ahead log. Deleted rows of a server are left to
+/// its own `VACUUM`.
+///
+/// # Errors
+/// Returns an error if the file cannot be written, or if another process reads an old state of it all the time. Calling
+/// it again erases the rest.
+pub(crate) async fn erase(pool: &Pool) -> Result<(), sqlx::Error> {
+    match pool {
+        Pool::Sqlite(_) => {}
+        #[cfg(feature = "postgres")]
+        Pool::Postgres(_) => return Ok(()),
+    }
+    let mut session = pool.session().await?;
+    query("PRAGMA secure_delete = ON").execute(&mut session).await?;
+    let overwritten = overwrite(&mut session).await;
+    query_text(format!("PRAGMA secure_delete = {SECURE_DELETE}")).execute(&mut session).await?;
+    overwritten?;
+    empty_log(&mut session).await
+}
+
+/// Takes all free pages for rows, and deletes these. A page is overwritten when it becomes free.
+async fn overwrite(session: &mut Session) -> Result<(), sqlx::Error> {
+    let page: i64 = query_scalar("PRAGMA page_size").fetch_one(session).await?;
+    let mut free: i64 = query_scalar("PRAGMA freelist_count").fetch_one(session).await?;
+    query("CREATE TABLE IF NOT EXISTS erased (content BLOB NOT NULL)").execute(session).await?;
+    while free > 0 {
+        let pages = free.min(CHUNK);
+        query("INSERT INTO erased (content) VALUES (zeroblob(?))")
+            .bind(pages.saturating_mul(page))
+            .execute(session)
+            .await?;
+        free -= pages;
+    }
+    while query("DELETE FROM erased WHERE rowid = (SELECT min(rowid) FROM erased)").execute(session).await? > 0
+    {}
+    query("DROP TABLE erased").execute(session).await?;
+    Ok(())
+}
+
+/// Writes the log to the file and empties it, once nobody reads an older state.
+async fn empty_log(session: &mut Session) -> Result<(), sqlx::Error> {
+    for _ in 0..TRIES {
+        let busy: i64 = query_scalar("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(session).await?;
+        if busy == 0 {
+            return Ok(());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(sqlx::Error::PoolTimedOut)
+}
