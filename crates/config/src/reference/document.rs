@@ -18,8 +18,9 @@ A table can be set as JSON: `VALVEHOUSE__SERVER={\"max_body_mb\": 64}` sets the 
 `[server]` unchanged; `{}` changes nothing. A list, `[…]`, replaces the whole list: `VALVEHOUSE__PROVIDERS` replaces all
 `[[providers]]`, whereas `VALVEHOUSE__PROVIDERS__NAME__API_KEY` sets one key of one provider.
 
-`valvehouse config` shows the effective settings and their sources; `valvehouse config --reference` prints this page,
-and `--schema` a JSON Schema for completion and checks in editors: name it in the first line,
+`valvehouse config` shows the effective settings and their sources, with `***` for secrets, parameters of URLs, and values
+whose names say that they are secrets, such as `--api-key X`; `valvehouse config --reference` prints this page, and
+`--schema` a JSON Schema for completion and checks in editors: name it in the first line,
 `#:schema ./valvehouse.schema.json`, as `valvehouse new project` does.
 
 A running host reloads the file when it is saved, and on SIGHUP (`systemctl reload`), completely or not at all: if the

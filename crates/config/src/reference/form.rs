@@ -1,7 +1,7 @@
 //! The forms of values: in words, as JSON Schema, and as they are shown.
 
+use super::redaction::{self, MASK, is_secret_name};
 use serde_json::{Value, json};
-use url::Url;
 use valvehouse_json::Json;
 
 /// The form of a setting's value. A text in it says in words what is expected.
@@ -20,6 +20,10 @@ pub(crate) enum Form {
     ListOf(&'static [&'static str]),
     TextOrTexts(&'static str),
     Table(&'static str),
+    /// A program, or a list of a program and its arguments.
+    Command(&'static str),
+    /// Arguments of a program.
+    Arguments(&'static str),
     /// A table of numbers.
     Numbers,
     /// Values of valves, which may be secrets.
@@ -61,6 +65,8 @@ impl Form {
             | Self::Matching(words, _)
             | Self::Texts(words)
             | Self::TextOrTexts(words)
+            | Self::Command(words)
+            | Self::Arguments(words)
             | Self::Table(words)
             | Self::Url(words)
             | Self::Grant(words) => (*words).to_owned(),
@@ -78,9 +84,9 @@ impl Form {
             }
             Self::Matching(_, pattern) => matching(pattern),
             Self::OneOf(words) => json!({"type": "string", "enum": words}),
-            Self::Texts(_) | Self::Keys => texts(),
+            Self::Texts(_) | Self::Arguments(_) | Self::Keys => texts(),
             Self::ListOf(words) => json!({"type": "array", "items": {"type": "string", "enum": words}}),
-            Self::TextOrTexts(_) => json!({"anyOf": [{"type": "string"}, texts()]}),
+            Self::TextOrTexts(_) | Self::Command(_) => json!({"anyOf": [{"type": "string"}, texts()]}),
             Self::Table(_) | Self::Valves => json!({"type": "object"}),
             Self::Numbers => json!({"type": "object", "additionalProperties": {"type": "number"}}),
             Self::Secrets => json!({"type": "object", "additionalProperties": {"type": "string"}}),
@@ -107,7 +113,11 @@ impl Form {
             (Self::Keys | Self::Secrets | Self::Valves, _) => secret(value),
             (Self::StoreUrl, Json::Text(url)) if url.starts_with(SQLITE) => written(value),
             (Self::StoreUrl | Self::DatabaseUrl, _) => written(&"postgres://***".into()),
-            (Self::Url(_), Json::Text(text)) => written(&without_password(text).into()),
+            (Self::Command(_) | Self::Arguments(_), Json::Array(words)) => {
+                let words = words.items();
+                let words: Vec<&str> = words.iter().filter_map(Json::as_str).collect();
+                written(&redaction::command(&words).into_iter().map(Json::from).collect::<Vec<_>>().into())
+            }
             _ => written(value),
         }
     }
@@ -117,10 +127,15 @@ fn quoted(words: &[&str], between: &str) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(between)
 }
 
-/// A value as TOML has it within a line.
+/// A value as TOML has it within a line, without secrets in URLs and under names of secrets.
 fn written(value: &Json) -> String {
     match value {
-        Json::Object(_) => table(value, |_, value| written(value)),
+        Json::Object(_) => table(value, |name, value| match value {
+            Json::Null | Json::Bool(_) => written(value),
+            _ if is_secret_name(name) => secret(value),
+            _ => written(value),
+        }),
+        Json::Text(text) => Json::from(redaction::url(text)).to_string(),
         Json::Array(array) => {
             let items: Vec<String> = array.items().iter().map(written).collect();
             format!("[{}]", items.join(", "))
@@ -139,7 +154,7 @@ fn table(value: &Json, shown: impl Fn(&str, &Json) -> String) -> String {
 /// The source of a secret; one that stands there itself is not shown.
 fn secret(value: &Json) -> String {
     let is_source = value.as_str().is_some_and(|text| text.starts_with("env:") || text.starts_with("file:"));
-    if is_source { written(value) } else { written(&"***".into()) }
+    if is_source { written(value) } else { written(&MASK.into()) }
 }
 
 /// A key of clients: a secret, or a table with one.
@@ -149,16 +164,5 @@ fn key(value: &Json) -> String {
             table(value, |name, value| if name == "key" { secret(value) } else { written(value) })
         }
         _ => secret(value),
-    }
-}
-
-fn without_password(text: &str) -> String {
-    match Url::parse(text.trim()) {
-        Ok(mut url) if url.password().is_some() => {
-            // An address with a password can have another one.
-            let _ = url.set_password(Some("***"));
-            url.into()
-        }
-        _ => text.to_owned(),
     }
 }

@@ -3,6 +3,7 @@
 mod document;
 mod effective;
 mod form;
+mod redaction;
 mod schema;
 mod table;
 mod values;

@@ -814,14 +814,14 @@ pub(crate) const SECTIONS: &[Section] = &[
             ),
             it(
                 "mcp.NAME.command",
-                Form::TextOrTexts("program, or list of program and arguments"),
+                Form::Command("program, or list of program and arguments"),
                 NONE,
                 "The program to start instead of a `url`; it uses standard input and output.",
                 "[\"npx\", \"-y\", \"server\"]",
             ),
             it(
                 "mcp.NAME.args",
-                Form::Texts("list of texts"),
+                Form::Arguments("list of texts"),
                 "[]",
                 "Further arguments of the program.",
                 "[\"--read-only\"]",

@@ -127,13 +127,21 @@ fn no_secret_is_shown() {
     let folder = tempfile::tempdir().unwrap();
     let toml = "[server]\nkeys = [\"cAnArY1\", { key = \"cAnArY2\", user = { id = \"ann\" } }]\n\
         [admin]\nkey = \"cAnArY3\"\n[[providers]]\nname = \"openai\"\napi_key = \"cAnArY4\"\n\
-        [filters.x]\nvalves = { token = \"cAnArY5\" }\n";
+        [filters.x]\nvalves = { token = \"cAnArY5\" }\n\
+        [[providers]]\nname = \"own\"\nkind = \"vllm\"\n\
+        [[models]]\nname = \"m\"\nprovider = \"own\"\nvariables = { crm_token = \"cAnArY7\", in = { apiKey = \"cAnArY8\" }, tier = \"gold\" }\n\
+        [[mcp]]\nname = \"far\"\nurl = \"https://example.com/mcp?api_key=cAnArY9\"\n\
+        [[mcp]]\nname = \"near\"\ncommand = [\"npx\", \"server\", \"--token\", \"cAnArY10\", \"--api-key=cAnArY11\"]\n\
+        [[mcp]]\nname = \"more\"\ncommand = \"npx\"\nargs = [\"-e\", \"API_KEY=cAnArY12\", \"--port\", \"80\"]\n";
     std::fs::write(folder.path().join("valvehouse.toml"), toml).unwrap();
     let (config, log) = read_with_log(folder.path());
     assert!(log.problems.is_empty(), "{:?}", log.problems);
     let shown: String =
         effective(&config).iter().map(|one| format!("{} = {}\n", one.key, one.value)).collect();
     assert!(!shown.contains("cAnArY"), "{shown}");
+    for part in ["tier = \"gold\"", "?api_key=***", "\"--token\", \"***\"", "\"--port\", \"80\""] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
     assert!(shown.contains("admin.key = \"***\"") && shown.contains("token = …"), "{shown}");
 }
 

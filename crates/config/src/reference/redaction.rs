@@ -1,0 +1,151 @@
+//! Secrets in settings that are not secrets by their form: in URLs, in arguments of programs, in tables of the user's
+//! own names.
+
+use url::Url;
+
+pub(super) const MASK: &str = "***";
+
+/// Parameters of URLs that are shown: they select the version of an API.
+const SHOWN_PARAMETERS: [&str; 3] = ["api-version", "api_version", "version"];
+
+/// Words of names whose values are secrets.
+const SECRET_WORDS: [&str; 19] = [
+    "token", "secret", "secrets", "password", "passwd", "pwd", "pass", "passphrase", "key", "credential", "credentials",
+    "authorization", "auth", "bearer", "cookie", "signature", "sig", "pat", "jwt",
+];
+
+/// Ends of names that are written without a separator.
+const SECRET_ENDS: [&str; 4] = ["token", "secret", "password", "apikey"];
+
+/// Beginnings of the keys of well-known services.
+const KEY_BEGINNINGS: [&str; 10] =
+    ["sk-", "sk_", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "hf_", "eyJ"];
+
+/// Returns `true` if a name, such as `api_key` or `--access-token`, says that its value is a secret.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for letter in name.chars() {
+        if !letter.is_alphanumeric() || letter.is_uppercase() && was_lower {
+            words.push(String::new());
+        }
+        was_lower = letter.is_lowercase() || letter.is_numeric();
+        if letter.is_alphanumeric()
+            && let Some(word) = words.last_mut()
+        {
+            word.extend(letter.to_lowercase());
+        }
+    }
+    words.iter().any(|word| {
+        SECRET_WORDS.contains(&word.as_str()) || SECRET_ENDS.iter().any(|end| word.ends_with(end))
+    })
+}
+
+/// Returns a text without secrets if it is a URL: without users, values of parameters and the fragment.
+pub(super) fn url(text: &str) -> String {
+    let Some(mut url) = Url::parse(text.trim()).ok().filter(Url::has_host) else { return text.to_owned() };
+    let before = url.clone();
+    if !url.username().is_empty() {
+        // A URL with a host can have another user.
+        let _ = url.set_username(MASK);
+    }
+    if url.password().is_some() {
+        let _ = url.set_password(Some(MASK));
+    }
+    if let Some(query) = url.query() {
+        let shown = |pair: &str| match pair.split_once('=') {
+            Some((name, value)) if value.is_empty() || SHOWN_PARAMETERS.contains(&name) => pair.to_owned(),
+            Some((name, _)) => format!("{name}={MASK}"),
+            None => MASK.to_owned(),
+        };
+        let shown: Vec<String> = query.split('&').map(shown).collect();
+        url.set_query(Some(&shown.join("&")));
+    }
+    if url.fragment().is_some_and(|fragment| !fragment.is_empty()) {
+        url.set_fragment(Some(MASK));
+    }
+    if url == before { text.to_owned() } else { url.into() }
+}
+
+/// Returns the program and the arguments of a command without secrets.
+pub(super) fn command(words: &[&str]) -> Vec<String> {
+    let mut follows = false;
+    let shown = words.iter().map(|word| {
+        let is_value = std::mem::replace(&mut follows, false) && !word.starts_with('-');
+        if is_value {
+            return MASK.to_owned();
+        }
+        follows = word.starts_with('-') && !word.contains(['=', ':']) && is_secret_name(word)
+            || word.eq_ignore_ascii_case("bearer");
+        argument(word)
+    });
+    shown.collect()
+}
+
+fn argument(word: &str) -> String {
+    if KEY_BEGINNINGS.iter().any(|beginning| word.starts_with(beginning)) {
+        return MASK.to_owned();
+    }
+    // `--api-key=X`, `API_KEY=X`, `Authorization: Bearer X`.
+    let place = word.find(['=', ':']).filter(|place| !word[*place..].starts_with("://"));
+    if let Some(place) = place {
+        let (name, value) = (&word[..place], &word[place + 1..]);
+        if is_secret_name(name) {
+            let gap = if value.starts_with(' ') { " " } else { "" };
+            return format!("{}{gap}{MASK}", &word[..=place]);
+        }
+        if word[place..].starts_with('=') {
+            return format!("{name}={}", argument(value));
+        }
+    }
+    if word.split_whitespace().next().is_some_and(|first| first.eq_ignore_ascii_case("bearer") && first != word) {
+        return format!("Bearer {MASK}");
+    }
+    url(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_secrets_are_told_from_others() {
+        for name in ["api_key", "apiKey", "--access-token", "X-API-Key", "GITHUB_PAT", "authtoken", "db.password", "key"] {
+            assert!(is_secret_name(name), "{name}");
+        }
+        for name in ["max_tokens", "monkey", "keyboard", "author", "path", "tokenizer", "passage", "compass"] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn urls_are_shown_without_their_secrets() {
+        for (given, shown) in [
+            ("https://h/mcp", "https://h/mcp"),
+            ("https://h?api-version=2", "https://h?api-version=2"),
+            ("https://h/mcp?api_key=cAnArY&x=cAnArY&flag", "https://h/mcp?api_key=***&x=***&***"),
+            ("https://u:cAnArY@h/", "https://***:***@h/"),
+            ("https://cAnArY@h/", "https://***@h/"),
+            ("https://h/#cAnArY", "https://h/#***"),
+            ("not a url", "not a url"),
+            ("env:NAME", "env:NAME"),
+        ] {
+            assert_eq!(url(given), shown);
+        }
+    }
+
+    #[test]
+    fn commands_are_shown_without_their_secrets() {
+        let given = [
+            "npx", "-y", "server", "--token", "cAnArY", "--api-key=cAnArY", "-e", "API_KEY=cAnArY", "--port", "80",
+            "--header", "Authorization: Bearer cAnArY", "--url=https://h?k=cAnArY", "https://cAnArY@h", "sk-cAnArY",
+            "Bearer cAnArY", "--key=sk-cAnArY", "--password", "--verbose", "a:b",
+        ];
+        let shown = [
+            "npx", "-y", "server", "--token", "***", "--api-key=***", "-e", "API_KEY=***", "--port", "80", "--header",
+            "Authorization: ***", "--url=https://h/?k=***", "https://***@h/", "***", "Bearer ***", "--key=***",
+            "--password", "--verbose", "a:b",
+        ];
+        assert_eq!(command(&given), shown);
+    }
+}
