@@ -9,9 +9,9 @@ use valvehouse_store::GuardChange;
 use valvehouse_terminal::{CommandError, Console, Exit, report};
 
 /// Confirms the pending change of a guard: its removal, or the new version of its file.
-pub(super) async fn run(args: &args::Confirm, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let project = Project::look(config).await?;
-    let plugin = project.plugin(&args.id)?;
+pub(super) async fn run(asked: &args::Confirm, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let project = Project::look_to_change(config).await?;
+    let plugin = project.plugin(&asked.id)?;
     if plugin.state == State::Missing {
         return removed(project, &args.id, out).await;
     }
@@ -37,7 +37,7 @@ async fn removed(project: Project, id: &str, out: &Console) -> Result<Exit, Comm
 
 /// Assigns a plugin the stored data of a removed one with its id, or deletes it.
 pub(super) async fn adopt(args: &args::Adopt, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let project = Project::look(config).await?;
+    let project = Project::look_to_change(config).await?;
     let (id, by) = (args.id.as_str(), project::author());
     let text = project.plugin(id)?.script.as_ref().map(|script| script.file.text.to_string());
     let store = &project.store;

@@ -19,8 +19,11 @@ pub(super) async fn run(args: &args::Grant, config: &Config, out: &Console) -> R
         // The project is not read, so this also works for stored grants that cannot be read.
         return take_all_back(&args.id, config, out).await;
     }
-    let project = Project::look(config).await?;
-    let subject = Subject { id: &args.id, config, store: project.store.clone() };
+    let project = match words.is_empty() {
+        true => Project::look(config).await?,
+        false => Project::look_to_change(config).await?,
+    };
+    let subject = Subject { id: &asked.id, config, store: project.store.clone() };
     let exit = if words.is_empty() {
         subject.must_be_there(&project).await?;
         subject.show(None, out).await?;
@@ -49,7 +52,7 @@ fn words(texts: &[String]) -> Result<Vec<GrantWord>, CommandError> {
 }
 
 async fn take_all_back(id: &str, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let store = store::open(&config.store).await?;
+    let store = store::open_to_read(&config.store).await?;
     let subject = Subject { id, config, store };
     // If the stored grants cannot be read, the id is assumed to have some.
     let stored = subject.store.grants().await.ok();

@@ -216,7 +216,7 @@ pub(super) async fn login(
 /// Deletes the tokens of a server.
 pub(super) async fn logout(name: &str, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let server = named(config, name)?;
-    let store = valvehouse_store::open(&config.store).await?;
+    let store = valvehouse_store::open_to_read(&config.store).await?;
     let done = valvehouse_mcp::logout(server, &store).await;
     store.close().await;
     let was_there = done
@@ -248,7 +248,7 @@ async fn store_of(servers: &[&McpServer], config: &Config) -> Result<Option<Arc<
     let has_login =
         |server: &&McpServer| matches!(server.transport, McpTransport::Http { auth: McpAuth::OAuth(_), .. });
     match servers.iter().any(has_login) {
-        true => Ok(Some(valvehouse_store::open(&config.store).await?)),
+        true => Ok(Some(valvehouse_store::open_to_read(&config.store).await?)),
         false => Ok(None),
     }
 }

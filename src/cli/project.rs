@@ -25,13 +25,21 @@ pub(super) struct Project {
 }
 
 impl Project {
+    /// A look that writes nothing: a missing store is not created.
     pub(super) async fn look(config: &Config) -> Result<Self, CommandError> {
         let at = now();
         let (snapshot, store) = app::look(config).await?;
         Ok(Self { snapshot, store, at })
     }
 
-    /// Returns the plugin with an id, or an error that suggests the nearest id.
+    /// The same for a command that changes the store.
+    pub(super) async fn look_to_change(config: &Config) -> Result<Self, CommandError> {
+        let at = now();
+        let (snapshot, store) = app::look_to_change(config).await?;
+        Ok(Self { snapshot, store, at })
+    }
+
+    /// The plugin of an id, or the id that was probably meant.
     pub(super) fn plugin(&self, id: &str) -> Result<&Arc<Plugin>, CommandError> {
         let plugins = &self.snapshot.plugins;
         plugins.get(id).ok_or_else(|| {

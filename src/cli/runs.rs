@@ -21,8 +21,12 @@ const IN_A_LINE: usize = 60;
 /// The maximum number of listed checkpoints.
 const LISTED: u64 = 1000;
 
-pub(super) async fn run(args: RunsArgs, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let store = store::open(&config.store).await?;
+pub(super) async fn run(asked: Asked, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let store = match &asked.what {
+        Some(RunsDo::Import { .. }) => store::open(&config.store).await?,
+        // Where there is no store, there is nothing to read or to delete.
+        _ => store::open_to_read(&config.store).await?,
+    };
     let runs = Runs::new(store, uuid::Uuid::new_v4().to_string());
     let done = dispatch(&runs, args, config, out).await;
     runs.store().close().await;

@@ -61,7 +61,7 @@ pub(super) async fn run(args: &args::User, config: &Config, out: &Console) -> Re
 
 /// Counts or deletes the records directly in the store.
 async fn stored(user: &str, is_deletion: bool, config: &Config) -> Result<Json, CommandError> {
-    let store = store::open(&config.store).await?;
+    let store = store::open_to_read(&config.store).await?;
     let records = match is_deletion {
         true => forget_user(&*store, &Kv::load(store.kv_all().await?), user).await,
         false => store.user_records(user).await,

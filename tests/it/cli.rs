@@ -329,6 +329,47 @@ fn two_files_with_one_id_are_a_warning_that_strict_counts() {
 }
 
 #[test]
+fn commands_that_only_read_write_nothing() {
+    let project = Project::new()
+        .filter("turn_limit", TURN_LIMIT)
+        .with("tests/turn_limit.rhai", "fn test_nothing() { }\n")
+        .with("body.json", r#"{"messages": [{"role": "user", "content": "hi"}]}"#);
+    let files = || {
+        let mut names: Vec<_> = std::fs::read_dir(project.path(".")).unwrap().flatten().collect();
+        names.sort_by_key(std::fs::DirEntry::file_name);
+        names.into_iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
+    };
+    let before = files();
+    for (command, code) in [
+        ("list", 0),
+        ("list --tools", 0),
+        ("list --stats", 0),
+        ("check", 0),
+        ("config", 0),
+        ("explain", 0),
+        ("explain --coverage", 0),
+        ("history turn_limit", 0),
+        ("valves get turn_limit", 0),
+        ("valves spec turn_limit", 0),
+        ("grant turn_limit", 0),
+        ("grant turn_limit --revoke", 2),
+        ("nodes", 0),
+        ("runs", 0),
+        ("runs forget nobody", 65),
+        ("user show ann", 0),
+        ("user forget ann --yes", 0),
+        ("diff", 65),
+        ("mcp list", 0),
+        ("run inlet turn_limit --body body.json", 0),
+    ] {
+        project.run(command).ends(code);
+        assert_eq!(files(), before, "after: {command}");
+    }
+    project.run("valves set turn_limit max_turns=6").ends(0);
+    assert_ne!(files(), before);
+}
+
+#[test]
 fn valves_are_read_with_where_they_come_from() {
     let project = Project::new()
         .filter("turn_limit", TURN_LIMIT)

@@ -1,11 +1,12 @@
 //! Opening of the configured store, and recovery from a lost key.
 
-use crate::error::StoreError;
+use crate::error::{Place, StoreError};
 #[cfg(not(feature = "postgres"))]
 use crate::error::StoreErrorKind;
 use crate::sql_store::SqlStore;
 use crate::sqlite::forget;
 use crate::store::Store;
+use crate::temporary::TemporaryFolder;
 use std::sync::Arc;
 use valvehouse_config::{StoreAddress, StoreSettings};
 
@@ -17,8 +18,24 @@ pub async fn open(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError
     Ok(Arc::new(open_sql(settings).await?))
 }
 
-/// Opens the configured store for a host. If the database is unreachable, the host starts from its local
-/// snapshot until the database is back.
+/// Opens the configured store for a caller that only reads: a missing file is not created. In its place, an empty store is
+/// opened among the temporary files, and removed with the returned value.
+///
+/// # Errors
+/// Returns the errors of [`open`].
+pub async fn open_to_read(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
+    if !settings.address.is_new() {
+        return open(settings).await;
+    }
+    let folder = TemporaryFolder::new().map_err(|error| {
+        StoreError::from_io("create a temporary store", &Place::File(std::env::temp_dir()), &error)
+    })?;
+    let store = SqlStore::sqlite(&folder.path().join("state.db")).await?;
+    Ok(Arc::new(store.in_temporary(folder)))
+}
+
+/// Opens the configured store for a host: one whose database cannot be reached goes on from the snapshot that the host
+/// has on its disk, until the database is back.
 ///
 /// # Errors
 /// Returns an error if the database rejects this host, or if it is unreachable and no readable snapshot

@@ -24,8 +24,8 @@ pub fn check(config: &Config) -> Result<(), OpenError> {
     plan(config, ProviderKeys::Left).map(drop)
 }
 
-/// Returns the snapshot that a host with these settings would run now, and its store, for commands that only
-/// read. Running hosts are not affected, and no key of a provider is needed.
+/// Returns what a host with these settings would run now, and its store, for commands that only look: no
+/// running host notices, no provider's key has to be at hand, and a missing store is not created.
 ///
 /// # Errors
 /// Returns an error if the settings cannot be used or the store cannot be opened.
@@ -38,33 +38,30 @@ async fn look_without(
     quarantined: Vec<QuarantineEntry>,
 ) -> Result<(Snapshot, Arc<dyn Store>), OpenError> {
     let plan = Plan { quarantined, ..plan(config, ProviderKeys::Left)? };
+    let store = store::open_to_read(&config.store).await?;
+    let snapshot = Host::peek(plan, store.clone()).await?;
+    Ok((snapshot, store))
+}
+
+/// The same as [`look`] for commands that change the store; a missing one is created.
+///
+/// # Errors
+/// Returns an error if the settings cannot be used or the store cannot be opened.
+pub async fn look_to_change(config: &Config) -> Result<(Snapshot, Arc<dyn Store>), OpenError> {
+    let plan = plan(config, ProviderKeys::Left)?;
     let store = store::open(&config.store).await?;
     let snapshot = Host::peek(plan, store.clone()).await?;
     Ok((snapshot, store))
 }
 
-/// Returns the snapshot that a host with these settings would run now. If the store does not exist, a
-/// temporary one is used and removed. Versions that crashed a process before are treated as quarantined.
+/// Returns the snapshot that a host with these settings would run now. A missing store is not created. Versions that are known to end a process are treated as quarantined.
 ///
 /// # Errors
 /// Returns the errors of [`look`].
 pub async fn glance(config: &Config, quarantined: Vec<QuarantineEntry>) -> Result<Snapshot, OpenError> {
-    if !config.store.address.is_new() {
-        let (snapshot, store) = look_without(config, quarantined).await?;
-        store.close().await;
-        return Ok(snapshot);
-    }
-    let folder = std::env::temp_dir().join(format!("valvehouse-{}", uuid::Uuid::new_v4()));
-    let mut aside = config.clone();
-    aside.store.address = StoreAddress::Sqlite(folder.join("state.db"));
-    let looked = look_without(&aside, quarantined).await;
-    if let Ok((_, store)) = &looked {
-        store.close().await;
-    }
-    if let Err(error) = std::fs::remove_dir_all(&folder) {
-        tracing::debug!("cannot remove {}: {error}", folder.display());
-    }
-    looked.map(|(snapshot, _)| snapshot)
+    let (snapshot, store) = look_without(config, quarantined).await?;
+    store.close().await;
+    Ok(snapshot)
 }
 
 /// Returns the snapshot that a host with these settings would run now, in a closed sandbox with a copy of the
@@ -74,7 +71,7 @@ pub async fn glance(config: &Config, quarantined: Vec<QuarantineEntry>) -> Resul
 /// Returns the errors of [`look`].
 pub async fn dry_run(config: &Config, keys: ProviderKeys) -> Result<Snapshot, OpenError> {
     let plan = plan(config, keys)?;
-    let store = store::open(&config.store).await?;
+    let store = store::open_to_read(&config.store).await?;
     let snapshot = async {
         let kv = Arc::new(Kv::load(store.kv_all().await?));
         Ok(Host::peek(plan, store.clone()).await?.within(&Sandbox::closed().with_kv(kv)))
@@ -90,7 +87,7 @@ pub async fn dry_run(config: &Config, keys: ProviderKeys) -> Result<Snapshot, Op
 /// # Errors
 /// Returns an error if the settings cannot be used or the store cannot be opened.
 pub async fn writer(config: &Config) -> Result<(Snapshot, ReloadLock<'static>), OpenError> {
-    let (snapshot, store) = look(config).await?;
+    let (snapshot, store) = look_to_change(config).await?;
     let writer = ReloadLock::alone(Arc::new(plan(config, ProviderKeys::Left)?), store).await?;
     Ok((snapshot, writer))
 }

@@ -10,6 +10,7 @@ use crate::sealing::{self, KeyFrom};
 use crate::snapshot::Content;
 use crate::sql::{Lock, Pool, Session};
 use crate::sqlite;
+use crate::temporary::TemporaryFolder;
 #[cfg(feature = "postgres")]
 use crate::{
     clock::now,
@@ -46,7 +47,10 @@ pub struct SqlStore {
     /// The queue of writers, with the time at which one of them last failed to get the lock.
     queue: tokio::sync::Mutex<Option<Instant>>,
     pub(super) error_counts: StoreErrorCounts,
-    /// The listener for new generations.
+    /// The folder of a store that is not kept.
+    #[expect(dead_code, reason = "it is removed when the store is dropped")]
+    temporary: Option<TemporaryFolder>,
+    /// Wakes the subscribers of the generation.
     #[cfg(feature = "postgres")]
     pub(super) listener: Option<crate::postgres::Listener>,
     /// The availability of the server.
@@ -154,6 +158,7 @@ impl SqlStore {
             key,
             queue,
             error_counts,
+            temporary: None,
             #[cfg(feature = "postgres")]
             listener: None,
             #[cfg(feature = "postgres")]
@@ -161,7 +166,12 @@ impl SqlStore {
         }
     }
 
-    /// Returns the availability of the database; `None` for a file.
+    /// The same store, whose file is in this folder, which is removed with it.
+    pub(crate) fn in_temporary(self, folder: TemporaryFolder) -> Self {
+        Self { temporary: Some(folder), ..self }
+    }
+
+    /// The database, which may be away.
     #[cfg(feature = "postgres")]
     pub(super) fn availability(&self) -> Option<&Availability> {
         self.availability.as_deref()
