@@ -85,11 +85,10 @@ fn write(drafts: &[(PathBuf, &String)], force: bool) -> Result<(), CommandError>
     if !force && let Some((path, _)) = drafts.iter().find(|(path, _)| path.symlink_metadata().is_ok()) {
         return Err(exists(path));
     }
+    if force {
+        return files::write_texts(drafts.iter().map(|(path, text)| (path.as_path(), text.as_str())));
+    }
     for (path, text) in drafts {
-        if force {
-            files::write_text(path, text)?;
-            continue;
-        }
         let written = || {
             fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
             // An existing file is an error, and a link is not followed.

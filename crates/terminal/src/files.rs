@@ -22,25 +22,44 @@ pub fn read_text(path: &Path, most: usize) -> Result<String, CommandError> {
     String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8 text; convert it to UTF-8".to_owned()))
 }
 
+/// Writes text files in place of what is there, or none of them if one of their paths cannot be written to.
+///
+/// # Errors
+/// Returns the errors of [`write_text`].
+pub fn write_texts<'f>(files: impl IntoIterator<Item = (&'f Path, &'f str)>) -> Result<(), CommandError> {
+    let files: Vec<(&Path, &str)> = files.into_iter().collect();
+    files.iter().try_for_each(|(path, _)| check_target(path))?;
+    files.iter().try_for_each(|(path, text)| write_text(path, text))
+}
+
+/// Checks that a path is free, or that of a regular file in folders that are folders.
+fn check_target(path: &Path) -> Result<(), CommandError> {
+    let cannot = |why: String| Err(cannot_write(path, &why));
+    match path.symlink_metadata() {
+        Ok(metadata) if metadata.is_symlink() => {
+            cannot("it is a symbolic link; name the file that it points to, or delete the link".to_owned())
+        }
+        Ok(metadata) if !metadata.is_file() => {
+            cannot(format!("it is a {}; name a text file", name_of(metadata.file_type())))
+        }
+        Ok(_) => Ok(()),
+        Err(_) => match path.ancestors().skip(1).find(|folder| folder.exists()) {
+            Some(folder) if !folder.is_dir() => cannot(format!("{} is not a folder", near(folder))),
+            _ => Ok(()),
+        },
+    }
+}
+
+fn cannot_write(path: &Path, why: &str) -> CommandError {
+    CommandError::data(format!("cannot write {}: {why}", near(path)))
+}
+
 /// Writes a text file in place of what is there: readers see the old text or the new one. A link is not followed.
 ///
 /// # Errors
 /// Returns an error that names the path and the reason, such as a symbolic link.
 pub fn write_text(path: &Path, text: &str) -> Result<(), CommandError> {
-    let cannot = |why: String| CommandError::data(format!("cannot write {}: {why}", near(path)));
-    match path.symlink_metadata() {
-        Ok(metadata) if metadata.is_symlink() => {
-            return Err(cannot(
-                "it is a symbolic link; name the file that it points to, or delete the link".to_owned(),
-            ));
-        }
-        Ok(metadata) => {
-            if !metadata.is_file() {
-                return Err(cannot(format!("it is a {}; name a text file", name_of(metadata.file_type()))));
-            }
-        }
-        Err(_) => {}
-    }
+    check_target(path)?;
     let written = || {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(|error| error.to_string())?;
@@ -50,7 +69,7 @@ pub fn write_text(path: &Path, text: &str) -> Result<(), CommandError> {
         let written = Folders::new(&[folder]).write(&file, text, WriteMode::default());
         written.map(drop).map_err(|failure| failure.message)
     };
-    written().map_err(cannot)
+    written().map_err(|why| cannot_write(path, &why))
 }
 
 /// Returns the name of what is not a regular file.
@@ -112,6 +131,23 @@ mod tests {
         assert!(why(read_text(Path::new("/dev/zero"), 10)).contains("it is a pipe, socket or device"));
         // It says that it has no bytes.
         assert!(why(read_text(Path::new("/proc/self/maps"), 10)).contains("exceeded its limit"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn files_are_written_together_or_not_at_all() {
+        let folder = Folder::new("together");
+        let (first, link) = (folder.file("a", "before"), folder.0.join("link"));
+        std::os::unix::fs::symlink(&first, &link).unwrap_or_else(|error| panic!("{error}"));
+        let within = first.join("b");
+        for bad in [&link, &folder.0, &within] {
+            let refused = why(write_texts([(first.as_path(), "after"), (bad, "after")]));
+            assert!(refused.starts_with("cannot write "), "{refused}");
+            assert_eq!(fs::read_to_string(&first).ok().as_deref(), Some("before"), "{}", bad.display());
+        }
+        let new = folder.0.join("new/c");
+        assert!(write_texts([(first.as_path(), "after"), (&new, "after")]).is_ok());
+        assert_eq!(fs::read_to_string(&new).ok().as_deref(), Some("after"));
     }
 
     #[cfg(unix)]

@@ -311,4 +311,14 @@ fn devices_are_not_read_and_links_are_not_written_through() {
         .says("filters/house_rules.rhai: it is a symbolic link");
     assert_eq!(std::fs::read_to_string(&link).unwrap(), "// mine\n");
     assert!(!project.path("filters/house_rules.test.rhai").exists());
+    // The second file is the link: the first one stays as it was.
+    std::fs::remove_file(&link).unwrap();
+    project.write("filters/house_rules.rhai", "// mine\n");
+    let link = project.path("filters/house_rules.test.rhai");
+    std::os::unix::fs::symlink(elsewhere.path("mine.rhai"), &link).unwrap();
+    project
+        .run("port house_rules.py --force")
+        .ends(65)
+        .says("filters/house_rules.test.rhai: it is a symbolic link");
+    assert_eq!(std::fs::read_to_string(project.path("filters/house_rules.rhai")).unwrap(), "// mine\n");
 }

@@ -11,7 +11,7 @@ use valvehouse_core::filter::Hook;
 use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_script::{Diagnostic, FolderScan, Kind, LoadedFile, Loader, Script, is_id, read_file};
-use valvehouse_terminal::{CommandError, Console, Exit, report};
+use valvehouse_terminal::{CommandError, Console, Exit, files, report};
 
 /// Runs the parts that need no valid project: creating a project, and listing the shipped scripts.
 pub fn without_project(
@@ -161,23 +161,22 @@ fn is_free(id: &str, path: &Path, config: &Config) -> Result<(), CommandError> {
     }
 }
 
-/// Writes new files; existing ones are replaced only with `force`. Files with the same content are unchanged.
-fn write(files: &[(PathBuf, String)], force: bool) -> Result<Vec<PathBuf>, CommandError> {
+/// Makes files that are not there, or all of them; those that say the same already stay.
+fn write(made: &[(PathBuf, String)], force: bool) -> Result<Vec<PathBuf>, CommandError> {
     let new: Vec<&(PathBuf, String)> =
-        files.iter().filter(|(path, text)| fs::read(path).ok().as_deref() != Some(text.as_bytes())).collect();
+        made.iter().filter(|(path, text)| fs::read(path).ok().as_deref() != Some(text.as_bytes())).collect();
     if !force && let Some((path, _)) = new.iter().find(|(path, _)| path.symlink_metadata().is_ok()) {
         return Err(there_already(path));
     }
-    for (path, text) in &new {
-        put(path, text, force)?;
+    if force {
+        files::write_texts(new.iter().map(|(path, text)| (path.as_path(), text.as_str())))?;
+    } else {
+        new.iter().try_for_each(|(path, text)| put(path, text))?;
     }
-    Ok(files.iter().map(|(path, _)| path.clone()).collect())
+    Ok(made.iter().map(|(path, _)| path.clone()).collect())
 }
 
-fn put(path: &Path, text: &str, force: bool) -> Result<(), CommandError> {
-    if force {
-        return valvehouse_terminal::files::write_text(path, text);
-    }
+fn put(path: &Path, text: &str) -> Result<(), CommandError> {
     let made = || {
         fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
         // The file may have been created meanwhile; a link is not followed.
