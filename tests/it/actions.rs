@@ -289,6 +289,7 @@ async fn what_is_not_a_press_is_refused_with_its_reason() {
         .action("shout", SHOUT)
         .action("number", "fn action(body) { 7 }")
         .config("[server]\nmax_body_mb = 1")
+        .config("[[providers]]\nname = \"second\"\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\nmodels = \"*\"")
         .start()
         .await;
     press(&host, "shuot").await.denied(404, "did you mean `shout`?");
@@ -307,8 +308,15 @@ async fn what_is_not_a_press_is_refused_with_its_reason() {
         answer.denied(400, why);
     }
     let mut other = body_of("x");
-    other["model"] = "a-model-of-another-service".into();
-    assert_eq!(press_with(&host, "shout", &other).await.ok()["content"], "X");
+    for (model, near) in [("dmeo", "did you mean `demo`?"), ("zzz", "the model `zzz` does not exist")] {
+        other["model"] = model.into();
+        press_with(&host, "shout", &other).await.denied(404, near);
+    }
+    // The answer of a model of another service names none of this host.
+    for model in [Value::Null, "".into()] {
+        other["model"] = model;
+        assert_eq!(press_with(&host, "shout", &other).await.ok()["content"], "X");
+    }
     other["model"] = 7.into();
     press_with(&host, "shout", &other).await.denied(400, "`model` must be a text");
     press_with(&host, "shout", &body_of(&"x".repeat(2 << 20))).await.denied(413, "1 MB");

@@ -19,7 +19,7 @@ pub(crate) struct Press {
     action: ScriptAction,
     button: Button,
     body: Json,
-    /// The model whose answer contains the button, if it is a model of this host.
+    /// The model whose answer it is about; `None` if the press names no model.
     model: Option<Ready>,
     /// Set if the client requests server-sent events.
     pub(super) streams: bool,
@@ -29,8 +29,8 @@ impl Press {
     /// Parses the body of a press: `{model, messages, chat_id, session_id, id}` and any other fields.
     ///
     /// # Errors
-    /// Returns a request error for any other body, and for a button that is not shown under the model's
-    /// answers.
+    /// Returns a request error for a body that is not one, for an unknown model, and for a button that is not under the
+    /// model's answers.
     pub(crate) fn read(snapshot: &Snapshot, id: &str, body: Json) -> Result<Self, Error> {
         if !matches!(body.get("messages"), Some(Json::Array(_))) {
             let message = "send {\"model\": …, \"messages\": […], \"chat_id\": …, \"id\": …}";
@@ -42,22 +42,18 @@ impl Press {
             Some(Json::Text(name)) => name.to_string(),
             Some(_) => return Err(Error::invalid("`model` must be a text", Some("model"))),
         };
+        let model = match name.as_str() {
+            "" => None,
+            name => Some(snapshot.ready(name, &facts::filter_ids(&body))?),
+        };
         let (action, button) = snapshot.pressed(id, &name)?;
         let streams = body.remove("stream").is_some_and(|stream| stream == true.into());
-        // The answer may come from a model of another service.
-        let model = snapshot.ready(&name, &facts::filter_ids(&body)).ok();
         Ok(Self { action, button, body, model, streams })
     }
 
     /// Returns the facts about the press for scripts.
     pub(crate) fn facts(&self, app: &App, snapshot: &Snapshot, parts: &Parts, key_user: &Json) -> TurnFacts {
-        let model = self.model.as_ref().map_or_else(
-            || match self.body.text("model").filter(|name| !name.is_empty()) {
-                Some(name) => Json::from([("id", name.as_str().into()), ("name", name.as_str().into())]),
-                None => Json::Null,
-            },
-            |ready| ready.facts.clone(),
-        );
+        let model = self.model.as_ref().map_or(Json::Null, |ready| ready.facts.clone());
         facts::of_body(app, parts, &self.body, key_user, model, snapshot.listed().clone())
     }
 
