@@ -246,6 +246,14 @@ impl Runs {
         let turn = self.turn_of(&run.conversation);
         let _turn = turn.lock().await;
         let run = self.run(id).await?;
+        if !run.status.can_go_on() {
+            return Err(conflict(format!(
+                "cannot resume run {id}: it is {}, so there is nothing to decide; send a new message to its \
+                 conversation `{}`",
+                run.status.name(),
+                run.conversation
+            )));
+        }
         if let Some(hash) = hash.filter(|hash| run.pending.text("hash").as_deref() != Some(hash)) {
             return Err(conflict(format!(
                 "run {id} does not wait for the action {hash}; read its current pending action"
