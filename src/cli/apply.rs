@@ -9,7 +9,10 @@ use valvehouse_core::text::count;
 use valvehouse_host::NodeStatus;
 use valvehouse_json::Json;
 use valvehouse_store::{self as store, NewScriptSet, ScriptFile, SetManifest, Store, StoreError};
-use valvehouse_terminal::{CommandError, Console, Exit, clean};
+use valvehouse_terminal::{CommandError, Console, Exit, clean, files};
+
+/// The maximum length of a file with a signature, in bytes.
+const MAX_SIGNATURE: usize = 64 << 10;
 
 /// The time limit of `--wait`.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,10 +32,8 @@ pub(super) async fn run(args: &args::Apply, config: &Config, out: &Console) -> R
         out.line(&manifest.text)?;
         return Ok(Exit::Done);
     }
-    let signature = match &args.signature {
-        Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
-            CommandError::usage(format!("cannot read the signature {}: {error}", file.display()))
-        })?),
+    let signature = match &asked.signature {
+        Some(file) => Some(files::read_text(file, MAX_SIGNATURE)?),
         None => None,
     };
     if let Some(key) = &config.folders.public_key {

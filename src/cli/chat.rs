@@ -2,7 +2,7 @@
 
 use super::runs::message_text;
 use super::{args, reply};
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::sync::{Arc, OnceLock};
 use valvehouse_config::Config;
 use valvehouse_core::chat::{ChatRequest, message, response};
@@ -15,7 +15,7 @@ use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 use valvehouse_store as store;
 use valvehouse_terminal::{
-    CommandError, Console, Exit, StdinLines, plugin_problems, questions, report, trace_view,
+    CommandError, Console, Exit, StdinLines, files, plugin_problems, questions, report, trace_view,
 };
 
 /// The number of messages shown of a continued conversation.
@@ -93,9 +93,7 @@ fn input(words: &[String]) -> Result<Input, CommandError> {
         if io::stdin().is_terminal() {
             return Ok(Input::AtTerminal);
         }
-        io::stdin()
-            .read_to_string(&mut text)
-            .map_err(|error| CommandError::data(format!("cannot read stdin as text: {error}")))?;
+        text = files::read_stdin(files::MAX_INPUT)?;
     }
     match text.trim() {
         "" => Err(CommandError::usage("missing message: valvehouse chat \"hello\"")),

@@ -1,14 +1,13 @@
 //! `valvehouse invoke`: calls a tool with the filters of the project, without a model.
 
 use super::args;
-use std::io::Read;
 use valvehouse_config::Config;
 use valvehouse_core::context::{Context, Turn, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::InvokeOutput;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-use valvehouse_terminal::{CommandError, Console, Exit, StdinLines, plugin_problems, questions, report};
+use valvehouse_terminal::{CommandError, Console, Exit, StdinLines, files, plugin_problems, questions, report};
 
 pub(super) async fn run(args: args::Invoke, config: Config, out: &Console) -> Result<Exit, CommandError> {
     let arguments = arguments(&args)?;
@@ -93,15 +92,9 @@ fn facts(args: &args::Invoke, snapshot: &valvehouse_host::Snapshot) -> TurnFacts
 }
 
 /// Returns the arguments of `--args`, overridden by those that follow the tool.
-fn arguments(args: &args::Invoke) -> Result<Json, CommandError> {
-    let arguments = match args.args.as_deref() {
-        Some("-") => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map_err(|error| {
-                CommandError::data(format!("cannot read the arguments from stdin: {error}"))
-            })?;
-            object("stdin", &text)?
-        }
+fn arguments(asked: &args::Invoke) -> Result<Json, CommandError> {
+    let arguments = match asked.args.as_deref() {
+        Some("-") => object("stdin", &files::read_stdin(files::MAX_INPUT)?)?,
         Some(text) => object("--args", text)?,
         None => Json::object(),
     };

@@ -2,7 +2,6 @@
 
 use super::args::{Runs as RunsArgs, RunsDo};
 use super::reply::{waits_in_words, ways_on};
-use std::io::Read;
 use std::path::Path;
 use valvehouse_agent::{
     INTERRUPTED, RunQuery, Runs, Setup, checkpoint_to_json, conversation_to_json, run_to_json, standing,
@@ -14,7 +13,7 @@ use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_store as store;
 use valvehouse_store::{Prune, Run};
-use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, table};
+use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, files, table};
 
 /// The maximum number of characters of a text in a table.
 const IN_A_LINE: usize = 60;
@@ -86,13 +85,11 @@ fn tell(out: &Console, output: &Json, words: &str) -> Result<(), CommandError> {
 }
 
 fn exported(file: &Path) -> Result<Json, CommandError> {
-    let mut bytes = Vec::new();
-    let (name, read) = match file.to_str() {
-        Some("-") => ("stdin".to_owned(), std::io::stdin().read_to_end(&mut bytes).map(drop)),
-        _ => (file.display().to_string(), std::fs::read(file).map(|read| bytes = read)),
+    let (name, text) = match file.to_str() {
+        Some("-") => ("stdin".to_owned(), files::read_stdin(files::MAX_INPUT)?),
+        _ => (file.display().to_string(), files::read_text(file, files::MAX_INPUT)?),
     };
-    read.map_err(|error| CommandError::data(format!("cannot read {name}: {error}")))?;
-    Json::parse(&bytes).map_err(|error| CommandError::data(format!("{name} is not valid JSON: {error}")))
+    Json::parse(text.as_bytes()).map_err(|error| CommandError::data(format!("{name} is not valid JSON: {error}")))
 }
 
 async fn list(runs: &Runs, wanted: &RunQuery, out: &Console) -> Result<(), CommandError> {

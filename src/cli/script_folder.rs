@@ -5,7 +5,7 @@ use valvehouse_config::{Config, ScriptSource};
 use valvehouse_host::app;
 use valvehouse_script::{Kind, Loader};
 use valvehouse_store::{MAX_SCRIPT_SET_SIZE, ScriptFile, ScriptSet, Store};
-use valvehouse_terminal::CommandError;
+use valvehouse_terminal::{CommandError, files};
 
 /// A folder with `filters/`, `tools/` and `actions/`; without a name, the configured folders.
 pub(super) struct ScriptFolder {
@@ -61,9 +61,7 @@ impl ScriptFolder {
             paths.sort();
             paths.dedup();
             for path in paths {
-                let text = std::fs::read_to_string(path).map_err(|error| {
-                    CommandError::data(format!("cannot read {}: {error}", path.display()))
-                })?;
+                let text = files::read_text(path, MAX_SCRIPT_SET_SIZE)?;
                 let within = path.strip_prefix(folder).unwrap_or(path);
                 let parts: Vec<_> = within.iter().map(|part| part.to_string_lossy()).collect();
                 files.push(ScriptFile { path: format!("{name}/{}", parts.join("/")), text: text.into() });

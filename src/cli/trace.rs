@@ -8,7 +8,7 @@ use valvehouse_config::Config;
 use valvehouse_json::Json;
 use valvehouse_net::sse::Parser;
 use valvehouse_terminal::trace_view::{difference, number, shown, standing, word};
-use valvehouse_terminal::{CommandError, Console, Exit, clean, table};
+use valvehouse_terminal::{CommandError, Console, Exit, clean, files, table};
 
 /// The route that lists the requests of a host.
 const TRACES: [&str; 3] = ["api", "v1", "traces"];
@@ -139,9 +139,8 @@ async fn replay(
 ) -> Result<Exit, CommandError> {
     let body = Json::from([("plugin", plugin.into())]);
     if let Some(file) = file {
-        let source = std::fs::read_to_string(file)
-            .map_err(|error| CommandError::data(format!("cannot read {}: {error}", file.display())))?;
-        // The object is new and not read-only.
+        let source = files::read_text(file, files::MAX_INPUT)?;
+        // A text in a new object: it fits.
         body.edit("source", source);
     }
     let replayed = host.post(&[&TRACES[..], &[id, "replay"]].concat(), &body).await?;

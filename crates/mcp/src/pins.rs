@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use valvehouse_config::{McpServer, McpTransport};
+use valvehouse_config::{FileError, MAX_SETTINGS, McpServer, McpTransport, read_regular};
 use valvehouse_core::text::hex;
 
 /// The name of the file.
@@ -184,6 +184,14 @@ fn address(server: &McpServer) -> Value {
     }
 }
 
+/// Reads a file that is a regular one: a pipe would hold up whoever opens it.
+fn regular(file: &Path) -> io::Result<Vec<u8>> {
+    read_regular(file, MAX_SETTINGS).map_err(|error| match error {
+        FileError::Unread(error) => error,
+        error => io::Error::other(error.to_string()),
+    })
+}
+
 impl Pins {
     /// Reads the file of a project. Without a file, nothing is approved.
     ///
@@ -191,7 +199,7 @@ impl Pins {
     /// Returns an error if the file cannot be read: nothing is approved then.
     pub fn read(project: &Path) -> io::Result<Self> {
         let file = path(project);
-        match std::fs::read(&file) {
+        match regular(&file) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
                 io::Error::new(io::ErrorKind::InvalidData, format!("cannot read {}: {error}", file.display()))
             }),

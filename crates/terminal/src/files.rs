@@ -3,9 +3,31 @@
 use crate::exit::CommandError;
 use crate::report;
 use std::fs::{self, FileType};
+use std::io::Read;
 use std::path::Path;
 use valvehouse_config::{FileError, read_regular};
 use valvehouse_os::{Folders, WriteMode};
+
+/// The maximum length of a body, of arguments or of another input of one command, in bytes.
+pub const MAX_INPUT: usize = 256 << 20;
+
+/// Reads all of stdin, at most `most` bytes.
+///
+/// # Errors
+/// Returns an error that names the reason: it cannot be read, is longer, or is not UTF-8 text.
+pub fn read_stdin(most: usize) -> Result<String, CommandError> {
+    text_within(std::io::stdin().lock(), most)
+}
+
+fn text_within(input: impl Read, most: usize) -> Result<String, CommandError> {
+    let cannot = |why: String| CommandError::data(format!("cannot read stdin: {why}"));
+    let mut bytes = Vec::new();
+    input.take(most as u64 + 1).read_to_end(&mut bytes).map_err(|error| cannot(error.to_string()))?;
+    if bytes.len() > most {
+        return Err(cannot(format!("it exceeded its limit of {} KB; send less", most >> 10)));
+    }
+    String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8 text; convert it to UTF-8".to_owned()))
+}
 
 /// Reads a text file of at most `most` bytes. A link is followed.
 ///
@@ -123,6 +145,13 @@ mod tests {
         assert!(why(read_text(&folder.0.join("none"), 10)).contains("cannot read "));
         fs::write(&path, b"\xff").unwrap_or_else(|error| panic!("{error}"));
         assert!(why(read_text(&path, 10)).contains("it is not UTF-8 text"));
+    }
+
+    #[test]
+    fn an_endless_input_is_not_read() {
+        assert_eq!(text_within(&b"text"[..], 4).ok().as_deref(), Some("text"));
+        assert!(why(text_within(std::io::repeat(b'x'), 4)).contains("exceeded its limit"));
+        assert!(why(text_within(&b"\xff"[..], 4)).contains("not UTF-8"));
     }
 
     #[cfg(target_os = "linux")]

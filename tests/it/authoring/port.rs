@@ -296,6 +296,28 @@ fn what_cannot_be_read_is_named_with_its_reason() {
     project.run("port long.py").ends(65).says("cannot read long.py: it exceeded its limit");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_place_of_a_file_holds_up_no_command() {
+    let project = Project::new().with("filters/x.rhai", "fn inlet(body) { body }");
+    let pipe = |path: &str| {
+        std::fs::create_dir_all(project.path(path).parent().unwrap()).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(project.path(path)).status().unwrap();
+        assert!(made.success());
+    };
+    for path in ["filters/pipe.rhai", "filters/pipe.test.rhai", "body.json", "pipe.rhai"] {
+        pipe(path);
+    }
+    project.run("new filter pipe").ends(2).says("already exists");
+    project.run("new filter pipe --force").ends(65).says("it is a pipe, socket or device");
+    project.run("port body.json").ends(65).says("it is a pipe, socket or device");
+    project.run("run inlet x --body body.json").ends(65).says("it is a pipe, socket or device");
+    project.run("runs import body.json").ends(65).says("it is a pipe, socket or device");
+    project.run("check pipe.rhai").ends(1).prints("it is not a regular file");
+    project.run("fmt --check pipe.rhai").ends(65);
+    project.run("check").ends(1).prints("it is not a regular file");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn devices_are_not_read_and_links_are_not_written_through() {

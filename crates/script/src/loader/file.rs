@@ -10,6 +10,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use valvehouse_config::read_regular;
 use valvehouse_core::text::hex;
 
 const SPLIT: &str = "split it, or move data into valves or the store";
@@ -107,7 +108,8 @@ pub(super) fn read(what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<L
     }
     let unreadable =
         |error| problem(Code::Unreadable, format!("cannot read this file: {error}")).help(READABLE);
-    let bytes = std::fs::read(path).map_err(unreadable)?;
+    // One byte more than is allowed, so that a file that grew meanwhile is too long.
+    let bytes = read_regular(path, MAX_SOURCE as u64 + 1).map_err(unreadable)?;
     read_bytes(what, kind, path, bytes)
 }
 

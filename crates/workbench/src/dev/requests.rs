@@ -9,7 +9,7 @@ use valvehouse_core::text::optional;
 use valvehouse_core::trace::{StepRecord, Trace};
 use valvehouse_json::Json;
 use valvehouse_terminal::trace_view::{opened, standing, word};
-use valvehouse_terminal::{Paint, clean, report::Broke};
+use valvehouse_terminal::{Paint, clean, files, report::Broke};
 
 /// The maximum number of requests that can be opened.
 const KEPT: usize = 100;
@@ -201,7 +201,7 @@ fn is_explained(error: &str, records: &[StepRecord]) -> bool {
 /// none.
 fn excerpt(cause: &str) -> Option<String> {
     let broke = Broke::of(cause)?;
-    let text = std::fs::read_to_string(broke.path).ok()?;
+    let text = files::read_text(broke.path, files::MAX_INPUT).ok()?;
     let excerpt = clean(broke.excerpt(&text)?).replace('\t', " ");
     let (line, column) = (broke.line, broke.column);
     if !(1..=MAX_LINE).contains(&column) || column > excerpt.chars().count() + 1 {

@@ -1,14 +1,14 @@
 //! The input of a dry run, converted to the value that the host passes to a hook.
 
 use super::target::DryRunOptions;
-use std::io::Read;
+use std::path::Path;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::Hook;
 use valvehouse_host::Snapshot;
 use valvehouse_json::Json;
 use valvehouse_net::sse::Parser;
-use valvehouse_terminal::CommandError;
+use valvehouse_terminal::{CommandError, files};
 
 /// The given body, parsed as far as possible without knowing the hook.
 pub(crate) enum Body {
@@ -31,9 +31,9 @@ pub(super) fn body(options: &DryRunOptions) -> Result<Body, CommandError> {
 /// Reads a file, stdin for `-`, or the argument itself if it is JSON.
 pub(crate) fn read(word: &str) -> Result<Body, CommandError> {
     let (from, text) = match word {
-        "-" => ("stdin".to_owned(), stdin()?),
+        "-" => ("stdin".to_owned(), files::read_stdin(files::MAX_INPUT)?),
         json if json.trim_start().starts_with(['{', '[']) => ("--body".to_owned(), json.to_owned()),
-        file => (file.to_owned(), std::fs::read_to_string(file).map_err(|error| unread(file, &error))?),
+        file => (file.to_owned(), files::read_text(Path::new(file), files::MAX_INPUT).map_err(unread)?),
     };
     if is_recorded(&text) {
         return events(&from, &text).map(Body::Events);
@@ -45,16 +45,10 @@ pub(crate) fn read(word: &str) -> Result<Body, CommandError> {
     })
 }
 
-fn stdin() -> Result<String, CommandError> {
-    let mut text = String::new();
-    let read = std::io::stdin().read_to_string(&mut text);
-    read.map_err(|error| CommandError::data(format!("cannot read stdin as text: {error}")))?;
-    Ok(text)
-}
-
-fn unread(file: &str, error: &std::io::Error) -> CommandError {
+fn unread(error: CommandError) -> CommandError {
     CommandError::data(format!(
-        "cannot read {file}: {error}; --body accepts a file, - for stdin, or JSON that begins with {{ or ["
+        "{}; --body accepts a file, - for stdin, or JSON that begins with {{ or [",
+        error.message
     ))
 }
 

@@ -14,7 +14,7 @@ use valvehouse_script::{
     Diagnostic, Kind, LoadedFile, Script, Severity, SourceFile, is_module, read_file, read_text,
     script_of_tests,
 };
-use valvehouse_terminal::{Case, ScriptPlace, case, report};
+use valvehouse_terminal::{Case, ScriptPlace, case, files, report};
 
 /// The parts of a project that its scripts depend on.
 pub(super) struct Project {
@@ -70,7 +70,7 @@ impl Project {
         if script_of_tests(&path).is_some() {
             return (self.of_tests(config, (kind, &root), &path, text), None);
         }
-        let is_saved = std::fs::read_to_string(&path).is_ok_and(|saved| saved == text);
+        let is_saved = files::read_text(&path, text.len()).is_ok_and(|saved| saved == text);
         let read = if is_saved { read_file(kind, &root, &path) } else { read_text(kind, &root, &path, text) };
         let LoadedFile { file, .. } = match read {
             Ok(read) => read,

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use valvehouse_script::editor::Sketch;
-use valvehouse_terminal::{CommandError, Exit};
+use valvehouse_terminal::{CommandError, Exit, files};
 
 /// The pause in typing after which a text is checked.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -331,7 +331,7 @@ impl Session {
 
     fn text(&self, path: &Path) -> Option<String> {
         let open = self.documents.values().find(|document| document.path == path);
-        open.map(|document| document.text.to_string()).or_else(|| std::fs::read_to_string(path).ok())
+        open.map(|document| document.text.to_string()).or_else(|| files::read_text(path, files::MAX_INPUT).ok())
     }
 
     fn hear(&mut self, notification: Notification) {

@@ -6,7 +6,7 @@ use super::{examples, next_steps};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use valvehouse_config::Config;
+use valvehouse_config::{Config, read_regular};
 use valvehouse_core::filter::Hook;
 use valvehouse_host::app;
 use valvehouse_json::Json;
@@ -164,7 +164,7 @@ fn is_free(id: &str, path: &Path, config: &Config) -> Result<(), CommandError> {
 /// Makes files that are not there, or all of them; those that say the same already stay.
 fn write(made: &[(PathBuf, String)], force: bool) -> Result<Vec<PathBuf>, CommandError> {
     let new: Vec<&(PathBuf, String)> =
-        made.iter().filter(|(path, text)| fs::read(path).ok().as_deref() != Some(text.as_bytes())).collect();
+        made.iter().filter(|(path, text)| !is_written(path, text)).collect();
     if !force && let Some((path, _)) = new.iter().find(|(path, _)| path.symlink_metadata().is_ok()) {
         return Err(there_already(path));
     }
@@ -174,6 +174,11 @@ fn write(made: &[(PathBuf, String)], force: bool) -> Result<Vec<PathBuf>, Comman
         new.iter().try_for_each(|(path, text)| put(path, text))?;
     }
     Ok(made.iter().map(|(path, _)| path.clone()).collect())
+}
+
+/// Returns `true` if a regular file of this text is there.
+fn is_written(path: &Path, text: &str) -> bool {
+    read_regular(path, text.len() as u64).is_ok_and(|bytes| bytes == text.as_bytes())
 }
 
 fn put(path: &Path, text: &str) -> Result<(), CommandError> {

@@ -17,7 +17,7 @@ use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, Snapshot};
 use valvehouse_json::Json;
 use valvehouse_script::{Code, Diagnostic, Kind, Repl, SandboxScript, Script, SourceFile, UserValves};
-use valvehouse_terminal::{CommandError, Console, Exit, questions, report, table};
+use valvehouse_terminal::{CommandError, Console, Exit, files, questions, report, table};
 
 /// The id of the empty script that is used if none is loaded.
 const ID: &str = "repl";
@@ -210,7 +210,7 @@ impl<'a> Session<'a> {
         // The host does not report changes of a file outside its folders.
         let file = &self.script.file;
         changed |= self.named.is_some()
-            && std::fs::read_to_string(&file.path).is_ok_and(|text| *text != *file.text)
+            && files::read_text(&file.path, files::MAX_INPUT).is_ok_and(|text| *text != *file.text)
             && !self.snapshot().plugins.contains_key(&file.id);
         if let Some(named) = self.named.clone().filter(|_| changed)
             && let Ok((script, users)) = dry_run::find(&named, &self.snapshot(), &self.app.config)

@@ -8,7 +8,7 @@ use valvehouse_json::Json;
 use valvehouse_script::Diagnostic;
 use valvehouse_script::testing::TestFailure;
 use valvehouse_terminal::report::{self, Broke};
-use valvehouse_terminal::{Paint, clean, table, trace_view::difference};
+use valvehouse_terminal::{Paint, clean, files, table, trace_view::difference};
 
 /// The style of the results.
 pub(crate) struct SummaryStyle {
@@ -118,7 +118,7 @@ impl SummaryStyle {
 /// Returns the problem of a test as one of the script if the script failed.
 fn broken(of_test: &Diagnostic) -> Option<Diagnostic> {
     let broke = Broke::of(&of_test.message)?;
-    let text = std::fs::read_to_string(broke.path).ok()?;
+    let text = files::read_text(broke.path, files::MAX_INPUT).ok()?;
     let excerpt = broke.excerpt(&text)?.trim_end().to_owned();
     let (line, column) = (Some(broke.line), Some(broke.column));
     let (path, message) = (broke.path.to_owned(), broke.why.to_owned());

@@ -10,11 +10,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rhai::{Dynamic, EvalAltResult, FnPtr, ImmutableString, Module, NativeCallContext};
 use std::path::Path;
+use valvehouse_config::read_regular;
 use valvehouse_core::text::shortened;
 use valvehouse_json::Json;
 
 /// The number of characters of a value that a message shows.
 const SHOWN: usize = 200;
+/// The maximum length of a file with an expected value, in bytes.
+const MAX_GOLDEN: u64 = 64 << 20;
 
 pub(super) fn register(module: &mut Module) {
     function("assert", &["condition: bool", "()"], "Fails if the condition is false.").set_into_module(
@@ -200,7 +203,7 @@ fn golden(ctx: &NativeCallContext<'_>, value: &Dynamic, name: Option<&str>) -> R
         return Ok(());
     }
     let help = "write it with: valvehouse test --update";
-    let expected = match std::fs::read(&path) {
+    let expected = match read_regular(&path, MAX_GOLDEN) {
         Ok(bytes) => Json::parse(&bytes),
         Err(why) => {
             return Err(wrong(ctx, format!("cannot read {}: {why}; {help}", path.display()), None));
