@@ -32,7 +32,7 @@ pub(super) async fn run(args: &args::Apply, config: &Config, out: &Console) -> R
         out.line(&manifest.text)?;
         return Ok(Exit::Done);
     }
-    let signature = match &asked.signature {
+    let signature = match &args.signature {
         Some(file) => Some(files::read_text(file, MAX_SIGNATURE)?),
         None => None,
     };

@@ -9,9 +9,9 @@ use valvehouse_store::GuardChange;
 use valvehouse_terminal::{CommandError, Console, Exit, report};
 
 /// Confirms the pending change of a guard: its removal, or the new version of its file.
-pub(super) async fn run(asked: &args::Confirm, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+pub(super) async fn run(args: &args::Confirm, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look_to_change(config).await?;
-    let plugin = project.plugin(&asked.id)?;
+    let plugin = project.plugin(&args.id)?;
     if plugin.state == State::Missing {
         return removed(project, &args.id, out).await;
     }

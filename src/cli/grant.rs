@@ -23,7 +23,7 @@ pub(super) async fn run(args: &args::Grant, config: &Config, out: &Console) -> R
         true => Project::look(config).await?,
         false => Project::look_to_change(config).await?,
     };
-    let subject = Subject { id: &asked.id, config, store: project.store.clone() };
+    let subject = Subject { id: &args.id, config, store: project.store.clone() };
     let exit = if words.is_empty() {
         subject.must_be_there(&project).await?;
         subject.show(None, out).await?;

@@ -7,7 +7,9 @@ use valvehouse_core::error::Error;
 use valvehouse_core::kernel::InvokeOutput;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-use valvehouse_terminal::{CommandError, Console, Exit, StdinLines, files, plugin_problems, questions, report};
+use valvehouse_terminal::{
+    CommandError, Console, Exit, StdinLines, files, plugin_problems, questions, report,
+};
 
 pub(super) async fn run(args: args::Invoke, config: Config, out: &Console) -> Result<Exit, CommandError> {
     let arguments = arguments(&args)?;
@@ -92,8 +94,8 @@ fn facts(args: &args::Invoke, snapshot: &valvehouse_host::Snapshot) -> TurnFacts
 }
 
 /// Returns the arguments of `--args`, overridden by those that follow the tool.
-fn arguments(asked: &args::Invoke) -> Result<Json, CommandError> {
-    let arguments = match asked.args.as_deref() {
+fn arguments(args: &args::Invoke) -> Result<Json, CommandError> {
+    let arguments = match args.args.as_deref() {
         Some("-") => object("stdin", &files::read_stdin(files::MAX_INPUT)?)?,
         Some(text) => object("--args", text)?,
         None => Json::object(),

@@ -39,7 +39,7 @@ impl Project {
         Ok(Self { snapshot, store, at })
     }
 
-    /// The plugin of an id, or the id that was probably meant.
+    /// Returns the plugin with an id, or an error that suggests the nearest id.
     pub(super) fn plugin(&self, id: &str) -> Result<&Arc<Plugin>, CommandError> {
         let plugins = &self.snapshot.plugins;
         plugins.get(id).ok_or_else(|| {

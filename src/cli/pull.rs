@@ -10,10 +10,10 @@ use valvehouse_os::{Folders, WriteMode};
 use valvehouse_store as store;
 use valvehouse_terminal::{CommandError, Console, Exit, clean};
 
-pub(super) async fn run(asked: &args::Pull, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let folder = ScriptFolder::of(asked.folder.as_deref(), config);
+pub(super) async fn run(args: &args::Pull, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let folder = ScriptFolder::of(args.folder.as_deref(), config);
     let store = store::open_to_read(&config.store).await?;
-    let (set, files) = stored(&*store, asked.generation).await?;
+    let (set, files) = stored(&*store, args.generation).await?;
     store.close().await;
     let here = folder.files()?;
     let changes = changes(&here, &files);
@@ -56,10 +56,10 @@ fn write(place: &std::path::Path, text: Option<&str>) -> Result<(), String> {
     written.map(drop).map_err(|failure| failure.message)
 }
 
-pub(super) async fn diff(asked: &args::Diff, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let folder = ScriptFolder::existing(asked.folder.as_deref(), config)?;
+pub(super) async fn diff(args: &args::Diff, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let folder = ScriptFolder::existing(args.folder.as_deref(), config)?;
     let store = store::open_to_read(&config.store).await?;
-    let (set, files) = stored(&*store, asked.generation).await?;
+    let (set, files) = stored(&*store, args.generation).await?;
     store.close().await;
     let here = folder.files()?;
     let changes = changes(&files, &here);

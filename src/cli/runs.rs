@@ -20,8 +20,8 @@ const IN_A_LINE: usize = 60;
 /// The maximum number of listed checkpoints.
 const LISTED: u64 = 1000;
 
-pub(super) async fn run(asked: Asked, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let store = match &asked.what {
+pub(super) async fn run(args: RunsArgs, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let store = match &args.what {
         Some(RunsDo::Import { .. }) => store::open(&config.store).await?,
         // Where there is no store, there is nothing to read or to delete.
         _ => store::open_to_read(&config.store).await?,
@@ -89,7 +89,8 @@ fn exported(file: &Path) -> Result<Json, CommandError> {
         Some("-") => ("stdin".to_owned(), files::read_stdin(files::MAX_INPUT)?),
         _ => (file.display().to_string(), files::read_text(file, files::MAX_INPUT)?),
     };
-    Json::parse(text.as_bytes()).map_err(|error| CommandError::data(format!("{name} is not valid JSON: {error}")))
+    Json::parse(text.as_bytes())
+        .map_err(|error| CommandError::data(format!("{name} is not valid JSON: {error}")))
 }
 
 async fn list(runs: &Runs, wanted: &RunQuery, out: &Console) -> Result<(), CommandError> {

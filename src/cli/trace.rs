@@ -140,7 +140,7 @@ async fn replay(
     let body = Json::from([("plugin", plugin.into())]);
     if let Some(file) = file {
         let source = files::read_text(file, files::MAX_INPUT)?;
-        // A text in a new object: it fits.
+        // The object is new and not read-only.
         body.edit("source", source);
     }
     let replayed = host.post(&[&TRACES[..], &[id, "replay"]].concat(), &body).await?;

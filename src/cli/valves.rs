@@ -8,12 +8,12 @@ use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, check_valve, table};
 
-pub(super) async fn run(asked: args::Valves, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let project = match &asked {
+pub(super) async fn run(args: args::Valves, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let project = match &args {
         args::Valves::Get { .. } | args::Valves::Spec { .. } => Project::look(config).await?,
         args::Valves::Set { .. } | args::Valves::Reset { .. } => Project::look_to_change(config).await?,
     };
-    let exit = match &asked {
+    let exit = match &args {
         args::Valves::Get { id, key, user } => {
             Valves::of(&project, config, id, user.as_deref())?.get(key.as_deref(), out).await
         }

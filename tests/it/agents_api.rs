@@ -144,7 +144,9 @@ async fn a_run_waits_for_approval_and_an_approved_call_runs_once() {
     assert_eq!(ended["run_id"], run);
     let shown = host.look("conversations/c1").await;
     assert_eq!(roles(&shown["full_messages"]), ["user", "assistant", "tool", "assistant"]);
-    host.resume(&run, &json!({"decision": "approve"})).await.refused(409, "it is done, so there is nothing to decide");
+    host.resume(&run, &json!({"decision": "approve"}))
+        .await
+        .refused(409, "it is done, so there is nothing to decide");
     host.resume(&run, &json!({})).await.refused(409, "is done");
 }
 

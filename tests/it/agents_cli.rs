@@ -47,7 +47,7 @@ fn a_run_pauses_in_one_process_and_goes_on_in_another() {
     shown.prints(&chat).prints("calls pay {\"amount\":10}").says(&format!("resume {run} --approve"));
     project.run(&format!("resume {run} --approve")).ends(0).prints("paid 10");
     assert_eq!(text(&only_run(&project), "status"), "done");
-    // A run that is over cannot be decided again.
+    // A finished run takes no decision.
     project.run(&format!("resume {run} --approve")).ends(2).says("cannot resume run").says("it is done");
     project.run(&format!("resume {run}")).ends(2).says("it is done");
     project.run("resume none").ends(2).says("unknown run `none`");

@@ -355,7 +355,7 @@ fn commands_that_only_read_write_nothing() {
         ("grant turn_limit --revoke", 2),
         ("nodes", 0),
         ("runs", 0),
-        ("runs forget nobody", 65),
+        ("runs forget nobody", 2),
         ("user show ann", 0),
         ("user forget ann --yes", 0),
         ("diff", 65),

@@ -1,7 +1,6 @@
 //! Tests of the shipped filters.
 
 use crate::kernel::*;
-use valvehouse::valve::Layer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -15,6 +14,7 @@ use valvehouse::llm::Demo;
 use valvehouse::provider::{CannedProvider, Provider, Reply};
 use valvehouse::script::{Budget, Kind, Script, Settings, UserValves, read_file};
 use valvehouse::store::Kv;
+use valvehouse::valve::Layer;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("filters")
@@ -57,7 +57,11 @@ fn shipped(id: &str, valves: &str) -> FilterEntry {
 fn with_users(id: &str, settings: &Settings, users: &[(&str, &str)]) -> FilterEntry {
     let script = compiled(id, settings);
     let effective = |values: Json| {
-        script.manifest.user_valves.as_ref().map(|schema| schema.effective(&[Layer::lenient(&values)]).0.freeze())
+        script
+            .manifest
+            .user_valves
+            .as_ref()
+            .map(|schema| schema.effective(&[Layer::lenient(&values)]).0.freeze())
     };
     let users = UserValves {
         by_user: users

@@ -119,7 +119,9 @@ impl SecretSource {
         let expansion = inner.strip_prefix('$').and_then(|name| {
             match name.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
                 Some(name) => is_variable(name).then_some(name),
-                None => (is_variable(name) && !name.contains(|c: char| c.is_ascii_lowercase())).then_some(name),
+                None => {
+                    (is_variable(name) && !name.contains(|c: char| c.is_ascii_lowercase())).then_some(name)
+                }
             }
         });
         let expansion = expansion.or_else(|| inner.strip_prefix("os.environ/"));
@@ -214,7 +216,9 @@ mod tests {
             assert_eq!(SecretSource::near_miss(text).as_deref(), Some(right), "{text}");
             assert_eq!(SecretSource::near_miss(right), None, "{right}");
         }
-        for literal in ["sk-1", "$ecret", "$", "$1", "${a b}", "env: KEY", " env:KEY", "sha256:00", "environment:x"] {
+        for literal in
+            ["sk-1", "$ecret", "$", "$1", "${a b}", "env: KEY", " env:KEY", "sha256:00", "environment:x"]
+        {
             assert_eq!(SecretSource::near_miss(literal), None, "{literal}");
         }
         let source = SecretSource::parse(" env: KEY", Path::new("."));

@@ -10,6 +10,7 @@ use crate::secret::{Secret, SecretSource};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use url::Url;
@@ -353,9 +354,11 @@ impl StoreAddress {
         }
     }
 
-    /// Returns `true` if opening the store would make it: its file is not there.
+    /// Returns `true` if opening the store would create it: its file does not exist.
     pub fn is_new(&self) -> bool {
-        matches!(self, Self::Sqlite(file) if !file.exists())
+        let Self::Sqlite(file) = self else { return false };
+        // A path that cannot be looked at is not a new one: opening it returns the error.
+        file.metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
     }
 }
 

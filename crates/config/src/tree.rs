@@ -127,7 +127,9 @@ pub(super) fn lay_over(table: &mut Table, path: &[&str], text: &str, origin: &Or
 /// Lays a setting over another one: tables key by key, anything else as a whole.
 fn merge(setting: &mut Setting, given: Setting) {
     let below = std::mem::replace(setting, given.clone());
-    let (Node::Table(mut table), Node::Table(over)) = (below.opened().node, given.opened().node) else { return };
+    let (Node::Table(mut table), Node::Table(over)) = (below.opened().node, given.opened().node) else {
+        return;
+    };
     for (key, value) in over {
         match table.get_mut(&key) {
             Some(setting) => merge(setting, value),

@@ -292,7 +292,10 @@ fn every_bad_input_is_reported_with_its_place_and_its_cure() {
             "[admin]\nkey = 'ENV:ADMIN_KEY'",
             ":2:1: admin.key is not a source of a secret: write \"env:ADMIN_KEY\"",
         ),
-        ("[server]\nkeys = ['$CHAT_KEY']", "server.keys[0] is not a source of a secret: write \"env:CHAT_KEY\""),
+        (
+            "[server]\nkeys = ['$CHAT_KEY']",
+            "server.keys[0] is not a source of a secret: write \"env:CHAT_KEY\"",
+        ),
         ("[server]\nkeys = [{ key = '${CHAT_KEY}' }]", "server.keys[0].key is not a source of a secret"),
         (
             "[[mcp]]\nname = 'm'\ncommand = 'x'\nenv = { TOKEN = 'Env:TOKEN' }",

@@ -293,7 +293,8 @@ fn unconfigured_guard<'p>(kind: Kind, id: &str, plugins: &'p Plugins, plan: &Pla
     (!plan.plugins.contains_key(&(Kind::Filter, guard.to_owned()))).then_some(guard)
 }
 
-/// A tool with the filters it names. Without one of them it could do what that would prevent.
+/// Returns a tool with the filters that it names, or an error if one is unavailable: the tool could do what
+/// that filter prevents.
 fn with_filters(scripted: &ScriptedTool, plugins: &Plugins) -> Result<Tool, String> {
     let mut tool = scripted.tool.clone();
     for id in &scripted.filters {

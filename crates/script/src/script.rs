@@ -33,7 +33,7 @@ pub struct Script {
     pub manifest: Manifest,
     /// The effective valves; read-only.
     pub valves: Json,
-    /// The configured values of its valves, with secrets from the environment.
+    /// The configured values of the valves, with secrets from the environment.
     pub(super) configured: Json,
     /// The identity of its calls.
     pub(super) caller: Arc<Caller>,
@@ -89,8 +89,7 @@ impl Script {
         priority.min(MAX_PRIORITY)
     }
 
-    /// Returns the values that its valves were made of, over those that it declares: the configuration's, and
-    /// the store's.
+    /// Returns the values that override the declared valves: those of the configuration and those of the store.
     pub fn valve_layers(&self) -> [Layer<'_>; 2] {
         [Layer::exact(&self.configured), Layer::lenient(&self.settings.stored)]
     }

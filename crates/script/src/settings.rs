@@ -16,12 +16,12 @@ use valvehouse_store::{Kv, VectorIndex};
 /// The host's settings for a script: values of its valves, budgets, grants and resources.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// From the configuration: the file, over it the environment.
+    /// The valves of the configuration: the file, overridden by the environment.
     pub configured: Json,
     /// The names of the configured values that came as text of the environment or the command line, which has no
     /// types: they are converted to the types of their valves. The others must have these types.
     pub untyped_valves: BTreeSet<String>,
-    /// From the store.
+    /// The valves of the store.
     pub stored: Json,
     /// The budget of `stream` and `stream_end`.
     pub stream: Budget,

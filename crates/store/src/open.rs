@@ -1,8 +1,8 @@
 //! Opening of the configured store, and recovery from a lost key.
 
-use crate::error::{Place, StoreError};
 #[cfg(not(feature = "postgres"))]
 use crate::error::StoreErrorKind;
+use crate::error::{Place, StoreError};
 use crate::sql_store::SqlStore;
 use crate::sqlite::forget;
 use crate::store::Store;
@@ -34,8 +34,8 @@ pub async fn open_to_read(settings: &StoreSettings) -> Result<Arc<dyn Store>, St
     Ok(Arc::new(store.in_temporary(folder)))
 }
 
-/// Opens the configured store for a host: one whose database cannot be reached goes on from the snapshot that the host
-/// has on its disk, until the database is back.
+/// Opens the configured store for a host. If the database is unreachable, the host starts from its local
+/// snapshot until the database is back.
 ///
 /// # Errors
 /// Returns an error if the database rejects this host, or if it is unreachable and no readable snapshot

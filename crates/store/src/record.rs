@@ -238,12 +238,12 @@ impl UserRecords {
     }
 }
 
-/// Returns the scope of the entries of a chat.
+/// Returns the scope of a chat's kv entries.
 pub(crate) fn scope_of_chat(chat: &str) -> String {
     format!("chat/{chat}")
 }
 
-/// Returns the scope of a user's entries and vectors.
+/// Returns the scope of a user's kv entries and vectors.
 pub(crate) fn scope_of(user: &str) -> String {
     format!("user/{user}")
 }

@@ -193,9 +193,8 @@ pub trait Store:
     /// user whose requests named this one.
     fn user_chats<'a>(&'a self, user: &'a str) -> StoreFuture<'a, Vec<String>>;
 
-    /// Deletes what is stored of a user, except entries of scripts' maps
-    /// ([`forget_user`](crate::forget_user) deletes them too), and returns the numbers of what was there. An SQLite file
-    /// then contains nothing of it: deleted rows are overwritten.
+    /// Deletes a user's records, except kv entries ([`forget_user`](crate::forget_user) deletes them too),
+    /// and returns their numbers. In an SQLite file, deleted rows are overwritten.
     fn forget_user<'a>(&'a self, user: &'a str) -> StoreFuture<'a, UserRecords>;
 
     /// Seals a text for a subject; only this store can open it.

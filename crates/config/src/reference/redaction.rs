@@ -10,8 +10,25 @@ const SHOWN_PARAMETERS: [&str; 3] = ["api-version", "api_version", "version"];
 
 /// Words of names whose values are secrets.
 const SECRET_WORDS: [&str; 19] = [
-    "token", "secret", "secrets", "password", "passwd", "pwd", "pass", "passphrase", "key", "credential", "credentials",
-    "authorization", "auth", "bearer", "cookie", "signature", "sig", "pat", "jwt",
+    "token",
+    "secret",
+    "secrets",
+    "password",
+    "passwd",
+    "pwd",
+    "pass",
+    "passphrase",
+    "key",
+    "credential",
+    "credentials",
+    "authorization",
+    "auth",
+    "bearer",
+    "cookie",
+    "signature",
+    "sig",
+    "pat",
+    "jwt",
 ];
 
 /// Ends of names that are written without a separator.
@@ -98,7 +115,11 @@ fn argument(word: &str) -> String {
             return format!("{name}={}", argument(value));
         }
     }
-    if word.split_whitespace().next().is_some_and(|first| first.eq_ignore_ascii_case("bearer") && first != word) {
+    if word
+        .split_whitespace()
+        .next()
+        .is_some_and(|first| first.eq_ignore_ascii_case("bearer") && first != word)
+    {
         return format!("Bearer {MASK}");
     }
     url(word)
@@ -110,10 +131,20 @@ mod tests {
 
     #[test]
     fn names_of_secrets_are_told_from_others() {
-        for name in ["api_key", "apiKey", "--access-token", "X-API-Key", "GITHUB_PAT", "authtoken", "db.password", "key"] {
+        for name in [
+            "api_key",
+            "apiKey",
+            "--access-token",
+            "X-API-Key",
+            "GITHUB_PAT",
+            "authtoken",
+            "db.password",
+            "key",
+        ] {
             assert!(is_secret_name(name), "{name}");
         }
-        for name in ["max_tokens", "monkey", "keyboard", "author", "path", "tokenizer", "passage", "compass"] {
+        for name in ["max_tokens", "monkey", "keyboard", "author", "path", "tokenizer", "passage", "compass"]
+        {
             assert!(!is_secret_name(name), "{name}");
         }
     }
@@ -137,14 +168,48 @@ mod tests {
     #[test]
     fn commands_are_shown_without_their_secrets() {
         let given = [
-            "npx", "-y", "server", "--token", "cAnArY", "--api-key=cAnArY", "-e", "API_KEY=cAnArY", "--port", "80",
-            "--header", "Authorization: Bearer cAnArY", "--url=https://h?k=cAnArY", "https://cAnArY@h", "sk-cAnArY",
-            "Bearer cAnArY", "--key=sk-cAnArY", "--password", "--verbose", "a:b",
+            "npx",
+            "-y",
+            "server",
+            "--token",
+            "cAnArY",
+            "--api-key=cAnArY",
+            "-e",
+            "API_KEY=cAnArY",
+            "--port",
+            "80",
+            "--header",
+            "Authorization: Bearer cAnArY",
+            "--url=https://h?k=cAnArY",
+            "https://cAnArY@h",
+            "sk-cAnArY",
+            "Bearer cAnArY",
+            "--key=sk-cAnArY",
+            "--password",
+            "--verbose",
+            "a:b",
         ];
         let shown = [
-            "npx", "-y", "server", "--token", "***", "--api-key=***", "-e", "API_KEY=***", "--port", "80", "--header",
-            "Authorization: ***", "--url=https://h/?k=***", "https://***@h/", "***", "Bearer ***", "--key=***",
-            "--password", "--verbose", "a:b",
+            "npx",
+            "-y",
+            "server",
+            "--token",
+            "***",
+            "--api-key=***",
+            "-e",
+            "API_KEY=***",
+            "--port",
+            "80",
+            "--header",
+            "Authorization: ***",
+            "--url=https://h/?k=***",
+            "https://***@h/",
+            "***",
+            "Bearer ***",
+            "--key=***",
+            "--password",
+            "--verbose",
+            "a:b",
         ];
         assert_eq!(command(&given), shown);
     }

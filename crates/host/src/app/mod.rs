@@ -15,7 +15,8 @@ pub use detached::{DetachedTasks, QueueSlot, StopReason, Ticket};
 pub use error::OpenError;
 pub use lifecycle::App;
 pub use offline::{
-    check, dry_run, glance, kind_of, look, look_to_change, settings_of, stored_grants, stored_standing, writer,
+    check, dry_run, glance, kind_of, look, look_to_change, settings_of, stored_grants, stored_standing,
+    writer,
 };
 pub use providers::ProviderKeys;
 pub use turn::setup_of;

@@ -11,7 +11,7 @@ use crate::writer::ReloadLock;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use valvehouse_config::{Config, Grants, StoreAddress};
+use valvehouse_config::{Config, Grants};
 use valvehouse_script::crash::QuarantineEntry;
 use valvehouse_script::{Kind, Sandbox, Settings, beginning};
 use valvehouse_store::{self as store, Kv, Store};
@@ -24,8 +24,8 @@ pub fn check(config: &Config) -> Result<(), OpenError> {
     plan(config, ProviderKeys::Left).map(drop)
 }
 
-/// Returns what a host with these settings would run now, and its store, for commands that only look: no
-/// running host notices, no provider's key has to be at hand, and a missing store is not created.
+/// Returns the snapshot that a host with these settings would run now, and its store, for commands that only
+/// read. Running hosts are not affected, no key of a provider is needed, and a missing store is not created.
 ///
 /// # Errors
 /// Returns an error if the settings cannot be used or the store cannot be opened.
@@ -104,7 +104,7 @@ pub fn settings_of(config: &Config, stored: &HashMap<String, Grants>, kind: Kind
 /// Returns the grants that were made by command; empty if the store does not exist or cannot be read. The
 /// store is not created.
 pub async fn stored_grants(config: &Config) -> HashMap<String, Grants> {
-    if matches!(&config.store.address, StoreAddress::Sqlite(file) if !file.exists()) {
+    if config.store.address.is_new() {
         return HashMap::new();
     }
     let rows = match store::open(&config.store).await {

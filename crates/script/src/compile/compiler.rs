@@ -117,14 +117,15 @@ impl Script {
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
         problems.extend(of_modules);
         let (configured, unset) = configured(&manifest.valves, settings, file);
-        // A guard without the values that the settings mean to give it may let everything pass.
+        // A guard without its configured values may accept everything.
         let is_guard = file.kind == Kind::Filter && manifest.security;
         let is_slip = |problem: &Diagnostic| is_guard && problem.code == Code::UnknownName;
         problems.extend(unset.into_iter().map(|problem| match is_slip(&problem) {
             true => problem,
             false => problem.warning(),
         }));
-        let (valves, misfits) = manifest.valves.effective(&[Layer::exact(&configured), Layer::lenient(&settings.stored)]);
+        let (valves, misfits) =
+            manifest.valves.effective(&[Layer::exact(&configured), Layer::lenient(&settings.stored)]);
         let of_settings = manifest.valves.effective(&[Layer::exact(&configured)]).1;
         problems.extend(misfits.into_iter().map(|misfit| {
             let word = misfit.split('`').nth(1).unwrap_or("Valves").to_owned();
@@ -314,8 +315,8 @@ fn unless_it_panics<T>(
     })
 }
 
-/// Reads the values that the configuration gives valves, secret ones from the environment where it says
-/// `env:NAME`; and the variables that are not set.
+/// Reads the configured values of valves, secret ones from the environment as `env:NAME`. Also returns the problems
+/// of variables that are not set.
 pub(super) fn configured(
     schema: &ValveSchema,
     settings: &Settings,

@@ -330,7 +330,9 @@ impl TestEnvironment {
         };
         laid.script = Some(script.clone());
         let schema = script.manifest.user_valves.as_ref();
-        let default = Json::from(schema.map(|schema| schema.effective(&[Layer::lenient(&laid.user_valves)]).0.freeze()));
+        let default = Json::from(
+            schema.map(|schema| schema.effective(&[Layer::lenient(&laid.user_valves)]).0.freeze()),
+        );
         let users = Arc::new(UserValves { default, ..UserValves::default() });
         let mut own = SandboxScript::new(script, users);
         own.tools = own.tools.into_iter().map(without_pauses).collect();
@@ -340,8 +342,7 @@ impl TestEnvironment {
     }
 
     fn compiled(&self, laid: &TestInputs) -> Result<Arc<Script>, String> {
-        let settings =
-            Settings {
+        let settings = Settings {
             configured: laid.valves.clone(),
             untyped_valves: BTreeSet::new(),
             lists: laid.lists.clone(),

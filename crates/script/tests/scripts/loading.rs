@@ -563,7 +563,8 @@ fn a_secret_valve_is_taken_from_the_environment_where_the_configuration_says_so(
         assert_eq!(missed.valves.text("note").unwrap(), slip, "only secrets are looked up");
         assert!(missed.warnings[0].to_string().contains("write \"env:PATH\""), "{}", missed.warnings[0]);
         let configured = Json::from([("key", slip.into())]);
-        let guard = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", format!("/*\nsecurity: true\n*/\n{text}"));
+        let guard =
+            SourceFile::new(Kind::Filter, "x", "filters/x.rhai", format!("/*\nsecurity: true\n*/\n{text}"));
         assert!(Script::compile(&guard, &Settings { configured, ..Settings::default() }).is_err(), "{slip}");
     }
 }

@@ -8,6 +8,7 @@ use super::writer::Writer;
 use super::{conversations, request};
 use crate::body::parsed;
 use crate::reply::{self, OpenAiError};
+use crate::turn::emitted::RenderedText;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::typed_events;
 use crate::{auth, first_choice};
@@ -83,7 +84,10 @@ impl Endpoint for Responses {
             }
         };
         let local = local.map(|local| (local.clone(), request.conversation));
-        Ok((ChatRequest::new(request.chat)?, Answer { writer, keeper, local }))
+        Ok((
+            ChatRequest::new(request.chat)?,
+            Answer { writer, keeper, local, rendered: RenderedText::default() },
+        ))
     }
 }
 
@@ -94,6 +98,8 @@ pub(super) struct Answer {
     pub(super) keeper: Option<Keeper>,
     /// The storage of the connection's latest response, with the items of its conversation so far.
     local: Option<(Local, Vec<Json>)>,
+    /// The text of events, which is sent and not stored.
+    rendered: RenderedText,
 }
 
 impl Answer {
@@ -101,15 +107,48 @@ impl Answer {
     async fn end(mut self) -> Vec<Json> {
         let events = self.writer.end();
         if let (Some((local, mut items)), Some(last)) = (self.local, events.last()) {
-            let response = last.field("response");
+            let response = without_events(&last.field("response"), &self.rendered);
             items.extend(response.list("output"));
             local.keep(&response.text_or_empty("id"), items);
         }
         if let (Some(keeper), Some(last)) = (self.keeper, events.last()) {
-            keeper.keep(&last.field("response")).await;
+            keep(keeper, &last.field("response"), &self.rendered).await;
         }
         events
     }
+}
+
+/// Stores a response without the text of events, which later turns do not see.
+async fn keep(keeper: Keeper, response: &Json, rendered: &RenderedText) {
+    let stored = without_events(response, rendered);
+    keeper.keep(&stored).await;
+    // The client hears from its own copy that the response could not be stored.
+    if let Some(store) = stored.get("store") {
+        response.edit("store", store);
+    }
+}
+
+/// Returns a response without the text of events: itself where there is none. Messages that had no other text go.
+fn without_events(response: &Json, rendered: &RenderedText) -> Json {
+    if rendered.is_empty() {
+        return response.clone();
+    }
+    let stored = response.deep_clone();
+    let is_text = |part: &Json| part.text("type").is_some_and(|kind| kind == "output_text");
+    let output = stored.list("output");
+    let parts: Vec<Json> = output.iter().flat_map(|item| item.list("content")).filter(is_text).collect();
+    let texts: Vec<String> = parts.iter().map(|part| part.string("text")).collect();
+    for (part, text) in parts.iter().zip(rendered.without(&texts)) {
+        // A copy that nobody else holds takes any value.
+        part.edit("text", text);
+    }
+    let is_left = |item: &Json| {
+        let parts = item.list("content");
+        item.text("type").is_none_or(|kind| kind != "message")
+            || parts.iter().any(|part| !is_text(part) || !part.string("text").is_empty())
+    };
+    stored.edit("output", output.into_iter().filter(is_left).collect::<Vec<_>>());
+    stored
 }
 
 impl Encoder for Answer {
@@ -133,6 +172,10 @@ impl Encoder for Answer {
         })
     }
 
+    fn exclude(&mut self, rendered: RenderedText) {
+        self.rendered = rendered;
+    }
+
     fn encode_end(mut self, end: Result<Json, Error>) -> BoxFuture<'static, Bytes> {
         Box::pin(async {
             let end = match end {
@@ -144,7 +187,7 @@ impl Encoder for Answer {
                 Err(error) => {
                     let events = self.writer.fail(code_of(&error), &message_of(&error));
                     if let (Some(keeper), Some(last)) = (self.keeper, events.last()) {
-                        keeper.keep(&last.field("response")).await;
+                        keep(keeper, &last.field("response"), &self.rendered).await;
                     }
                     events
                 }

@@ -5,6 +5,7 @@ use super::endpoint::{Chunk, Encoder};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::Stream;
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use valvehouse_core::error::Error;
@@ -23,7 +24,8 @@ pub(crate) enum EventForm {
 
 /// The answer of a turn in the format of its endpoint.
 pub(super) struct AnswerBytes<E> {
-    first: Option<TurnEvent>,
+    /// The events that came before the answer was begun.
+    first: VecDeque<TurnEvent>,
     answer: TurnStream<'static>,
     form: EventForm,
     /// `None` while the end is being written.
@@ -33,7 +35,7 @@ pub(super) struct AnswerBytes<E> {
 
 impl<E: Encoder> AnswerBytes<E> {
     pub(super) fn new(
-        first: Option<TurnEvent>,
+        first: VecDeque<TurnEvent>,
         answer: TurnStream<'static>,
         form: EventForm,
         encoder: E,
@@ -47,6 +49,9 @@ impl<E: Encoder> AnswerBytes<E> {
             if let Some(trace) = self.answer.turn().trace() {
                 trace.fail(&error.to_string());
             }
+        }
+        if let (EventForm::Text(text), Some(encoder)) = (&mut self.form, &mut self.encoder) {
+            encoder.exclude(text.take_rendered());
         }
         self.end = self.encoder.take().map(|encoder| encoder.encode_end(end));
     }
@@ -64,7 +69,7 @@ impl<E: Encoder> Stream for AnswerBytes<E> {
                 return Poll::Ready((!bytes.is_empty()).then_some(bytes));
             }
             let Some(encoder) = &mut this.encoder else { return Poll::Ready(None) };
-            let event = match this.first.take() {
+            let event = match this.first.pop_front() {
                 Some(first) => Some(Ok(first)),
                 None => std::task::ready!(this.answer.poll_event(context)),
             };

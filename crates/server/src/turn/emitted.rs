@@ -2,6 +2,9 @@
 //! events.
 
 use bytes::Bytes;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use std::ops::Range;
+use url::Url;
 use valvehouse_core::chat::{Head, delta, response};
 use valvehouse_core::context::EmittedEvent;
 use valvehouse_core::provider::StreamChunk;
@@ -9,6 +12,51 @@ use valvehouse_json::Json;
 
 /// The maximum size of the text for the events of one answer, in bytes.
 const MAX_TEXT: usize = 1 << 20;
+
+/// The characters of a URL that could end it, or begin something else, where it stands between parentheses.
+const UNSAFE: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'(').add(b')').add(b'<').add(b'>').add(b'\\').add(b'`');
+
+/// The images that are shown from within their URL.
+const IMAGES: [&str; 4] =
+    ["image/png;base64,", "image/jpeg;base64,", "image/gif;base64,", "image/webp;base64,"];
+
+/// The text of an answer that stands for events, by its places in the whole text, in bytes; and the text of the answer
+/// without it where an event replaced that.
+#[derive(Default)]
+pub(crate) struct RenderedText {
+    places: Vec<Range<usize>>,
+    original: Option<String>,
+}
+
+impl RenderedText {
+    /// Returns `true` if no text of the answer stands for an event.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty() && self.original.is_none()
+    }
+
+    /// Returns the texts of an answer, which are parts of its whole text in their order, without the text of events.
+    pub(crate) fn without(&self, texts: &[String]) -> Vec<String> {
+        if let Some(original) = &self.original {
+            let rest = texts.iter().skip(1).map(|_| String::new());
+            return std::iter::once(original.clone()).chain(rest).take(texts.len()).collect();
+        }
+        let mut start = 0;
+        let cut = texts.iter().map(|text| {
+            let (mut left, mut from) = (String::with_capacity(text.len()), 0);
+            for place in &self.places {
+                let within = |at: usize| at.saturating_sub(start).min(text.len());
+                let (begin, end) = (within(place.start).max(from), within(place.end).max(from));
+                left.push_str(text.get(from..begin).unwrap_or_default());
+                from = end;
+            }
+            left.push_str(text.get(from..).unwrap_or_default());
+            start += text.len();
+            left
+        });
+        cut.collect()
+    }
+}
 
 /// Returns an event in Open WebUI's form, which names HTML `embeds`.
 pub(super) fn for_open_webui(event: Json) -> Json {
@@ -27,6 +75,9 @@ pub(crate) struct EventText {
     /// Set if the first chunk was created for an event, so that later chunks use its id.
     is_own: bool,
     text: Progress,
+    /// The length of the text of the answer so far, in bytes.
+    length: usize,
+    rendered: RenderedText,
 }
 
 /// The progress of the text.
@@ -34,8 +85,10 @@ pub(crate) struct EventText {
 struct Progress {
     bytes: usize,
     begun: bool,
-    /// Set if the next line starts a paragraph.
-    is_fresh: bool,
+    /// The number of line ends at the end.
+    line_ends: usize,
+    /// Set if what follows begins a paragraph: it does not belong to a replacement.
+    is_apart: bool,
     sources: Vec<String>,
 }
 
@@ -48,7 +101,14 @@ impl EventText {
             head: None,
             is_own: false,
             text: Progress::default(),
+            length: 0,
+            rendered: RenderedText::default(),
         }
+    }
+
+    /// Returns the text that stands for events, when the answer is over.
+    pub(super) fn take_rendered(&mut self) -> RenderedText {
+        std::mem::take(&mut self.rendered)
     }
 
     /// Returns the chunk for an event, if it has any text now.
@@ -68,11 +128,16 @@ impl EventText {
             let created = created.and_then(|created| u64::try_from(created).ok()).unwrap_or(head.created);
             self.head = Some(Head { created, ..head });
         }
+        let mut before = Vec::new();
         let content = chunk.event.at_path("choices.0.delta.content");
         if let Some(content) = content.as_str().filter(|content| !content.is_empty()) {
-            (self.text.begun, self.text.is_fresh) = (true, content.ends_with('\n'));
+            if self.text.is_apart {
+                let gap = self.text.paragraph(String::new());
+                before.extend((!gap.is_empty()).then(|| self.chunk(gap)));
+            }
+            self.text.add(content);
+            self.length += content.len();
         }
-        let mut before = Vec::new();
         if delta::finishes(&chunk.event) {
             before.extend(self.text.take_sources().map(|text| self.chunk(text)));
         }
@@ -91,34 +156,49 @@ impl EventText {
         before.into_iter().chain([chunk]).collect()
     }
 
-    /// Inserts the text of events into a complete answer. The position of events relative to the model call
-    /// is unknown: their text comes first, and a replacement replaces all text before it.
-    pub(super) fn write_into(mut self, answer: &Json, events: &[EmittedEvent]) {
+    /// Inserts the text of events into a complete answer, and returns its places. The position of events relative to
+    /// the model call is unknown: their text comes first, and a replacement replaces all text before it.
+    pub(super) fn write_into(mut self, answer: &Json, events: &[EmittedEvent]) -> RenderedText {
         let message = response::message_of(answer);
-        let Json::Text(content) = message.get("content").unwrap_or_else(|| "".into()) else { return };
+        let Json::Text(content) = message.get("content").unwrap_or_else(|| "".into()) else {
+            return RenderedText::default();
+        };
         let (mut before, mut content) = (String::new(), content.to_string());
+        let mut original = None;
         for EmittedEvent(event) in events {
             let is_whole = matches!(event.text("type").as_deref(), Some("replace" | "chat:message"));
             let Some(text) = self.text_of(event) else { continue };
             match is_whole {
                 true => {
-                    (before, content) =
-                        (String::new(), event.at_path("data.content").str_or_empty().to_owned())
+                    self.text = Progress {
+                        bytes: self.text.bytes,
+                        sources: self.text.sources,
+                        ..Progress::default()
+                    };
+                    let replacement = event.at_path("data.content").str_or_empty().to_owned();
+                    original.get_or_insert(std::mem::replace(&mut content, replacement));
+                    before = String::new();
                 }
                 false => before.push_str(&text),
             }
         }
         let between =
             if before.is_empty() || before.ends_with('\n') || content.is_empty() { "" } else { "\n\n" };
-        self.text.begun = true;
+        self.text.add(&format!("{before}{between}{content}"));
         let sources = self.text.take_sources().unwrap_or_default();
-        if before.is_empty() && sources.is_empty() && events.is_empty() {
-            return;
+        if before.is_empty() && sources.is_empty() && original.is_none() {
+            return RenderedText::default();
         }
+        let start = before.len() + between.len();
+        let end = start + content.len();
+        let places = [0..start, end..end + sources.len()].into_iter().filter(|place| !place.is_empty());
         message.edit("content", format!("{before}{between}{content}{sources}"));
+        RenderedText { places: places.collect(), original }
     }
 
     fn chunk(&mut self, text: String) -> StreamChunk {
+        let end = self.length + text.len();
+        self.rendered.places.push(std::mem::replace(&mut self.length, end)..end);
         let is_first = self.head.is_none();
         if is_first {
             self.is_own = true;
@@ -148,6 +228,7 @@ impl EventText {
         }
         let data = event.field("data");
         let text = match kind {
+            "message" if self.text.is_apart => self.text.paragraph(data.string("content")),
             "message" => data.string("content"),
             "replace" => self.text.paragraph(data.string("content")),
             "status" => {
@@ -176,15 +257,25 @@ impl EventText {
             return None;
         }
         self.text.bytes += text.len();
-        (self.text.begun, self.text.is_fresh) = (true, text.ends_with('\n'));
+        self.text.add(&text);
+        self.text.is_apart = kind == "replace";
         Some(text)
     }
 }
 
 impl Progress {
+    /// Takes a text that is sent.
+    fn add(&mut self, text: &str) {
+        let own = text.len() - text.trim_end_matches('\n').len();
+        self.line_ends = if own == text.len() { self.line_ends + own } else { own };
+        self.begun |= !text.is_empty();
+        self.is_apart &= text.is_empty();
+    }
+
     /// Returns a text as a new paragraph.
     fn paragraph(&self, text: String) -> String {
-        if self.begun && !self.is_fresh { format!("\n\n{text}") } else { text }
+        let missing = if self.begun { 2_usize.saturating_sub(self.line_ends) } else { 0 };
+        format!("{}{text}", "\n".repeat(missing))
     }
 
     /// Returns the list of sources and clears it.
@@ -201,7 +292,30 @@ fn link_of_file(file: &Json) -> Option<String> {
     let name = file.text("name").filter(|name| !name.is_empty());
     let name = plain(name.as_deref().unwrap_or("file"));
     let is_image = file.text("type").is_some_and(|kind| kind.starts_with("image"));
-    Some(if is_image { format!("![{name}]({url})") } else { format!("[{name}]({url})") })
+    Some(match safe_url(&url, is_image) {
+        Some(url) if is_image => format!("![{name}]({url})"),
+        Some(url) => format!("[{name}]({url})"),
+        None => name,
+    })
+}
+
+/// Returns a URL as it stands between parentheses: one of the web, of this site, or of an image within it. Others, such as
+/// `javascript:…`, are none that a client should open.
+fn safe_url(text: &str, is_image: bool) -> Option<String> {
+    let text = text.trim();
+    let is_of_site = text.starts_with('/') && !text[1..].starts_with(['/', '\\']);
+    if is_of_site {
+        return Some(utf8_percent_encode(text, UNSAFE).to_string());
+    }
+    let url = Url::parse(text).ok()?;
+    match url.scheme() {
+        "http" | "https" => Some(utf8_percent_encode(url.as_str(), UNSAFE).to_string()),
+        "data" if is_image => {
+            let is_shown = IMAGES.iter().any(|kind| url.path().starts_with(kind));
+            is_shown.then(|| utf8_percent_encode(url.as_str(), UNSAFE).to_string())
+        }
+        _ => None,
+    }
 }
 
 /// Returns a line for the list of sources.
@@ -212,7 +326,7 @@ fn source(data: &Json) -> Option<String> {
         of_document.as_str().filter(|source| source.contains("://")).map(str::to_owned)
     });
     let name = data.at_path("source.name").as_str().map(str::to_owned).or_else(|| url.clone())?;
-    Some(match url {
+    Some(match url.and_then(|url| safe_url(&url, false)) {
         Some(url) => format!("- [{}]({url})", plain(&name)),
         None => format!("- {}", plain(&name)),
     })
@@ -220,5 +334,5 @@ fn source(data: &Json) -> Option<String> {
 
 /// Returns a name without brackets and line breaks.
 fn plain(name: &str) -> String {
-    name.replace(['[', ']', '\n'], " ").trim().to_owned()
+    name.replace(['[', ']', '\n', '\r', '\\', '<', '>', '`'], " ").trim().to_owned()
 }

@@ -3,6 +3,7 @@
 //!
 //! [`RunSlot`] contains the run of an agent's turn.
 
+use super::emitted::RenderedText;
 use super::events::EVENT_STREAM;
 use super::keep_alive::COMMENT;
 use crate::facts;
@@ -129,6 +130,12 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
 
     /// Encodes a part of a streamed answer. The result is empty if there is nothing to send yet.
     fn encode_chunk(&mut self, chunk: Chunk) -> Bytes;
+
+    /// Takes the text of the answer that stands for events of plugins, before the answer is written or ended. What stores
+    /// the answer stores it without this text.
+    fn exclude(&mut self, rendered: RenderedText) {
+        drop(rendered);
+    }
 
     /// Encodes the end of a streamed answer: the complete answer, or the error that interrupted it.
     fn encode_end(self, end: Result<Json, Error>) -> BoxFuture<'static, Bytes>;

@@ -16,6 +16,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
 use bytes::Bytes;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::chat::ChatRequest;
@@ -161,7 +162,7 @@ pub(crate) async fn respond<E: Encoder>(
 
 async fn whole<E: Encoder>(
     call: &Call<'_>,
-    encoder: E,
+    mut encoder: E,
     form: EventForm,
     answer: TurnStream<'static>,
 ) -> Result<Response, Error> {
@@ -174,7 +175,7 @@ async fn whole<E: Encoder>(
             };
             // An agent may have stored the same answer.
             let (events, reply) = (turn.events().take(), answer.reply.deep_clone());
-            text.write_into(&reply, &events);
+            encoder.exclude(text.write_into(&reply, &events));
             let mut response = json_response(StatusCode::OK, &encoder.encode(reply).await?);
             if let Some(events) = events_header(&events) {
                 response.headers_mut().insert(EVENTS, events);
@@ -195,17 +196,32 @@ async fn streamed<E: Encoder>(
 ) -> Result<Response, Error> {
     let keep_alive_ms = call.app.config.server.keep_alive_ms;
     let keep_alive = Duration::from_millis(keep_alive_ms);
-    // Until the first event arrives, an error can still be reported by the HTTP status.
-    let first = match is_held && !keep_alive.is_zero() {
-        true => tokio::time::timeout(keep_alive, answer.next()).await.unwrap_or(None),
-        false => answer.next().await,
-    };
-    let first = match first.transpose()? {
-        Some(TurnEvent::Passthrough(forwarded)) => {
-            return relay::relay(forwarded, keep_alive_ms, answer.turn().trace().cloned()).await;
+    // Until the first event is there, there is a status to tell the truth with. An answer that is held is not begun by
+    // the text of an event either: a filter may still refuse it.
+    let mut first = VecDeque::new();
+    let mut begin = async || {
+        loop {
+            match answer.next().await.transpose()? {
+                Some(event) => {
+                    let is_early = matches!((&event, &form), (TurnEvent::Emitted(_), EventForm::Text(_)));
+                    first.push_back(event);
+                    if !(is_held && is_early) {
+                        return Ok::<(), Error>(());
+                    }
+                }
+                None => return Ok(()),
+            }
         }
-        first => first,
     };
+    match is_held && !keep_alive.is_zero() {
+        true => tokio::time::timeout(keep_alive, begin()).await.unwrap_or(Ok(()))?,
+        false => begin().await?,
+    }
+    if let Some(TurnEvent::Passthrough(_)) = first.front()
+        && let Some(TurnEvent::Passthrough(forwarded)) = first.pop_front()
+    {
+        return relay::relay(forwarded, keep_alive_ms, answer.turn().trace().cloned()).await;
+    }
     encoder.before_first().await;
     let mut response = Response::default();
     let written = AnswerBytes::new(first, answer, form, encoder);

@@ -85,7 +85,7 @@ pub(crate) async fn count(
     })
 }
 
-/// Deletes the rows of a user, but for entries of `kv`: hosts have to hear of those.
+/// Deletes the rows of a user, except kv entries: hosts have to delete those themselves to notice it.
 pub(crate) async fn forget(
     session: &mut Session,
     user: &str,

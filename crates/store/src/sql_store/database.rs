@@ -50,7 +50,7 @@ pub struct SqlStore {
     /// The folder of a store that is not kept.
     #[expect(dead_code, reason = "it is removed when the store is dropped")]
     temporary: Option<TemporaryFolder>,
-    /// Wakes the subscribers of the generation.
+    /// The listener for new generations.
     #[cfg(feature = "postgres")]
     pub(super) listener: Option<crate::postgres::Listener>,
     /// The availability of the server.
@@ -171,7 +171,7 @@ impl SqlStore {
         Self { temporary: Some(folder), ..self }
     }
 
-    /// The database, which may be away.
+    /// Returns the availability of the database; `None` for a file.
     #[cfg(feature = "postgres")]
     pub(super) fn availability(&self) -> Option<&Availability> {
         self.availability.as_deref()

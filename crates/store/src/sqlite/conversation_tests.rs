@@ -3,8 +3,8 @@
 use super::tests::raw;
 use crate::sql_store::SqlStore;
 use crate::{
-    Conversations as _, First, Kv, NewRun, RUN_SILENCE, Run, RunStart, RunStatus, RunStep, Store as _, UserRecords,
-    forget_user, now,
+    Conversations as _, First, Kv, NewRun, RUN_SILENCE, Run, RunStart, RunStatus, RunStep, Store as _,
+    UserRecords, forget_user, now,
 };
 use sqlx::SqlitePool;
 use std::pin::pin;

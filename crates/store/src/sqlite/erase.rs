@@ -42,7 +42,8 @@ async fn overwrite(session: &mut Session) -> Result<(), sqlx::Error> {
             .await?;
         free -= pages;
     }
-    while query("DELETE FROM erased WHERE rowid = (SELECT min(rowid) FROM erased)").execute(session).await? > 0
+    while query("DELETE FROM erased WHERE rowid = (SELECT min(rowid) FROM erased)").execute(session).await?
+        > 0
     {}
     query("DROP TABLE erased").execute(session).await?;
     Ok(())

@@ -331,7 +331,8 @@ impl Session {
 
     fn text(&self, path: &Path) -> Option<String> {
         let open = self.documents.values().find(|document| document.path == path);
-        open.map(|document| document.text.to_string()).or_else(|| files::read_text(path, files::MAX_INPUT).ok())
+        open.map(|document| document.text.to_string())
+            .or_else(|| files::read_text(path, files::MAX_INPUT).ok())
     }
 
     fn hear(&mut self, notification: Notification) {

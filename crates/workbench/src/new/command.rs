@@ -161,10 +161,9 @@ fn is_free(id: &str, path: &Path, config: &Config) -> Result<(), CommandError> {
     }
 }
 
-/// Makes files that are not there, or all of them; those that say the same already stay.
+/// Writes new files; existing ones are replaced only with `force`. Files with the same content are unchanged.
 fn write(made: &[(PathBuf, String)], force: bool) -> Result<Vec<PathBuf>, CommandError> {
-    let new: Vec<&(PathBuf, String)> =
-        made.iter().filter(|(path, text)| !is_written(path, text)).collect();
+    let new: Vec<&(PathBuf, String)> = made.iter().filter(|(path, text)| !is_written(path, text)).collect();
     if !force && let Some((path, _)) = new.iter().find(|(path, _)| path.symlink_metadata().is_ok()) {
         return Err(there_already(path));
     }
