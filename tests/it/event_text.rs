@@ -94,6 +94,92 @@ async fn a_replacement_takes_the_place_of_a_whole_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replacement_in_a_stream_is_a_paragraph_of_its_own() {
+    let replaces =
+        "fn inlet(body) { emit(#{ type: \"replace\", data: #{ content: \"other words\" } }); body }";
+    let host = TestHost::new().filter("replaces", replaces).config("[server]\nrender_events = [\"replace\"]");
+    let host = host.start().await;
+    let text = host.chat(&streaming("demo", "hi")).await.text();
+    assert!(text.starts_with("other words\n\nYou said"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_of_an_answer_that_is_held_has_its_status_although_events_became_text() {
+    let guard = "/*\nsecurity: true\nhold: true\n*/\nfn post_chat(ctx) { deny(\"not this\", 403); }";
+    let host = TestHost::new()
+        .filter("emits", EMITS)
+        .filter("guard", guard)
+        .config(&format!("[server]\nrender_events = {ALL}"))
+        .start()
+        .await;
+    host.chat(&streaming("demo", "hi")).await.refused(403, "not this");
+    host.chat(&saying("demo", "hi")).await.refused(403, "not this");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn links_lead_to_the_web_only() {
+    let emits = r#"fn inlet(body) {
+        let sources = [
+            ["run", "javascript:alert(1)"], ["tab", "java\tscript:alert(1)"], ["page", "data:text/html,<b>"],
+            ["end", "https://a.example/x) ![](https://evil.example/"], ["good", "https://a.example/b?c=1"],
+        ];
+        for source in sources {
+            emit(#{ type: "citation", data: #{ source: #{ name: source[0], url: source[1] } } });
+        }
+        emit(#{ type: "files", data: #{ files: [
+            #{ type: "image", name: "pixel", url: "data:image/png;base64,AAAA" },
+            #{ type: "file", name: "script", url: "vbscript:x" },
+            #{ type: "file", name: "local", url: "/api/v1/files/1" },
+            #{ type: "file", name: "far", url: "//evil.example/" },
+        ] } });
+        body
+    }"#;
+    let host = TestHost::new().filter("emits", emits).config(&format!("[server]\nrender_events = {ALL}"));
+    let host = host.start().await;
+    for body in [saying("demo", "hi"), streaming("demo", "hi")] {
+        let text = host.chat(&body).await.text();
+        let names =
+            ["- run\n", "- tab\n", "- page\n", "[end](https://a.example/x%29%20![]%28https://evil.example/)"];
+        for part in names {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.contains("- [good](https://a.example/b?c=1)"), "{text}");
+        assert!(
+            text.contains("![pixel](data:image/png;base64,AAAA)\nscript\n[local](/api/v1/files/1)\nfar"),
+            "{text}"
+        );
+        assert!(!text.contains("javascript") && !text.contains("vbscript"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stored_responses_have_no_text_of_events() {
+    let host = host(ALL).await;
+    let replaces = "fn outlet(body) { emit(#{ type: \"replace\", data: #{ content: \"other words\" } }); }";
+    let replacing =
+        TestHost::new().filter("replaces", replaces).config(&format!("[server]\nrender_events = {ALL}"));
+    let replacing = replacing.start().await;
+    let stored = async |host: &TestHost, id: &str| host.get(&format!("/v1/responses/{id}")).await.ok();
+    let text = |response: &Value| response["output"].to_string();
+    let whole = host.respond(&json!({"model": "demo", "input": "hi"})).await.ok();
+    assert!(text(&whole).contains("Searching") && text(&whole).contains("Sources:"), "{whole}");
+    let streamed = host.respond(&json!({"model": "demo", "input": "hi", "stream": true})).await;
+    let last = streamed.events().pop().unwrap()["response"].clone();
+    assert!(text(&last).contains("Searching") && text(&last).contains("Sources:"), "{last}");
+    for sent in [whole, last] {
+        let kept = stored(&host, sent["id"].as_str().unwrap()).await;
+        let said = kept["output"][0]["content"][0]["text"].as_str().unwrap().to_owned();
+        assert!(said.starts_with("You said: hi"), "{kept}");
+        assert!(!text(&kept).contains("Searching") && !text(&kept).contains("Sources"), "{kept}");
+        assert_eq!(kept["output"][0]["id"], sent["output"][0]["id"]);
+    }
+    let replaced = replacing.respond(&json!({"model": "demo", "input": "hi"})).await.ok();
+    assert!(text(&replaced).contains("other words") && !text(&replaced).contains("You said"), "{replaced}");
+    let kept = stored(&replacing, replaced["id"].as_str().unwrap()).await;
+    assert!(text(&kept).contains("You said: hi") && !text(&kept).contains("other words"), "{kept}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_webui_gets_html_as_what_it_can_show() {
     let emits = "fn inlet(body) { emit(#{ type: \"html\", data: #{ content: \"<b>hi</b>\" } }); body }";
     let host = TestHost::new().filter("emits", emits).start().await;

@@ -184,7 +184,7 @@ fn json_of_a_table_sets_the_keys_in_it_and_leaves_the_others() {
 }
 
 #[test]
-fn everything_can_be_said_by_the_environment() {
+fn everything_can_be_set_by_the_environment() {
     let config = from_env(&[
         ("VALVEHOUSE__SERVER__KEYS", "a, b"),
         ("VALVEHOUSE__SERVER__PIPELINES", "off"),

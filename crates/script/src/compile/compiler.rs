@@ -340,9 +340,9 @@ pub(super) fn configured(
         let Some(text) = given.text(&field.name) else { continue };
         if let Some(right) = SecretSource::near_miss(&text).filter(|right| right.starts_with("env:")) {
             taken.remove(&field.name);
-            let told = format!("the valve `{}` does not name the source of a secret", field.name);
+            let message = format!("the valve `{}` does not name the source of a secret", field.name);
             let help = format!("write {right:?} in `[{}s.{}] valves`", file.kind.as_str(), file.id);
-            unset.push(Diagnostic::of(Code::UnknownName, file, told).help(help));
+            unset.push(Diagnostic::of(Code::UnknownName, file, message).help(help));
             continue;
         }
         let Some(variable) = text.strip_prefix("env:").map(str::trim) else { continue };

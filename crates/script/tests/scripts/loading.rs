@@ -593,7 +593,7 @@ fn values_of_the_environment_are_converted_and_those_of_the_file_are_not() {
 }
 
 #[test]
-fn words_of_python_are_told_with_how_they_are_written_here() {
+fn words_of_python_are_reported_with_how_they_are_written_here() {
     for (text, words) in [
         ("fn inlet(body) { let x = body.messages[-4:]; }", "`list.tail(4)` for the last four"),
         ("fn inlet(body) { let x = body.messages[:3]; }", "`:` is not a range"),
