@@ -53,7 +53,7 @@ impl Project {
                         folder.display()
                     )
                 }
-                None => format!("there are: {}", ids().collect::<Vec<_>>().join(", ")),
+                None => format!("known names: {}", ids().collect::<Vec<_>>().join(", ")),
             };
             CommandError::usage(format!("unknown plugin `{id}`; {hint}"))
         })

@@ -127,7 +127,10 @@ pub(super) fn unknown(sets: &[ScriptSet], generation: Option<u64>) -> CommandErr
     CommandError::usage(match (generation, known.is_empty()) {
         (_, true) => "the store has no scripts yet: valvehouse apply DIR".to_owned(),
         (Some(generation), _) => {
-            format!("the store has no scripts of generation {generation}; there are: {}", known.join(", "))
+            format!(
+                "the store has no scripts of generation {generation}; stored generations: {}",
+                known.join(", ")
+            )
         }
         (None, _) => "the store has no scripts".to_owned(),
     })

@@ -113,7 +113,7 @@ async fn tell_news(app: Arc<App>, mut reports: broadcast::Receiver<Arc<Report>>,
         match reports.recv().await {
             Ok(report) => tell_report(&app, &report, &out),
             Err(broadcast::error::RecvError::Lagged(missed)) => {
-                out.say(&format!("{} were too fast to be shown", count(missed as usize, "reload")));
+                out.say(&format!("{} were skipped", count(missed as usize, "reload")));
             }
             Err(broadcast::error::RecvError::Closed) => return,
         }

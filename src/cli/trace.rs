@@ -123,7 +123,7 @@ fn tell(name: &str, data: &Json, args: &TraceArgs, out: &Console) -> Result<(), 
             vec![paint.bold(&word(data, "trace")), word(data, "plugin"), word(data, "type"), event]
         }
         "snapshot" => vec![format!("generation {}", number(data, "generation"))],
-        "lost" => vec![paint.yellow(&format!("{} events were too fast to be shown", number(data, "missed")))],
+        "lost" => vec![paint.yellow(&format!("{} events were skipped", number(data, "missed")))],
         _ => return Ok(()),
     };
     let line: Vec<String> = line.into_iter().filter(|part| !part.is_empty()).collect();

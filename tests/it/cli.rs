@@ -664,13 +664,13 @@ fn chat_asks_the_person_what_filters_ask() {
 #[test]
 fn where_input_ends_nobody_answers_and_nobody_waits() {
     let project = Project::new().filter("asks", ASKS);
-    project.run_with(&["chat", "hello"], "").ends(65).says("nobody is there to answer");
-    project.run_with(&["chat", "hello"], "y\n").ends(65).says("nobody is there to answer");
+    project.run_with(&["chat", "hello"], "").ends(65).says("no user can answer");
+    project.run_with(&["chat", "hello"], "y\n").ends(65).says("no user can answer");
     // The whole of stdin was the message.
-    project.run_with(&["chat"], "hello\ny\nOslo\n").ends(65).says("nobody is there to answer");
+    project.run_with(&["chat"], "hello\ny\nOslo\n").ends(65).says("no user can answer");
     let caught = "fn inlet(body) { try { ask(#{ type: \"input\" }); } catch (e) { body.messages[-1].content = e.message; } body }";
     let project = Project::new().filter("asks", caught);
-    project.run_with(&["chat", "hello"], "").ends(0).prints("You said: nobody is there to answer");
+    project.run_with(&["chat", "hello"], "").ends(0).prints("You said: no user can answer");
 }
 
 #[test]
@@ -684,7 +684,7 @@ fn a_question_whose_time_is_up_is_taken_back() {
     child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
     child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0), "{talk}");
-    assert!(out.contains("nobody answered within 100 ms"), "{out}");
+    assert!(out.contains("no answer within 100 ms"), "{out}");
     assert!(talk.contains("the question has been closed; no answer is needed"), "{talk}");
     drop(stdin);
 }

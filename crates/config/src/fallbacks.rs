@@ -93,7 +93,7 @@ fn hint(config: &Config, name: &str) -> String {
         return near;
     }
     let known: Vec<&str> = models.chain(providers).collect();
-    format!("; name a model of this file, or PROVIDER/MODEL; there are: {}", known.join(", "))
+    format!("; name a model of this file, or PROVIDER/MODEL; known names: {}", known.join(", "))
 }
 
 /// The way from a model over fallbacks to itself.

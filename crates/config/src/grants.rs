@@ -191,7 +191,7 @@ impl Capability {
         Self::ALL.into_iter().find(|capability| capability.name() == word).ok_or_else(|| {
             let hint = match nearest(word, names()) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are: {}", names().join(", ")),
+                None => format!("known names: {}", names().join(", ")),
             };
             GrantError::UnknownCapability(format!("unknown capability `{word}`; {hint}"))
         })
@@ -481,7 +481,7 @@ mod tests {
     fn a_wrong_word_is_an_error_with_the_nearest_one() {
         for (word, expected) in [
             ("htpp", "unknown capability `htpp`; did you mean `http`?"),
-            ("colour=1", "there are: http, files, shell, env, kv, llm, tools, vectors, memories, chats"),
+            ("colour=1", "known names: http, files, shell, env, kv, llm, tools, vectors, memories, chats"),
             ("files", "files needs a folder"),
             ("files=", "files has an empty name"),
             ("files=data,", "files has an empty name"),

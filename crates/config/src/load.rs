@@ -167,7 +167,7 @@ pub(super) fn check(config: &Config, log: &mut Log) {
             let origin = log.origin(&key);
             log.problem(
                 &origin,
-                format!("{key} names the unknown provider {:?}{hint}; there are: {known}", model.provider),
+                format!("{key} names the unknown provider {:?}{hint}; known names: {known}", model.provider),
             );
         }
     }

@@ -539,7 +539,7 @@ fn fallbacks_that_mean_nothing_or_lead_in_a_circle_are_refused() {
         (
             "'nobody'",
             "",
-            "name a model of this file, or PROVIDER/MODEL; there are: assistant, backup, openai",
+            "name a model of this file, or PROVIDER/MODEL; known names: assistant, backup, openai",
         ),
         (
             "'assistant'",

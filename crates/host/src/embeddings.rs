@@ -94,7 +94,10 @@ async fn filtered(chain: &Chain, model: &str, texts: Vec<String>, turn: &Turn) -
     let edited = match chain.run(Hook::Inlet, body, turn).await? {
         ChainOutcome::Done(body) => body.list("messages"),
         ChainOutcome::Skipped(_) => {
-            return Err(Error::invalid("a filter cannot answer in place of the model at embeddings", None));
+            return Err(Error::invalid(
+                "a filter cannot answer an embeddings request in place of the model",
+                None,
+            ));
         }
     };
     if edited.len() != texts.len() {

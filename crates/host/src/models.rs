@@ -31,7 +31,11 @@ impl ScriptModels {
 
 impl fmt::Debug for ScriptModels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.get().is_some() { "Asking(connected)" } else { "Asking(not connected)" })
+        f.write_str(if self.0.get().is_some() {
+            "ScriptModels(connected)"
+        } else {
+            "ScriptModels(not connected)"
+        })
     }
 }
 

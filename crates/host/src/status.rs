@@ -89,7 +89,7 @@ impl Plugin {
             Kind::Filter if ignored => "skipped",
             Kind::Filter => "its requests are refused with 503",
             Kind::Tool => "models that call it get an error",
-            Kind::Action => "people who press its buttons get an error",
+            Kind::Action => "users who press its buttons get an error",
         };
         let (breaks, seconds) = (count(open.failures, "time"), open.next_try.as_secs_f64().ceil());
         format!(

@@ -51,7 +51,7 @@ impl fmt::Display for PortError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Syntax(error) => error.fmt(f),
-            Self::TooLong => write!(f, "the file has more than {MAX_BYTES} bytes; port its parts one by one"),
+            Self::TooLong => write!(f, "the file has more than {MAX_BYTES} bytes; port its parts separately"),
             Self::NoPlugin => f.write_str(
                 "no plugin in the file: expected `class Filter`, `Pipe`, `Tools`, `Action` or `Pipeline`",
             ),

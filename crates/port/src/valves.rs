@@ -28,7 +28,7 @@ impl Valve {
             name: name.to_owned(),
             schema: Schema { kind: Some("string"), is_secret: true, is_optional: true, ..Schema::default() },
             value: Some(Value::None),
-            description: Some(format!("Was the environment variable {variable}")),
+            description: Some(format!("Replaces the environment variable {variable}")),
             minimum: None,
             maximum: None,
             pattern: None,

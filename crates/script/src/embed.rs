@@ -70,7 +70,7 @@ impl ScriptFolder {
         let problem = |message: String| Diagnostic::new(Code::Unreadable, "", &self.path, message);
         if !self.path.is_dir() {
             return Err(NotLoaded(vec![problem(
-                "cannot find the folder of scripts; create it, or pass the path of another one".into(),
+                "cannot find the folder of scripts; create it, or pass another path".into(),
             )]));
         }
         let found = on_a_deep_stack(|| Loader::default().look(kind, &self.path));

@@ -241,7 +241,7 @@ impl StoreError {
                 place,
                 StoreErrorKind::NewerSchema,
                 format!(
-                    "it was written by another version of valvehouse (this version does not know step {version})"
+                    "it was written by another version of valvehouse (this version does not know migration {version})"
                 ),
             ),
             Error::Execute(error) | Error::ExecuteMigration(error, _) => Self::from_sqlx(doing, place, error),

@@ -71,7 +71,7 @@ pub fn check_valve(id: &str, schema: &ValveSchema, key: &str) -> Result<(), Comm
     let names = || schema.fields().iter().map(|field| field.name.as_str());
     let hint = match did_you_mean(key, names()) {
         none if none.is_empty() && names().count() == 0 => "; it has none".to_owned(),
-        none if none.is_empty() => format!("; there are: {}", names().collect::<Vec<_>>().join(", ")),
+        none if none.is_empty() => format!("; known names: {}", names().collect::<Vec<_>>().join(", ")),
         hint => hint,
     };
     Err(CommandError::usage(format!("unknown valve `{key}` of `{id}`{hint}")))

@@ -62,7 +62,10 @@ pub(super) fn fallback(options: &Json, parts: &Parts) -> Result<Middleware, Stri
 fn unknown(name: &str, parts: &Parts) -> String {
     let known: Vec<&str> = parts.others.iter().map(|(known, _)| known.as_str()).collect();
     let hint = did_you_mean(name, known.iter().copied());
-    let there_are =
-        if known.is_empty() { "there are none".into() } else { format!("there are: {}", known.join(", ")) };
+    let there_are = if known.is_empty() {
+        "no models are known".into()
+    } else {
+        format!("known names: {}", known.join(", "))
+    };
     format!("names the unknown model {name:?} in `models`{hint}; {there_are}")
 }

@@ -230,7 +230,7 @@ async fn without_a_listener_for_the_question_nothing_runs() {
 
 #[tokio::test]
 async fn a_person_who_does_not_answer_has_not_agreed() {
-    for (action, expected) in [("reject", "nobody answered within 20 ms"), ("halt", "403")] {
+    for (action, expected) in [("reject", "no answer within 20 ms"), ("halt", "403")] {
         let (count, tool) = pay();
         let options = format!(r#"{{"timeout_ms":20,"timeout_action":"{action}"}}"#);
         let kernel = kernel(&calling(1, 1), tool, &[of("human_approval", &options)]);

@@ -35,8 +35,8 @@ impl fmt::Display for NobodyAnswers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoListener => f.write_str("nobody can answer: the client of this request takes no events"),
-            Self::Timeout(ms) => write!(f, "nobody answered within {ms} ms"),
-            Self::Gone => f.write_str("nobody is there to answer"),
+            Self::Timeout(ms) => write!(f, "no answer within {ms} ms"),
+            Self::Gone => f.write_str("no user can answer"),
             Self::Paused => f.write_str("the turn pauses until somebody answers"),
             Self::Unsent(unsent) => unsent.fmt(f),
         }

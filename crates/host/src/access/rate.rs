@@ -102,7 +102,7 @@ impl Rate {
             Ok(_) => Ok(()),
             Err(error) => {
                 // There are more clients than a map can have keys: each host counts this one alone.
-                tracing::debug!("a request is counted at this host only: {error}");
+                tracing::debug!("a request is counted only by this host: {error}");
                 Ok(())
             }
         }

@@ -103,7 +103,7 @@ impl Sessions {
         if let Err(error) = self.ended().set(&session.id, &true.into(), Some(LIFE)) {
             tracing::warn!(
                 by = session.by,
-                "a session that was signed out lasts until it ends by itself: {error}"
+                "cannot record a sign-out; the session stays valid until it expires: {error}"
             );
         }
     }

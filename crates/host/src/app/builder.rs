@@ -171,13 +171,13 @@ impl HostBuilder {
         let names: Vec<&str> = native.providers.iter().map(|plan| plan.provider.name()).collect();
         if let Some(twice) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
             return Err(OpenError::Config(format!(
-                "cannot add two providers with the name `{}`; give each a name of its own",
+                "cannot add two providers with the name `{}`; give each a different name",
                 twice.1
             )));
         }
         if let Some(folder) = filters.iter().chain(&tools).find(|folder| !folder.is_dir()) {
             return Err(OpenError::Config(format!(
-                "cannot find the folder of scripts {}; create it, or pass the path of another one",
+                "cannot find the folder of scripts {}; create it, or pass another path",
                 folder.display()
             )));
         }

@@ -139,7 +139,7 @@ fn middleware(
         let presets = Middleware::presets();
         let preset = Middleware::preset(name).ok_or_else(|| {
             let hint = did_you_mean(name, presets);
-            problem(format!("unknown preset {name:?}{hint}; there are: {}", presets.join(", ")))
+            problem(format!("unknown preset {name:?}{hint}; known names: {}", presets.join(", ")))
         })?;
         wanted.extend(preset.into_iter().map(|(name, options)| (name.to_owned(), options)));
     }

@@ -74,7 +74,7 @@ impl Ask {
         let answer = answer.map_err(|nobody| ToolError::from(nobody.to_string()))?;
         // Open WebUI answers with an error if the user has left.
         if let Some(error) = answer.text("error") {
-            return Err(format!("nobody answered: {error}").into());
+            return Err(format!("no answer: {error}").into());
         }
         match self {
             Self::Input => input(&answer, &choices),
@@ -114,7 +114,7 @@ fn input(answer: &Json, choices: &[Json]) -> Result<ToolResult, ToolError> {
     };
     // A dialog that was closed answers with false.
     if matches!(answer, Json::Null | Json::Bool(false)) {
-        return Err("the person closed the question without an answer".into());
+        return Err("the user closed the question without an answer".into());
     }
     let reply = text_of(&answer);
     let answer = chosen(reply.trim(), choices).unwrap_or_else(|| reply.as_str().into());
@@ -230,7 +230,7 @@ mod tests {
     #[tokio::test]
     async fn a_model_reads_that_nobody_answered() {
         let (_, left) = talk("human_input", r#"{"question": "?"}"#, r#"{"error": "disconnected"}"#).await;
-        assert_eq!(left.unwrap_err(), "nobody answered: disconnected");
+        assert_eq!(left.unwrap_err(), "no answer: disconnected");
         let (_, closed) = talk("human_input", r#"{"question": "?"}"#, "false").await;
         assert!(closed.unwrap_err().contains("without an answer"));
         for tool in tools() {

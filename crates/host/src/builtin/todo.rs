@@ -179,7 +179,7 @@ fn unknown(id: &Json, items: &[Json]) -> TodoError {
     let ids: Vec<String> = items.iter().filter_map(|item| Some(item.get("id")?.to_string())).collect();
     let there_are = match ids.as_slice() {
         [] => "; the list is empty".to_owned(),
-        ids => format!("; there are: {}", ids.join(", ")),
+        ids => format!("; known ids: {}", ids.join(", ")),
     };
     TodoError::Unknown(id.to_string(), there_are)
 }
@@ -288,7 +288,7 @@ mod tests {
         Chat::says(chat.call("todo_add", r#"{"content": "x", "status": "done"}"#).await, "in_progress");
         let long = format!(r#"{{"content": "{}"}}"#, "ü".repeat(MAX_LENGTH + 1));
         Chat::says(chat.call("todo_add", &long).await, "2000 characters with 2001");
-        Chat::says(chat.call("todo_update", r#"{"id": 7, "status": "completed"}"#).await, "there are: 1");
+        Chat::says(chat.call("todo_update", r#"{"id": 7, "status": "completed"}"#).await, "known ids: 1");
         Chat::says(chat.call("todo_update", r#"{"id": 1}"#).await, "to change");
         assert_eq!(chat.call("todo_list", "{}").await.unwrap(), before);
     }

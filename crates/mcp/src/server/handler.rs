@@ -107,7 +107,7 @@ fn unknown(what: &str, name: &str, known: &[Tool]) -> String {
         None if known.is_empty() => format!("; there are no {what}s"),
         None => {
             let names: Vec<&str> = known.iter().map(Tool::name).take(20).collect();
-            format!("; there are: {}", names.join(", "))
+            format!("; known names: {}", names.join(", "))
         }
     };
     format!("unknown {what} `{name}`{hint}; list the {what}s again: they may have changed")

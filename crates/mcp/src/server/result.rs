@@ -154,7 +154,7 @@ pub(super) fn words(error: &Error) -> String {
             )
         }
         Error::Unguarded { message, .. } => message.clone(),
-        Error::Paused => "this call needs the approval of a person, and this client does not support elicitation: approve it elsewhere, or use a client with elicitation".into(),
+        Error::Paused => "this call needs the approval of a user, and this client does not support elicitation: approve it elsewhere, or use a client with elicitation".into(),
         Error::Host(_) => "the host failed; the host's log has the reason".into(),
         Error::Provider { message, .. } | Error::Unanswered { message, .. } | Error::Unstored { message, .. } | Error::BreakerOpen { message, .. } => {
             message.public().into()

@@ -132,7 +132,7 @@ impl Programs {
         match &self.granted {
             Grant::Nothing => "none".to_owned(),
             Grant::Only(names) => names.join(", "),
-            Grant::Everything => "all there are".to_owned(),
+            Grant::Everything => "all programs".to_owned(),
         }
     }
 

@@ -238,7 +238,7 @@ fn list(path: &str) -> RhaiResultOf<Array> {
     let path = path.to_owned();
     once("files::list", vec![path.as_str().into()], || {
         let listing = within("list", move |folders| folders.list(&path))?;
-        whole("list", listing.cut, "list the subfolders one by one")?;
+        whole("list", listing.cut, "list the subfolders separately")?;
         Ok(elements(&listing.into_json(), "entries"))
     })
 }

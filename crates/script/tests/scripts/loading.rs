@@ -251,7 +251,7 @@ async fn a_question_waits_for_its_answer_and_its_time_is_not_the_scripts() {
     let body = Json::parse(br#"{"messages":[]}"#).unwrap();
     let body = run_in(text, Hook::Inlet, body, &turn).await.unwrap();
     assert_eq!(body.text("answer").unwrap(), "yes");
-    assert_eq!(body.text("late").unwrap(), "nobody answered within 50 ms");
+    assert_eq!(body.text("late").unwrap(), "no answer within 50 ms");
     // Without anybody listening a question fails at once.
     let error = run("fn inlet(body) { ask(#{ type: \"input\" }) }").await.unwrap_err();
     assert!(error.to_string().contains("nobody can answer"), "{error}");

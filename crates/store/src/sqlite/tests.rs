@@ -190,7 +190,7 @@ async fn a_store_of_a_newer_version_is_left_alone() {
     store.close().await;
     let error = refusal(&file).await;
     assert_eq!(error.kind, StoreErrorKind::NewerSchema);
-    assert!(error.to_string().contains("does not know step 9999"), "{error}");
+    assert!(error.to_string().contains("does not know migration 9999"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -114,7 +114,7 @@ impl Session {
                 None => return,
                 Some(0) => {}
                 Some(missed) => self.view.tell(
-                    |_| format!("{missed} events were too fast to be shown"),
+                    |_| format!("{missed} events were skipped"),
                     || Json::from([("event", "lost".into()), ("missed", missed.into())]),
                 ),
             }

@@ -96,7 +96,7 @@ impl Texts<'_> {
         let is_name = name.chars().all(is_part) && !name.starts_with(|letter: char| letter.is_ascii_digit());
         if name.is_empty() || !is_name || RESERVED.contains(&name) {
             return Err(format!(
-                "invalid name `{name}`: expected letters, digits and `_`, and no word of the language"
+                "invalid name `{name}`: expected letters, digits and `_`, and not a reserved word"
             ));
         }
         let uses = self.uses(declaration);

@@ -31,7 +31,7 @@ impl Decision {
         let approved = match answer.get("approved") {
             // Open WebUI sends an error if the person has left.
             _ if answer.get("error").is_some_and(|error| !error.is_null()) => {
-                return Self::Rejected(format!("nobody answered: {}", clipped(&answer.field("error"))));
+                return Self::Rejected(format!("no answer: {}", clipped(&answer.field("error"))));
             }
             Some(Json::Bool(approved)) => approved,
             Some(Json::Text(word)) if yes_or_no(&word).is_some() => yes_or_no(&word) == Some(true),

@@ -94,7 +94,7 @@ impl Approval {
         Ok(match answer {
             Ok(Ok(answer)) => Decision::of(&answer),
             Ok(Err(NobodyAnswers::Timeout(after))) => match self.on_timeout {
-                OnTimeout::Reject => Decision::Rejected(format!("nobody answered within {after} ms")),
+                OnTimeout::Reject => Decision::Rejected(format!("no answer within {after} ms")),
                 OnTimeout::Halt => {
                     let reason = format!("nobody approved the tool call within {after} ms");
                     return Err(Rejection { fatal: true, ..Rejection::new(reason).with_status(403) });
