@@ -15,7 +15,7 @@ mod inlets;
 mod leaks;
 mod loading;
 mod natives;
-mod others;
+mod other_places;
 mod random;
 mod together;
 mod waits;
@@ -145,7 +145,11 @@ impl Hostile {
 #[test]
 fn no_hostile_script_hurts_its_host() {
     judge_all(
-        &inlets::all().chain(files::all()).chain(others::all()).chain(natives::all()).collect::<Vec<_>>(),
+        &inlets::all()
+            .chain(files::all())
+            .chain(other_places::all())
+            .chain(natives::all())
+            .collect::<Vec<_>>(),
     );
 }
 

@@ -155,7 +155,7 @@ async fn what_waits_for_an_operator_is_accepted_at_the_page() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tools_of_other_servers_are_approved_at_the_page_as_they_are_shown() {
-    let Some(toml) = crate::mcp::mounted::python_toml("shop", "tools = [\"pay*\", \"become\"]") else {
+    let Some(toml) = crate::mcp::mounts::python_toml("shop", "tools = [\"pay*\", \"become\"]") else {
         return;
     };
     tells("mcp.cjs", TestHost::new().config(&toml), &[]).await;

@@ -27,7 +27,7 @@ mod reference;
 mod secret;
 mod settings;
 mod tree;
-mod unread;
+mod missing_secret;
 
 pub use error::{ConfigError, ConfigProblem, GrantError};
 pub use file::{FileError, MAX_SETTINGS, read_regular};
@@ -37,6 +37,7 @@ pub use mcp::{
     Interceptor, InterceptorKind, InterceptorMode, Introspection, McpAuth, McpOAuth, McpServer, McpTransport,
     McpTrust, ResourceServer,
 };
+pub use missing_secret::UnreadSecret;
 pub use network::Network;
 pub use origin::Origin;
 pub use provider::{
@@ -49,5 +50,4 @@ pub use settings::{
     PluginSettings, SchemaMigration, ScriptSource, Server, StoreAddress, StoreAddressError, StoreSettings,
     TraceSettings, is_loopback,
 };
-pub use unread::UnreadSecret;
 pub use valvehouse_core::provider::PIPES;

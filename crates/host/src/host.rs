@@ -2,7 +2,7 @@
 
 use crate::background::AfterAnswers;
 use crate::plan::{MountedOffers, Plan};
-use crate::reload::look::{NEXT_LOOK, WHILE_COMPILING};
+use crate::reload::scan::{NEXT_LOOK, WHILE_COMPILING};
 use crate::reload::scripts::RefusedGeneration;
 use crate::reload::state::Reload;
 use crate::report::{Looks, Report};

@@ -45,7 +45,7 @@ pub use offers::Offers;
 pub use plan::{ModelPlan, MountedOffers, Passes, Plan, PluginPlan, ProviderPlan};
 pub use plugin::{Plugin, State, chats_only, chats_only_in_words};
 pub use questions::{HostQuestion, SharedQuestions};
-pub use reload::aside::{Owner, adoptable, owner};
+pub use reload::removed_plugin::{Owner, adoptable, owner};
 pub use reload::scripts::{RefusedGeneration, SignatureError, check_signature};
 pub use report::{Change, Looks, Report};
 pub use sandbox::{ReplayModels, StepReplay, replay_steps, replay_turn};

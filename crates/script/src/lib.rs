@@ -13,7 +13,7 @@ mod argument;
 mod budget;
 mod call;
 mod callbacks;
-mod bounded;
+mod bounded_call;
 mod guard_claim;
 mod clock;
 mod compile;

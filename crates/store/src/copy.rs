@@ -4,7 +4,7 @@ use crate::clock::now;
 use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::open::open_sql;
 use crate::record::HOST_SILENCE;
-use crate::rows::sealed::{valves_of, version_of};
+use crate::rows::sealed_value::{valves_of, version_of};
 use crate::rows::{secrets, vectors};
 use crate::seal::{SealKey, is_sealed};
 use crate::sql::{Lock, Row, Session, Value, insert_rows, query_scalar, query_text};

@@ -1,7 +1,7 @@
 //! The sealing key of a store, which is found or created when the store is opened, and verified with a proof.
 
 use crate::error::{Place, StoreError, StoreErrorKind};
-use crate::rows::sealed::{valves_of, version_of};
+use crate::rows::sealed_value::{valves_of, version_of};
 use crate::seal::{SHORTEST_KEY, SealKey, random_word};
 use crate::sql::{Lock, Pool, Session, query, query_scalar};
 use crate::sqlite::open::private_file;

@@ -1,7 +1,7 @@
 //! Approvals over HTTP: operators see the tools of mounted servers and approve what they saw.
 
 use super::fixtures;
-use super::mounted::{called, cli, offered, python_toml, until};
+use super::mounts::{called, cli, offered, python_toml, until};
 use crate::host::{Answer, PATIENCE, TestHost};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};

@@ -3,13 +3,13 @@
 mod approvals;
 mod clients;
 mod conformance;
-mod followed;
+mod subscriptions;
 mod fixtures;
-pub(crate) mod mounted;
+pub(crate) mod mounts;
 mod interceptors;
 mod limits;
 mod login;
 mod same;
 mod search;
-mod bridged;
+mod bridge;
 mod tokens;

@@ -1,6 +1,6 @@
 //! The metrics of the host: each event changes them, and text of clients never becomes a label.
 
-mod described;
+mod description;
 mod ready;
 mod scrape;
 

@@ -2,7 +2,7 @@
 
 mod files;
 mod hooks;
-mod recorded;
+mod recordings;
 mod turns;
 
 use crate::host::{Answer, TestHost};

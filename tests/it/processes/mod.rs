@@ -2,10 +2,10 @@
 
 mod convergence;
 mod deployment;
-mod away;
+mod outage;
 mod durable;
 mod hot_path;
-mod killed;
+mod sudden_end;
 mod mcp_sessions;
 mod nodes;
 mod page_sessions;

@@ -2,8 +2,8 @@
 //! over: each step is in the history once, each tool call has one result, and a previous owner that wakes up
 //! writes nothing more.
 
-use super::killed::{SAYS, answer_of, model, transcript};
 use super::serve::{Project, Server};
+use super::sudden_end::{SAYS, answer_of, model, transcript};
 use crate::host::{PATIENCE, until};
 use crate::upstream::{Reply, Upstream, UpstreamRequest};
 use serde_json::{Value, json};

@@ -1,15 +1,15 @@
 //! The permissions of callers: keys, sessions of the page, pages of other sites, limits.
 
-mod adopted;
+mod adoption;
 mod middleware;
 mod canary;
 mod guards;
 mod mutations;
 mod rights;
 mod shapes;
-mod shared;
+mod shared_secrets;
 mod keys;
-mod sealed;
+mod sealed_values;
 mod sessions;
 
 use crate::host::{Answer, TestHost, saying};

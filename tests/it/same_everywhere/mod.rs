@@ -4,15 +4,15 @@
 mod case;
 mod filters;
 mod rows;
-mod seen;
+mod outcome;
 mod services;
 
 use crate::host::TestHost;
 use crate::sdk::LOOK;
 use crate::upstream::{Upstream, UpstreamRequest};
 use case::Case;
+use outcome::{TurnView, plain_message};
 use rows::{ROWS, Way};
-use seen::{TurnView, plain_message};
 use serde_json::Value;
 use services::{SERVICES, Service};
 use std::sync::{Arc, Mutex};

@@ -2,9 +2,9 @@
 
 mod command;
 mod coverage;
-mod golden;
+mod golden_files;
 mod junit;
-mod words;
+mod functions;
 
 use crate::cli::{CommandOutput, Project};
 use valvehouse::json::Json;

@@ -1,12 +1,12 @@
 //! The operators' view of requests: lists, steps, the feed, tries and replays.
 
 #[cfg(feature = "otlp")]
-mod collected;
+mod collector;
 mod feed;
-mod replayed;
-mod seen;
+mod replay;
+mod contents;
 mod at_the_command_line;
-mod tried;
+mod dry_run;
 
 use crate::host::{Answer, TestHost, until};
 use serde_json::Value;

@@ -6,7 +6,7 @@ mod checkpoints;
 mod running;
 mod stream;
 #[cfg(feature = "typed")]
-mod typed;
+mod typed_answer;
 
 pub use agent::{Agent, AgentResponse};
 pub use builder::AgentBuilder;

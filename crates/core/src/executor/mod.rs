@@ -10,7 +10,7 @@
 //! Therefore, a lane runs the work of one owner at a time, and is free for other owners when that work has
 //! ended.
 
-mod apart;
+mod separate_stack;
 mod error;
 mod health;
 mod lane;
@@ -21,9 +21,9 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-pub use apart::{abandon, run_apart};
 pub use error::{AbandonedWork, ExecutorError, STUCK};
 pub use health::{Workload, lost_now, lost_so_far, max_stuck, set_max_stuck};
+pub use separate_stack::{abandon, run_apart};
 pub use stackful::{STACK, WaitEnd, is_here, wait, yield_now};
 pub use together::{Job, TogetherError, together};
 pub use work::{run, run_for};

@@ -27,7 +27,7 @@ mod invocation;
 mod options;
 mod outgoing;
 mod progress;
-mod recorded;
+mod recorded_answer;
 mod round;
 mod stream;
 mod tool_search;

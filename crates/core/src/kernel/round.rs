@@ -4,7 +4,7 @@
 use super::assembly::Kernel;
 use super::outgoing::AnswerStream;
 use super::progress::Progress;
-use super::recorded::{self, Record};
+use super::recorded_answer::{self, Record};
 use super::{answer, stream};
 use crate::anthropic;
 use crate::chat::{Fold, event, message};
@@ -162,7 +162,7 @@ async fn ask(
     let request = fit(&**provider, request)?;
     let request_body = &request.body.clone();
     let model = request_body.text_or_empty("model");
-    let (known, mut record) = recorded::begin(kernel, request_body, turn);
+    let (known, mut record) = recorded_answer::begin(kernel, request_body, turn);
     let mut call = TracedCall::begin(turn.trace(), provider.name(), &model, || request_body.clone());
     let span = call.span();
     let answer = match known {

@@ -7,7 +7,7 @@ mod canned;
 mod contract;
 mod embedding;
 mod fit;
-mod traced;
+mod model_trace;
 
 pub use canned::{CannedProvider, Reply};
 pub use contract::{
@@ -16,4 +16,4 @@ pub use contract::{
 };
 pub use embedding::{BUILTIN_EMBEDDING, builtin_embedding, dot_product};
 pub use fit::{COUNT_TOKENS, ONLY_RESPONSES, fit};
-pub use traced::TracedCall;
+pub use model_trace::TracedCall;

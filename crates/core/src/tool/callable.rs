@@ -2,8 +2,8 @@
 
 use super::parameters::Parameters;
 use super::result::{ToolError, ToolResult};
-use super::spawned;
 use super::spec::{Retry, ToolSpec};
+use super::task;
 use crate::context::{Context, Notice, NoticeKind, Turn};
 use crate::error::{DeclarationError, Rejection};
 use crate::filter::FilterEntry;
@@ -95,7 +95,7 @@ impl Tool {
         let run = Arc::new(run);
         Self::new(ToolSpec::new(name), move |args: Json, context: Context| {
             let run = run.clone();
-            spawned::blocking(move || run(args, context))
+            task::blocking(move || run(args, context))
         })
     }
 

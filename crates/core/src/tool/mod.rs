@@ -5,19 +5,19 @@ mod declare;
 mod parameters;
 mod ranking;
 mod result;
-mod spawned;
+mod task;
 mod spec;
 mod toolbox;
 #[cfg(feature = "typed")]
-mod typed;
+mod typed_tool;
 
 pub use callable::{Handler, Tool};
 pub use declare::{ToolDeclaration, is_name, tags, timeout};
 pub use parameters::{ArgumentError, Parameters};
 pub(crate) use ranking::ranked;
 pub use result::{ToolError, ToolResult};
-pub(crate) use spawned::blocking;
 pub use spec::{Retry, SchemaDialect, ToolSpec};
+pub(crate) use task::blocking;
 pub use toolbox::{FIND_TOOLS, RUN_SCRIPT, ToolInfo, ToolModule, Toolbox, is_entry_tool, tools_of};
 #[cfg(feature = "typed")]
-pub use typed::json_schema_of;
+pub use typed_tool::json_schema_of;

@@ -8,7 +8,7 @@ use super::files::File;
 use super::plugins::{Admin, known};
 use super::rejection::AdminError;
 use crate::plugin::{Plugin, State};
-use crate::reload::aside::adoptable;
+use crate::reload::removed_plugin::adoptable;
 use crate::snapshot::Snapshot;
 use crate::writer::{CompileJob, CompiledText, ReloadLock};
 use std::sync::Arc;

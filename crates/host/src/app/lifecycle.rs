@@ -2,7 +2,7 @@
 //! order.
 
 use super::configuration::plan;
-use super::detached::DetachedTasks;
+use super::detached_task::DetachedTasks;
 use super::error::OpenError;
 use super::providers::ProviderKeys;
 use crate::access::{Access, Sessions};

@@ -2,7 +2,7 @@
 
 mod builder;
 mod configuration;
-mod detached;
+mod detached_task;
 mod error;
 mod lifecycle;
 mod offline;
@@ -11,7 +11,7 @@ mod turn;
 
 pub use builder::HostBuilder;
 pub use configuration::{folder_of, folders_of, settings_of_kind};
-pub use detached::{DetachedTasks, QueueSlot, StopReason, Ticket};
+pub use detached_task::{DetachedTasks, QueueSlot, StopReason, Ticket};
 pub use error::OpenError;
 pub use lifecycle::App;
 pub use offline::{

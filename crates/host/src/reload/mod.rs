@@ -3,11 +3,11 @@
 //! Every scan compares the contents of the folders, so a lost event of the file system only causes a delay.
 //! Nothing is removed before its replacement has loaded.
 
-pub(crate) mod aside;
+pub(crate) mod removed_plugin;
 pub(crate) mod compiler;
 mod guards;
 mod last_good;
-pub(crate) mod look;
+pub(crate) mod scan;
 mod parallel;
 mod plugins;
 mod record;

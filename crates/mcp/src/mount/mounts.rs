@@ -2,8 +2,8 @@
 
 use super::connection::{Connection, follow, parts};
 use super::link::Link;
-use super::look::{ServerOffer, compared, remembered};
-use super::served;
+use super::prompt_call;
+use super::server_scan::{ServerOffer, compared, remembered};
 use super::subscriptions::follow_resources;
 use super::tool::mounted;
 use crate::pins::{self, PartKind, PinStatus, Pins, ToolParts};
@@ -385,11 +385,11 @@ fn served(offered: &[(Arc<Link>, ServerOffer)]) -> Offers {
         by_server.entry(&link.server.name).or_insert_with(|| (link, Vec::new())).1.push(seen);
     }
     Offers {
-        prompts: prompts().map(|(link, seen)| served::prompt(link, seen)).collect(),
-        resources: by_server.into_values().map(|(link, seen)| served::resources(link, &seen)).collect(),
+        prompts: prompts().map(|(link, seen)| prompt_call::prompt(link, seen)).collect(),
+        resources: by_server.into_values().map(|(link, seen)| prompt_call::resources(link, &seen)).collect(),
         completions: prompts()
             .chain(templates())
-            .map(|(link, seen)| served::completion(link, seen))
+            .map(|(link, seen)| prompt_call::completion(link, seen))
             .collect(),
     }
 }

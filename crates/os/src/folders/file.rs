@@ -1,6 +1,6 @@
 //! Opening of regular files, without files that could block the reader.
 
-use super::place::Place;
+use super::resolve::Place;
 use crate::failure::Failure;
 use cap_std::fs::{Dir, File, FileType, FileTypeExt as _, Metadata, OpenOptions};
 use std::io::{self, Read as _};

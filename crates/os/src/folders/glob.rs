@@ -1,8 +1,8 @@
 //! The search for files by a pattern of their paths, which walks through folders recursively.
 
-use super::granted::Folders;
+use super::granted_folder::Folders;
 use super::list::{EntryKind, entries};
-use super::place::Place;
+use super::resolve::Place;
 use crate::failure::Failure;
 use cap_std::fs::{Dir, DirEntry};
 use globset::{GlobBuilder, GlobMatcher};

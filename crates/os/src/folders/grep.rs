@@ -3,8 +3,8 @@
 use super::file;
 use super::glob::Pattern;
 use super::glob::Walk;
-use super::granted::Folders;
-use super::place::Place;
+use super::granted_folder::Folders;
+use super::resolve::Place;
 use crate::failure::Failure;
 use cap_std::fs::{Dir, OpenOptions};
 use regex::{Regex, RegexBuilder};

@@ -1,7 +1,7 @@
 //! The listing of a folder.
 
-use super::granted::Folders;
-use super::place::Place;
+use super::granted_folder::Folders;
+use super::resolve::Place;
 use crate::failure::Failure;
 use cap_std::fs::{Dir, DirEntry};
 use valvehouse_json::Json;

@@ -14,10 +14,10 @@
 
 mod file;
 mod glob;
-mod granted;
+mod granted_folder;
 mod grep;
 mod list;
-mod place;
+mod resolve;
 mod read;
 mod write;
 
@@ -26,7 +26,7 @@ mod write;
 mod tests;
 
 pub use glob::{GlobMatches, GlobQuery};
-pub use granted::Folders;
+pub use granted_folder::Folders;
 pub use grep::{GrepQuery, Match, Matches};
 pub use list::{EntryKind, FolderEntry, Listing};
 pub use read::{FileText, Lines};

@@ -1,7 +1,7 @@
 //! Reading files.
 
 use super::file;
-use super::granted::Folders;
+use super::granted_folder::Folders;
 use crate::failure::Failure;
 use cap_std::fs::OpenOptions;
 use std::path::PathBuf;

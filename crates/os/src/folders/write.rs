@@ -1,8 +1,8 @@
 //! Writing and removing files, and creating folders.
 
 use super::file;
-use super::granted::Folders;
-use super::place::Place;
+use super::granted_folder::Folders;
+use super::resolve::Place;
 use crate::failure::Failure;
 use cap_std::fs::{Dir, OpenOptions};
 use std::io::{self, Write as _};

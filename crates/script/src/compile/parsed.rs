@@ -7,7 +7,7 @@ use crate::link::LinkedModules;
 use crate::names::Names;
 use crate::source::SourceFile;
 use crate::value::{KeyOrders, lend_functions_missing_beside, property_accessors};
-use crate::{bounded, engine, folding, literal, manifest};
+use crate::{bounded_call, engine, folding, literal, manifest};
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Shared, Stmt};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ pub(super) fn folded(
     let coverage = beside.coverage.map(|coverage| &**coverage);
     let own = instrumented.add(ast.clone(), valves, &literals, beside.is_guard, coverage)?;
     let of_modules = instrumented.add(linked.functions.clone(), &none, &literals, beside.is_guard, None)?;
-    let cheap = Hook::ALL.into_iter().filter(|hook| bounded::is_bounded(&ast, hook.name())).collect();
+    let cheap = Hook::ALL.into_iter().filter(|hook| bounded_call::is_bounded(&ast, hook.name())).collect();
     ast.combine(linked.functions.clone());
     values.extend(linked.values.clone());
     let names = Names::of(&ast);

@@ -7,7 +7,7 @@ mod foreign;
 mod forms;
 mod keywords;
 mod parse;
-mod place;
+mod position;
 mod run;
 mod summary;
 mod unclosed;

@@ -4,7 +4,7 @@ use super::absent;
 use super::codes::Code;
 use super::finding::{Diagnostic, lower_first};
 use super::forms;
-use super::place::position_at;
+use super::position::position_at;
 use super::summary::{help_for_run, message_of};
 use crate::rename;
 use crate::sources::{Source, Sources};

@@ -5,7 +5,7 @@
 
 mod complete;
 mod infer;
-mod look;
+mod hover;
 mod names;
 mod outline;
 mod scan;
@@ -14,7 +14,7 @@ mod suggestion;
 #[cfg(test)]
 mod tests;
 
-pub use look::{Hover, OpenCall, Place};
+pub use hover::{Hover, OpenCall, Place};
 pub use names::NameAt;
 pub use outline::{Import, Sketch, Symbol, SymbolKind};
 pub use suggestion::{Suggestion, SuggestionKind};

@@ -1,6 +1,6 @@
 //! The occurrences of a name, and whether it can be renamed.
 
-use super::look::{Meaning, touches};
+use super::hover::{Meaning, touches};
 use super::outline::{Sketch, Value};
 use super::scan::Kind;
 use crate::reference;

@@ -1,7 +1,7 @@
 //! Fixes of syntax from Python or JavaScript.
 
 use super::edit::{Fix, Spot, is_part};
-use super::meaning::quoted;
+use super::semantics::quoted;
 use crate::diagnostic::{Code, Diagnostic};
 
 /// Functions of other languages that have another name here.

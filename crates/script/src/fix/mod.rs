@@ -5,7 +5,7 @@
 mod edit;
 mod foreign;
 mod lookup;
-mod meaning;
+mod semantics;
 
 #[cfg(test)]
 mod tests;

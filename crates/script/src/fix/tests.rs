@@ -94,7 +94,7 @@ fn a_missing_capability_is_declared_where_the_comment_is_or_would_be() {
         ("/*\nrequirements:\n*/\n", "/*\nrequirements: http\n*/\n"),
         ("\u{feff}\n/*\nrequirements: kv\n*/\n", "\u{feff}\n/*\nrequirements: kv, http\n*/\n"),
     ] {
-        assert_eq!(super::meaning::requirement("http", source).applied(source), expected, "{source:?}");
+        assert_eq!(super::semantics::requirement("http", source).applied(source), expected, "{source:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::tree::View;
 use super::{
-    answers, calls, capabilities, comparisons, dropped, flow, loops, properties, quotes, returns, valves,
+    answers, calls, capabilities, comparisons, flow, loops, properties, quotes, returns, unused_value, valves,
 };
 use crate::diagnostic::{Diagnostic, MAX_PROBLEMS};
 use crate::script::Script;
@@ -57,7 +57,7 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Diagnostic>
         loops::look,
         quotes::look,
         comparisons::look,
-        dropped::look,
+        unused_value::look,
     ];
     let found = families.into_iter().flat_map(|look| look(&view).into_iter().take(MAX_PROBLEMS));
     let mut found: Vec<Diagnostic> = found.map(Diagnostic::warning).collect();

@@ -7,7 +7,7 @@ mod answers;
 mod calls;
 mod capabilities;
 mod comparisons;
-mod dropped;
+mod unused_value;
 mod findings;
 mod flow;
 mod loops;

@@ -7,12 +7,12 @@
 
 mod cost;
 mod measure;
-mod metered;
+mod wrappers;
 mod sorting;
 mod text;
 
 #[cfg(test)]
 mod tests;
 
-pub(super) use metered::{check_size, metered, packages};
 pub(super) use text::shortened_text;
+pub(super) use wrappers::{check_size, metered, packages};

@@ -1,7 +1,7 @@
 //! Tests that every function of an engine has a declared cost, and that metered functions end in time.
 
 use super::cost::cost;
-use super::metered::functions;
+use super::wrappers::functions;
 use crate::engine;
 use rhai::Engine;
 

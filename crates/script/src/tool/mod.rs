@@ -4,11 +4,11 @@ mod declaration;
 mod function;
 mod handler;
 mod run_script;
-mod served;
+mod prompt_function;
 
 pub(super) use declaration::{check_list, misplaced_hooks, module_description, read};
 pub use function::Role;
 pub(super) use function::{ServedFunction, ToolFunction};
 pub use handler::{ScriptedTool, ServedTool};
+pub(super) use prompt_function::read as read_served;
 pub use run_script::run_script;
-pub(super) use served::read as read_served;

@@ -8,7 +8,7 @@ use super::writer::Writer;
 use super::{conversations, request};
 use crate::body::parsed;
 use crate::reply::{self, OpenAiError};
-use crate::turn::emitted::RenderedText;
+use crate::turn::emitted_event::RenderedText;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::typed_events;
 use crate::{auth, first_choice};

@@ -1,6 +1,6 @@
 //! The stream of bytes in which an endpoint sends the answer of a turn.
 
-use super::emitted::{EventText, for_open_webui};
+use super::emitted_event::{EventText, for_open_webui};
 use super::endpoint::{Chunk, Encoder};
 use bytes::Bytes;
 use futures::future::BoxFuture;

@@ -3,7 +3,7 @@
 //!
 //! [`RunSlot`] contains the run of an agent's turn.
 
-use super::emitted::RenderedText;
+use super::emitted_event::RenderedText;
 use super::events::EVENT_STREAM;
 use super::keep_alive::COMMENT;
 use crate::facts;

@@ -2,7 +2,7 @@
 //! [`endpoint::Endpoint`] and the encoding of its [`endpoint::Encoder`].
 
 pub(crate) mod answer_bytes;
-pub(crate) mod emitted;
+pub(crate) mod emitted_event;
 pub(crate) mod endpoint;
 pub(crate) mod events;
 pub(crate) mod keep_alive;

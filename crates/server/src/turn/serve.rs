@@ -1,7 +1,7 @@
 //! The turn of an endpoint's request, from decoding to encoding.
 
 use super::answer_bytes::{AnswerBytes, EventForm};
-use super::emitted::EventText;
+use super::emitted_event::EventText;
 use super::endpoint::{Call, Encoder, Endpoint};
 use super::events::as_stream;
 use super::keep_alive::KeepAlive;

@@ -2,7 +2,7 @@
 
 use super::json::AT_ONCE;
 use super::valves::{self, Change};
-use super::{guards, sealed, switches};
+use super::{guards, sealed_value, switches};
 use crate::clock::now;
 use crate::history::{Action, BY_FILE, Edit, FileEdit, MAX_VERSIONS, SeenFile, Source, Span, Version};
 use crate::record::GuardChange;
@@ -280,7 +280,7 @@ async fn insert(
     new: &[(&str, Option<&Source>, Version)],
 ) -> Result<(), sqlx::Error> {
     let sealed = |(plugin, _, new): &(&str, _, Version)| {
-        sealed::seal(key, &new.valves, &sealed::version_of(plugin, signed(new.number)))
+        sealed_value::seal(key, &new.valves, &sealed_value::version_of(plugin, signed(new.number)))
     };
     let sealed = new.iter().map(sealed).collect::<Result<Vec<_>, _>>()?;
     let rows = new.iter().zip(sealed).map(|((plugin, _, new), sealed)| {
@@ -356,7 +356,7 @@ async fn newest(
 fn version(key: &SealKey, plugin: &str, row: &Row) -> Result<Version, sqlx::Error> {
     let action: String = row.try_get("action")?;
     let number: i64 = row.try_get("version")?;
-    let valves = sealed::unseal(key, row.try_get("valves")?, &sealed::version_of(plugin, number));
+    let valves = sealed_value::unseal(key, row.try_get("valves")?, &sealed_value::version_of(plugin, number));
     Ok(Version {
         number: number.unsigned_abs(),
         at: row.try_get("at")?,

@@ -1,6 +1,6 @@
 //! The rows of each table, with the same statements for all databases.
 
-pub(crate) mod aside;
+pub(crate) mod removed_plugin;
 pub(crate) mod conversations;
 pub(crate) mod generation;
 pub(crate) mod grants;
@@ -13,7 +13,7 @@ pub(crate) mod questions;
 pub(crate) mod response_conversations;
 pub(crate) mod responses;
 pub(crate) mod script_sets;
-pub(crate) mod sealed;
+pub(crate) mod sealed_value;
 pub(crate) mod secrets;
 pub(crate) mod sessions;
 pub(crate) mod switches;

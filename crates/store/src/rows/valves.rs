@@ -1,6 +1,6 @@
 //! The rows of valves.
 
-use super::sealed;
+use super::sealed_value;
 use crate::record::StoredValves;
 use crate::seal::{SealKey, is_sealed};
 use crate::sql::{Session, query, query_scalar};
@@ -89,7 +89,7 @@ pub(crate) async fn change(
         query("INSERT INTO valves (plugin, user_id, content) VALUES (?, ?, ?)")
             .bind(plugin)
             .bind(user)
-            .bind(sealed::seal(key, &values, &sealed::valves_of(plugin, user))?)
+            .bind(sealed_value::seal(key, &values, &sealed_value::valves_of(plugin, user))?)
             .execute(transaction)
             .await?;
     }
@@ -112,7 +112,7 @@ fn merged(stored: Json, given: &Json) -> Result<Json, sqlx::Error> {
 }
 
 fn read(key: &SealKey, plugin: &str, user: Option<&str>, content: &str) -> Result<Json, sqlx::Error> {
-    sealed::unseal(key, content, &sealed::valves_of(plugin, user)).map_err(|why| {
+    sealed_value::unseal(key, content, &sealed_value::valves_of(plugin, user)).map_err(|why| {
         let what = format!("the stored valves of {plugin} {why}");
         sqlx::Error::Decode(format!("{what}; delete them with `valvehouse valves reset {plugin}`").into())
     })

@@ -13,7 +13,7 @@ use crate::record::{
 use crate::rows::generation::{self, raise};
 use crate::rows::valves::{self, Change};
 use crate::rows::{
-    aside, grants, guards, history, hosts, kv, questions, script_sets, secrets, switches, users,
+    grants, guards, history, hosts, kv, questions, removed_plugin, script_sets, secrets, switches, users,
 };
 use crate::settings::StoredSettings;
 use crate::sql::{Lock, Session};
@@ -279,14 +279,14 @@ impl Store for SqlStore {
 
     fn set_aside(&self) -> StoreFuture<'_, Vec<Aside>> {
         self.work("read the data that is set aside", async move {
-            aside::all(&mut self.swift.session().await?).await
+            removed_plugin::all(&mut self.swift.session().await?).await
         })
     }
 
     fn put_aside<'a>(&'a self, plugin: &'a str, number: u64) -> StoreFuture<'a, u64> {
         self.work("set aside the data of a plugin", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
-            aside::put(&mut transaction, &self.key, plugin, number).await?;
+            removed_plugin::put(&mut transaction, &self.key, plugin, number).await?;
             let generation = raise(&mut transaction).await?;
             transaction.commit().await?;
             Ok(generation)
@@ -296,7 +296,7 @@ impl Store for SqlStore {
     fn adopt<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> StoreFuture<'a, u64> {
         self.work("adopt the data that is set aside", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
-            aside::adopt(&mut transaction, &self.key, plugin, number).await?;
+            removed_plugin::adopt(&mut transaction, &self.key, plugin, number).await?;
             history::note(&mut transaction, &self.key, plugin, by, Action::Valves).await?;
             let generation = raise(&mut transaction).await?;
             transaction.commit().await?;
@@ -307,7 +307,7 @@ impl Store for SqlStore {
     fn drop_aside<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> StoreFuture<'a, u64> {
         self.work("delete the data that is set aside", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
-            aside::drop_rows(&mut transaction, plugin, number).await?;
+            removed_plugin::drop_rows(&mut transaction, plugin, number).await?;
             tracing::info!(plugin, by, "the data that was set aside is deleted");
             let generation = raise(&mut transaction).await?;
             transaction.commit().await?;
@@ -535,7 +535,7 @@ impl SqlStore {
             },
             confirmed: guards::confirmed(session).await?,
             last_good: guards::last_good(session).await?,
-            aside: aside::all(session).await?,
+            aside: removed_plugin::all(session).await?,
             guarded_models: guards::models(session).await?,
             scripts: script_sets::latest(session).await?,
         })

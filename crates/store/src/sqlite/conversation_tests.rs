@@ -60,7 +60,8 @@ async fn a_forgotten_user_is_in_no_byte_of_the_files() {
     let (folder, store) = store().await;
     let conversation = async |id: &str, kept: &str, text: &str| {
         let (state, kept) = (Json::from(text), Json::parse(kept.as_bytes()).unwrap());
-        let messages: Vec<Json> = (0..40).map(|turn| user_message(&format!("{turn} {}", text.repeat(40)))).collect();
+        let messages: Vec<Json> =
+            (0..40).map(|turn| user_message(&format!("{turn} {}", text.repeat(40)))).collect();
         let new = NewRun {
             conversation: id,
             first: Some(First { name: "begin", state: &state, kept: &kept }),

@@ -5,7 +5,7 @@
 mod conversations;
 mod export;
 mod history;
-mod pruned;
+mod pruning;
 mod questions;
 mod responses;
 mod runs;
@@ -69,7 +69,7 @@ async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -> F) {
     conversations::check(&fresh).await;
     runs::check(&fresh).await;
     export::check(&fresh).await;
-    pruned::check(&fresh).await;
+    pruning::check(&fresh).await;
     questions::check(&fresh).await;
     responses::check(&fresh).await;
     secrets::check(&fresh).await;

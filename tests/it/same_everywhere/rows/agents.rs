@@ -3,7 +3,7 @@
 use super::{Row, Way, emitted, named_events, openai, post};
 use crate::host::TestHost;
 use crate::same_everywhere::case::Case;
-use crate::same_everywhere::seen::TurnView;
+use crate::same_everywhere::outcome::TurnView;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use super::{Row, Way, openai};
 use crate::host::TestHost;
 use crate::same_everywhere::broken;
 use crate::same_everywhere::case::Case;
-use crate::same_everywhere::seen::{Class, Refusal, TurnView};
+use crate::same_everywhere::outcome::{Class, Refusal, TurnView};
 use futures::future::BoxFuture;
 use serde_json::Value;
 

@@ -4,7 +4,7 @@ use super::{Row, Way, openai};
 use crate::host::TestHost;
 use crate::kernel::{StreamedTurn, json, request, run};
 use crate::same_everywhere::case::Case;
-use crate::same_everywhere::seen::{Class, Refusal, TurnView, text_of};
+use crate::same_everywhere::outcome::{Class, Refusal, TurnView, text_of};
 use crate::sdk::LOOK;
 use futures::future::BoxFuture;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use super::{Row, Way, emitted, named_events, post};
 use crate::host::{Answer, TestHost};
 use crate::same_everywhere::case::{Case, Special};
-use crate::same_everywhere::seen::{self, Class, Refusal, TurnView};
+use crate::same_everywhere::outcome::{self, Class, Refusal, TurnView};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ fn of_whole(answer: &Answer) -> TurnView {
     TurnView { answer: Some(of_blocks(&blocks, &body, &body["usage"])), events, ..TurnView::default() }
 }
 
-fn of_blocks(blocks: &[Value], ending: &Value, usage: &Value) -> seen::Answer {
+fn of_blocks(blocks: &[Value], ending: &Value, usage: &Value) -> outcome::Answer {
     let of_kind = |kind: &'static str| blocks.iter().filter(move |block| block["type"] == kind);
     let texts = |kind: &'static str, key: &str| -> String {
         of_kind(kind).filter_map(|block| block[key].as_str()).collect()
@@ -75,14 +75,14 @@ fn of_blocks(blocks: &[Value], ending: &Value, usage: &Value) -> seen::Answer {
     let citations = of_kind("text").filter_map(|block| block["citations"].as_array()).flatten();
     let text = |citation: &Value, key: &str| citation[key].as_str().expect("a text").to_owned();
     let source = |citation: &Value| (text(citation, "url"), text(citation, "title"));
-    seen::Answer {
+    outcome::Answer {
         sources: Some(citations.map(source).collect()),
         text: texts("text", "text"),
         thoughts: Some(texts("thinking", "thinking")),
-        calls: of_kind("tool_use").map(|block| seen::call_of(&block["name"], &block["input"])).collect(),
+        calls: of_kind("tool_use").map(|block| outcome::call_of(&block["name"], &block["input"])).collect(),
         finish: finish.map(str::to_owned),
         usage: Some((count("input_tokens"), count("output_tokens"))),
-        ..seen::Answer::default()
+        ..outcome::Answer::default()
     }
 }
 

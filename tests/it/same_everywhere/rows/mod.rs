@@ -10,7 +10,7 @@ mod pipelines;
 mod responses;
 
 use super::case::{Case, Special};
-use super::seen::TurnView;
+use super::outcome::TurnView;
 use super::services::Service;
 use crate::host::{Answer, TestHost};
 use futures::future::BoxFuture;

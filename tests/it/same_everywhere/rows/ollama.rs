@@ -3,7 +3,7 @@
 use super::{Row, Way, door, emitted, post};
 use crate::host::TestHost;
 use crate::same_everywhere::case::{Case, Special};
-use crate::same_everywhere::seen::{self, Class, Refusal, TurnView};
+use crate::same_everywhere::outcome::{self, Class, Refusal, TurnView};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ fn body(case: &Case, way: &Way) -> Value {
 }
 
 fn of_lines(lines: &[Value], status: u16) -> TurnView {
-    let (mut seen, mut answer) = (TurnView::default(), seen::Answer::default());
+    let (mut seen, mut answer) = (TurnView::default(), outcome::Answer::default());
     let (mut events, mut thoughts) = (Vec::new(), String::new());
     for line in lines {
         if let Some(event) = line.get("event") {
@@ -66,7 +66,7 @@ fn of_lines(lines: &[Value], status: u16) -> TurnView {
         thoughts += message["thinking"].as_str().unwrap_or_default();
         let calls = message["tool_calls"].as_array().into_iter().flatten();
         answer.calls.extend(
-            calls.map(|call| seen::call_of(&call["function"]["name"], &call["function"]["arguments"])),
+            calls.map(|call| outcome::call_of(&call["function"]["name"], &call["function"]["arguments"])),
         );
         if line["done"] == true {
             let count = |key: &str| line[key].as_u64().unwrap_or(0);

@@ -3,7 +3,7 @@
 use super::{Row, Way, door, emitted, post};
 use crate::host::{Answer, TestHost};
 use crate::same_everywhere::case::Case;
-use crate::same_everywhere::seen::{self, Class, Refusal, TurnView};
+use crate::same_everywhere::outcome::{self, Class, Refusal, TurnView};
 use crate::well_formed;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -80,16 +80,16 @@ pub(super) fn of_body(status: u16, body: &Value) -> TurnView {
 }
 
 /// Reads a `chat.completion`.
-pub(super) fn of_completion(body: &Value) -> seen::Answer {
+pub(super) fn of_completion(body: &Value) -> outcome::Answer {
     let choice = &body["choices"][0];
-    let mut answer = seen::Answer {
+    let mut answer = outcome::Answer {
         refusal: Some(choice["message"]["refusal"].as_str().unwrap_or_default().to_owned()),
-        text: seen::text_of(&choice["message"]["content"]),
-        thoughts: Some(seen::text_of(&choice["message"]["reasoning_content"])),
-        calls: seen::calls_of(&choice["message"]),
+        text: outcome::text_of(&choice["message"]["content"]),
+        thoughts: Some(outcome::text_of(&choice["message"]["reasoning_content"])),
+        calls: outcome::calls_of(&choice["message"]),
         finish: choice["finish_reason"].as_str().map(str::to_owned),
         usage: Some(usage(&body["usage"])),
-        ..seen::Answer::default()
+        ..outcome::Answer::default()
     };
     answer.cite(choice["message"]["annotations"].as_array().into_iter().flatten());
     answer
@@ -104,7 +104,7 @@ fn usage(usage: &Value) -> (u64, u64) {
 pub(super) fn of_stream(events: &[Value]) -> TurnView {
     let mut seen = TurnView::default();
     let mut emitted = Vec::new();
-    let mut answer = seen::Answer::default();
+    let mut answer = outcome::Answer::default();
     let mut thoughts = String::new();
     let mut refusal = String::new();
     let mut calls: BTreeMap<u64, (String, String, bool)> = BTreeMap::new();
@@ -140,8 +140,8 @@ pub(super) fn of_stream(events: &[Value]) -> TurnView {
     }
     seen.events = Some(emitted);
     let call = |(name, given, is_custom): (String, String, bool)| match is_custom {
-        true => seen::custom_call(&json!(name), &json!(given)),
-        false => seen::call_of(&json!(name), &json!(given)),
+        true => outcome::custom_call(&json!(name), &json!(given)),
+        false => outcome::call_of(&json!(name), &json!(given)),
     };
     answer.calls = calls.into_values().map(call).collect();
     answer.refusal = Some(refusal);

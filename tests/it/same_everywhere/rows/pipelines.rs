@@ -4,7 +4,7 @@ use super::{Row, Way, emitted, openai};
 use crate::host::{Answer, TestHost};
 use crate::same_everywhere::case::Case;
 use crate::same_everywhere::filters::RandomFilter;
-use crate::same_everywhere::seen::{Class, Refusal, TurnView};
+use crate::same_everywhere::outcome::{Class, Refusal, TurnView};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use valvehouse::filter::Hook;

@@ -3,7 +3,7 @@
 use super::{Row, Way, emitted, named_events, post};
 use crate::host::{Answer, TestHost};
 use crate::same_everywhere::case::{Case, Special};
-use crate::same_everywhere::seen::{self, Class, Refusal, TurnView};
+use crate::same_everywhere::outcome::{self, Class, Refusal, TurnView};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
@@ -56,15 +56,15 @@ fn body(case: &Case, way: &Way) -> Value {
     body
 }
 
-fn of_response(response: &Value) -> seen::Answer {
+fn of_response(response: &Value) -> outcome::Answer {
     let items = response["output"].as_array().cloned().unwrap_or_default();
     let of_kind = |kind: &'static str| items.iter().filter(move |item| item["type"] == kind);
     let texts = |kind: &'static str| -> String {
-        of_kind(kind).map(|item| seen::text_of(&item["content"])).collect()
+        of_kind(kind).map(|item| outcome::text_of(&item["content"])).collect()
     };
     let call = |item: &Value| match item["type"].as_str() {
-        Some("function_call") => Some(seen::call_of(&item["name"], &item["arguments"])),
-        Some("custom_tool_call") => Some(seen::custom_call(&item["name"], &item["input"])),
+        Some("function_call") => Some(outcome::call_of(&item["name"], &item["arguments"])),
+        Some("custom_tool_call") => Some(outcome::custom_call(&item["name"], &item["input"])),
         _ => None,
     };
     let calls: Vec<(String, Value)> = items.iter().filter_map(call).collect();
@@ -79,14 +79,14 @@ fn of_response(response: &Value) -> seen::Answer {
         _ => "tool_calls",
     };
     let count = |key: &str| response["usage"][key].as_u64().unwrap_or(0);
-    let mut answer = seen::Answer {
+    let mut answer = outcome::Answer {
         refusal: Some(parts.iter().filter_map(|part| part["refusal"].as_str()).collect()),
         text: texts("message"),
         thoughts: Some(texts("reasoning")),
         calls,
         finish: Some(finish.to_owned()),
         usage: Some((count("input_tokens"), count("output_tokens"))),
-        ..seen::Answer::default()
+        ..outcome::Answer::default()
     };
     answer.cite(parts.iter().filter_map(|part| part["annotations"].as_array()).flatten());
     answer

@@ -1,7 +1,7 @@
 //! The service with Anthropic's Messages API.
 
 use super::{Part, Step, finish, parts, steps};
-use crate::same_everywhere::seen::{call_of, text_of};
+use crate::same_everywhere::outcome::{call_of, text_of};
 use crate::sdk::upstream::{Round, Source};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ mod messages;
 mod responses;
 
 use super::case::{Case, Failure, Special};
-use super::seen::plain_message;
+use super::outcome::plain_message;
 use crate::sdk::upstream::{self, Chunk, Round, Source};
 use crate::upstream::{Reply, UpstreamRequest};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 //! encrypted reasoning, and a built-in search.
 
 use super::{Part, Step, finish, parts, steps};
-use crate::same_everywhere::seen::{call_of, text_of};
+use crate::same_everywhere::outcome::{call_of, text_of};
 use crate::sdk::upstream::{Round, Source};
 use serde_json::{Map, Value, json};
 

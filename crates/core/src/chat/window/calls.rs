@@ -1,9 +1,9 @@
 //! The tool calls of a choice, each a lane of its own. Clients read one call after the other: while the end of
 //! a call is withheld, the deltas of later calls are withheld as well.
 
-use super::held::{OVER, child};
+use super::buffer::{OVER, child};
 use super::lane::Lane;
-use super::look::WindowVisitor;
+use super::visitor::WindowVisitor;
 use crate::chat::delta::{call_name, continues_call};
 use crate::chat::event::{Step, TextPlace};
 use compact_str::CompactString;

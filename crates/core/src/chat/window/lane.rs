@@ -1,7 +1,7 @@
 //! One text of a choice across events: its withheld end, and the text to release.
 
-use super::held::child;
-use super::look::WindowVisitor;
+use super::buffer::child;
+use super::visitor::WindowVisitor;
 use crate::chat::event::Step;
 use compact_str::CompactString;
 use valvehouse_json::{Array, Json};

@@ -7,13 +7,13 @@
 //! as plain JSON in a map of the caller.
 
 mod calls;
-mod held;
+mod buffer;
 mod lane;
-mod look;
+mod visitor;
 mod pass;
 mod speech;
 #[cfg(test)]
 mod tests;
 
-pub use look::{WindowVisitor, last_words};
 pub use pass::{end, ends_lanes, held, is_hollow, pass, set_held, waiting};
+pub use visitor::{WindowVisitor, last_words};

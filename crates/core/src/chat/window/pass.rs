@@ -1,10 +1,10 @@
 //! The processing of one event, and the text withheld between events.
 
+use super::buffer::{HELD, LANES, OVER, child};
 use super::calls::{self, Calls};
-use super::held::{HELD, LANES, OVER, child};
 use super::lane::{self, Lane};
-use super::look::WindowVisitor;
 use super::speech::{self, Speech, lane_name};
+use super::visitor::WindowVisitor;
 use crate::chat::delta;
 use crate::chat::event::{self, Step, TextPlace};
 use compact_str::CompactString;

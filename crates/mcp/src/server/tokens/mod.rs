@@ -2,11 +2,11 @@
 //! issuers, others at the introspection endpoint.
 
 mod check;
-mod held;
+mod held_token;
 mod introspection;
 mod issuer;
 #[cfg(test)]
 mod tests;
 
 pub use check::{Bearer, TokenChecker, TokenRejection};
-pub use held::HeldToken;
+pub use held_token::HeldToken;

@@ -1,6 +1,6 @@
 //! The conversion of a path to a place inside a granted folder.
 
-use super::granted::{Folders, GrantedFolder};
+use super::granted_folder::{Folders, GrantedFolder};
 use crate::failure::Failure;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;

@@ -2,7 +2,7 @@
 
 use super::clients::javascript_server;
 use super::fixtures;
-use super::mounted::{approve, quarantined, until};
+use super::mounts::{approve, quarantined, until};
 use super::same::rpc;
 use crate::host::TestHost;
 use crate::javascript::node_with;

@@ -3,8 +3,8 @@
 use super::callable::{Handler, Tool};
 use super::parameters::Parameters;
 use super::result::{ToolError, ToolResult};
-use super::spawned;
 use super::spec::ToolSpec;
+use super::task;
 use crate::context::{Context, Turn};
 use crate::error::{BoxError, Rejection, with_sources};
 use futures_util::future::BoxFuture;
@@ -68,7 +68,7 @@ impl Tool {
         let start = move |args, context| {
             let answer = run(args, context);
             let task = async move { result_of(answer.await) };
-            spawned::answer_of(tokio::spawn(task.in_current_span()))
+            task::answer_of(tokio::spawn(task.in_current_span()))
         };
         Self::new(spec_of::<A>(name), TypedHandler { start, args: PhantomData })
     }
@@ -83,7 +83,7 @@ impl Tool {
         let run = Arc::new(run);
         let start = move |args, _| {
             let run = run.clone();
-            spawned::blocking(move || result_of(run(args)))
+            task::blocking(move || result_of(run(args)))
         };
         Self::new(spec_of::<A>(name), TypedHandler { start, args: PhantomData })
     }

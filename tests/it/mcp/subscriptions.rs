@@ -1,6 +1,6 @@
 //! Resource subscriptions of clients at mounted servers, in both protocol eras on either side.
 
-use super::mounted::until;
+use super::mounts::until;
 use super::same::rpc;
 use crate::host::{PATIENCE, TestHost};
 use crate::python::python;
