@@ -37,7 +37,7 @@ fn a_hook_is_shown_with_its_changes_cost_and_output() {
         .prints("+ \"HELLO!\"")
         .prints("operations")
         .prints("log shout: for ann")
-        .prints("event shout: {\"data\":{\"description\":\"shouting\"},\"type\":\"status\"}")
+        .prints("event shout: {\"type\":\"status\",\"data\":{\"description\":\"shouting\"}}")
         .says("dry run");
     let report = project.run("run inlet filters/shout.rhai --text hi --format json").ends(0).json();
     assert_eq!(report.at_path("outcome"), Json::from("continue"));
