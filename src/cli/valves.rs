@@ -2,7 +2,7 @@
 
 use super::args;
 use super::project::{self, Project, Reach};
-use valvehouse_config::Config;
+use valvehouse_config::{Config, PluginSettings};
 use valvehouse_core::valve::{Layer, ValveError, ValveSchema};
 use valvehouse_host::app;
 use valvehouse_json::Json;
@@ -60,8 +60,8 @@ impl<'a> Valves<'a> {
         let (section, all) = (kind.folder(), app::settings_of_kind(config, kind));
         let configured = all.get(id).filter(|_| user.is_none());
         let configured_by = project::configured_by(config, &format!("{section}.{id}.valves"));
-        let configured = configured.map(|settings| schema.typed(&settings.valves, &settings.untyped_valves));
-        let configured = configured.unwrap_or_default();
+        let typed = |settings: &PluginSettings| schema.typed(&settings.valves, &settings.untyped_valves);
+        let configured = configured.map_or(Json::Null, typed);
         Ok(Self { project, id, user, schema, configured, configured_by })
     }
 

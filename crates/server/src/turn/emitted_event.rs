@@ -47,10 +47,10 @@ impl RenderedText {
             for place in &self.places {
                 let within = |at: usize| at.saturating_sub(start).min(text.len());
                 let (begin, end) = (within(place.start).max(from), within(place.end).max(from));
-                left.push_str(text.get(from..begin).unwrap_or_default());
+                left.extend(text.get(from..begin));
                 from = end;
             }
-            left.push_str(text.get(from..).unwrap_or_default());
+            left.extend(text.get(from..));
             start += text.len();
             left
         });
