@@ -13,6 +13,10 @@ use valvehouse_core::kernel::{TurnEvent, TurnStream};
 use valvehouse_json::Json;
 
 /// The form in which a client receives the events that plugins emit.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an answer has one, which is rarely moved; a box is an allocation"
+)]
 pub(crate) enum EventForm {
     /// As emitted, for a client that accepts events.
     Own,
