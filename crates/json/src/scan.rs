@@ -81,7 +81,7 @@ pub(super) fn hex4(text: &[u8]) -> Option<(u32, &[u8])> {
     Some((value, after))
 }
 
-const fn is_special(byte: u8) -> bool {
+pub(super) const fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 

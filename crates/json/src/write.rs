@@ -236,25 +236,35 @@ fn string(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len() + 2);
     out.push(b'"');
     let mut rest = text.as_bytes();
-    loop {
+    while !rest.is_empty() {
         let (plain, special) = rest.split_at(crate::scan::plain(rest));
         out.extend_from_slice(plain);
-        let Some((&byte, after)) = special.split_first() else { break };
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0x08 => out.extend_from_slice(b"\\b"),
-            0x0c => out.extend_from_slice(b"\\f"),
-            control => {
-                let _ = write!(out, "\\u{control:04x}");
-            }
-        }
+        // Escapes often come in a row, where a scan for each would take longer than the escape.
+        let end = special.iter().position(|&byte| !crate::scan::is_special(byte)).unwrap_or(special.len());
+        let (escaped, after) = special.split_at(end);
+        escaped.iter().for_each(|&byte| escape(byte, out));
         rest = after;
     }
     out.push(b'"');
+}
+
+/// Writes a quote, a backslash or a control character.
+fn escape(byte: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        _ => {
+            let [high, low] = [byte >> 4, byte & 0xf].map(|digit| DIGITS[usize::from(digit)]);
+            out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
 }
 
 impl fmt::Display for Json {
@@ -269,6 +279,15 @@ impl fmt::Display for Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_character_is_written_as_serde_json_writes_it() {
+        let all: String = (0..0x300_u32).filter_map(char::from_u32).collect();
+        let rows = ["\u{1}\"\\\n\u{1f}\u{8}\u{c}".repeat(9), format!("\"{all}\u{0}x{all}"), all];
+        for text in rows.iter().map(String::as_str).chain(["", "\"", "a\u{7f}"]) {
+            assert_eq!(Json::from(text).to_string(), serde_json::to_string(text).unwrap());
+        }
+    }
 
     #[test]
     fn a_value_in_many_places_is_written_in_each_within_reason() {
