@@ -281,7 +281,9 @@ impl TestHost {
     /// Returns the body of `/readyz`.
     pub async fn ready(&self) -> Value {
         let answer = self.get("/readyz").await;
-        assert_eq!(answer.status, 200, "{}", answer.body());
+        if answer.status != 200 {
+            panic!("{}, and then {}", answer.body(), self.get("/readyz?verbose").await.body());
+        }
         answer.json()
     }
 

@@ -146,7 +146,7 @@ fn the_opening_comment_is_completed() {
 fn words_say_what_they_are() {
     assert!(
         hover("fn f() { regex::fi‸nd(x, y) }")
-            .starts_with("regex::find(text, pattern: text) -> any\nThe first match")
+            .starts_with("regex::find(text, pattern: text) -> any\nReturns the first match")
     );
     assert!(
         hover("fn inlet(body) { body.messages.la‸st(\"user\") }")

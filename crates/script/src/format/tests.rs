@@ -226,7 +226,7 @@ fn what_cannot_be_laid_out_is_refused_with_its_place() {
     for (source, why) in [
         ("fn a() {\n    // x\r 1\n}\n", "a carriage return without a line feed"),
         (deep.as_str(), "more than 256 open brackets"),
-        ("fn a() {", "never closed"),
+        ("fn a() {", "unclosed `{`"),
     ] {
         let error = format(source).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");

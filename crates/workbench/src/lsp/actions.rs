@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(edits[0].new_text, "    let b = 2;\n");
         assert_eq!((edits[0].range.start.line, edits[0].range.end.line), (2, 3));
         assert_eq!(formatting("fn f() {}\n").unwrap(), Vec::new());
-        assert!(formatting("fn f() {").unwrap_err().contains("never closed"));
+        assert!(formatting("fn f() {").unwrap_err().contains("unclosed"));
         for text in ["fn  f(){}\n\n\n", "a;\n\n\n\nb ;", " x", "\n\nx\n"] {
             let [edit] = &formatting(text).unwrap()[..] else { panic!("{text}") };
             let (start, end) = (byte_at(text, edit.range.start), byte_at(text, edit.range.end));
