@@ -675,7 +675,7 @@ fn where_input_ends_nobody_answers_and_nobody_waits() {
 
 #[test]
 fn a_question_whose_time_is_up_is_taken_back() {
-    let script = "fn inlet(body) {\n    try { ask(#{ type: \"input\", timeout: 100 }); } catch (e) { body.messages[-1].content = e.message; }\n    body\n}";
+    let script = "fn inlet(body) {\n    try { ask(#{ type: \"input\", timeout: 1000 }); } catch (e) { body.messages[-1].content = e.message; }\n    body\n}";
     let project = Project::new().filter("asks", script);
     let mut child = project.command(&["chat", "hello"]).stdin(Stdio::piped()).spawn().unwrap();
     // The input stays open and silent until the end.
@@ -684,7 +684,7 @@ fn a_question_whose_time_is_up_is_taken_back() {
     child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
     child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0), "{talk}");
-    assert!(out.contains("no answer within 100 ms"), "{out}");
+    assert!(out.contains("no answer within 1000 ms"), "{out}");
     assert!(talk.contains("the question has been closed; no answer is needed"), "{talk}");
     drop(stdin);
 }
