@@ -52,6 +52,7 @@ const MEMORY: &str = "memory limit of 64 MB";
 const DEPTH: &str = "stack overflow";
 const SIZE: &str = "ength of string too large";
 const LENGTH: &str = "ize of array/BLOB too large";
+const CONTAINERS: &str = "limit of 100000 lists and maps";
 const BUDGET: &[&str] = &[OPERATIONS, TIME, MEMORY];
 /// The errors for a value that is nested too deeply; creating it may exhaust a budget first.
 const DEEP: &[&str] = &["limit of 128", OPERATIONS, TIME, MEMORY];

@@ -203,7 +203,7 @@ const FILTERS: &[(&str, &str, Comes)] = &[
     (
         "kv flood",
         "/*\nrequirements: kv\n*/\nfn inlet(body) { let s = \"\"; s.pad(60_000, \"x\"); let i = 0; loop { kv::set(`k${i}`, s); i += 1; } }",
-        Breaks(&["keep 16 MiB", OPERATIONS, TIME, MEMORY]),
+        Breaks(&["limit of 16 MiB", OPERATIONS, TIME, MEMORY]),
     ),
     (
         "kv flood of one key",
