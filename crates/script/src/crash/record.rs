@@ -196,7 +196,10 @@ mod tests {
         let left = project.path().join(FOLDER).join("running-1");
         std::fs::write(&left, at_two_seconds(&bytes)).unwrap();
         let caught = judge_left_over(project.path(), &project.path().join(FOLDER));
-        assert_eq!(caught.iter().map(|caught| caught.id.as_str()).collect::<Vec<_>>(), ["loads"]);
+        // Other tests of this process may load scripts at the same time.
+        let ids = caught.iter().map(|caught| caught.id.as_str());
+        let own: Vec<_> = ids.filter(|id| ["calls", "loads", "other"].contains(id)).collect();
+        assert_eq!(own, ["loads"]);
         assert!(!left.exists() && record.file.exists(), "the one of a process that lives stays");
         assert_eq!(Quarantine::of(project.path()).of_plugin("loads").len(), 1);
 
